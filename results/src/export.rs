@@ -31,84 +31,61 @@ pub use self::junit::contest_junit;
 use crate::run::report::Report;
 use crate::run::words;
 
-/// A format of another tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// A row for each second: RFC 4180, with the units in the names of the columns.
-    Csv,
-    /// A row for each tenth of a second of a run under 30 s.
-    CsvTenths,
-    /// A row for each shard.
-    CsvShards,
-    /// The percentiles of the main series in milliseconds, as `wrk2` and `HdrHistogram` print them.
-    Hgrm,
-    /// GitHub's Markdown for `$GITHUB_STEP_SUMMARY`, below its limit of 1 MiB.
-    StepSummary,
-    /// Figures of which more is better, for `github-action-benchmark`.
-    GithubBenchmarkBigger,
-    /// Figures of which less is better, for `github-action-benchmark`.
-    GithubBenchmarkSmaller,
-    /// The Bencher Metric Format.
-    Bencher,
-    /// The gates as `JUnit` XML, one test case each.
-    Junit,
-    /// `OpenMetrics` 1.0, as Prometheus reads it.
-    OpenMetrics,
-    /// Fields that k6 passes to `handleSummary`.
-    K6Summary,
+/// Define the formats: the name that people type, and the name of the file in a result directory.
+macro_rules! formats {
+    ($($(#[doc = $doc:literal])* $format:ident: $name:literal, $file:literal;)*) => {
+        /// A format of another tool.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Format {
+            $($(#[doc = $doc])* $format,)*
+        }
+
+        impl Format {
+            /// All of them, in the order in which they are listed.
+            pub const ALL: [Self; 11] = [$(Self::$format),*];
+
+            /// The name that people type.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$format => $name,)*
+                }
+            }
+
+            /// The name of its file in a result directory.
+            #[must_use]
+            pub const fn file_name(self) -> &'static str {
+                match self {
+                    $(Self::$format => $file,)*
+                }
+            }
+        }
+    };
 }
 
-impl Format {
-    /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 11] = [
-        Self::Csv,
-        Self::CsvTenths,
-        Self::CsvShards,
-        Self::Hgrm,
-        Self::StepSummary,
-        Self::GithubBenchmarkBigger,
-        Self::GithubBenchmarkSmaller,
-        Self::Bencher,
-        Self::Junit,
-        Self::OpenMetrics,
-        Self::K6Summary,
-    ];
-
-    /// The name that people type.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::CsvTenths => "csv-tenths",
-            Self::CsvShards => "csv-shards",
-            Self::Hgrm => "hgrm",
-            Self::StepSummary => "step-summary",
-            Self::GithubBenchmarkBigger => "github-benchmark-bigger",
-            Self::GithubBenchmarkSmaller => "github-benchmark-smaller",
-            Self::Bencher => "bencher",
-            Self::Junit => "junit",
-            Self::OpenMetrics => "openmetrics",
-            Self::K6Summary => "k6-summary",
-        }
-    }
-
-    /// The name of its file in a result directory.
-    #[must_use]
-    pub const fn file_name(self) -> &'static str {
-        match self {
-            Self::Csv => "intervals.csv",
-            Self::CsvTenths => "tenths.csv",
-            Self::CsvShards => "shards.csv",
-            Self::Hgrm => "latency.hgrm",
-            Self::StepSummary => "step-summary.md",
-            Self::GithubBenchmarkBigger => "github-benchmark-bigger.json",
-            Self::GithubBenchmarkSmaller => "github-benchmark-smaller.json",
-            Self::Bencher => "bencher.json",
-            Self::Junit => "junit.xml",
-            Self::OpenMetrics => "openmetrics.txt",
-            Self::K6Summary => "k6-summary.json",
-        }
-    }
+formats! {
+    /// A row for each second: RFC 4180, with the units in the names of the columns.
+    Csv: "csv", "intervals.csv";
+    /// A row for each tenth of a second of a run under 30 s.
+    CsvTenths: "csv-tenths", "tenths.csv";
+    /// A row for each shard.
+    CsvShards: "csv-shards", "shards.csv";
+    /// The percentiles of the main series in milliseconds, as `wrk2` and `HdrHistogram` print them.
+    Hgrm: "hgrm", "latency.hgrm";
+    /// GitHub's Markdown for `$GITHUB_STEP_SUMMARY`, below its limit of 1 MiB.
+    StepSummary: "step-summary", "step-summary.md";
+    /// Figures of which more is better, for `github-action-benchmark`.
+    GithubBenchmarkBigger: "github-benchmark-bigger", "github-benchmark-bigger.json";
+    /// Figures of which less is better, for `github-action-benchmark`.
+    GithubBenchmarkSmaller: "github-benchmark-smaller", "github-benchmark-smaller.json";
+    /// The Bencher Metric Format.
+    Bencher: "bencher", "bencher.json";
+    /// The gates as `JUnit` XML, one test case each.
+    Junit: "junit", "junit.xml";
+    /// `OpenMetrics` 1.0, as Prometheus reads it.
+    OpenMetrics: "openmetrics", "openmetrics.txt";
+    /// Fields that k6 passes to `handleSummary`.
+    K6Summary: "k6-summary", "k6-summary.json";
 }
 
 impl fmt::Display for Format {

@@ -88,78 +88,73 @@ impl Verdict {
         Self::Incomplete,
     ];
 
+    /// Its name, its meaning for the figures, and what to do about it.
+    const fn row(self) -> [&'static str; 3] {
+        match self {
+            Self::Valid => [
+                "valid",
+                "No check found a problem with these figures.",
+                "Use the figures.",
+            ],
+            Self::Errors => [
+                "errors",
+                "Some requests failed or were cut off: times leave them out, the rate of requests counts them.",
+                "See the errors by kind; mend them, or state them beside the rate.",
+            ],
+            Self::BudgetLimited => [
+                "budget_limited",
+                "Requests of an open loop waited for another limit than the schedule: response times include that.",
+                "Raise `--per-host-rate` or `--per-host-connections`, or lower `--rate`.",
+            ],
+            Self::ConcurrencyLimited => [
+                "concurrency_limited",
+                "Requests of an open loop waited for a free connection: response times include that.",
+                "Raise `-c` above the rate times the longest response time; if the rate does not grow with it, the target is the limit.",
+            ],
+            Self::ClientLimited => [
+                "client_limited",
+                "This client was too slow, at least at times: the times include its own delays.",
+                "Move the target to another machine, use fewer `--shards`, set a `--rate`, or use a faster client.",
+            ],
+            Self::Disturbed => [
+                "disturbed",
+                "Something disturbed the run. Repeat it before relying on these figures.",
+                "Run again; if it recurs, look for what else runs on the machine.",
+            ],
+            Self::TargetLimited => [
+                "target_limited",
+                "The target failed, throttled, cut off or delayed so many requests that these figures do not describe normal responses.",
+                "Look at the target; lower the rate; with throttling, do not ignore its waits.",
+            ],
+            Self::NothingMeasured => [
+                "nothing_measured",
+                "Nothing was measured.",
+                "Run longer, or shorten `--warmup`; crawl other URLs; mend the error that is named.",
+            ],
+            Self::Incomplete => [
+                "incomplete",
+                "Data is missing or inconsistent: these figures do not cover the whole run.",
+                "See the exits of the shards; run again; report totals that do not add up.",
+            ],
+        }
+    }
+
     /// The name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Errors => "errors",
-            Self::BudgetLimited => "budget_limited",
-            Self::ConcurrencyLimited => "concurrency_limited",
-            Self::ClientLimited => "client_limited",
-            Self::Disturbed => "disturbed",
-            Self::TargetLimited => "target_limited",
-            Self::NothingMeasured => "nothing_measured",
-            Self::Incomplete => "incomplete",
-        }
+        self.row()[0]
     }
 
     /// Meaning for the figures, in a sentence.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Valid => "No check found a problem with these figures.",
-            Self::Errors => {
-                "Some requests failed or were cut off: times leave them out, the rate of requests counts them."
-            }
-            Self::BudgetLimited => {
-                "Requests of an open loop waited for another limit than the schedule: response times include that."
-            }
-            Self::ConcurrencyLimited => {
-                "Requests of an open loop waited for a free connection: response times include that."
-            }
-            Self::ClientLimited => {
-                "This client was too slow, at least at times: the times include its own delays."
-            }
-            Self::Disturbed => {
-                "Something disturbed the run. Repeat it before relying on these figures."
-            }
-            Self::TargetLimited => {
-                "The target failed, throttled, cut off or delayed so many requests that these figures do not describe normal responses."
-            }
-            Self::NothingMeasured => "Nothing was measured.",
-            Self::Incomplete => {
-                "Data is missing or inconsistent: these figures do not cover the whole run."
-            }
-        }
+        self.row()[1]
     }
 
     /// What to do about it.
     #[must_use]
     pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::Valid => "Use the figures.",
-            Self::Errors => "See the errors by kind; mend them, or state them beside the rate.",
-            Self::BudgetLimited => {
-                "Raise `--per-host-rate` or `--per-host-connections`, or lower `--rate`."
-            }
-            Self::ConcurrencyLimited => {
-                "Raise `-c` above the rate times the longest response time; if the rate does not grow with it, the target is the limit."
-            }
-            Self::ClientLimited => {
-                "Move the target to another machine, use fewer `--shards`, set a `--rate`, or use a faster client."
-            }
-            Self::Disturbed => "Run again; if it recurs, look for what else runs on the machine.",
-            Self::TargetLimited => {
-                "Look at the target; lower the rate; with throttling, do not ignore its waits."
-            }
-            Self::NothingMeasured => {
-                "Run longer, or shorten `--warmup`; crawl other URLs; mend the error that is named."
-            }
-            Self::Incomplete => {
-                "See the exits of the shards; run again; report totals that do not add up."
-            }
-        }
+        self.row()[2]
     }
 }
 
@@ -248,23 +243,21 @@ impl Report {
 
     /// Note the thresholds that failed or could not be evaluated.
     pub(crate) fn note_thresholds(&mut self) {
-        for gate in &self.gates {
-            let finding = match gate.ok {
-                Some(true) => continue,
-                Some(false) => Finding::ThresholdFailed {
-                    expression: gate.expression.clone(),
+        for gate in self.gates.iter().filter(|gate| gate.ok != Some(true)) {
+            let (expression, why) = (gate.expression.clone(), gate.why.clone());
+            let finding = if gate.ok.is_none() {
+                Finding::ThresholdUndecided {
+                    expression,
+                    reason: why.unwrap_or_else(|| "not evaluated".to_owned()),
+                }
+            } else {
+                Finding::ThresholdFailed {
+                    expression,
                     unit: gate.unit.clone(),
                     limit: gate.limit,
                     value: gate.value,
                     is_lower_bound: gate.at_least,
-                },
-                None => Finding::ThresholdUndecided {
-                    expression: gate.expression.clone(),
-                    reason: gate
-                        .why
-                        .clone()
-                        .unwrap_or_else(|| "not evaluated".to_owned()),
-                },
+                }
             };
             self.validity.add(&mut self.findings, finding);
         }

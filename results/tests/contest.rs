@@ -97,10 +97,10 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     report.shards[0].usage.cpu_user_s = Some(0.1);
     let read = Readings::taken_from(&report, None);
     assert!(
-        report.totals.ok_per_s.unwrap() < report.totals.items_per_s,
+        report.totals.ok_per_s < report.totals.items_per_s,
         "some failed"
     );
-    assert_eq!(read.throughput.value(), report.totals.ok_per_s);
+    assert_eq!(read.throughput.value(), Some(report.totals.ok_per_s));
     assert_eq!(read.service_p50.value(), report.latency["service"].p50_us);
     assert!(matches!(read.cpu_per_attempt, Reading::Gating(us) if us > 0.0));
     assert_eq!(read.target_cpu_per_attempt, Reading::Absent);
@@ -135,22 +135,16 @@ fn an_item_that_was_not_found_is_not_good_in_any_rate() {
     report.ledger.not_found += half;
     let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
     let good_per_s = report.totals.items_per_s * report.ledger.ok as f64 / ended;
-    // Results of older versions have no rate of good items, and it is computed.
-    for ok_per_s in [Some(good_per_s), None] {
-        report.totals.ok_per_s = ok_per_s;
-        let throughput = Readings::taken_from(&report, None)
-            .throughput
-            .value()
-            .unwrap();
-        let size = Size {
-            shards: 1,
-            connections: 1,
-        };
-        let scaled = scale::Round::new(&report, 1, size, String::new(), None).items_per_s;
-        let climbed = ScenarioReadings::of(&report, None).ok_per_s;
-        for rate in [throughput, scaled, climbed] {
-            assert!((rate - good_per_s).abs() < 1e-9, "{rate}, not {good_per_s}");
-        }
+    report.totals.ok_per_s = good_per_s;
+    let readings = Readings::taken_from(&report, None);
+    let size = Size {
+        shards: 1,
+        connections: 1,
+    };
+    let scaled = scale::Round::new(&report, 1, size, String::new(), None).items_per_s;
+    let climbed = ScenarioReadings::of(&report, None).ok_per_s;
+    for rate in [readings.throughput.value().unwrap(), scaled, climbed] {
+        assert!((rate - good_per_s).abs() < 1e-9, "{rate}, not {good_per_s}");
     }
 }
 
@@ -231,7 +225,7 @@ fn a_pair_is_disturbed_by_what_differs_between_its_rounds_and_is_smaller_than_th
             let mut one = saved();
             freeze(&mut one, 1_000.0);
             let mut other = one.clone();
-            other.totals.ok_per_s = Some(one.totals.good_per_s(&one.ledger) * effect);
+            other.totals.ok_per_s = one.totals.ok_per_s * effect;
             assert_eq!(Disturbance::of_pair([&one, &other]), Disturbance::None);
             spoil(&mut other);
             // An effect that no disturbance explains counts.
@@ -360,7 +354,7 @@ fn a_history_shows_each_result_its_levels_and_where_they_change() {
         let mut report = saved();
         report.started_at = format!("2026-01-{:02}T00:00:00Z", number + 1);
         let level = if number < 12 { 1_000.0 } else { 900.0 };
-        report.totals.ok_per_s = Some(level + f64::from(number * 7 % 5));
+        report.totals.ok_per_s = level + f64::from(number * 7 % 5);
         (format!("results/runs/{number}"), report)
     };
     let history = |count: u32| History::of((0..count).map(past).collect()).unwrap();

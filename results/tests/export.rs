@@ -66,7 +66,6 @@ fn open_loop() -> Report {
         dropped: 0,
         dropped_by: std::collections::BTreeMap::new(),
         postponed: 0,
-        unscheduled: 0,
         sent_share: 1.0,
         achieved_per_s: 2_000.0,
         shifted_s: 0.0,
@@ -377,41 +376,6 @@ fn tables(markdown: &str) -> Vec<Vec<Vec<String>>> {
     tables
 }
 
-#[test]
-fn each_gate_is_a_test_case_whatever_it_is_called() {
-    let mut report = judged(Verdict::Disturbed, "the CPU changed its speed");
-    let like = report.gates[0].clone();
-    let words = "a < \"b\" & 'c' ]]> \u{1}\u{fffe}é";
-    report.gates = [Some(true), Some(false), None, Some(false)]
-        .map(|ok| gate(words.to_owned(), ok, &like))
-        .to_vec();
-    report.name = words.to_owned();
-    let text = export(&report, Format::Junit).unwrap();
-    let document = roxmltree::Document::parse(&text).unwrap();
-    let found = |name: &str| {
-        document
-            .descendants()
-            .filter(|node| node.has_tag_name(name))
-            .collect::<Vec<_>>()
-    };
-    let counts = ["testcase", "failure", "error"].map(|name| found(name).len().to_string());
-    assert_eq!(counts, ["4", "2", "1"]);
-    for suite in [found("testsuites")[0], found("testsuite")[0]] {
-        let told =
-            ["tests", "failures", "errors"].map(|name| suite.attribute(name).unwrap().to_owned());
-        assert_eq!(told, counts);
-    }
-    assert!(
-        found("testcase")
-            .iter()
-            .all(|case| case.attribute("name") == Some("a < \"b\" & 'c' ]]> \\u0001\\ufffeé"))
-    );
-    let validity = found("property")
-        .into_iter()
-        .find(|property| property.attribute("name") == Some("validity"));
-    assert_eq!(validity.unwrap().attribute("value"), Some("disturbed"));
-}
-
 /// A gate of any words.
 fn gate(expression: String, ok: Option<bool>, like: &GateReport) -> GateReport {
     GateReport {
@@ -471,22 +435,4 @@ proptest! {
         let checks = format!("<details><summary>{} checks run, 2 not available</summary>\n", report.validity.checked.len());
         prop_assert_eq!(html, [&*checks, "</details>\n"]);
     }
-}
-
-#[test]
-fn a_series_of_somebody_elses_is_not_made_the_name_of_a_metric() {
-    let mut report = saved();
-    let service = report.latency["service"].clone();
-    report
-        .latency
-        .insert("a{b=\"c\"} 1\n# EOF\nd".to_owned(), service);
-    let text = export(&report, Format::OpenMetrics).unwrap();
-    assert!(
-        text.lines().filter(|line| *line == "# EOF").count() == 1 && text.ends_with("# EOF\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("crawlmark_service_seconds_bucket{") && !text.contains("crawlmark_a{"),
-        "{text}"
-    );
 }

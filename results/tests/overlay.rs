@@ -47,7 +47,6 @@ fn open(mut report: Report) -> Report {
         dropped: 0,
         dropped_by: std::collections::BTreeMap::new(),
         postponed: 0,
-        unscheduled: 0,
         sent_share: 1.0,
         achieved_per_s: 980.0,
         shifted_s: 0.0,
@@ -152,7 +151,7 @@ fn like_is_drawn_beside_like() {
     // Each figure has its difference to the first run's, and a lower bound has none.
     let mut faster = run("b", 9);
     let slower = run("a", 9);
-    faster.totals.ok_per_s = Some(slower.totals.good_per_s(&slower.ledger) * 1.25);
+    faster.totals.ok_per_s = slower.totals.ok_per_s * 1.25;
     faster.latency.get_mut("service").unwrap().at_least = vec!["p99_us".to_owned()];
     let figures = section(page(&overlaid(&[slower, faster])), "figures");
     let row = |name: &str| {

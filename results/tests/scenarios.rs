@@ -43,7 +43,7 @@ fn run(
         report.totals.attempts_per_s,
         report.totals.items_per_s,
         report.totals.ok_per_s,
-    ) = (rate, rate, None);
+    ) = (rate, rate, rate);
     (report.totals.duration_s, report.totals.throttled) = (4.0, 0);
     report.totals.connections_opened = u64::from(connections);
     report.budget = None;
@@ -154,6 +154,7 @@ fn golden(name: &str, text: &str) {
 fn a_run_reads_as_its_good_items_and_what_it_cost() {
     let (mut report, cpu) = run((2, 80), 60_000.0, 1_000.0, [0.4, 0.6]);
     (report.ledger.ok, report.ledger.failed) = (3_000, 1_000);
+    report.totals.ok_per_s = 750.0;
     let read = ScenarioReadings::of(&report, Some(cpu));
     assert!((read.ok_per_s - 750.0).abs() < 1e-9, "{}", read.ok_per_s);
     assert!((read.cpu.client_cores.unwrap() - 0.4).abs() < 1e-9);

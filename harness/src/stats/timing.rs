@@ -68,6 +68,17 @@ pub enum Percentile {
     AtLeast(u64),
 }
 
+impl Percentile {
+    /// Its value, or the least that it can be, us.
+    #[must_use]
+    pub fn least_us(self) -> Option<f64> {
+        match self {
+            Self::Exact(ns) | Self::AtLeast(ns) => Some(ns as f64 / 1e3),
+            Self::TooFew => None,
+        }
+    }
+}
+
 /// Exact figures of a distribution of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exact {

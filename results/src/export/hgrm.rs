@@ -10,7 +10,6 @@ use std::fmt::Write;
 
 use super::{ExportError, Format};
 use crate::run::report::Report;
-use crawlmark_harness::stats::SIGNIFICANT_DIGITS;
 
 /// Rows in each halving of the distance to 100 %, as the others have it.
 const TICKS_PER_HALF: u32 = 5;
@@ -72,11 +71,6 @@ pub(super) fn hgrm(report: &Report) -> Result<String, ExportError> {
         "#[Max     = {max:>12.3}, Total count    = {:>12}]",
         distribution.all()
     );
-    let (buckets, sub_buckets) = shape(measured.high());
-    let _ = writeln!(
-        out,
-        "#[Buckets = {buckets:>12}, SubBuckets     = {sub_buckets:>12}]"
-    );
     let _ = writeln!(
         out,
         "#[Series  = {}, ms; validity = {}]",
@@ -100,33 +94,4 @@ fn write_row(out: &mut String, ns: u64, quantile: f64, count: u64) {
         "{value:>12.3} {quantile:>12.6} {count:>12} {:>12.2}",
         1.0 / (1.0 - quantile)
     );
-}
-
-/// Buckets and sub-buckets of a histogram up to `high` ns, as `HdrHistogram` counts them:
-/// sub-buckets that tell values of [`SIGNIFICANT_DIGITS`] apart, and a bucket for each doubling
-/// beyond.
-fn shape(high: u64) -> (usize, u64) {
-    let sub_buckets = (2 * 10u64.pow(u32::from(SIGNIFICANT_DIGITS))).next_power_of_two();
-    let doubled = (0..u64::BITS).map_while(|times| {
-        sub_buckets
-            .checked_shl(times)
-            .filter(|reach| *reach >= sub_buckets)
-    });
-    (
-        1 + doubled.take_while(|reach| *reach <= high).count(),
-        sub_buckets,
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_double_until_they_reach_the_highest_value() {
-        assert_eq!(shape(2_047), (1, 2_048));
-        assert_eq!(shape(2_048), (2, 2_048));
-        // Two seconds in nanoseconds.
-        assert_eq!(shape(2_000_000_000), (21, 2_048));
-    }
 }

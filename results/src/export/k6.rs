@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::pretty;
 use crate::run::gates::{Measured, Metric, Quantity, Stat, of_report};
-use crate::run::report::{GateReport, Latency, Report, Verdict};
+use crate::run::report::{GateReport, Latency, Report, Verdict, share};
 use crawlmark_harness::stats::{Percentile, Series};
 
 /// Statistics of every trend of a k6 summary.
@@ -82,14 +82,9 @@ impl Metrics {
 
     fn add_counts(&mut self, report: &Report) {
         let (totals, ledger) = (&report.totals, &report.ledger);
-        let per_s = |count: u64| {
-            if totals.duration_s > 0.0 {
-                count as f64 / totals.duration_s
-            } else {
-                0.0
-            }
-        };
-        let counts = [
+        let per_s = |count: u64| share(count as f64, totals.duration_s);
+        let [sent, received] = [totals.bytes_sent, totals.bytes_received];
+        for (name, contains, count, rate) in [
             (
                 "http_reqs",
                 "default",
@@ -102,51 +97,29 @@ impl Metrics {
                 ledger.completed(),
                 totals.items_per_s,
             ),
-            (
-                "data_sent",
-                "data",
-                totals.bytes_sent,
-                per_s(totals.bytes_sent),
-            ),
-            (
-                "data_received",
-                "data",
-                totals.bytes_received,
-                per_s(totals.bytes_received),
-            ),
-        ];
-        for (name, contains, count, rate) in counts {
-            self.add(
-                name,
-                ["counter", contains],
-                &json!({"count": count, "rate": rate}),
-            );
+            ("data_sent", "data", sent, per_s(sent)),
+            ("data_received", "data", received, per_s(received)),
+        ] {
+            let values = json!({"count": count, "rate": rate});
+            self.add(name, ["counter", contains], &values);
         }
         if report.schedule.is_some() {
             let values = json!({"count": totals.dropped, "rate": per_s(totals.dropped)});
             self.add("dropped_iterations", ["counter", "default"], &values);
         }
         let measured = report.measured().requests;
-        let good: u64 = measured
-            .attempts_by_status
-            .range(200..=399)
-            .map(|(_, count)| count)
-            .sum();
+        let statuses = measured.attempts_by_status.range(200..=399);
+        let good: u64 = statuses.map(|(_, count)| count).sum();
         let failed = rate(measured.attempts.saturating_sub(good), measured.attempts);
         self.add("http_req_failed", ["rate", "default"], &failed);
-        self.add(
-            "checks",
-            ["rate", "default"],
-            &rate(u64::from(is_valid(report)), 1),
-        );
+        let valid = rate(u64::from(is_valid(report)), 1);
+        self.add("checks", ["rate", "default"], &valid);
     }
 
     fn add_trends(&mut self, report: &Report) {
         for series in Series::ALL {
-            let known = report
-                .latency(series)
-                .and_then(|latency| trend(report, series, latency));
-            if let Some(values) = known {
+            let latency = report.latency(series);
+            if let Some(values) = latency.and_then(|it| trend(report, series, it)) {
                 self.add(&trend_name(series), ["trend", "time"], &values);
             }
         }
@@ -222,10 +195,6 @@ fn trend(report: &Report, series: Series, latency: &Latency) -> Option<Value> {
 
 /// A share as k6 has it: `passes` are those that it is a share of.
 fn rate(passes: u64, all: u64) -> Value {
-    let rate = if all > 0 {
-        passes as f64 / all as f64
-    } else {
-        0.0
-    };
+    let rate = share(passes as f64, all as f64);
     json!({"rate": rate, "passes": passes, "fails": all.saturating_sub(passes)})
 }

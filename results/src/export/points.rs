@@ -35,20 +35,16 @@ pub(super) struct MetricPoint {
 
 /// All of them, in the order in which they are shown.
 pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>, ExportError> {
-    if report.validity.verdict == Verdict::Incomplete {
-        return Err(ExportError::Partial(format, "is incomplete"));
-    }
-    if report.validity.verdict == Verdict::TargetLimited {
-        return Err(ExportError::Partial(
-            format,
+    let partial = match report.validity.verdict {
+        Verdict::NothingMeasured => return Err(ExportError::Nothing(format)),
+        Verdict::Incomplete => Some("is incomplete"),
+        Verdict::TargetLimited => Some(
             "has too many requests that failed, were throttled, cut off at the end or never sent",
-        ));
-    }
-    if report.validity.verdict == Verdict::NothingMeasured {
-        return Err(ExportError::Nothing(format));
-    }
-    if report.interrupted {
-        return Err(ExportError::Partial(format, "was stopped early"));
+        ),
+        _ => report.interrupted.then_some("was stopped early"),
+    };
+    if let Some(why) = partial {
+        return Err(ExportError::Partial(format, why));
     }
     let mut points = vec![
         rate("items", report.totals.items_per_s),
@@ -74,16 +70,14 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>
 
 /// Percentiles that are no points, because they are only known to be no less than their value.
 pub(super) fn left_out(report: &Report) -> Vec<String> {
-    series(report)
-        .flat_map(|(series, latency): (Series, &'_ Latency)| -> Vec<String> {
-            let bounds = percentiles(latency).filter(|(_, key, _)| latency.is_at_least(key));
-            bounds
-                .filter_map(|(name, _, us)| {
-                    Some(format!("{} {name} is {} µs or more", series.name(), us?))
-                })
-                .collect()
-        })
-        .collect()
+    let mut bounds = Vec::new();
+    for (series, latency) in series(report) {
+        let known = percentiles(latency).filter(|(_, key, _)| latency.is_at_least(key));
+        for (name, _, us) in known {
+            bounds.extend(us.map(|us| format!("{} {name} is {us} µs or more", series.name())));
+        }
+    }
+    bounds
 }
 
 /// Describe the run, for the text beside each point.
@@ -95,25 +89,16 @@ pub(super) fn about(report: &Report) -> String {
         "run {}, plan {}",
         report.run_id, report.plan.config_hash
     ));
-    let machine = report
-        .environment
-        .cpu_model
-        .as_deref()
-        .unwrap_or("an unknown CPU");
-    let shared = if report.environment.colocated {
+    let machine = &report.environment;
+    let cpu = machine.cpu_model.as_deref().unwrap_or("an unknown CPU");
+    let shared = if machine.colocated {
         ", shared with the target"
     } else {
         ""
     };
-    lines.push(format!(
-        "{} cores of {machine}{shared}",
-        report.environment.cores
-    ));
-    lines.extend(
-        left_out(report)
-            .into_iter()
-            .map(|what| format!("left out: {what}")),
-    );
+    lines.push(format!("{} cores of {cpu}{shared}", machine.cores));
+    let left_out = left_out(report).into_iter();
+    lines.extend(left_out.map(|what| format!("left out: {what}")));
     lines.join("\n")
 }
 
@@ -130,28 +115,27 @@ fn percentiles(
 }
 
 fn rate(what: &str, per_s: f64) -> Option<MetricPoint> {
-    let point = MetricPoint {
-        name: format!("{what} per second"),
-        unit: "1/s",
-        value: per_s,
-        better: Better::Bigger,
-    };
-    fit(per_s).then_some(point)
+    let name = format!("{what} per second");
+    point(name, "1/s", Some(per_s), Better::Bigger)
 }
 
 fn time(what: &str, us: Option<f64>) -> Option<MetricPoint> {
-    let value = us.filter(|us| fit(*us))?;
-    Some(MetricPoint {
-        name: what.to_owned(),
-        unit: "us",
-        value,
-        better: Better::Smaller,
-    })
+    point(what.to_owned(), "us", us, Better::Smaller)
 }
 
-/// True if a figure may be divided by the next one.
-fn fit(value: f64) -> bool {
-    value.is_finite() && value > 0.0
+/// None of a figure that the next one may not be divided by.
+fn point(
+    name: String,
+    unit: &'static str,
+    value: Option<f64>,
+    better: Better,
+) -> Option<MetricPoint> {
+    Some(MetricPoint {
+        name,
+        unit,
+        value: value.filter(|value| value.is_finite() && *value > 0.0)?,
+        better,
+    })
 }
 
 fn exactly(measured: &Measured) -> Option<f64> {

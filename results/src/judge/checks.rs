@@ -10,23 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::{Finding, causes};
 use super::stalls::Stalls;
-use super::thresholds::{
-    ABANDONED, ANSWERED_PART, CPU_USE, CUT_OFF_CLOSED, DEAD, DROPPED, FAILED, FREEZE_US,
-    LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LITTLE_CPU, LONGER_THAN_SLOWEST, LOOP_LAG_US, MEASURED,
-    MOST_FAILED, MOST_MISSED, NOT_FOUND, NOTABLE, OPENED_AGAIN_US, PARTLY_DEAD, PAUSED,
-    PORTS_HELD_BACK, REACHED, RECEIVE_DELAY_US, RETRANSMITS, RUN_DELAY, SCHED_LAG_OF_SERVICE,
-    SCHED_LAG_US, SENT_AGAIN_US, SHORTEST_FOR_STEAL_S, SHORTEST_S, SPEED, STEAL, STORAGE,
-    STRAY_RETRANSMITS, THROTTLED, WAIT_OF_RESPONSE, WAIT_US,
-};
+use super::thresholds as limits;
 use crate::run::report::{
     Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report, ShardReport, TLS_TRUST,
-    UNVERIFIED, WindowReport, is_full, offered, share,
+    UNVERIFIED, is_full, offered, share,
 };
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::supervisor::ShardFault;
 
 /// Reason why a check has nothing to look at.
@@ -115,7 +108,7 @@ pub(super) const CHECKS: &[Check] = &[
     of_run("TCP retransmits", retransmits),
     of_run("listen queue of the target", listen_queue),
     of_run("requests never sent", never_sent),
-    of_run("waits of an open loop", waits),
+    of_run("waits of an open loop", open_loop_waits),
     of_run("requested rate", pace),
     of_run("connections", connections),
 ];
@@ -126,14 +119,11 @@ fn some(finding: Option<Finding>) -> Found {
 
 fn start(report: &Report) -> Found {
     let totals = &report.totals;
-    let is_unsent = totals.attempts == 0
-        && totals.dropped == 0
-        && report.shards.iter().all(|shard| shard.fault.is_none());
-    let before = report.interrupted_by.is_some() && totals.attempts == 0;
-    some(if before {
-        Some(Finding::StoppedBeforeStart {})
-    } else {
-        is_unsent.then_some(Finding::NothingSent {})
+    let has_died = report.shards.iter().any(|shard| shard.fault.is_some());
+    some(match (totals.attempts, report.interrupted_by) {
+        (0, Some(_)) => Some(Finding::StoppedBeforeStart {}),
+        (0, None) if totals.dropped == 0 && !has_died => Some(Finding::NothingSent {}),
+        _ => None,
     })
 }
 
@@ -165,11 +155,11 @@ fn end(report: &Report, shard: &ShardReport) -> Option<Finding> {
         at_s: has_reported.then_some(shard.totals.duration_s),
         lost: has_reported.then_some(ledger.lost),
         // Of a run that the time ends, most of the range would not have been tried anyway.
-        not_attempted: match report.plan.run.duration {
-            None => ledger.not_attempted,
-            Some(_) => 0,
+        not_attempted: if report.plan.run.duration.is_some() {
+            0
+        } else {
+            ledger.not_attempted
         },
-        unscheduled: shard.unscheduled,
     })
 }
 
@@ -196,18 +186,15 @@ fn sums(report: &Report) -> Found {
 /// Budgets that were exceeded, each with its fullest window.
 fn budgets(report: &Report) -> Found {
     let run = report.budget.iter().map(|budget| &budget.audit);
-    let hosts = report.host_budget.iter();
-    let exceeded = run.chain(hosts).filter(|audit| !audit.kept);
-    Ok(exceeded.filter_map(Audit::fullest).map(exceeds).collect())
-}
-
-fn exceeds(window: WindowReport) -> Finding {
-    Finding::BudgetExceeded {
+    let exceeded = run.chain(&report.host_budget).filter(|audit| !audit.kept);
+    let windows = exceeded.filter_map(Audit::fullest);
+    let found = windows.map(|window| Finding::BudgetExceeded {
         sent: window.admitted,
         allowed: window.allowed,
         width_ms: window.width_ms,
         host: window.host,
-    }
+    });
+    Ok(found.collect())
 }
 
 fn storage(report: &Report) -> Found {
@@ -216,54 +203,50 @@ fn storage(report: &Report) -> Found {
         .clone()
         .map(|reason| Finding::StorageFailed { reason });
     let share = report.binding.storage;
-    let slow = (share > STORAGE).then_some(Finding::StorageSlow { share });
+    let slow = (share > limits::STORAGE).then_some(Finding::StorageSlow { share });
     Ok(failed.into_iter().chain(slow).collect())
 }
 
 /// A run of which nothing, or little, was measured.
 fn measured_time(report: &Report) -> Found {
     let (totals, ledger) = (&report.totals, &report.ledger);
-    if totals.attempts == 0
+    let (duration_s, warmup_s) = (totals.duration_s, report.plan.run.warmup.as_secs_f64());
+    let measured_s = (duration_s - warmup_s).max(0.0);
+    let is_all_skipped = totals.attempts == 0
         && ledger.skipped > 0
-        && ledger.skipped + ledger.not_attempted == ledger.planned
-    {
-        return Ok(vec![Finding::AllSkipped {
-            items: ledger.skipped,
-        }]);
-    }
-    if unsendable(report) > 0 {
-        return Ok(vec![Finding::Unsendable {
-            causes: causes(report),
-        }]);
-    }
-    let warmup_s = report.plan.run.warmup.as_secs_f64();
+        && ledger.skipped + ledger.not_attempted == ledger.planned;
     let has_values =
         |shard: &ShardReport| times(shard, Series::SchedLag).is_some_and(|lag| lag.count > 0);
-    let duration_s = totals.duration_s;
-    if warmup_s > 0.0 && totals.attempts > 0 && !report.shards.iter().any(has_values) {
-        return Ok(vec![Finding::WithinWarmUp {
+    let is_warm = totals.attempts > 0 && !report.shards.iter().any(has_values);
+    some(if is_all_skipped {
+        Some(Finding::AllSkipped {
+            items: ledger.skipped,
+        })
+    } else if unsendable(report) > 0 {
+        Some(Finding::Unsendable {
+            causes: causes(report),
+        })
+    } else if warmup_s > 0.0 && is_warm {
+        Some(Finding::WithinWarmUp {
             requests: totals.attempts,
             duration_s,
             warmup_s,
-        }]);
-    }
-    let measured_s = (duration_s - warmup_s).max(0.0);
-    some(
-        (warmup_s > 0.0 && measured_s < duration_s * MEASURED).then_some(Finding::MostlyWarmUp {
+        })
+    } else {
+        let is_little = warmup_s > 0.0 && measured_s < duration_s * limits::MEASURED;
+        is_little.then_some(Finding::MostlyWarmUp {
             measured_s,
             of_s: duration_s,
-        }),
-    )
+        })
+    })
 }
 
 /// Attempts of a run that sent no request at all, because settings of client and target do not fit,
 /// such as a certificate that the client does not trust: neither side was measured.
 fn unsendable(report: &Report) -> u64 {
     let totals = &report.totals;
-    let lasting = totals
-        .errors_by_kind
-        .iter()
-        .filter(|(kind, _)| kind.is_lasting() && totals.attempts_sent == 0);
+    let lasting = totals.errors_by_kind.iter();
+    let lasting = lasting.filter(|(kind, _)| kind.is_lasting() && totals.attempts_sent == 0);
     lasting.map(|(_, count)| count).sum()
 }
 
@@ -275,38 +258,36 @@ fn is_open_loop(report: &Report) -> bool {
 /// Requests that failed, without the failures that are this machine's own, as a part of all after
 /// the warm-up.
 fn failed_share(report: &Report) -> f64 {
-    let counted = report.measured();
+    let Counters {
+        items, requests, ..
+    } = report.measured();
     let own: u64 = ErrorKind::LOCAL
+        .map(|kind| requests.errors_of(kind))
         .iter()
-        .map(|kind| counted.requests.errors_of(*kind))
         .sum();
-    let failed = counted
-        .requests
-        .failed(&counted.items)
+    let failed = requests
+        .failed(&items)
         .saturating_sub(own + unsendable(report));
-    share(failed as f64, counted.requests.attempts as f64)
+    share(failed as f64, requests.attempts as f64)
 }
 
 fn failed(report: &Report) -> Found {
-    let share = failed_share(report);
-    if share < FAILED {
-        return Ok(Vec::new());
-    }
-    let counted = report.measured();
+    let (share, counted) = (failed_share(report), report.measured());
     let is_none_good = counted.items.ok + counted.items.not_found == 0;
-    let causes = causes(report);
-    Ok(vec![if is_none_good && share >= MOST_FAILED {
-        Finding::AllFailed {
+    some(if share < limits::FAILED {
+        None
+    } else if is_none_good && share >= limits::MOST_FAILED {
+        Some(Finding::AllFailed {
             requests: counted.requests.attempts,
-            causes,
-        }
+            causes: causes(report),
+        })
     } else {
-        Finding::RequestsFailed {
+        Some(Finding::RequestsFailed {
             share,
-            causes,
+            causes: causes(report),
             is_open_loop: is_open_loop(report),
-        }
-    }])
+        })
+    })
 }
 
 /// Hosts without a good response, beside others that failed no request.
@@ -320,7 +301,7 @@ fn hosts(report: &Report) -> Found {
     let names: Option<Vec<String>> = down.iter().map(|row| row.name.clone()).collect();
     let names = names.filter(|names| {
         let have_others_failed = up.iter().any(|row| row.errors > 0);
-        !names.is_empty() && !have_others_failed && failed_share(report) >= FAILED
+        !names.is_empty() && !have_others_failed && failed_share(report) >= limits::FAILED
     });
     let down = names.map(|hosts| Finding::HostsDown {
         hosts,
@@ -361,7 +342,9 @@ fn dead_time(report: &Report, end_s: f64) -> DeadTime {
         let part_s = (end_s - from_s).clamp(0.0, INTERVAL.as_secs_f64());
         if !is_dead {
             dead.last = None;
-        } else if row.binding.pause < PAUSED && row.is_after(report.plan.run.warmup) && part_s > 0.0
+        } else if row.binding.pause < limits::PAUSED
+            && row.is_after(report.plan.run.warmup)
+            && part_s > 0.0
         {
             dead.s += part_s;
             let (first_s, _) = dead.last.unwrap_or((from_s, from_s));
@@ -379,43 +362,42 @@ fn dead_time(report: &Report, end_s: f64) -> DeadTime {
 /// A target that was dead for a notable part of the run, however few requests failed in the
 /// meantime: each may take a timeout, or the backoff before the next one.
 fn dead(report: &Report) -> Found {
-    // When nothing is due any more, only the last answers are missing.
-    let planned_s = report
-        .plan
-        .run
-        .duration
-        .map_or(f64::INFINITY, |duration| duration.as_secs_f64());
-    let end_s = report.totals.duration_s.min(planned_s);
-    let Some(first) = report
+    let plan = &report.plan.run;
+    let mut measured = report
         .intervals
         .iter()
-        .find(|row| row.is_after(report.plan.run.warmup))
-    else {
+        .filter(|row| row.is_after(plan.warmup));
+    let Some(first) = measured.next() else {
         return Ok(Vec::new());
     };
+    let end_s = due_until_s(report);
     let of_s = (end_s - first.start_s as f64).max(0.0);
     let DeadTime { s, longest, last } = dead_time(report, end_s);
-    let last = last.filter(|(from_s, to_s)| (to_s - from_s).ceil() >= LEAST_DEAD_S);
+    let is_long = |from_s: f64, to_s: f64| to_s - from_s >= limits::LEAST_DEAD_S;
+    let is_much = s >= limits::LEAST_PARTLY_DEAD_S && s >= of_s * limits::PARTLY_DEAD;
     some(match last {
-        Some((from_s, _)) => Some(Finding::TargetDown {
+        Some((from_s, to_s)) if is_long(from_s, to_s.ceil()) => Some(Finding::TargetDown {
             from_s,
             dead_s: s,
             of_s,
             causes: causes(report),
         }),
-        None if s >= LEAST_PARTLY_DEAD_S && s >= of_s * PARTLY_DEAD
-            || longest.1 - longest.0 >= LEAST_DEAD_S =>
-        {
-            Some(Finding::NoGoodResponse {
-                from_s: longest.0,
-                to_s: longest.1,
-                dead_s: s,
-                of_s,
-                causes: causes(report),
-            })
-        }
-        None => None,
+        _ if is_much || is_long(longest.0, longest.1) => Some(Finding::NoGoodResponse {
+            from_s: longest.0,
+            to_s: longest.1,
+            dead_s: s,
+            of_s,
+            causes: causes(report),
+        }),
+        _ => None,
     })
+}
+
+/// End of the time in which requests were due, s: later, only the last answers are missing.
+pub(super) fn due_until_s(report: &Report) -> f64 {
+    let planned = report.plan.run.duration;
+    let planned_s = planned.map_or(f64::INFINITY, |planned| planned.as_secs_f64());
+    report.totals.duration_s.min(planned_s)
 }
 
 /// A target that gave no answer any more, however few requests waited for one when the run ended.
@@ -426,44 +408,34 @@ fn silence(report: &Report) -> Found {
 
 fn silent(report: &Report) -> Option<Finding> {
     let (totals, ledger) = (&report.totals, &report.ledger);
+    let (rows, shards) = (&report.intervals, &report.shards);
     // A shard that died did not say when.
-    let told: Option<Vec<f64>> = report
-        .shards
-        .iter()
-        .map(|shard| shard.last_ended_s)
-        .collect();
+    let told: Option<Vec<f64>> = shards.iter().map(|shard| shard.last_ended_s).collect();
+    let has_answer = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
+    let last_row = rows.iter().rev().find(has_answer);
     let last_s = told.map_or_else(
-        || {
-            let last = report
-                .intervals
-                .iter()
-                .rev()
-                .find(|row| row.ok + row.not_found + row.throttled + row.failed > 0);
-            last.map_or(0.0, |row| row.start_s as f64 + 1.0)
-        },
+        || last_row.map_or(0.0, |row| row.start_s as f64 + 1.0),
         |last_s| last_s.into_iter().fold(0.0, f64::max),
     );
     let silent_s = totals.duration_s - last_s;
-    let is_paused = report
-        .intervals
+    let is_paused =
+        |row: &IntervalRow| row.start_s as f64 >= last_s && row.binding.pause >= limits::PAUSED;
+    let slowest = shards
         .iter()
-        .any(|row| row.start_s as f64 >= last_s && row.binding.pause >= PAUSED);
-    let slowest_s = report
-        .shards
-        .iter()
-        .filter_map(|shard| times(shard, Series::ServiceOk)?.slowest_us())
-        .fold(0.0, f64::max)
-        / 1e6;
+        .filter_map(|shard| times(shard, Series::ServiceOk)?.slowest_us());
+    let slowest_s = slowest.fold(0.0, f64::max) / 1e6;
     let measured_s = (totals.duration_s - report.plan.run.warmup.as_secs_f64()).max(0.0);
     // Of few requests, only a long silence says something.
     let missed = silent_s * totals.attempts as f64 / totals.duration_s;
-    let is_long = silent_s >= LEAST_DEAD_S
-        && silent_s > slowest_s * LONGER_THAN_SLOWEST
-        && (silent_s >= measured_s * DEAD || missed >= MOST_MISSED);
+    let is_long = silent_s >= limits::LEAST_DEAD_S
+        && silent_s > slowest_s * limits::LONGER_THAN_SLOWEST
+        && (silent_s >= measured_s * limits::DEAD || missed >= limits::MOST_MISSED);
     // However short the run was.
     let is_all = totals.attempts > 0 && ledger.aborted == totals.attempts;
-    let is_silent =
-        ledger.aborted > 0 && !report.intervals.is_empty() && !is_paused && (is_long || is_all);
+    let is_silent = ledger.aborted > 0
+        && !rows.is_empty()
+        && !rows.iter().any(is_paused)
+        && (is_long || is_all);
     is_silent.then_some(Finding::Silent {
         silent_s,
         of_s: totals.duration_s,
@@ -481,7 +453,11 @@ fn cut_off(report: &Report) -> Found {
     let count = counted.items.aborted;
     let share = share(count as f64, counted.requests.attempts as f64);
     let is_open_loop = is_open_loop(report);
-    let least = if is_open_loop { FAILED } else { CUT_OFF_CLOSED };
+    let least = if is_open_loop {
+        limits::FAILED
+    } else {
+        limits::CUT_OFF_CLOSED
+    };
     some(
         (share >= least && silent(report).is_none()).then_some(Finding::CutOff {
             share,
@@ -491,31 +467,31 @@ fn cut_off(report: &Report) -> Found {
     )
 }
 
+/// True if the client waits as it is told.
+fn waits(report: &Report) -> bool {
+    report.plan.run.throttling.on_throttle == OnThrottle::Honor
+}
+
 fn throttling(report: &Report) -> Found {
-    let counted = report.measured();
+    let (counted, totals) = (report.measured(), &report.totals);
     let of_requests = |n: u64| share(n as f64, counted.requests.attempts as f64);
-    let limit = Limit::of_target(&report.plan.run, report.totals.throttled);
-    let held_share = report.binding.pause
-        + if limit == Limit::Quota {
-            report.binding.target
-        } else {
-            0.0
-        };
+    let quota = match Limit::Quota.in_run(&report.plan.run, totals.throttled) {
+        Limit::Quota => report.binding.target,
+        _ => 0.0,
+    };
+    let held_share = report.binding.pause + quota;
     let throttled = of_requests(counted.requests.throttled);
-    let is_held = held_share >= NOTABLE || throttled > THROTTLED;
+    let is_held = held_share >= limits::NOTABLE || throttled > limits::THROTTLED;
     let found = is_held.then(|| Finding::Throttled {
         share: throttled,
         good_share: of_requests(counted.items.ok + counted.items.not_found),
         held_share,
-        waits: report.plan.run.throttling.on_throttle == OnThrottle::Honor,
-        learnt_per_s: report.throttling.learnt_per_s,
+        waits: waits(report),
+        taken_per_s: report.throttling.taken_per_s,
     });
-    let (sources, at_first) = (
-        report.totals.sources_used,
-        report.totals.sources_throttled_at_first,
-    );
+    let at_first = totals.sources_throttled_at_first;
     let sources = (at_first > 0).then_some(Finding::SourcesThrottled {
-        sources,
+        sources: totals.sources_used,
         throttled: at_first,
     });
     Ok(found.into_iter().chain(sources).collect())
@@ -523,50 +499,43 @@ fn throttling(report: &Report) -> Found {
 
 /// Items that came to nothing although no request failed.
 fn items(report: &Report) -> Found {
-    let counted = report.measured();
-    let of_requests = share(
-        counted.items.not_found as f64,
-        counted.requests.attempts as f64,
-    );
-    let not_found = (of_requests >= NOT_FOUND).then_some(Finding::NotFound {
-        share: of_requests,
-        count: counted.items.not_found,
+    let (counted, ledger) = (report.measured(), &report.ledger);
+    let (not_found, attempts) = (counted.items.not_found, counted.requests.attempts);
+    let not_found_share = share(not_found as f64, attempts as f64);
+    let not_found = (not_found_share >= limits::NOT_FOUND).then_some(Finding::NotFound {
+        share: not_found_share,
+        count: not_found,
     });
-    let (count, ended) = (report.ledger.gave_up, report.ledger.completed());
-    let abandoned = share(count as f64, ended as f64);
+    let share = share(ledger.gave_up as f64, ledger.completed() as f64);
     let is_meant = report.plan.run.throttling.on_throttle == OnThrottle::Count;
-    let abandoned = (abandoned >= ABANDONED && !is_meant).then_some(Finding::Abandoned {
-        share: abandoned,
-        count,
+    let abandoned = (share >= limits::ABANDONED && !is_meant).then(|| Finding::Abandoned {
+        share,
+        count: ledger.gave_up,
+        waits: waits(report),
+        taken_per_s: report.throttling.taken_per_s,
     });
     Ok(not_found.into_iter().chain(abandoned).collect())
 }
 
 /// What was done to a run from outside.
 fn interruptions(report: &Report) -> Found {
-    let planned_s = report
-        .plan
-        .run
-        .duration
-        .map(|planned| planned.as_secs_f64());
-    let interrupted = report.interrupted_by.map(|signal| Finding::Interrupted {
+    let planned = report.plan.run.duration;
+    let mut found = Vec::new();
+    found.extend(report.interrupted_by.map(|signal| Finding::Interrupted {
         signal,
         after_s: report.totals.duration_s,
-        planned_s,
-    });
-    let suspended = (report.suspended_s > 0.0).then_some(Finding::Suspended {
+        planned_s: planned.map(|planned| planned.as_secs_f64()),
+    }));
+    found.extend((report.suspended_s > 0.0).then_some(Finding::Suspended {
         suspended_s: report.suspended_s,
-    });
-    let mut found: Vec<Finding> = interrupted.into_iter().chain(suspended).collect();
-    for shard in &report.shards {
-        let died = &shard.exits[..shard.exits.len().saturating_sub(1)];
-        if !died.is_empty() {
-            found.push(Finding::ShardReplaced {
-                shard: shard.shard,
-                times: died.len() as u64,
-                exits: died.to_vec(),
-            });
-        }
+    }));
+    for shard in report.shards.iter().filter(|shard| shard.was_replaced()) {
+        let died = &shard.exits[..shard.exits.len() - 1];
+        found.push(Finding::ShardReplaced {
+            shard: shard.shard,
+            times: died.len() as u64,
+            exits: died.to_vec(),
+        });
     }
     Ok(found)
 }
@@ -601,20 +570,16 @@ fn readings(
     reading: fn(&ShardReport) -> Option<f64>,
 ) -> Result<Vec<(&ShardReport, f64)>, Missing> {
     none_reported(report)?;
-    let is_long = |shard: &&ShardReport| shard.usage.measured_s.is_some_and(|s| s >= shortest_s);
-    if !report.shards.iter().any(|shard| is_long(&shard)) {
-        return Err(Missing::TooShort);
-    }
-    let readings: Vec<_> = report
-        .shards
+    let mut long: Vec<&ShardReport> = report.shards.iter().collect();
+    long.retain(|shard| shard.usage.measured_s.is_some_and(|s| s >= shortest_s));
+    let readings: Vec<_> = long
         .iter()
-        .filter(is_long)
-        .filter_map(|shard| Some((shard, reading(shard)?)))
+        .filter_map(|shard| Some((*shard, reading(shard)?)))
         .collect();
-    if readings.is_empty() {
-        Err(Missing::NotGiven)
-    } else {
-        Ok(readings)
+    match (long.is_empty(), readings.is_empty()) {
+        (true, _) => Err(Missing::TooShort),
+        (false, true) => Err(Missing::NotGiven),
+        (false, false) => Ok(readings),
     }
 }
 
@@ -646,28 +611,23 @@ fn one_in(shard: &ShardReport, series: Series) -> u32 {
     }
 }
 
-/// True if the shards together used less than [`LITTLE_CPU`] of the CPUs that they could run on;
-/// false if that is not known.
-fn used_little(shards: &[ShardReport], cores: usize) -> bool {
-    let used: Vec<f64> = shards
-        .iter()
-        .filter_map(|shard| shard.usage.cpu_share)
-        .collect();
-    !used.is_empty() && used.iter().sum::<f64>() < LITTLE_CPU * used.len().min(cores) as f64
-}
-
+/// True if the shards together used less than [`limits::LITTLE_CPU`] of the CPUs that they could
+/// run on; false if that is not known.
 fn is_little_used(report: &Report) -> bool {
-    used_little(&report.shards, report.environment.cores)
+    let shards = report.shards.iter();
+    let used: Vec<f64> = shards.filter_map(|shard| shard.usage.cpu_share).collect();
+    let cpus = used.len().min(report.environment.cores) as f64;
+    !used.is_empty() && used.iter().sum::<f64>() < limits::LITTLE_CPU * cpus
 }
 
 /// The shard that used all of its CPU. One that spins burns what it does not need; whether it came
 /// in time, its lateness tells.
 fn full(report: &Report) -> Result<Option<Worst<'_>>, Missing> {
-    let used = readings(report, SHORTEST_S, |shard| shard.usage.cpu_share)?;
+    let used = readings(report, limits::SHORTEST_S, |shard| shard.usage.cpu_share)?;
     let is_spinning = report.plan.run.pacing == Pacing::Spin;
     let full = used
         .into_iter()
-        .filter(|(_, used)| *used > CPU_USE && !is_spinning);
+        .filter(|(_, used)| *used > limits::CPU_USE && !is_spinning);
     Ok(Worst::of(full))
 }
 
@@ -678,11 +638,13 @@ fn is_own_lack(report: &Report) -> bool {
 
 /// True if lateness is due to others: the shards used little CPU, and one of them waited for one.
 fn is_starved(report: &Report) -> bool {
-    let waits =
-        readings(report, SHORTEST_S, |shard| shard.usage.run_delay_share).unwrap_or_default();
+    let waits = readings(report, limits::SHORTEST_S, |shard| {
+        shard.usage.run_delay_share
+    })
+    .unwrap_or_default();
     !is_own_lack(report)
         && is_little_used(report)
-        && waits.iter().any(|(_, waited)| *waited > RUN_DELAY)
+        && waits.iter().any(|(_, waited)| *waited > limits::RUN_DELAY)
 }
 
 fn cpu_use(report: &Report) -> Found {
@@ -696,7 +658,9 @@ fn cpu_use(report: &Report) -> Found {
 /// Ready to run, and something else ran. A client that used little is judged by what the wait did,
 /// where that is known.
 fn run_delay(report: &Report) -> Found {
-    let waits = readings(report, SHORTEST_S, |shard| shard.usage.run_delay_share)?;
+    let waits = readings(report, limits::SHORTEST_S, |shard| {
+        shard.usage.run_delay_share
+    })?;
     let used_little = is_little_used(report);
     let is_harmless = |shard| {
         used_little
@@ -706,7 +670,7 @@ fn run_delay(report: &Report) -> Found {
     };
     let long = waits
         .into_iter()
-        .filter(|(shard, waited)| *waited > RUN_DELAY && !is_harmless(shard));
+        .filter(|(shard, waited)| *waited > limits::RUN_DELAY && !is_harmless(shard));
     some(Worst::of(long).map(|worst| Finding::CpuWait {
         shard: worst.shard.shard,
         others: worst.others,
@@ -721,7 +685,7 @@ fn late_us(shard: &ShardReport, least_us: f64) -> f64 {
     let service = times(shard, Series::ServiceOk)
         .and_then(|service| service.p50_us)
         .unwrap_or(0.0);
-    least_us.max(service * SCHED_LAG_OF_SERVICE)
+    least_us.max(service * limits::SCHED_LAG_OF_SERVICE)
 }
 
 /// The shard whose high percentile of a series is the longest beyond its limit.
@@ -736,6 +700,19 @@ fn latest<'a>(
     Worst::of(late.filter(|(shard, us)| *us > limit_us(shard)))
 }
 
+/// Make a finding of the shard with the latest values of a series.
+macro_rules! late {
+    ($finding:ident, $report:ident, $series:expr, $worst:expr) => {
+        $worst.map(|worst| Finding::$finding {
+            shard: worst.shard.shard,
+            others: worst.others,
+            one_in: one_in(worst.shard, $series),
+            late_us: worst.reading,
+            is_disturbed: is_starved($report),
+        })
+    };
+}
+
 /// Responses that lay unread in the client.
 fn receive_delay(report: &Report) -> Found {
     none_reported(report)?;
@@ -745,29 +722,19 @@ fn receive_delay(report: &Report) -> Found {
     if !report.shards.iter().any(has_values) {
         return Err(Missing::NoStamps);
     }
-    let worst = latest(report, series, |shard| late_us(shard, RECEIVE_DELAY_US));
-    some(worst.map(|worst| Finding::ReadLate {
-        shard: worst.shard.shard,
-        others: worst.others,
-        one_in: one_in(worst.shard, series),
-        late_us: worst.reading,
-        is_disturbed: is_starved(report),
-    }))
+    let worst = latest(report, series, |shard| {
+        late_us(shard, limits::RECEIVE_DELAY_US)
+    });
+    some(late!(ReadLate, report, series, worst))
 }
 
 /// Requests of a paced run that went late. A run without a budget has nothing to be late for.
 fn sched_lag(report: &Report) -> Found {
     none_reported(report)?;
     let series = Series::SchedLag;
-    let worst = latest(report, series, |shard| late_us(shard, SCHED_LAG_US));
+    let worst = latest(report, series, |shard| late_us(shard, limits::SCHED_LAG_US));
     let worst = worst.filter(|_| report.plan.run.rate.is_some());
-    some(worst.map(|worst| Finding::SentLate {
-        shard: worst.shard.shard,
-        others: worst.others,
-        one_in: one_in(worst.shard, series),
-        late_us: worst.reading,
-        is_disturbed: is_starved(report),
-    }))
+    some(late!(SentLate, report, series, worst))
 }
 
 /// A loop that did not get to run when it was to. A pause in a suspension of the run is no finding
@@ -775,41 +742,35 @@ fn sched_lag(report: &Report) -> Found {
 fn loop_lag(report: &Report) -> Found {
     none_reported(report)?;
     let series = Series::LoopLag;
-    let explained_us = if report.suspended_s > 0.0 {
-        report.suspended_s * 1e6 + FREEZE_US
+    let suspended_us = report.suspended_s * 1e6;
+    let explained_us = if suspended_us > 0.0 {
+        suspended_us + limits::FREEZE_US
     } else {
-        0.0
+        limits::FREEZE_US
     };
-    let frozen = report
-        .shards
-        .iter()
-        .filter_map(|shard| Some((shard, times(shard, series)?.max_us?)))
-        .filter(|(_, us)| *us > FREEZE_US.max(explained_us));
-    if let Some(worst) = Worst::of(frozen) {
-        return Ok(vec![Finding::ShardPaused {
-            shard: worst.shard.shard,
-            others: worst.others,
-            paused_s: worst.reading / 1e6,
-            is_disturbed: is_starved(report),
-        }]);
-    }
-    some(
-        latest(report, series, |_| LOOP_LAG_US).map(|worst| Finding::LoopLate {
-            shard: worst.shard.shard,
-            others: worst.others,
-            one_in: one_in(worst.shard, series),
-            late_us: worst.reading,
-            is_disturbed: is_starved(report),
-        }),
-    )
+    let longest = |shard| Some((shard, times(shard, series)?.max_us?));
+    let longest = report.shards.iter().filter_map(longest);
+    let frozen = Worst::of(longest.filter(|(_, us)| *us > explained_us));
+    let frozen = frozen.map(|worst| Finding::ShardPaused {
+        shard: worst.shard.shard,
+        others: worst.others,
+        paused_s: worst.reading / 1e6,
+        is_disturbed: is_starved(report),
+    });
+    some(frozen.or_else(|| {
+        let worst = latest(report, series, |_| limits::LOOP_LAG_US);
+        late!(LoopLate, report, series, worst)
+    }))
 }
 
 /// Time that a hypervisor gave to others.
 fn steal(report: &Report) -> Found {
-    let stolen = readings(report, SHORTEST_FOR_STEAL_S, |shard| {
+    let stolen = readings(report, limits::SHORTEST_FOR_STEAL_S, |shard| {
         shard.usage.steal_share
     })?;
-    let stolen = stolen.into_iter().filter(|(_, stolen)| *stolen > STEAL);
+    let stolen = stolen
+        .into_iter()
+        .filter(|(_, stolen)| *stolen > limits::STEAL);
     some(Worst::of(stolen).map(|worst| Finding::CpuSteal {
         shard: worst.shard.shard,
         others: worst.others,
@@ -828,7 +789,11 @@ fn speed(report: &Report) -> Found {
         let (before, after) = speeds(shard)?;
         Some(before.max(after) / before.min(after) - 1.0)
     })?;
-    let worst = Worst::of(changed.into_iter().filter(|(_, change)| *change > SPEED));
+    let worst = Worst::of(
+        changed
+            .into_iter()
+            .filter(|(_, change)| *change > limits::SPEED),
+    );
     some(worst.and_then(|worst| {
         let (before_us, after_us) = speeds(worst.shard)?;
         Some(Finding::CpuSpeed {
@@ -864,7 +829,7 @@ fn ports_held_back(report: &Report) -> Found {
     let all = ports.saturating_mul(sources);
     // What others left behind does no harm to a run that keeps its connections.
     let is_needed = report.totals.connections_opened > all.saturating_sub(held);
-    let is_much = held as f64 > all as f64 * PORTS_HELD_BACK;
+    let is_much = held as f64 > all as f64 * limits::PORTS_HELD_BACK;
     some((is_needed && is_much).then_some(Finding::PortsInTimeWait {
         held,
         ports,
@@ -880,49 +845,43 @@ fn descriptors(report: &Report) -> Found {
     }))
 }
 
-/// Series of times that a retransmission makes longer.
-const ANSWERED: [Series; 7] = [
-    Series::ServiceOk,
-    Series::ServiceThrottled,
-    Series::ServiceError,
-    Series::Ttfb,
-    Series::ResponseOk,
-    Series::ResponseThrottled,
-    Series::ResponseError,
-];
-
-/// True if an attempt of this run waited for as long as a connection is opened again after.
-fn waited_to_connect(report: &Report) -> bool {
-    report.shards.iter().any(|shard| {
-        times(shard, Series::Connect)
-            .and_then(|times| times.max_us)
-            .is_some_and(|us| us >= OPENED_AGAIN_US)
-    }) || report.totals.errors_of(ErrorKind::ConnectTimeout) > 0
+/// True if a connection or an answer of this run took as much longer than usual as the kernel waits
+/// until it tries again, or none came in time.
+fn was_late(report: &Report, series: &[Series], least_us: f64, timeout: ErrorKind) -> bool {
+    let shards = report.shards.iter();
+    let mut all = shards.flat_map(|shard| series.iter().filter_map(|one| times(shard, *one)));
+    let is_late = |times: &Latency| {
+        let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
+        times.max_us.is_some_and(|us| us >= usual_us + least_us)
+    };
+    all.any(is_late) || report.totals.errors_of(timeout) > 0
 }
 
-/// True if an answer of this run took as much longer than usual as a retransmission makes it, or
-/// none came in time.
-fn was_answered_late(report: &Report) -> bool {
-    let mut answered = report
-        .shards
-        .iter()
-        .flat_map(|shard| ANSWERED.iter().filter_map(|series| times(shard, *series)));
-    answered.any(|times| {
-        let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
-        times
-            .max_us
-            .is_some_and(|us| us >= usual_us + SENT_AGAIN_US)
-    }) || report.totals.errors_of(ErrorKind::Timeout) > 0
+fn waited_to_connect(report: &Report) -> bool {
+    let again_us = limits::OPENED_AGAIN_US;
+    was_late(
+        report,
+        &[Series::Connect],
+        again_us,
+        ErrorKind::ConnectTimeout,
+    )
 }
 
 /// Segments lost on the way to a target on this machine, where nothing is lost by itself. What the
 /// whole machine counted may be another program's, so a request of this run must have been late.
 fn retransmits(report: &Report) -> Found {
     let segments = report.host.tcp_retransmits.ok_or(Missing::NotGiven)?;
-    let allowed = STRAY_RETRANSMITS as f64 + report.totals.attempts as f64 * RETRANSMITS;
+    let attempts = report.totals.attempts as f64;
+    let allowed = limits::STRAY_RETRANSMITS as f64 + attempts * limits::RETRANSMITS;
+    let answers = [
+        Series::ServiceOk,
+        Series::ServiceThrottled,
+        Series::ServiceError,
+    ];
     let is_found = report.environment.colocated
         && segments as f64 > allowed
-        && (was_answered_late(report) || waited_to_connect(report));
+        && (was_late(report, &answers, limits::SENT_AGAIN_US, ErrorKind::Timeout)
+            || waited_to_connect(report));
     some(is_found.then_some(Finding::Retransmits { segments }))
 }
 
@@ -947,27 +906,26 @@ fn never_sent(report: &Report) -> Found {
         scheduled += due;
         postponed += shard.postponed.unwrap_or(0);
         let dropped = share(shard.totals.dropped as f64, due as f64);
-        if dropped > DROPPED {
-            let limit = shard.dropped_by.map_or(Limit::Connections, |last| {
-                LimitEvidence::shard(report, shard).dropped(last)
-            });
-            by_limit.entry(limit).or_default().push((shard, dropped));
+        if dropped > limits::DROPPED {
+            let evidence = LimitEvidence::shard(report, shard);
+            let limit = shard.dropped_by.map(|last| evidence.dropped(last));
+            let shards = by_limit.entry(limit.unwrap_or(Limit::Connections));
+            shards.or_default().push((shard, dropped));
         }
     }
-    let mut found = Vec::new();
-    for (limit, shards) in by_limit {
-        found.extend(
-            Worst::of(shards.into_iter()).map(|worst| Finding::NeverSent {
-                shard: worst.shard.shard,
-                others: worst.others,
-                share: worst.reading,
-                count: worst.shard.totals.dropped,
-                limit,
-            }),
-        );
-    }
+    let worst = by_limit.into_iter();
+    let worst = worst.filter_map(|(limit, all)| Some((limit, Worst::of(all.into_iter())?)));
+    let mut found: Vec<Finding> = worst
+        .map(|(limit, worst)| Finding::NeverSent {
+            shard: worst.shard.shard,
+            others: worst.others,
+            share: worst.reading,
+            count: worst.shard.totals.dropped,
+            limit,
+        })
+        .collect();
     let share = share(postponed as f64, scheduled as f64);
-    found.extend((share > DROPPED).then_some(Finding::Postponed {
+    found.extend((share > limits::DROPPED).then_some(Finding::Postponed {
         share,
         count: postponed,
     }));
@@ -977,7 +935,7 @@ fn never_sent(report: &Report) -> Found {
 /// Waits of an open loop for a connection while all were in use, and for another limit than the
 /// timetable: of each, that of the shard with the longest one that is a notable part of the response
 /// time.
-fn waits(report: &Report) -> Found {
+fn open_loop_waits(report: &Report) -> Found {
     let mut found = Vec::new();
     for series in [Series::PoolWait, Series::BudgetWait] {
         let mut waits = Vec::new();
@@ -991,8 +949,9 @@ fn waits(report: &Report) -> Found {
                 continue;
             }
             let wait = wait(report, shard, series);
-            let is_notable =
-                |wait: &Wait| wait.us > WAIT_US.max(wait.response_us * WAIT_OF_RESPONSE);
+            let is_notable = |wait: &Wait| {
+                wait.us > limits::WAIT_US.max(wait.response_us * limits::WAIT_OF_RESPONSE)
+            };
             waits.extend(wait.filter(is_notable).map(|wait| (shard, limit, wait)));
         }
         let others = waits.len().saturating_sub(1);
@@ -1050,13 +1009,7 @@ pub(crate) fn requested_per_s(report: &Report) -> Option<f64> {
     if let Some(per_s) = plan.steady_rate() {
         return Some(per_s);
     }
-    let planned_s = plan
-        .duration
-        .map_or(f64::INFINITY, |duration| duration.as_secs_f64());
-    let (from_s, to_s) = (
-        plan.warmup.as_secs_f64(),
-        report.totals.duration_s.min(planned_s),
-    );
+    let (from_s, to_s) = (plan.warmup.as_secs_f64(), due_until_s(report));
     (to_s > from_s).then(|| offered(plan, from_s, to_s) / (to_s - from_s))
 }
 
@@ -1073,8 +1026,8 @@ fn pace(report: &Report) -> Found {
     };
     let asked = requested_per_s(report);
     let missed = asked.filter(|asked| {
-        sent_per_s * untrottled < asked * REACHED
-            || totals.attempts_per_s * untrottled < asked * ANSWERED_PART
+        sent_per_s * untrottled < asked * limits::REACHED
+            || totals.attempts_per_s * untrottled < asked * limits::ANSWERED_PART
     });
     let is_used = report
         .shards
@@ -1087,9 +1040,9 @@ fn pace(report: &Report) -> Found {
     };
     let held = Limit::of(report, &report.binding)
         .into_iter()
-        .find(|(part, limit)| *part >= NOTABLE && is_real(*limit));
+        .find(|(part, limit)| *part >= limits::NOTABLE && is_real(*limit));
     let limited = held.map(|(share, limit)| Finding::LimitedBy { limit, share });
-    let unused = (held.is_none() && report.binding.concurrency >= NOTABLE).then(|| {
+    let unused = (held.is_none() && report.binding.concurrency >= limits::NOTABLE).then(|| {
         Finding::ConnectionsUnused {
             peak: totals.peak_in_flight,
             of: report.plan.run.in_flight().into(),
@@ -1100,7 +1053,7 @@ fn pace(report: &Report) -> Found {
     let limit = [held, free]
         .into_iter()
         .flatten()
-        .filter(|(share, limit)| *share >= NOTABLE && *limit != Limit::Idle)
+        .filter(|(share, limit)| *share >= limits::NOTABLE && *limit != Limit::Idle)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let missed = missed.map(|asked_per_s| Finding::RateMissed {
         got_per_s: totals.attempts_per_s * untrottled,
@@ -1123,8 +1076,9 @@ fn connections(report: &Report) -> Found {
     let (opened, requests) = (report.totals.connections_opened, report.totals.attempts);
     // Each host may have as many as there are requests in flight, and a few may be lost.
     let usual = u64::from(plan.connections) * 2 * u64::from(plan.per_host.hosts.max(1));
-    let lost = (opened > usual && opened.saturating_mul(10) > requests)
-        .then_some(Finding::ConnectionsNotKept { opened, requests });
+    let is_meant = plan.workload.contains_key(REQUESTS_PER_CONNECTION);
+    let is_lost = opened > usual && opened.saturating_mul(10) > requests && !is_meant;
+    let lost = is_lost.then_some(Finding::ConnectionsNotKept { opened, requests });
     let is_unverified = plan
         .workload
         .get(TLS_TRUST)

@@ -2,6 +2,7 @@
 //! much faster otherwise.
 
 use super::Finding;
+use super::checks::due_until_s;
 use super::thresholds::{FREEZE_US, PAUSED};
 use crate::run::report::{IntervalRow, Report, Spread};
 use crawlmark_harness::shard::INTERVAL;
@@ -65,8 +66,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// Find the stalls of a run; none in results of older versions, which do not have answers by
-    /// bins. After `--duration`, only the last answers are missing.
+    /// Find the stalls of a run. After `--duration`, only the last answers are missing.
     pub(crate) fn of(report: &Report) -> Self {
         let warmup_s = report.plan.run.warmup.as_secs_f64();
         let rows: Vec<_> = report
@@ -74,12 +74,7 @@ impl Stalls {
             .iter()
             .filter(|row| row.start_s as f64 >= warmup_s)
             .collect();
-        let planned_s = report
-            .plan
-            .run
-            .duration
-            .map_or(f64::INFINITY, |duration| duration.as_secs_f64());
-        let end_s = report.totals.duration_s.min(planned_s);
+        let end_s = due_until_s(report);
         let of_s = (end_s - rows.first().map_or(0.0, |row| row.start_s as f64)).max(0.0);
         let each = Judge::of(report, &rows, of_s).map_or_else(Vec::new, |judge| {
             let contiguous = rows.chunk_by(|a, b| a.start_s + 1 == b.start_s);

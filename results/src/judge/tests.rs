@@ -21,7 +21,7 @@ use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
 use crawlmark_harness::supervisor::{Interval, ShardFault};
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::wire::{BindingTimes, Scheduled, SecondFigures};
+use crawlmark_harness::wire::{Scheduled, SecondFigures};
 
 /// A run that can be spoilt.
 #[derive(Clone)]
@@ -161,7 +161,7 @@ fn shard(number: u32) -> ShardReport {
         connections: 4,
         exits: vec![ShardExit::Clean],
         fault: None,
-        binding: BindingReport::new(BindingTimes::default()),
+        binding: BindingReport::default(),
         ledger: Ledger {
             planned: 500,
             items: ItemCounts {
@@ -173,7 +173,6 @@ fn shard(number: u32) -> ShardReport {
         scheduled: None,
         postponed: None,
         dropped_by: None,
-        unscheduled: None,
         last_ended_s: Some(10.0),
         longest_slack_us: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
@@ -1000,19 +999,6 @@ fn unavailable(names: &[&str], hide: impl FnOnce(&mut Run)) {
     assert_eq!(
         judged.validity.checked.len() + names.len(),
         checks::CHECKS.len()
-    );
-}
-
-#[test]
-fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
-    let mut run = Run::quiet();
-    run.usage().cpu_share = Some(0.9);
-    run.usage().steal_share = Some(0.1);
-    run.fail(ErrorKind::Reset, 600);
-    let judged = run.judge();
-    assert_eq!(
-        (judged.validity.verdict, judged.reasons().len()),
-        (Verdict::TargetLimited, 3)
     );
 }
 

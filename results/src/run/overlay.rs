@@ -32,9 +32,7 @@ const ROWS: [Row; 14] = [
     ("validity", |it| text(word(it.validity.verdict))),
     ("started", |it| text(moment(&it.started_at))),
     ("took", |it| text(seconds(it.totals.duration_s))),
-    ("good/s", |it| {
-        value(Some(it.totals.good_per_s(&it.ledger)), decimal)
-    }),
+    ("good/s", |it| value(Some(it.totals.ok_per_s), decimal)),
     ("errors, of requests", |it| {
         text(rounded_percent(error_share(it)?))
     }),

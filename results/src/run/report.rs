@@ -62,6 +62,7 @@ pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::throttling::{BindingReport, ThrottlingReport};
+pub(crate) use self::totals::is_endless;
 pub use self::totals::{Got, Ledger, Totals};
 pub(crate) use crate::judge::thresholds;
 pub use crate::judge::{Finding, Validity, Verdict};
@@ -255,25 +256,16 @@ impl SupervisorReport {
     /// Build the report from the record. The supervisor works for longer than the shards: it starts
     /// them, and receives their results.
     fn new(record: &RunRecord, worked_s: f64) -> Self {
-        let RunRecord {
-            supervisor,
-            effort,
-            start,
-            shards,
-            ..
-        } = record;
         let ms = |at: Nanos| at.0 as f64 / 1e6;
+        let (effort, cpu_s) = (&record.effort, cpu_s(&record.supervisor));
         let running_s = effort.running.as_secs_f64();
+        let first_sent = record.shards.iter().filter_map(|shard| shard.first_sent);
         Self {
-            cpu_s: cpu_s(supervisor),
-            cpu_share: share(cpu_s(supervisor), worked_s),
-            max_rss_bytes: supervisor.max_rss_bytes,
-            start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(*start)),
-            first_request_ms: shards
-                .iter()
-                .filter_map(|shard| shard.first_sent)
-                .min()
-                .map(ms),
+            cpu_s,
+            cpu_share: share(cpu_s, worked_s),
+            max_rss_bytes: record.supervisor.max_rss_bytes,
+            start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(record.start)),
+            first_request_ms: first_sent.min().map(ms),
             start_cpu_s: Some(effort.starting_us as f64 / 1e6),
             running_cpu_share: (running_s > 0.0)
                 .then(|| effort.running_us as f64 / 1e6 / running_s),
@@ -349,67 +341,43 @@ impl Report {
         } = source;
         intervals.sort_by_key(|row| row.start_s);
         let mut courses = course::take(&mut intervals);
-        let shards = record.shards.iter().map(|shard| ShardReport {
-            course: courses.remove(&shard.plan.shard).unwrap_or_default(),
-            ..ShardReport::new(shard, record)
-        });
-        let shards: Vec<ShardReport> = shards.collect();
+        let (mut shards, mut ledger) = (Vec::new(), Ledger::default());
         let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
-        record
-            .shards
-            .iter()
-            .for_each(|shard| shard.stats.add_to(&mut merged));
-        let last_s = shards
-            .iter()
-            .map(|shard| shard.totals.duration_s)
-            .fold(0.0, f64::max);
-        let duration_s = last_s.max(waited_until_s(plan, record));
-        let peak = record
-            .shards
-            .iter()
-            .map(|shard| u64::from(shard.peak_in_flight))
-            .sum();
-        let mut warm = Counters::default();
-        record
-            .shards
-            .iter()
-            .for_each(|shard| warm.merge(&shard.warmup));
-        let totals = Totals::new(&merged.counters, duration_s, peak).without_warmup(
-            &merged.counters,
-            &warm,
-            plan.warmup.as_secs_f64(),
-        );
+        let (mut warm, mut binding) = (Counters::default(), BindingTimes::default());
+        let (mut duration_s, mut peak) = (waited_until_s(plan, record), 0);
+        for own in &record.shards {
+            let shard = ShardReport {
+                course: courses.remove(&own.plan.shard).unwrap_or_default(),
+                ..ShardReport::new(own, record)
+            };
+            own.stats.add_to(&mut merged);
+            warm.merge(&own.warmup);
+            binding = binding.plus(&own.binding);
+            peak += u64::from(own.peak_in_flight);
+            duration_s = f64::max(duration_s, shard.totals.duration_s);
+            ledger = ledger.plus(shard.ledger);
+            shards.push(shard);
+        }
+        let warmup_s = plan.warmup.as_secs_f64();
+        let totals = Totals::new(&merged.counters, duration_s, peak);
+        let totals = totals.without_warmup(&merged.counters, &warm, warmup_s);
         // The rate of a recording is its mean, and no second's.
         if plan.rate.is_some() && plan.arrivals != Arrivals::Replay {
-            intervals = intervals
-                .into_iter()
-                .map(|row| row.with_offer(plan, record, duration_s))
+            let offered = intervals.into_iter();
+            intervals = offered
+                .map(|row| row.with_offer(plan, duration_s))
                 .collect();
         }
-        let wall_s = record
-            .finished_at
-            .duration_since(record.started_at)
-            .map_or(0.0, |wall| wall.as_secs_f64());
-        let ledger = shards
-            .iter()
-            .map(|shard| shard.ledger)
-            .fold(Ledger::default(), Ledger::plus);
-        let host = HostReport::from(record.host);
-        let warmup = WarmUpReport::new(plan, &warm);
-        let binding = BindingReport::new(
-            record
-                .shards
-                .iter()
-                .fold(BindingTimes::default(), |all, shard| {
-                    all.plus(&shard.binding)
-                }),
-        );
+        let wall = record.finished_at.duration_since(record.started_at);
+        let wall_s = wall.map_or(0.0, |wall| wall.as_secs_f64());
         let storage_failure = record.failure.as_ref().map(|failure| {
             format!(
                 "shard {} could not store its results: {}",
                 failure.shard, failure.why
             )
         });
+        let finished_before = plan.ids.len() - plan.items();
+        let items = ledger.ok + ledger.not_found;
         let mut report = Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -435,26 +403,21 @@ impl Report {
                 config_hash: config_hash(plan),
             },
             command: None,
-            throttling: ThrottlingReport::new(
-                record,
-                &intervals,
-                &totals,
-                ledger.ok + ledger.not_found,
-            ),
-            binding,
+            throttling: ThrottlingReport::new(record, &intervals, &totals, items),
+            binding: BindingReport::new(&binding),
             storage_failure,
             moved: record.moved,
-            finished_before: Some(plan.ids.len() - plan.items()).filter(|ids| *ids > 0),
-            got: Got::new(&ledger, plan),
+            finished_before: Some(finished_before).filter(|ids| *ids > 0),
+            got: Got::new(&ledger, plan, finished_before),
             ledger,
             tls: Some(merged.counters.tls.clone()).filter(|tls| *tls != TlsCounts::default()),
             budget: BudgetReport::new(plan, record, &totals),
             host_budget: Audit::of_hosts(plan, record),
             schedule: ScheduleReport::new(plan, record, &totals),
-            warmup,
+            warmup: WarmUpReport::new(plan, &warm),
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
-            host,
+            host: HostReport::from(record.host),
             findings: Vec::new(),
             validity: Validity::default(),
             gates: Vec::new(),
@@ -480,6 +443,12 @@ impl Report {
         }
     }
 
+    /// Count items that earlier sessions of the parts of a merged crawl had finished.
+    pub(crate) fn add_finished(&mut self, ids: u64) {
+        self.finished_before = Some(ids).filter(|ids| *ids > 0);
+        self.got = Got::new(&self.ledger, &self.plan.run, ids);
+    }
+
     /// Adds what the target's own counts say. A target that counted something else makes the result
     /// incomplete.
     pub fn add_witness(&mut self, witness: Witness) {
@@ -495,12 +464,11 @@ impl Report {
     /// the run, which all that is shown has, is [`Totals::attempts_per_s`].
     #[must_use]
     pub fn achieved_per_s(&self) -> f64 {
-        let asked = self
-            .schedule
-            .as_ref()
-            .map(|schedule| schedule.achieved_per_s)
-            .or_else(|| self.budget.as_ref().map(|budget| budget.achieved_per_s));
-        asked.unwrap_or(self.totals.attempts_per_s)
+        match (&self.schedule, &self.budget) {
+            (Some(schedule), _) => schedule.achieved_per_s,
+            (None, Some(budget)) => budget.achieved_per_s,
+            (None, None) => self.totals.attempts_per_s,
+        }
     }
 
     /// CPU of the shards per request, us, over those that reported it; none when none did, and

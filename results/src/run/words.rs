@@ -28,13 +28,12 @@ pub use self::percentiles::percentiles;
 pub(crate) use self::tables::limited_by;
 pub(crate) use self::thresholds::seen;
 pub use self::thresholds::{must_hold, thresholds_line};
-use self::times::Clocked;
-use self::times::population;
 pub(crate) use self::times::{figure, spectrum};
+use self::times::{main_times, population};
 use crate::judge::{Finding, Severity as Gravity};
-use crate::run::report::{Report, Verdict};
+use crate::run::report::{Report, Verdict, is_endless};
 use crate::show::doc::{Doc, Figure, Lead, Readers, Severity, Status};
-use crate::show::plot::{self, Plot};
+use crate::show::plot::Plot;
 use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
 use crawlmark_harness::process::signal_in_words;
 use crawlmark_harness::units::rounded_percent;
@@ -71,11 +70,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .only(Readers::STEP.and(Readers::SUMMARY))
         .table(sparkline::course(report))
         .only(Readers::FILES)
-        .section(
-            "plots",
-            "Plots",
-            Doc::default().plots(plots).list("", plot::left_out(plots)),
-        )
+        .section("plots", "Plots", Doc::default().plots(plots))
         .section("limits", "Limits", tables::limits(report))
         .section("merge", "Merge", tables::parts(report))
         .only(Readers::PAGE)
@@ -127,7 +122,7 @@ pub(crate) fn outcome(report: &Report) -> Status {
     };
     let gravest = report.findings.iter().map(Finding::severity).max();
     let severity = match gravest {
-        _ if report.got.ok == 0 => Severity::Bad,
+        _ if report.ledger.ok == 0 => Severity::Bad,
         gravest => colour(gravest.unwrap_or(Gravity::Info)),
     };
     Status {
@@ -239,7 +234,7 @@ fn figures(report: &Report) -> Vec<Figure> {
         },
         figure(
             "good",
-            per_s(totals.good_per_s(&report.ledger)),
+            per_s(totals.ok_per_s),
             format!("items, over {}", seconds(measured_s.max(0.0))),
         ),
         figure(
@@ -260,9 +255,8 @@ fn figures(report: &Report) -> Vec<Figure> {
         let detail = format!("of those due, {} in all", grouped(unsent));
         figures.push(figure("never sent", rounded_percent(share), detail));
     }
-    let clocked = Clocked::of(report);
-    if let Some(latency) = clocked.latency() {
-        let of = format!("{} time of {}", clocked.name(), population(report, latency));
+    if let Some((series, latency, _)) = main_times(report) {
+        let of = format!("{series} time of {}", population(report, latency));
         let main = latency.figures().into_iter();
         for (name, key, us) in main.filter(|(name, ..)| ["p50", "p99", "max"].contains(name)) {
             figures.extend(self::figure(latency, key, us).map(|us| figure(name, us, of.clone())));
@@ -292,7 +286,7 @@ fn got_share(report: &Report) -> String {
 }
 
 fn got_items(report: &Report) -> String {
-    let tried = if report.plan.run.duration.is_some() {
+    let tried = if is_endless(&report.plan.run) {
         " tried"
     } else {
         ""

@@ -106,9 +106,8 @@ pub enum Range {
     Log,
     /// By factors, from the first to the second.
     LogBetween(f64, f64),
-    /// Named rows, the first at the top; row `n` lies between `n` and `n + 1`. The name of the row
-    /// with this number is drawn before those of its neighbours.
-    Rows(Vec<String>, Option<usize>),
+    /// Named rows, the first at the top; row `n` lies between `n` and `n + 1`.
+    Rows(Vec<String>),
 }
 
 /// Format of values.
@@ -315,13 +314,13 @@ impl Panel {
         let height = bars.len() as f64 * ROW;
         let (mut names, mut marks) = (Vec::new(), Vec::new());
         for (n, bar) in bars.into_iter().enumerate() {
-            let block = Block::row(n, (0.18, 0.82), (0.0, bar.value), bar.text);
+            let block = Block::row(n, [0.18, 0.82], [0.0, bar.value], bar.text);
             marks.push(Mark::new(bar.role, "", Shape::Blocks(vec![block])));
             names.push(bar.name);
         }
         Self {
             x: Axis::new("", Range::FromZero, Format::Number).hidden(),
-            y: Axis::new(unit, Range::Rows(names, None), Format::Number),
+            y: Axis::new(unit, Range::Rows(names), Format::Number),
             height,
             marks,
         }
@@ -429,9 +428,13 @@ impl Dot {
 
 impl Block {
     /// Return a bar of a row, between these parts of the row's height.
-    pub(crate) fn row(row: usize, parts: (f64, f64), x: (f64, f64), text: String) -> Self {
-        let y = (row as f64 + parts.0, row as f64 + parts.1);
-        Self { x, y, text }
+    pub(crate) fn row(row: usize, parts: [f64; 2], x: [f64; 2], text: String) -> Self {
+        let [top, bottom] = parts.map(|part| row as f64 + part);
+        Self {
+            x: x.into(),
+            y: (top, bottom),
+            text,
+        }
     }
 }
 

@@ -30,45 +30,21 @@ pub use crate::show::chart::{Ground, Plot, style_sheet};
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";
 
-/// A chart of a run: its name, and why a run may not have it.
-type RunChart = (&'static str, fn(&Report) -> Option<Chart>, &'static str);
+/// A chart of a run, with its name.
+type RunChart = (&'static str, fn(&Report) -> Option<Chart>);
 
 /// Every chart of a run, in reading order.
 const CHARTS: [RunChart; 10] = [
-    (
-        "throughput",
-        |it| over_time("throughput", it),
-        "no second was reported",
-    ),
-    (
-        "latency",
-        |it| over_time("latency", it),
-        "no second has a response",
-    ),
-    ("spectrum", spectrum::chart, "no request was timed"),
-    ("heat", cells::heat, "no request succeeded"),
-    (
-        "in-flight",
-        |it| over_time("in-flight", it),
-        "no second was reported",
-    ),
-    ("shards", cells::shards, "no shard reported a second"),
-    (
-        "errors",
-        |it| over_time("errors", it),
-        "no errors, throttling or retries",
-    ),
-    ("causes", bars::causes, "no errors"),
-    (
-        "connections",
-        |it| over_time("connections", it),
-        "no second has a new connection",
-    ),
-    (
-        "budget",
-        bars::budget,
-        "no rate limit whose use a shard reported",
-    ),
+    ("throughput", |it| over_time("throughput", it)),
+    ("latency", |it| over_time("latency", it)),
+    ("spectrum", spectrum::chart),
+    ("heat", cells::heat),
+    ("in-flight", |it| over_time("in-flight", it)),
+    ("shards", cells::shards),
+    ("errors", |it| over_time("errors", it)),
+    ("causes", bars::causes),
+    ("connections", |it| over_time("connections", it)),
+    ("budget", bars::budget),
 ];
 
 fn over_time(name: &str, report: &Report) -> Option<Chart> {
@@ -78,22 +54,12 @@ fn over_time(name: &str, report: &Report) -> Option<Chart> {
 /// Names of the plots that a report can have.
 #[must_use]
 pub fn names() -> [&'static str; 10] {
-    CHARTS.map(|(name, ..)| name)
+    CHARTS.map(|(name, _)| name)
 }
 
 /// Every chart that the report has something for, as a picture, in reading order.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
-    let charts = CHARTS.iter().filter_map(|(_, chart, _)| chart(report));
+    let charts = CHARTS.iter().filter_map(|(_, chart)| chart(report));
     charts.map(|chart| Plot::of(&chart)).collect()
-}
-
-/// Reasons why plots are not among `plots`, in a sentence each.
-#[must_use]
-pub fn left_out(plots: &[Plot]) -> Vec<String> {
-    let is_there = |name: &str| plots.iter().any(|plot| plot.name == name);
-    let absent = CHARTS.iter().filter(|(name, ..)| !is_there(name));
-    absent
-        .map(|(name, _, why)| format!("No plot of {name}: {why}."))
-        .collect()
 }

@@ -231,7 +231,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
     };
     let healthy = run(&plan, &[], fast).report(&plan);
     let slow = |report: &mut Report, per_s: f64| {
-        (report.totals.attempts_per_s, report.totals.ok_per_s) = (per_s, Some(per_s));
+        (report.totals.attempts_per_s, report.totals.ok_per_s) = (per_s, per_s);
         report.budget.as_mut().unwrap().achieved_per_s = per_s;
     };
     let full = |report: &mut Report| {

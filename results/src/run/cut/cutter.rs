@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use super::ask::end_s;
 use super::cut_report::{Answered, Counted, CutReport, CutSeconds, CutSource, SCHEMA};
 use super::{Cut, Entry, Kind};
-use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
+use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report, ShardReport, share};
 use crate::show::text::seconds;
 use crawlmark_harness::stats::{Bounds, Exact, SecondCounts, Series, Timing};
 use crawlmark_harness::units::{grouped, micros};
@@ -104,17 +104,14 @@ impl<'a> Cutter<'a> {
         let report = self.report;
         let duration_s = self.duration_s();
         let [_, series] = Series::of(report.plan.run.arrivals);
-        let told = series
-            .iter()
-            .copied()
-            .filter(|series| self.cut.outcomes.has(*series));
         let answers = self.answers(duration_s);
         let (mut notes, mut latency) = (Vec::new(), BTreeMap::new());
-        for series in told.collect::<Vec<_>>() {
-            latency.insert(series.name().to_owned(), self.latency(series, &mut notes));
+        let outcomes = self.cut.outcomes;
+        for series in series.iter().filter(|one| outcomes.has(**one)) {
+            let times = self.latency(*series, &mut notes);
+            latency.insert(series.name().to_owned(), times);
         }
-        let shards = report.shards.iter();
-        for shard in shards.filter(|shard| self.cut.shards.contains(&shard.shard)) {
+        for shard in report.shards.iter().filter(|shard| self.holds(shard)) {
             if let Some(fault) = &shard.fault {
                 notes.push(format!(
                     "shard {} ended early ({fault}): only what it had reported by then is included",
@@ -159,6 +156,10 @@ impl<'a> Cutter<'a> {
         }
     }
 
+    fn holds(&self, shard: &ShardReport) -> bool {
+        self.cut.shards.contains(&shard.shard)
+    }
+
     /// The run's last second ends with its last answer, as its rates do.
     fn duration_s(&self) -> f64 {
         let from = self.cut.from_s as f64;
@@ -173,7 +174,7 @@ impl<'a> Cutter<'a> {
         ];
         let answered = kinds.map(|(name, series)| {
             let count = self.sums.get(&series).map_or(0, |sum| sum.times.len());
-            let per_s = per(count as f64, duration_s);
+            let per_s = share(count as f64, duration_s);
             (name.to_owned(), Answered { count, per_s })
         });
         answered.into()
@@ -182,8 +183,7 @@ impl<'a> Cutter<'a> {
     /// The times of a series. Those of the run that have no second in the log, as they lie beyond
     /// the histogram, did not end or are missing, may be in this part: they leave percentiles open.
     fn latency(&mut self, series: Series, notes: &mut Vec<String>) -> Latency {
-        let shards = self.report.shards.iter();
-        let shards = shards.filter(|shard| self.cut.shards.contains(&shard.shard));
+        let shards = self.report.shards.iter().filter(|shard| self.holds(shard));
         let told = shards.filter_map(|shard| shard.latency.get(series.name()));
         let all = told.map(|told| told.count.saturating_add(told.censored));
         let logged = self.logged.get(&series).copied().unwrap_or(0);
@@ -223,51 +223,20 @@ impl<'a> Cutter<'a> {
             aborted,
             ..
         } = counts;
-        let cpu_us: u64 = rows
+        let cpu_us = rows
             .iter()
-            .fold(0, |all, row| all.saturating_add(row.cpu_us));
+            .map(|row| row.cpu_us)
+            .fold(0, u64::saturating_add);
+        let lags_us = rows.iter().map(|row| row.max_sched_lag_us);
         Some(Counted {
             counts,
-            attempts_per_s: per(attempts.saturating_sub(aborted) as f64, duration_s),
-            items_per_s: per(items.saturating_sub(aborted) as f64, duration_s),
+            attempts_per_s: share(attempts.saturating_sub(aborted) as f64, duration_s),
+            items_per_s: share(items.saturating_sub(aborted) as f64, duration_s),
             most_in_flight: rows.iter().map(|row| row.in_flight).max().unwrap_or(0),
-            max_sched_lag_us: rows
-                .iter()
-                .map(|row| row.max_sched_lag_us)
-                .fold(0.0, f64::max),
+            max_sched_lag_us: lags_us.fold(0.0, f64::max),
             cpu_us_per_attempt: (attempts > 0).then(|| cpu_us as f64 / attempts as f64),
-            binding: mean_binding(&rows),
+            binding: BindingReport::mean(rows.iter().map(|row| &row.binding)),
         })
-    }
-}
-
-fn per(count: f64, duration_s: f64) -> f64 {
-    if duration_s > 0.0 {
-        count / duration_s
-    } else {
-        0.0
-    }
-}
-
-/// The mean over the seconds in which something is known.
-fn mean_binding(rows: &[&IntervalRow]) -> BindingReport {
-    let sum = |of: fn(&BindingReport) -> f64| rows.iter().map(|row| of(&row.binding)).sum::<f64>();
-    let sums = BindingReport {
-        rate: sum(|of| of.rate),
-        concurrency: sum(|of| of.concurrency),
-        pause: sum(|of| of.pause),
-        target: sum(|of| of.target),
-        storage: sum(|of| of.storage),
-        idle: sum(|of| of.idle),
-    };
-    let all = sums.rate + sums.concurrency + sums.pause + sums.target + sums.storage + sums.idle;
-    BindingReport {
-        rate: per(sums.rate, all),
-        concurrency: per(sums.concurrency, all),
-        pause: per(sums.pause, all),
-        target: per(sums.target, all),
-        storage: per(sums.storage, all),
-        idle: per(sums.idle, all),
     }
 }
 

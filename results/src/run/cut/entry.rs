@@ -232,32 +232,6 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_which_shard_series_and_second_it_is_of() {
-        let mut recorded = bounds().histogram();
-        recorded.record_n(1_000, 3).unwrap();
-        let line = line(&recorded);
-        let read = |line: &str| LineReader::new(bounds()).read(line);
-        let entry = read(&line).unwrap().unwrap();
-        assert_eq!(
-            (entry.shard, entry.series, entry.kind),
-            (3, Series::ServiceOk, Kind::Times)
-        );
-        assert_eq!((entry.second, entry.count, entry.cells.len()), (7, 3, 1));
-        let ages = read(&line.replace("service", "response_censored"))
-            .unwrap()
-            .unwrap();
-        assert_eq!((ages.series, ages.kind), (Series::ResponseOk, Kind::Ages));
-        for passed_over in [
-            "",
-            "#[StartTime: 1]",
-            "\"StartTimestamp\",\"Interval_Length\"",
-        ] {
-            assert_eq!(read(passed_over), Ok(None));
-        }
-        assert_eq!(read(&line.replace("service", "from_the_future")), Ok(None));
-    }
-
-    #[test]
     fn what_inflates_beyond_a_histogram_is_refused_without_the_memory_for_it() {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::copy(

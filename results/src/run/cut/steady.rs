@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ask::{end_s, warm_s};
 use crate::run::report::Report;
-use crawlmark_harness::units::{RateShape, grouped, micros};
+use crawlmark_harness::units::RateShape;
 
 /// The shortest stretch that is judged, s. Its half, ten values, is the least that a start is found
 /// in.
@@ -96,33 +96,11 @@ pub enum NotSteady {
     )]
     Planned(String),
     /// The series took too long to settle.
-    #[error(
-        "{series} still changed when half of the run was over ({from} at first, {to} at the end); name a window with --from \
-         and --to"
-    )]
-    Settling {
-        /// Name of the series.
-        series: &'static str,
-        /// Its mean in the first tenth, with its unit.
-        from: String,
-        /// Its mean in the last tenth, with its unit.
-        to: String,
-    },
-    /// The series did not stay at one level.
-    #[error(
-        "{series} averaged {from} until {at_s} s and {to} after it; name a window \
-         with --from and --to"
-    )]
-    Drifting {
-        /// Name of the series.
-        series: &'static str,
-        /// Boundary between the two parts that differ most, s.
-        at_s: u64,
-        /// Its mean before, with its unit.
-        from: String,
-        /// Its mean after, with its unit.
-        to: String,
-    },
+    #[error("{0} still changed when half of the run was over; name a window with --from and --to")]
+    Settling(&'static str),
+    /// The series did not stay at one level: where the two parts meet that differ most, s.
+    #[error("{0} changed for good at {1} s; name a window with --from and --to")]
+    Drifting(&'static str, u64),
     /// Nothing came of it.
     #[error(
         "no item ended in any of the whole seconds of the run, so there is nothing to measure; make a longer run"
@@ -163,7 +141,8 @@ pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
     };
     let mut series = Vec::new();
     for course in &courses {
-        let left_out = settle(&course.values, batch).ok_or_else(|| course.settling())?;
+        let left_out = settle(&course.values, batch);
+        let left_out = left_out.ok_or(NotSteady::Settling(words(course.name)))?;
         series.push(SettledSeries {
             name: course.name.to_owned(),
             left_out_s: left_out as u64,
@@ -178,8 +157,9 @@ pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
         let left_out = usize::try_from(left_out_s)
             .unwrap_or(usize::MAX)
             .min(course.values.len());
-        if let Some(change) = lasting_change(&course.values[left_out..], batch) {
-            return Err(course.drifting(start + left_out_s, &change));
+        if let Some(at) = lasting_change(&course.values[left_out..], batch) {
+            let at_s = start + left_out_s + at as u64;
+            return Err(NotSteady::Drifting(words(course.name), at_s));
         }
     }
     let from_s = start + left_out_s;
@@ -272,49 +252,13 @@ fn settle(values: &[f64], batch: usize) -> Option<usize> {
     (best < last_allowed).then_some(best * batch)
 }
 
-impl SecondSeries {
-    fn shown(&self, value: f64) -> String {
-        match self.name {
-            "items_per_s" if value >= 10.0 => format!("{}/s", grouped(rounded(value))),
-            "items_per_s" => format!("{value:.2}/s"),
-            _ => micros(value),
-        }
-    }
-
-    fn settling(&self) -> NotSteady {
-        let tenth = (self.values.len() / 10).max(1);
-        let last = self.values.len() - tenth;
-        NotSteady::Settling {
-            series: words(self.name),
-            from: self.shown(mean(&self.values[..tenth])),
-            to: self.shown(mean(&self.values[last..])),
-        }
-    }
-
-    fn drifting(&self, from_s: u64, change: &LastingChange) -> NotSteady {
-        NotSteady::Drifting {
-            series: words(self.name),
-            at_s: from_s + change.at as u64,
-            from: self.shown(change.before),
-            to: self.shown(change.after),
-        }
-    }
-}
-
-/// A division of a series into two parts that differ.
-struct LastingChange {
-    at: usize,
-    before: f64,
-    after: f64,
-}
-
 /// The division at which the parts differ by most standard errors, if that is more than chance and
 /// readers allow.
-fn lasting_change(values: &[f64], batch: usize) -> Option<LastingChange> {
+fn lasting_change(values: &[f64], batch: usize) -> Option<usize> {
     let batches: Vec<f64> = values.chunks_exact(batch).map(mean).collect();
     let (n, whole) = (batches.len(), mean(&batches));
     let side = least_side(n);
-    let mut most: Option<(f64, LastingChange)> = None;
+    let (mut most, mut found) = (0.0, None);
     for at in side..=n.saturating_sub(side) {
         let (first, second) = batches.split_at(at);
         let (before, after) = (mean(first), mean(second));
@@ -328,19 +272,11 @@ fn lasting_change(values: &[f64], batch: usize) -> Option<LastingChange> {
         } else {
             f64::INFINITY
         };
-        let differ = apart > ALIKE * whole.abs() && errors > LIKELY;
-        if differ && most.as_ref().is_none_or(|(most, _)| errors > *most) {
-            most = Some((
-                errors,
-                LastingChange {
-                    at: at * batch,
-                    before,
-                    after,
-                },
-            ));
+        if apart > ALIKE * whole.abs() && errors > LIKELY && errors > most {
+            (most, found) = (errors, Some(at * batch));
         }
     }
-    most.map(|(_, change)| change)
+    found
 }
 
 #[expect(
@@ -358,15 +294,6 @@ fn squares(values: &[f64], centre: f64) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are positive and far below 2^63"
-)]
-fn rounded(value: f64) -> u64 {
-    value.round() as u64
 }
 
 /// `steady from 7 s to 58 s: MSER left out 7 s at the start, and 2 s at the end are not whole`.

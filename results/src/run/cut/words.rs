@@ -2,11 +2,22 @@
 
 use std::fmt::Write;
 
-use super::{Answered, Counted, CutReport, CutSeconds};
+use super::{CutReport, CutSeconds};
 use crate::run::report::{Latency, Limit};
+use crate::run::words::tables::figures;
 use crate::run::words::{limited_by, spectrum as percentiles};
 use crate::show::doc::Doc;
 use crate::show::text::{decimal, grouped, micros, seconds};
+
+/// Series in the order of reading, with their names.
+const SERIES: [(&str, &str); 6] = [
+    ("response", "response"),
+    ("response_throttled", "- throttled"),
+    ("response_error", "- failed"),
+    ("service", "service"),
+    ("service_throttled", "- throttled"),
+    ("service_error", "- failed"),
+];
 
 /// A part of a run as a document.
 #[must_use]
@@ -16,17 +27,16 @@ pub fn doc(cut: &CutReport) -> Doc {
     } else {
         &cut.source.name
     };
-    Doc::new(format!("{name}, {}", range(&cut.part)))
-        .facts(rows(cut))
-        .in_files()
-        .text(format!(
-            "A part of the run of {}, crawlmark {}",
-            cut.source.started_at, cut.crawlmark_version
-        ))
-}
-
-fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
-    let mut rows = vec![
+    let times = SERIES.iter().filter_map(|(series, name)| {
+        let latency = cut.latency.get(*series)?;
+        (latency.count + latency.censored > 0).then(|| (*name, spectrum(latency)))
+    });
+    let verdict = cut.source.verdict.name();
+    let limits = cut
+        .counted
+        .as_ref()
+        .map(|it| Limit::sorted(&it.binding, Limit::Rate));
+    let first = [
         (
             "cut of",
             format!("{}, {}", cut.source.target, cut.source.started_at),
@@ -34,51 +44,19 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
         ("part", part(cut)),
         ("responses", responses(cut)),
     ];
-    if let Some(counted) = &cut.counted {
-        rows.push((
-            "rate",
-            format!(
-                "{} items/s, {} requests/s over {}",
-                decimal(counted.items_per_s),
-                decimal(counted.attempts_per_s),
-                seconds(cut.part.duration_s)
-            ),
-        ));
-    }
-    for (series, name) in [
-        ("response", "response"),
-        ("response_throttled", "- throttled"),
-        ("response_error", "- failed"),
-        ("service", "service"),
-        ("service_throttled", "- throttled"),
-        ("service_error", "- failed"),
-    ] {
-        let latency = cut
-            .latency
-            .get(series)
-            .filter(|latency| latency.count + latency.censored > 0);
-        rows.extend(latency.map(|latency| (name, spectrum(latency))));
-    }
-    if let Some(counted) = &cut.counted {
-        rows.push(("counts", counts(counted)));
-        rows.push(("limited by", limited_by(Limit::of_any(&counted.binding))));
-        rows.push(("client", client(counted)));
-    }
-    rows.push((
-        "validity",
-        format!("of the whole run: {}", cut.source.verdict.name()),
-    ));
-    if !cut.notes.is_empty() {
-        rows.push((
-            "note",
-            cut.notes
-                .iter()
-                .map(|note| format!("- {note}"))
-                .collect::<Vec<_>>()
-                .join("\n"),
-        ));
-    }
-    rows
+    let last = limits.map(|limits| ("limited by", limited_by(limits)));
+    let last = last
+        .into_iter()
+        .chain([("validity", format!("of the whole run: {verdict}"))]);
+    Doc::new(format!("{name}, {}", range(&cut.part)))
+        .facts(first.into_iter().chain(times).chain(last))
+        .table(figures("Counts and rates", &cut.counted))
+        .list("", cut.notes.clone())
+        .in_files()
+        .text(format!(
+            "A part of the run of {}, crawlmark {}",
+            cut.source.started_at, cut.crawlmark_version
+        ))
 }
 
 /// Return the seconds and the shards of the cut.
@@ -136,22 +114,17 @@ fn ranges(numbers: &[u32]) -> String {
 }
 
 fn responses(cut: &CutReport) -> String {
-    let shown = [
+    let kinds = [
         ("ok", "good"),
         ("throttled", "throttled"),
         ("error", "failed"),
-    ]
-    .map(|(key, word)| {
-        let Answered { count, per_s } = cut.answers.get(key).copied().unwrap_or(Answered {
-            count: 0,
-            per_s: 0.0,
-        });
-        let rate = if count > 0 {
-            format!(" ({}/s)", decimal(per_s))
-        } else {
-            String::new()
-        };
-        format!("{} {word}{rate}", grouped(count))
+    ];
+    let shown = kinds.map(|(key, word)| {
+        let answered = cut.answers.get(key);
+        let rate = answered.filter(|it| it.count > 0);
+        let rate = rate.map(|it| format!(" ({}/s)", decimal(it.per_s)));
+        let count = grouped(answered.map_or(0, |it| it.count));
+        format!("{count} {word}{}", rate.unwrap_or_default())
     });
     format!("of requests due in this part: {}", shown.join(", "))
 }
@@ -169,25 +142,6 @@ fn spectrum(latency: &Latency) -> String {
         );
     }
     row.trim_start().to_owned()
-}
-
-/// Counts of what ended in these seconds, without those that are 0.
-fn counts(counted: &Counted) -> String {
-    let known = counted.counts.iter().filter(|(_, n)| *n > 0);
-    let known =
-        known.map(|(counter, n)| format!("{} {}", grouped(n), counter.name.replace('_', " ")));
-    known.collect::<Vec<_>>().join(", ")
-}
-
-fn client(counted: &Counted) -> String {
-    let cpu = counted.cpu_us_per_attempt.map_or_else(String::new, |us| {
-        format!("{} of CPU per request, ", micros(us))
-    });
-    format!(
-        "{cpu}send delay up to {}, up to {} in flight at the end of a second",
-        micros(counted.max_sched_lag_us),
-        grouped(u64::from(counted.most_in_flight))
-    )
 }
 
 #[cfg(test)]

@@ -297,37 +297,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_holds_or_does_not() {
-        let judged = |text, value| condition(text).judge(&Measured::Exactly(value));
-        for (text, below, on, above) in [
-            ("errors < 5", true, false, false),
-            ("errors <= 5", true, true, false),
-            ("errors > 5", false, false, true),
-            ("errors >= 5", false, true, true),
-            ("errors == 5", false, true, false),
-            ("errors != 5", true, false, true),
-        ] {
-            assert_eq!(
-                [4.0, 5.0, 6.0].map(|value| judged(text, value)),
-                [below, on, above].map(Some),
-                "{text}"
-            );
-        }
-        assert_eq!(
-            condition("errors < 5").judge(&Measured::Unknown(String::new())),
-            None
-        );
-    }
-
-    #[test]
-    fn a_margin_is_positive_within_the_limit() {
-        assert_eq!(condition("errors < 100").margin(75.0), Some(0.25));
-        assert_eq!(condition("rate > 100").margin(75.0), Some(-0.25));
-        assert_eq!(condition("errors < 0").margin(1.0), None);
-        assert_eq!(condition("errors == 5").margin(5.0), None);
-    }
-
-    #[test]
     fn the_worst_is_the_one_that_breaks_first() {
         assert!(
             condition("errors < 5").is_worse(3.0, 2.0)

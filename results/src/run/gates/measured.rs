@@ -319,32 +319,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_says_nothing() {
-        for name in [
-            "service_p50",
-            "service_min",
-            "service_max",
-            "service_mean",
-            "ok_rate",
-        ] {
-            let none = seen(name, &times(0, 0, 0));
-            assert!(matches!(none, Measured::Unknown(_)), "{name}");
-        }
-        // Of what was cut off, all of it, the ages bound all but the minimum.
-        let cut_off = times(0, 500, 5_000);
-        assert!(matches!(
-            seen("service_min", &cut_off),
-            Measured::Unknown(_)
-        ));
-        for name in ["service_p50", "service_max", "service_mean"] {
-            let Measured::AtLeast(us) = seen(name, &cut_off) else {
-                panic!("{name}")
-            };
-            assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
-        }
-    }
-
-    #[test]
     fn a_part_of_a_run_has_shares_once_there_are_enough_to_have_some_of() {
         let mut stats = ShardStats::new(bounds());
         (stats.counters.items.ok, stats.counters.items.failed) = (70, 9);

@@ -347,7 +347,7 @@ pub fn merge(
     report.totals.peak_in_flight = report.totals.peak_in_flight.min(crawl.in_flight().into());
     report.command = Some(plan.command.clone());
     let kept = sum(attempts.iter().map(|attempt| attempt.finished_before));
-    report.finished_before = Some(kept).filter(|kept| *kept > 0);
+    report.add_finished(kept);
     let mut merged = parts.describe()?;
     let unreported = attempts.iter().map(|attempt| unreported(attempt, &record));
     merged.additional_requests = merged.additional_requests.saturating_add(sum(unreported));

@@ -3,7 +3,9 @@
 //! The audit uses the times at which requests were written, not those at which they were let
 //! through.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -96,38 +98,34 @@ struct AuditedLimit {
 
 impl AuditedLimit {
     fn audit(&self, rate: String, record: &RunRecord) -> Audit {
-        let uses = record.shards.iter().flat_map(|shard| {
-            let own = shard.budgets.iter();
-            own.map(|(scope, used)| (shard.plan.shard, *scope, *used))
-        });
         let (mut kept, mut worst_window) = (true, None::<WindowReport>);
-        for (shard, scope, used) in uses.filter(|(_, scope, _)| (self.is_within)(*scope)) {
-            kept &= used.kept;
-            let window = WindowReport {
-                shard: Some(shard),
-                host: number(scope),
-                width_ms: used.worst.width_ns as f64 / 1e6,
-                admitted: used.worst.admitted,
-                allowed: used.worst.allowed,
-            };
-            if worst_window.is_none_or(|worst| worst.used() <= window.used()) {
-                worst_window = Some(window);
+        let mut unaudited_shards = 0;
+        for shard in &record.shards {
+            unaudited_shards += usize::from(shard.fault.is_some() || !shard.past.is_empty());
+            for (scope, used) in shard.budgets.iter().filter(|(it, _)| (self.is_within)(*it)) {
+                kept &= used.kept;
+                let window = WindowReport {
+                    shard: Some(shard.plan.shard),
+                    host: number(*scope),
+                    width_ms: used.worst.width_ns as f64 / 1e6,
+                    admitted: used.worst.admitted,
+                    allowed: used.worst.allowed,
+                };
+                if worst_window.is_none_or(|worst| worst.used() <= window.used()) {
+                    worst_window = Some(window);
+                }
             }
         }
         let busiest = self.busiest(record);
+        kept &= busiest
+            .iter()
+            .all(|window| window.admitted <= window.allowed);
         Audit {
             rate,
             rate_per_s: self.rate.per_second(),
             burst: self.burst,
-            kept: kept
-                && busiest
-                    .iter()
-                    .all(|window| window.admitted <= window.allowed),
-            unaudited_shards: record
-                .shards
-                .iter()
-                .filter(|shard| shard.fault.is_some() || !shard.past.is_empty())
-                .count(),
+            kept,
+            unaudited_shards,
             worst_window,
             busiest,
         }
@@ -135,25 +133,27 @@ impl AuditedLimit {
 
     /// For each width, the window of all shards together with most requests.
     fn busiest(&self, record: &RunRecord) -> Vec<WindowReport> {
-        let mut busiest: Vec<WindowReport> = Vec::new();
-        let scopes = record.busiest.iter();
-        for (scope, windows) in scopes.filter(|(scope, _)| (self.is_within)(**scope)) {
+        let mut busiest: BTreeMap<Duration, WindowReport> = BTreeMap::new();
+        let scopes = record
+            .busiest
+            .iter()
+            .filter(|(it, _)| (self.is_within)(**it));
+        for (scope, windows) in scopes {
             for window in windows {
-                let window = WindowReport {
+                let report = WindowReport {
                     shard: None,
                     host: number(*scope),
                     width_ms: window.width.as_secs_f64() * 1e3,
                     admitted: window.sent,
                     allowed: self.burst + self.allowed_in(window),
                 };
-                match busiest.iter_mut().find(|known| is_as_wide(known, &window)) {
-                    Some(known) if known.admitted < window.admitted => *known = window,
-                    Some(_) => {}
-                    None => busiest.push(window),
+                let most = busiest.entry(window.width).or_insert(report);
+                if most.admitted < report.admitted {
+                    *most = report;
                 }
             }
         }
-        busiest
+        busiest.into_values().collect()
     }
 
     /// Requests that the rate allows in the whole window.
@@ -169,10 +169,6 @@ impl AuditedLimit {
             by_rate.min(self.burst * ((end - start) / apart_ns))
         })
     }
-}
-
-fn is_as_wide(a: &WindowReport, b: &WindowReport) -> bool {
-    a.width_ms.total_cmp(&b.width_ms).is_eq()
 }
 
 impl Audit {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{Failure, FailureCause, Failures, RequestCounts};
+use crawlmark_harness::stats::{FailureCause, Failures, RequestCounts};
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::units::grouped;
 
@@ -256,23 +256,14 @@ impl FailureReport {
             .for_each(|shard| failures.merge(&shard.failures));
         let since_start = |at: Nanos| at.since(record.start) as f64 / 1e9;
         let reported = failures.iter().map(|(cause, failure)| {
-            let (first_s, last_s) = (since_start(failure.first), since_start(failure.last));
-            let Failure {
-                status,
-                excerpt,
-                details,
-                ..
-            } = failure.clone();
-            (
-                cause.key(),
-                Self {
-                    first_s,
-                    last_s,
-                    status,
-                    excerpt,
-                    details,
-                },
-            )
+            let report = Self {
+                first_s: since_start(failure.first),
+                last_s: since_start(failure.last),
+                status: failure.status,
+                excerpt: failure.excerpt.clone(),
+                details: failure.details.clone(),
+            };
+            (cause.key(), report)
         });
         reported.collect()
     }

@@ -2,6 +2,7 @@
 //! `by_template` and `by_source` in `result.json`.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,66 +69,20 @@ pub struct GroupRow {
 
 /// Limits that held back the requests to one of several hosts, as parts of the shards' time. The
 /// rest of the time nothing did.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct HostLimits {
-    /// `--per-host-rate`, or the crawl-delay of robots.txt.
-    pub per_host_rate: f64,
-    /// `--per-host-connections`.
-    pub per_host_connections: f64,
-    /// A throttle pause of this host.
-    pub pause: f64,
-    /// Its quota, or what `--adaptive` found.
-    pub quota: f64,
-    /// `--rate`, while none of the above did.
-    pub rate: f64,
-    /// The connections of a shard were all in use, while none of the above did.
-    pub connections: f64,
-}
+pub type HostLimits = BTreeMap<Limit, f64>;
 
-impl HostLimits {
-    fn new(times: HostTimes, shards_ns: u64) -> Self {
-        let HostTimes {
-            own_rate_ns,
-            own_connections_ns,
-            pause_ns,
-            quota_ns,
-            rate_ns,
-            connections_ns,
-        } = times;
-        let part = |ns: u64| share(ns as f64, shards_ns as f64).min(1.0);
-        Self {
-            per_host_rate: part(own_rate_ns),
-            per_host_connections: part(own_connections_ns),
-            pause: part(pause_ns),
-            quota: part(quota_ns),
-            rate: part(rate_ns),
-            connections: part(connections_ns),
-        }
-    }
-
-    /// The limit that held for longest, with its part of the time.
-    pub(crate) fn foremost(&self, plan: &RunPlan, throttled: u64) -> (f64, Limit) {
-        let Self {
-            per_host_rate,
-            per_host_connections,
-            pause,
-            quota,
-            rate,
-            connections,
-        } = *self;
-        let parts = [
-            (pause, Limit::Pause),
-            (quota, Limit::of_target(plan, throttled)),
-            (per_host_rate, Limit::per_host(plan)),
-            (per_host_connections, Limit::PerHostConnections),
-            (rate, Limit::total(plan)),
-            (connections, Limit::Connections),
-        ];
-        parts
-            .into_iter()
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .unwrap_or_default()
-    }
+fn limits(times: &HostTimes, shards_ns: u64) -> HostLimits {
+    let parts = [
+        (Limit::PerHostRate, times.own_rate_ns),
+        (Limit::PerHostConnections, times.own_connections_ns),
+        (Limit::Pause, times.pause_ns),
+        (Limit::Quota, times.quota_ns),
+        (Limit::Rate, times.rate_ns),
+        (Limit::Connections, times.connections_ns),
+    ];
+    parts
+        .map(|(limit, ns)| (limit, share(ns as f64, shards_ns as f64).min(1.0)))
+        .into()
 }
 
 impl GroupRow {
@@ -153,7 +108,7 @@ impl GroupRow {
                 continue;
             };
             let counts = groups.as_slice().get(number as usize);
-            row.limited_by = counts.map(|counts| HostLimits::new(counts.limits, shards_ns));
+            row.limited_by = counts.map(|counts| limits(&counts.limits, shards_ns));
         }
         rows
     }
@@ -180,27 +135,25 @@ impl GroupRow {
     }
 
     fn new(group: Group, counts: &GroupCounts) -> Self {
-        let GroupCounts {
-            attempts,
-            ok,
-            not_found,
-            throttled,
-            errors,
-            ref times,
-            limits: _,
-        } = *counts;
-        let [p50_us, p99_us] = [0.5, 0.99].map(|q| times.percentile_us(q));
+        let [p50_us, p99_us] = [0.5, 0.99].map(|q| counts.times.percentile_us(q));
         Self {
             group,
             name: None,
-            attempts,
-            ok,
-            not_found,
-            throttled,
-            errors,
+            attempts: counts.attempts,
+            ok: counts.ok,
+            not_found: counts.not_found,
+            throttled: counts.throttled,
+            errors: counts.errors,
             p50_us,
             p99_us,
             limited_by: None,
         }
+    }
+
+    /// The limit that held for longest, with its part of the time.
+    pub(crate) fn limit(&self, plan: &RunPlan) -> Option<(f64, Limit)> {
+        let limits = self.limited_by.iter().flatten();
+        let (limit, part) = limits.max_by(|a, b| a.1.total_cmp(b.1))?;
+        Some((*part, limit.in_run(plan, self.throttled)))
     }
 }

@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::bin::{self, BinRow};
 use super::budget::offered;
-use super::schedule::gone;
 use super::totals::reads_as;
 use super::{BindingReport, Spread};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::{AnswerBins, Percentile, SecondCounts, Series, ShardStats};
-use crawlmark_harness::supervisor::{Interval, RunRecord, ShardSecond};
+use crawlmark_harness::stats::{AnswerBins, SecondCounts, Series};
+use crawlmark_harness::supervisor::{Interval, ShardSecond};
 
 /// One second over all shards. What is counted is in the second in which it ended; `scheduled` and
 /// the times are in the second in which a request was scheduled.
@@ -20,8 +19,8 @@ use crawlmark_harness::supervisor::{Interval, RunRecord, ShardSecond};
 pub struct IntervalRow {
     /// Since the common start.
     pub start_s: u64,
-    /// Requests that the budget offered in it, or that an open loop's timetable held, without those
-    /// of a shard that was no longer there; null without a rate.
+    /// Requests that the budget offered in it, or that an open loop's timetable held; null without a
+    /// rate.
     pub offered: Option<f64>,
     /// Requests scheduled in it: attempts, and those of an open loop that never went.
     pub scheduled: Option<u64>,
@@ -84,36 +83,23 @@ reads_as!(IntervalRow, counts: SecondCounts);
 impl IntervalRow {
     /// The row with what the rate offered in it, in a run of `duration_s`: the last second is cut
     /// off.
-    pub(super) fn with_offer(
-        mut self,
-        plan: &RunPlan,
-        record: &RunRecord,
-        duration_s: f64,
-    ) -> Self {
+    pub(super) fn with_offer(self, plan: &RunPlan, duration_s: f64) -> Self {
         let start_s = self.start_s as f64;
-        let end_s = (start_s + INTERVAL.as_secs_f64())
-            .min(duration_s)
-            .max(start_s);
-        let missing = |(gone_s, part): (f64, f64)| {
-            offered(plan, gone_s.max(start_s), gone_s.max(end_s)) * part
-        };
-        let missing: f64 = gone(record).map(missing).sum();
-        self.offered = Some(offered(plan, start_s, end_s) - missing);
-        self
+        let end_s = (start_s + INTERVAL.as_secs_f64()).min(duration_s);
+        Self {
+            offered: Some(offered(plan, start_s, end_s.max(start_s))),
+            ..self
+        }
     }
 
     /// The row of a merged interval.
     #[must_use]
     pub fn new(interval: &Interval) -> Self {
         let counters = &interval.merged.counters;
-        let percentile = |series, q| match interval
-            .merged
-            .timing(series)
-            .map(|timing| timing.percentile(q))
-        {
-            Some(Percentile::Exact(ns) | Percentile::AtLeast(ns)) => Some(ns as f64 / 1e3),
-            Some(Percentile::TooFew) | None => None,
-        };
+        let merged = &interval.merged;
+        let percentile = |series, q| merged.timing(series)?.percentile(q).least_us();
+        let main = [Series::ResponseOk, Series::ServiceOk];
+        let main = main.iter().find_map(|series| merged.timing(*series));
         Self {
             start_s: interval.index,
             offered: None,
@@ -129,16 +115,15 @@ impl IntervalRow {
             response_p50_us: percentile(Series::ResponseOk, 0.5),
             response_p90_us: percentile(Series::ResponseOk, 0.9),
             response_p99_us: percentile(Series::ResponseOk, 0.99),
-            max_us: max_us(&interval.merged),
+            max_us: main
+                .and_then(|timing| timing.exact().greatest_ns())
+                .map(|ns| ns as f64 / 1e3),
             max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
-            binding: BindingReport::new(interval.binding),
+            binding: BindingReport::new(&interval.binding),
             limit: interval.standing.map(|standing| standing.limit),
             pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
-            spread: [Series::ResponseOk, Series::ServiceOk]
-                .iter()
-                .find_map(|series| interval.merged.timing(*series))
-                .and_then(Spread::of),
+            spread: main.and_then(Spread::of),
             bins: BinRow::all(&interval.bins),
             shards: interval.seconds.clone(),
         }
@@ -199,12 +184,4 @@ const RADIX: u32 = 36;
 /// The digit of a bin with `count` answers.
 fn digit(count: u32) -> char {
     char::from_digit(u32::BITS - count.leading_zeros(), RADIX).unwrap_or('0')
-}
-
-/// Return the slowest time of `stats`, or its lower bound, us: the response time in an open loop,
-/// the service time in a closed one.
-fn max_us(stats: &ShardStats) -> Option<f64> {
-    [Series::ResponseOk, Series::ServiceOk]
-        .iter()
-        .find_map(|series| Some(stats.timing(*series)?.exact().greatest_ns()? as f64 / 1e3))
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crawlmark_harness::stats::{Percentile, Series, ShardStats, Timing};
 
 /// The percentiles that every report carries, with the names of their keys.
-const REPORTED: [(f64, &str); 4] = [
+pub(super) const REPORTED: [(f64, &str); 4] = [
     (0.5, "p50_us"),
     (0.9, "p90_us"),
     (0.99, "p99_us"),
@@ -89,43 +89,37 @@ impl Latency {
 
     /// Summarize a distribution.
     pub(crate) fn of_timing(timing: &Timing, detail: Detail) -> Self {
-        let us = |ns: u64| ns as f64 / 1e3;
         let exact = timing.exact();
-        let some = |ns: u64| (exact.count > 0).then(|| us(ns));
-        let [p50, p90, p99, p999] = REPORTED.map(|(q, _)| timing.percentile(q));
-        let known = |percentile| match percentile {
-            Percentile::TooFew => None,
-            Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(us(ns)),
-        };
-        let at_least = REPORTED
-            .iter()
-            .filter(|(q, _)| matches!(timing.percentile(*q), Percentile::AtLeast(_)));
+        let has_censored = exact.censored > 0;
+        let some = |ns: u64| (exact.count > 0).then(|| ns as f64 / 1e3);
+        let known = REPORTED.map(|(q, name)| (name, timing.percentile(q)));
+        let us = known.map(|(_, known)| known.least_us());
+        let bounds = known.into_iter();
+        let bounds = bounds.filter(|(_, known)| matches!(known, Percentile::AtLeast(_)));
         // What was cut off may have taken longer than anything that ended.
-        let slowest = (exact.censored > 0).then_some("max_us");
+        let slowest = has_censored.then(|| "max_us".to_owned());
+        let least_mean_ns = exact.least_mean_ns().filter(|_| has_censored);
         Self {
             count: exact.count,
             min_us: some(exact.min_ns),
             mean_us: timing.mean_ns().map(|ns| ns / 1e3),
-            mean_at_least_us: exact
-                .least_mean_ns()
-                .filter(|_| exact.censored > 0)
-                .map(|ns| ns / 1e3),
-            p50_us: known(p50),
-            p90_us: known(p90),
-            p99_us: known(p99),
-            p999_us: known(p999),
-            max_us: exact.greatest_ns().map(us),
-            ended_max_us: some(exact.max_ns).filter(|_| exact.censored > 0),
-            at_least: at_least
-                .map(|(_, name)| *name)
+            mean_at_least_us: least_mean_ns.map(|ns| ns / 1e3),
+            p50_us: us[0],
+            p90_us: us[1],
+            p99_us: us[2],
+            p999_us: us[3],
+            max_us: exact.greatest_ns().map(|ns| ns as f64 / 1e3),
+            ended_max_us: some(exact.max_ns).filter(|_| has_censored),
+            at_least: bounds
+                .map(|(name, _)| name.to_owned())
                 .chain(slowest)
-                .map(str::to_owned)
                 .collect(),
             overflow: exact.overflow,
             censored: exact.censored,
-            hdr: (detail == Detail::Histogram)
-                .then(|| encode(timing))
-                .flatten(),
+            hdr: match detail {
+                Detail::Histogram => encode(timing),
+                Detail::Figures => None,
+            },
         }
     }
 

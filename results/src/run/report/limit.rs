@@ -46,104 +46,101 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The limit on the rate of all requests.
-    pub(crate) fn total(plan: &RunPlan) -> Self {
-        if plan.arrivals == Arrivals::Replay {
-            Self::Recording
-        } else {
-            Self::Rate
-        }
-    }
-
-    /// The limit on the rate of each host.
-    pub(crate) fn per_host(plan: &RunPlan) -> Self {
-        if plan.workload.contains_key(PER_HOST_RATE_FROM) {
-            Self::CrawlDelay
-        } else {
-            Self::PerHostRate
-        }
-    }
-
-    /// The limit that counts as the target's, after so many throttled responses.
-    pub(crate) const fn of_target(plan: &RunPlan, throttled: u64) -> Self {
-        if plan.throttling.adaptive.is_some() && throttled == 0 {
-            Self::Adaptive
-        } else {
-            Self::Quota
+    /// The name that it has in a run, which says where the limit comes from; `throttled` responses
+    /// make a limit that `--adaptive` found one of the target.
+    pub(crate) fn in_run(self, plan: &RunPlan, throttled: u64) -> Self {
+        match self {
+            Self::Rate if plan.arrivals == Arrivals::Replay => Self::Recording,
+            Self::PerHostRate if plan.workload.contains_key(PER_HOST_RATE_FROM) => Self::CrawlDelay,
+            Self::Quota if plan.throttling.adaptive.is_some() && throttled == 0 => Self::Adaptive,
+            limit => limit,
         }
     }
 
     /// Limits with the part of the time that each held, the longest first.
     pub(crate) fn of(report: &Report, binding: &BindingReport) -> [(f64, Self); 6] {
-        let plan = &report.plan.run;
-        let rate = if LimitEvidence::run(report).is_rate_per_host() {
-            Self::per_host(plan)
+        let evidence = LimitEvidence::run(report);
+        let rate = if evidence.is_rate_per_host() {
+            Self::PerHostRate
         } else {
-            Self::total(plan)
+            Self::Rate
         };
-        Self::sorted(
-            binding,
+        Self::sorted(binding, rate).map(|(part, limit)| (part, evidence.named(limit)))
+    }
+
+    /// The same where `rate` is the rate that held.
+    pub(crate) fn sorted(binding: &BindingReport, rate: Self) -> [(f64, Self); 6] {
+        let limits = [
             rate,
-            Self::of_target(plan, report.totals.throttled),
-        )
-    }
-
-    /// The same of a run whose plan is not known.
-    pub(crate) fn of_any(binding: &BindingReport) -> [(f64, Self); 6] {
-        Self::sorted(binding, Self::Rate, Self::Quota)
-    }
-
-    fn sorted(binding: &BindingReport, rate: Self, target: Self) -> [(f64, Self); 6] {
-        let mut parts = [
-            (binding.rate, rate),
-            (binding.concurrency, Self::Connections),
-            (binding.pause, Self::Pause),
-            (binding.target, target),
-            (binding.storage, Self::Storage),
-            (binding.idle, Self::Idle),
+            Self::Connections,
+            Self::Pause,
+            Self::Quota,
+            Self::Storage,
+            Self::Idle,
         ];
+        let mut at = 0;
+        let mut parts = binding.parts().map(|part| {
+            at += 1;
+            (part, limits[at - 1])
+        });
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         parts
+    }
+
+    /// Its name, and what to do about it, in a sentence; none where nothing is wrong.
+    const fn row(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Rate => ("--rate", None),
+            Self::Recording => ("the recording", None),
+            Self::PerHostRate => (
+                "--per-host-rate",
+                Some("Raise --per-host-rate, or lower --rate."),
+            ),
+            Self::CrawlDelay => (
+                "the crawl-delay of robots.txt",
+                Some("Lower --rate, or use --robots ignore if you are allowed to."),
+            ),
+            Self::Connections => (
+                "connections",
+                Some(
+                    "Use more connections (-c) or streams (--streams), as long as the rate grows with them.",
+                ),
+            ),
+            Self::PerHostConnections => (
+                "--per-host-connections",
+                Some("Raise --per-host-connections, or lower --rate."),
+            ),
+            Self::Pause => (
+                "throttle pauses",
+                Some("Lower --rate, or use --on-throttle count to send requests anyway."),
+            ),
+            Self::Quota => ("the target's quota", Some("Lower --rate.")),
+            Self::Adaptive => ("--adaptive", Some("Lower --rate.")),
+            Self::Storage => (
+                "storing results",
+                Some(
+                    "Save to a faster disk (--save), or save less (--save-bodies, --save-fields).",
+                ),
+            ),
+            Self::Slots => (
+                "slots without a part",
+                Some("Run as many parts at once as the plan has slots."),
+            ),
+            Self::Idle => ("idle", None),
+            Self::Unknown => ("another limit than --rate", Some("Lower --rate.")),
+        }
     }
 
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "--rate",
-            Self::Recording => "the recording",
-            Self::PerHostRate => "--per-host-rate",
-            Self::CrawlDelay => "the crawl-delay of robots.txt",
-            Self::Connections => "connections",
-            Self::PerHostConnections => "--per-host-connections",
-            Self::Pause => "throttle pauses",
-            Self::Quota => "the target's quota",
-            Self::Adaptive => "--adaptive",
-            Self::Storage => "storing results",
-            Self::Slots => "slots without a part",
-            Self::Idle => "idle",
-            Self::Unknown => "another limit than --rate",
-        }
+        self.row().0
     }
 
     /// What to do about it, in a sentence; none where nothing is wrong.
     #[must_use]
     pub const fn remedy(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Rate | Self::Recording | Self::Idle => return None,
-            Self::PerHostRate => "Raise --per-host-rate, or lower --rate.",
-            Self::CrawlDelay => "Lower --rate, or use --robots ignore if you are allowed to.",
-            Self::Connections => {
-                "Use more connections (-c) or streams (--streams), as long as the rate grows with them."
-            }
-            Self::PerHostConnections => "Raise --per-host-connections, or lower --rate.",
-            Self::Pause => "Lower --rate, or use --on-throttle count to send requests anyway.",
-            Self::Storage => {
-                "Save to a faster disk (--save), or save less (--save-bodies, --save-fields)."
-            }
-            Self::Slots => "Run as many parts at once as the plan has slots.",
-            Self::Quota | Self::Adaptive | Self::Unknown => "Lower --rate.",
-        })
+        self.row().1
     }
 }
 
@@ -203,63 +200,50 @@ impl<'a> LimitEvidence<'a> {
 
     /// The limit that requests waited for when they had no connection.
     pub(crate) fn for_connection(&self) -> Limit {
-        self.longest(self.is_full)
+        self.named(self.longest(self.is_full))
     }
 
     /// The limit that requests waited for before they might have a connection.
     pub(crate) fn before_connection(&self) -> Limit {
-        self.longest(false)
+        self.named(self.longest(false))
     }
 
     /// The limit that made a shard drop requests, of which `last` held at the end.
     pub(crate) fn dropped(&self, last: Binding) -> Limit {
-        let (longest, per_host) = (self.for_connection(), Limit::per_host(self.plan));
-        match last {
-            Binding::Rate if longest == Limit::Pause => longest,
-            Binding::Rate => per_host,
-            Binding::Pause if longest == per_host => longest,
-            Binding::Pause => Limit::Pause,
-            Binding::Target => Limit::of_target(self.plan, self.throttled),
-            Binding::Storage => Limit::Storage,
-            Binding::Concurrency | Binding::Idle if self.is_full => Limit::Connections,
-            Binding::Concurrency | Binding::Idle => longest,
-        }
+        let longest = self.longest(self.is_full);
+        self.named(match (last, longest) {
+            (Binding::Rate, Limit::Pause) | (Binding::Pause, Limit::PerHostRate) => longest,
+            (Binding::Rate, _) => Limit::PerHostRate,
+            (Binding::Pause, _) => Limit::Pause,
+            (Binding::Target, _) => Limit::Quota,
+            (Binding::Storage, _) => Limit::Storage,
+            (Binding::Concurrency | Binding::Idle, _) if self.is_full => Limit::Connections,
+            (Binding::Concurrency | Binding::Idle, _) => longest,
+        })
     }
 
+    fn named(&self, limit: Limit) -> Limit {
+        limit.in_run(self.plan, self.throttled)
+    }
+
+    /// The limit that held for longest. The schedule of a single host is put off by a pause, and
+    /// nothing waits for it.
     fn longest(&self, has_full: bool) -> Limit {
-        let BindingReport {
-            rate,
-            concurrency,
-            pause,
-            target,
-            storage,
-            idle,
-        } = self.binding;
-        let per_host = self.plan.per_host;
-        let when = |is: bool, part: f64| if is { part } else { 0.0 };
+        let (held, per_host) = (self.binding, self.plan.per_host);
+        let has_own = !self.is_full && per_host.connections.is_some();
         let parts = [
-            (when(has_full, concurrency + idle), Limit::Connections),
-            (
-                when(!self.is_full && per_host.connections.is_some(), concurrency),
-                Limit::PerHostConnections,
-            ),
-            (
-                when(self.is_rate_per_host(), rate),
-                Limit::per_host(self.plan),
-            ),
-            // The schedule of a single host is put off by a pause, and nothing waits for it.
-            (when(per_host.hosts > 1, pause), Limit::Pause),
-            (target, Limit::of_target(self.plan, self.throttled)),
-            (storage, Limit::Storage),
+            (has_full, held.concurrency + held.idle, Limit::Connections),
+            (has_own, held.concurrency, Limit::PerHostConnections),
+            (self.is_rate_per_host(), held.rate, Limit::PerHostRate),
+            (per_host.hosts > 1, held.pause, Limit::Pause),
+            (true, held.target, Limit::Quota),
+            (true, held.storage, Limit::Storage),
         ];
-        let longest = parts
-            .into_iter()
-            .filter(|(part, _)| *part > 0.0)
-            .max_by(|a, b| a.0.total_cmp(&b.0));
-        match longest {
-            Some((_, limit)) => limit,
+        let held = parts.into_iter().filter(|(is, part, _)| *is && *part > 0.0);
+        match held.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((.., limit)) => limit,
             None if has_full => Limit::Connections,
-            None if per_host.rate.is_some() => Limit::per_host(self.plan),
+            None if per_host.rate.is_some() => Limit::PerHostRate,
             None if per_host.connections.is_some() => Limit::PerHostConnections,
             None => Limit::Unknown,
         }

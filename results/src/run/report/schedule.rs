@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, Totals, share};
-use crawlmark_harness::clock::duration_ns;
-use crawlmark_harness::pacer::Curve;
-use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
+use super::{Totals, share};
+use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Counters, ItemCounts, RequestCounts};
-use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
-use crawlmark_harness::wire::{Binding, TimetableUse};
+use crawlmark_harness::supervisor::RunRecord;
+use crawlmark_harness::wire::Binding;
 
 /// Adherence of an open loop to its timetable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,11 +29,8 @@ pub struct ScheduleReport {
     pub dropped_by: BTreeMap<Binding, u64>,
     /// Those that throttle pauses moved past the end of the run: never sent.
     pub postponed: u64,
-    /// Requests that the timetable held for shards that had died: no other shard took them over.
-    /// Counted from when a shard was last heard, by the rate;
-    pub unscheduled: u64,
-    /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by
-    /// shards that died, and unscheduled.
+    /// Those that had a connection and were sent, as a part of all that was scheduled, or told by
+    /// shards that died.
     pub sent_share: f64,
     /// Attempts per second of the timetable: after the warm-up, until the last request was
     /// scheduled. Answers may take longer than that, so this is no throughput; that is
@@ -76,34 +71,26 @@ pub struct WarmUpCounts {
 impl ScheduleReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
         let rate = plan.shaped_rate().filter(|_| !plan.has_budget())?;
-        let told = || record.shards.iter().filter_map(|shard| shard.timetable);
-        let scheduled: u64 = told().map(|used| used.scheduled).sum();
-        // A shard that died had told of its attempts, and not of its timetable.
-        let of_dead = record
-            .shards
-            .iter()
-            .filter(|shard| shard.timetable.is_none())
-            .map(|shard| &shard.stats.counters);
-        let known: u64 = of_dead
-            .map(|counters| counters.requests.attempts + counters.requests.dropped)
-            .sum();
-        let unscheduled: u64 = record
-            .shards
-            .iter()
-            .filter_map(|shard| unscheduled(shard, record))
-            .sum();
-        let all = scheduled + known + unscheduled;
+        let (mut scheduled, mut postponed, mut shifted_ns) = (0, 0, 0);
+        let (mut known, mut warm, mut untold_shards) = (0, 0, 0);
         let mut dropped_by = BTreeMap::new();
         for shard in &record.shards {
-            if let Some(limit) = shard.timetable.and_then(|used| used.dropped_by) {
-                *dropped_by.entry(limit).or_default() += shard.stats.counters.requests.dropped;
+            let requests = &shard.stats.counters.requests;
+            warm += shard.warmup.requests.attempts;
+            // A shard that died had told of its attempts, and not of its timetable.
+            let Some(used) = shard.timetable else {
+                known += requests.attempts + requests.dropped;
+                untold_shards += 1;
+                continue;
+            };
+            scheduled += used.scheduled;
+            postponed += used.postponed;
+            shifted_ns = shifted_ns.max(used.shifted_ns);
+            if let Some(limit) = used.dropped_by {
+                *dropped_by.entry(limit).or_default() += requests.dropped;
             }
         }
-        let warm: u64 = record
-            .shards
-            .iter()
-            .map(|shard| shard.warmup.requests.attempts)
-            .sum();
+        let all: u64 = scheduled + known;
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
@@ -111,62 +98,17 @@ impl ScheduleReport {
             scheduled,
             dropped: totals.dropped,
             dropped_by,
-            postponed: told().map(|used| used.postponed).sum(),
-            unscheduled,
+            postponed,
             sent_share: if all > 0 {
-                share(totals.attempts_sent as f64, all as f64)
+                totals.attempts_sent as f64 / all as f64
             } else {
                 1.0
             },
             achieved_per_s: achieved_per_s(plan, warm, totals),
-            shifted_s: told()
-                .map(|TimetableUse { shifted_ns, .. }| shifted_ns)
-                .max()
-                .unwrap_or(0) as f64
-                / 1e9,
-            untold_shards: record.shards.len() - told().count(),
+            shifted_s: shifted_ns as f64 / 1e9,
+            untold_shards,
         })
     }
-}
-
-/// The shards of an open loop that died: when each was last heard, in seconds after the start, and
-/// what part of the timetable it had.
-pub(super) fn gone(record: &RunRecord) -> impl Iterator<Item = (f64, f64)> {
-    record
-        .shards
-        .iter()
-        .filter(|shard| shard.fault.is_some())
-        .filter_map(|shard| {
-            let part = 1.0 / f64::from(shard.plan.timetable?.stride.max(1));
-            Some((shard.last_done.since(record.start) as f64 / 1e9, part))
-        })
-}
-
-/// Requests that the timetable held for a shard after it had died, as far as it had IDs for them:
-/// until the end of the run's duration, or until the last shard was heard. None in a closed loop,
-/// and of a shard that lived.
-pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
-    let ShardPlan {
-        timetable,
-        shape,
-        duration,
-        ..
-    } = shard.plan;
-    let TimetablePlan { rate, stride, .. } = timetable.filter(|_| shard.fault.is_some())?;
-    let heard = |shard: &ShardRecord| shard.last_done.since(record.start);
-    let last = record.shards.iter().map(heard).max().unwrap_or(0);
-    let end = duration
-        .filter(|_| !record.was_stopped())
-        .map_or(last, duration_ns);
-    let curve = Curve::of(shape, duration);
-    let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard))))
-        / u64::from(stride.max(1));
-    let Ledger {
-        not_attempted,
-        lost,
-        ..
-    } = Ledger::of(shard);
-    Some(held.min(not_attempted + lost))
 }
 
 /// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of
@@ -189,28 +131,19 @@ impl ScheduleReport {
     pub fn dropped_share(&self) -> f64 {
         share(self.dropped as f64, self.scheduled as f64)
     }
-
-    /// True if all that was scheduled went when the timetable said, or might have: nothing was
-    /// dropped or put off.
-    #[must_use]
-    pub const fn is_kept(&self) -> bool {
-        self.dropped == 0 && self.postponed == 0 && self.unscheduled == 0 && self.shifted_s <= 0.0
-    }
 }
 
 impl WarmUpReport {
     pub(super) fn new(plan: &RunPlan, warm: &Counters) -> Option<Self> {
         let duration_s = plan.warmup.as_secs_f64();
-        let counted = WarmUpCounts {
-            items: warm.items,
-            requests: warm.requests.clone(),
-        };
-        let (attempts, items) = (warm.requests.attempts, warm.items.completed());
-        (duration_s > 0.0).then_some(Self {
+        (duration_s > 0.0).then(|| Self {
             duration_s,
-            attempts,
-            items,
-            counted,
+            attempts: warm.requests.attempts,
+            items: warm.items.completed(),
+            counted: WarmUpCounts {
+                items: warm.items,
+                requests: warm.requests.clone(),
+            },
         })
     }
 

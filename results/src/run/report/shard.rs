@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::schedule::unscheduled;
 use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
+use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::ShardPlan;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::Series;
@@ -47,10 +47,6 @@ pub struct ShardReport {
     pub postponed: Option<u64>,
     /// The limit that its dropped requests waited for; null when none was dropped.
     pub dropped_by: Option<Binding>,
-    /// Requests that its part of the timetable held after it had died; see
-    /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop,
-    /// and of a shard that lived.
-    pub unscheduled: Option<u64>,
     /// Longest time for which its pacing let a request wait for others, us; null if no request
     /// waited for its time, of a shard with a fault.
     pub longest_slack_us: Option<f64>,
@@ -124,9 +120,14 @@ impl ShardReport {
             connections,
             cpu,
             warmup,
+            arrivals,
             ..
         } = record.plan;
-        let duration_s = record.last_done.since(run.start) as f64 / 1e9;
+        let since_start = |at: Nanos| at.since(run.start) as f64 / 1e9;
+        let is_whole = record.fault.is_none();
+        let usage = record.usage.zip(record.cpu);
+        let usage = usage.filter(|_| record.past.is_empty());
+        let duration_s = since_start(record.last_done);
         let counters = &record.stats.counters;
         let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight))
             .without_warmup(counters, &record.warmup, warmup.as_secs_f64());
@@ -136,7 +137,7 @@ impl ShardReport {
             cpu,
             id_range: record.plan.span(),
             held: record.ids.clone(),
-            binding: BindingReport::new(record.binding),
+            binding: BindingReport::new(&record.binding),
             connections,
             exits: record
                 .past
@@ -149,28 +150,20 @@ impl ShardReport {
             scheduled: record.timetable.map(|used| used.scheduled),
             postponed: record.timetable.map(|used| used.postponed),
             dropped_by: record.timetable.and_then(|used| used.dropped_by),
-            unscheduled: unscheduled(record, run),
             longest_slack_us: record
                 .longest_slack
                 .filter(|slack| !slack.is_zero())
                 .map(|slack| slack.as_nanos() as f64 / 1e3),
-            last_ended_s: record.last_ended.map(|at| at.since(run.start) as f64 / 1e9),
-            latency: if record.fault.is_none() {
-                Latency::all(
-                    &record.stats.unpacked(),
-                    Series::of(record.plan.arrivals)[0],
-                    Detail::Figures,
-                )
+            last_ended_s: record.last_ended.map(since_start),
+            latency: if is_whole {
+                let kept = Series::of(arrivals)[0];
+                Latency::all(&record.stats.unpacked(), kept, Detail::Figures)
             } else {
                 BTreeMap::new()
             },
-            usage: record
-                .usage
-                .filter(|_| record.past.is_empty())
-                .zip(record.cpu)
-                .map_or_else(UsageReport::default, |(usage, cpu)| {
-                    UsageReport::new(&usage, &cpu, totals.attempts)
-                }),
+            usage: usage.map_or_else(UsageReport::default, |(usage, cpu)| {
+                UsageReport::new(&usage, &cpu, totals.attempts)
+            }),
             totals,
             course: Course::default(),
         }

@@ -67,17 +67,6 @@ mod tests {
     use super::*;
     use crawlmark_harness::stats::Bounds;
 
-    #[test]
-    fn cells_are_tenths_of_decades() {
-        let mut timing = Timing::new(Bounds::for_timeout(Duration::from_secs(10)));
-        assert_eq!(Spread::of(&timing), None);
-        for ns in [1_050_000, 1_060_000, 1_300_000, 10_500_000] {
-            timing.record(ns);
-        }
-        let counts = vec![2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-        assert_eq!(Spread::of(&timing), Some(Spread { first: 30, counts }));
-    }
-
     proptest! {
         #[test]
         fn every_value_lies_in_its_cell(values in prop::collection::vec(0..20_000_000_000_u64, 1..50)) {

@@ -21,10 +21,9 @@ pub struct ThrottlingReport {
     pub promises: u64,
     /// The longest wait that such an answer asked for; 0 without one.
     pub longest_promise_s: f64,
-    /// Rate that the target took from `--adaptive`, per second: its good and not-found answers in
-    /// the second half of the seconds in which a limit was known, for it searches above the limit
-    /// first. Null unless it took 20 there and throttled few.
-    pub learnt_per_s: Option<f64>,
+    /// Good and not-found answers per second in the second half of the run: what the target takes,
+    /// once the client has found its pace. Null without any, or unless it throttled.
+    pub taken_per_s: Option<f64>,
     /// Waits that the target asked for in which nothing was sent, counted by each shard that knew
     /// of them.
     pub honoured: u64,
@@ -46,24 +45,16 @@ pub struct ThrottlingReport {
     pub retries_denied: u64,
 }
 
-/// Answers that a rate is told from at the least: the error of their number is then a fifth.
-const LEAST_TAKEN: u64 = 20;
-
-/// Throttled requests for each answer from which on the rate was not found: a target that mostly
-/// refuses does not show what it takes.
-const MOST_THROTTLED: f64 = 0.25;
-
-fn learnt_per_s(intervals: &[IntervalRow]) -> Option<f64> {
-    let known: Vec<&IntervalRow> = intervals
-        .iter()
-        .filter(|row| row.pace_per_s.is_some())
-        .collect();
-    // The last second is not a whole one.
-    let late = &known[known.len() / 2..known.len().saturating_sub(1).max(known.len() / 2)];
+/// [`ThrottlingReport::taken_per_s`]. The last second is not a whole one.
+fn taken_per_s(intervals: &[IntervalRow]) -> Option<f64> {
+    let end = intervals
+        .len()
+        .saturating_sub(1)
+        .max(1)
+        .min(intervals.len());
+    let late = &intervals[end / 2..end];
     let taken: u64 = late.iter().map(|row| row.ok + row.not_found).sum();
-    let throttled: u64 = late.iter().map(|row| row.throttled).sum();
-    let is_known = taken >= LEAST_TAKEN && throttled as f64 <= taken as f64 * MOST_THROTTLED;
-    is_known.then(|| taken as f64 / late.len() as f64)
+    (taken > 0).then(|| taken as f64 / late.len() as f64)
 }
 
 impl ThrottlingReport {
@@ -73,45 +64,30 @@ impl ThrottlingReport {
         totals: &Totals,
         items: u64,
     ) -> Self {
-        let all = record
-            .shards
-            .iter()
-            .fold(ThrottlingCounts::default(), |all, shard| {
-                all.plus(&shard.courtesy)
-            });
-        let ThrottlingCounts {
-            promises,
-            longest_promise_ns,
-            honoured,
-            violated,
-            early_attempts,
-            cut_pauses,
-            recoveries,
-            retries_denied,
-            ..
-        } = all;
+        let mut all = ThrottlingCounts::default();
+        for shard in &record.shards {
+            all = all.plus(&shard.courtesy);
+        }
         let shards = record.shards.len().max(1) as f64;
-        let recovered = recoveries > 0;
+        let attempts = totals.attempts as f64;
+        let has_recovered = all.recoveries > 0;
+        let s = |ns: u64| ns as f64 / 1e9;
         Self {
-            throttled_share: share(totals.throttled as f64, totals.attempts as f64),
-            wasted_share: share(
-                totals.attempts.saturating_sub(items) as f64,
-                totals.attempts as f64,
-            ),
+            throttled_share: share(totals.throttled as f64, attempts),
+            wasted_share: share(totals.attempts.saturating_sub(items) as f64, attempts),
             pauses: record.pauses,
-            paused_s: all.paused_ns as f64 / 1e9 / shards,
-            promises,
-            longest_promise_s: longest_promise_ns as f64 / 1e9,
-            learnt_per_s: learnt_per_s(intervals),
-            honoured,
-            violated,
-            early_attempts,
-            cut_pauses,
-            recoveries,
-            recovery_mean_s: recovered
-                .then(|| all.recovery_sum_ns as f64 / 1e9 / recoveries as f64),
-            recovery_max_s: recovered.then_some(all.recovery_max_ns as f64 / 1e9),
-            retries_denied,
+            paused_s: s(all.paused_ns) / shards,
+            promises: all.promises,
+            longest_promise_s: s(all.longest_promise_ns),
+            taken_per_s: taken_per_s(intervals).filter(|_| totals.throttled > 0),
+            honoured: all.honoured,
+            violated: all.violated,
+            early_attempts: all.early_attempts,
+            cut_pauses: all.cut_pauses,
+            recoveries: all.recoveries,
+            recovery_mean_s: has_recovered.then(|| s(all.recovery_sum_ns) / all.recoveries as f64),
+            recovery_max_s: has_recovered.then(|| s(all.recovery_max_ns)),
+            retries_denied: all.retries_denied,
         }
     }
 }
@@ -135,23 +111,52 @@ pub struct BindingReport {
 }
 
 impl BindingReport {
-    pub(crate) fn new(times: BindingTimes) -> Self {
-        let BindingTimes {
-            rate_ns,
-            concurrency_ns,
-            pause_ns,
-            target_ns,
-            storage_ns,
-            idle_ns,
-        } = times;
-        let part = |ns: u64| share(ns as f64, times.sum_ns() as f64);
-        Self {
-            rate: part(rate_ns),
-            concurrency: part(concurrency_ns),
-            pause: part(pause_ns),
-            target: part(target_ns),
-            storage: part(storage_ns),
-            idle: part(idle_ns),
+    pub(crate) fn new(times: &BindingTimes) -> Self {
+        let ns = [
+            times.rate_ns,
+            times.concurrency_ns,
+            times.pause_ns,
+            times.target_ns,
+            times.storage_ns,
+            times.idle_ns,
+        ];
+        Self::of(ns.map(|ns| ns as f64))
+    }
+
+    /// The mean over times of which something is known.
+    pub(crate) fn mean<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sums = [0.0; 6];
+        for one in all {
+            for (sum, part) in sums.iter_mut().zip(one.parts()) {
+                *sum += part;
+            }
         }
+        Self::of(sums)
+    }
+
+    /// Each as a part of all, in the order of the fields.
+    fn of(parts: [f64; 6]) -> Self {
+        let all: f64 = parts.iter().sum();
+        let [rate, concurrency, pause, target, storage, idle] = parts.map(|part| share(part, all));
+        Self {
+            rate,
+            concurrency,
+            pause,
+            target,
+            storage,
+            idle,
+        }
+    }
+
+    /// The parts in the order of the fields.
+    pub(crate) const fn parts(&self) -> [f64; 6] {
+        [
+            self.rate,
+            self.concurrency,
+            self.pause,
+            self.target,
+            self.storage,
+            self.idle,
+        ]
     }
 }

@@ -22,29 +22,39 @@ pub struct Ledger {
     pub lost: u64,
 }
 
-/// Good items of those that were wanted: the first figure of a run.
+/// Good items of the plan: the first figure of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Got {
-    /// Items that ended well.
+    /// Items that ended well, and those that earlier sessions had finished.
     pub ok: u64,
-    /// Items that were wanted: those planned; those tried or lost of a run that its time limits,
-    /// whose range may be larger than any time.
+    /// Items of the plan, those that earlier sessions had finished included. Of a run with a time
+    /// and a range that no time uses up, those that it tried.
     pub of: u64,
-    /// `ok / of`, 0 to 1; null when none was wanted.
+    /// `ok / of`, 0 to 1; null when none was planned.
     pub share: Option<f64>,
 }
 
+/// IDs of a range that no run with a time uses up, such as the default one.
+const ENDLESS: u64 = 100_000_000;
+
+/// True if the time ends a run, whatever it takes: nobody asked for all of its range.
+pub(crate) fn is_endless(plan: &RunPlan) -> bool {
+    plan.duration.is_some() && plan.items() >= ENDLESS
+}
+
 impl Got {
-    pub(super) fn new(ledger: &Ledger, plan: &RunPlan) -> Self {
-        let of = if plan.duration.is_some() {
+    pub(super) fn new(ledger: &Ledger, plan: &RunPlan, finished_before: u64) -> Self {
+        let planned = if is_endless(plan) {
             ledger.items.begun().saturating_add(ledger.lost)
         } else {
             ledger.planned
         };
+        let ok = ledger.ok.saturating_add(finished_before);
+        let of = planned.saturating_add(finished_before);
         Self {
-            ok: ledger.ok,
+            ok,
             of,
-            share: (of > 0).then(|| ledger.ok as f64 / of as f64),
+            share: (of > 0).then(|| ok as f64 / of as f64),
         }
     }
 }
@@ -62,8 +72,9 @@ pub struct Totals {
     /// scheduled after the warm-up, over the time from the end of the warm-up to the end of the
     /// last attempt.
     pub items_per_s: f64,
-    /// Good items per second.
-    pub ok_per_s: Option<f64>,
+    /// Good items per second: those in state `ok`. An item that was not found is an answer, neither
+    /// good nor failed.
+    pub ok_per_s: f64,
     /// Attempts that ended by themselves, per second of the same time.
     pub attempts_per_s: f64,
     /// The most requests under way at once; over shards, the sum of each one's, which they may not
@@ -144,17 +155,11 @@ impl Ledger {
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
-        let Self {
-            planned,
-            items,
-            not_attempted,
-            lost,
-        } = other;
         Self {
-            planned: self.planned + planned,
-            items: self.items.plus(&items),
-            not_attempted: self.not_attempted + not_attempted,
-            lost: self.lost + lost,
+            planned: self.planned + other.planned,
+            items: self.items.plus(&other.items),
+            not_attempted: self.not_attempted + other.not_attempted,
+            lost: self.lost + other.lost,
         }
     }
 }
@@ -166,7 +171,7 @@ impl Totals {
             requests: counters.requests.clone(),
             duration_s,
             items_per_s: per_s(counters.items.completed()),
-            ok_per_s: Some(per_s(counters.items.ok)),
+            ok_per_s: per_s(counters.items.ok),
             attempts_per_s: per_s(counters.completed()),
             peak_in_flight,
         }
@@ -182,23 +187,8 @@ impl Totals {
         let measured_s = (self.duration_s - warmup_s).max(0.0);
         let per_s = |count: u64, warm: u64| share(count.saturating_sub(warm) as f64, measured_s);
         self.items_per_s = per_s(counters.items.completed(), warm.items.completed());
-        self.ok_per_s = Some(per_s(counters.items.ok, warm.items.ok));
+        self.ok_per_s = per_s(counters.items.ok, warm.items.ok);
         self.attempts_per_s = per_s(counters.completed(), warm.completed());
         self
-    }
-
-    /// The part of the rate of items that is good; none of no items.
-    #[must_use]
-    pub fn good_share(&self) -> Option<f64> {
-        (self.items_per_s > 0.0).then_some(self.ok_per_s? / self.items_per_s)
-    }
-
-    /// Good items per second: those in state `ok`. An item that was not found is an answer, neither
-    /// good nor failed. Of a result of an older version, which has no such rate, the good part of
-    /// the rate of items.
-    #[must_use]
-    pub fn good_per_s(&self, items: &Ledger) -> f64 {
-        self.ok_per_s
-            .unwrap_or_else(|| share(self.items_per_s * items.ok as f64, items.completed() as f64))
     }
 }

@@ -1,17 +1,10 @@
 //! Announcement of a run, before it starts.
 
-use std::fmt::Write;
-
 use super::tables::known;
-use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM};
+use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM, is_endless};
 use crate::show::text::{counted, rate_in_words, write_row};
-use crawlmark_harness::plan::{
-    Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, SAME_REQUEST, SlotShare,
-};
+use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, PerHost, RunPlan, SAME_REQUEST, SlotShare};
 use crawlmark_harness::units::{RateShape, grouped};
-
-/// IDs of a range that no run with a time uses up, such as the default one.
-const ENDLESS: u64 = 100_000_000;
 
 /// Slot of a part of a crawl, and the plan of the whole crawl.
 #[derive(Debug, Clone, Copy)]
@@ -56,16 +49,6 @@ pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -
                 .map(|time| format!("{} at most", humantime::format_duration(time))),
         ),
         (
-            "queue",
-            plan.queue.map(|queue| {
-                format!(
-                    "{} at most; more are dropped",
-                    counted(queue.into(), "request")
-                )
-            }),
-        ),
-        ("pacing", pacing(plan.pacing).map(str::to_owned)),
-        (
             "warm-up",
             (!plan.warmup.is_zero())
                 .then(|| format!("{}, not measured", humantime::format_duration(plan.warmup))),
@@ -76,14 +59,6 @@ pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -
         write_row(&mut out, name, &value, columns);
     }
     out
-}
-
-const fn pacing(pacing: Pacing) -> Option<&'static str> {
-    match pacing {
-        Pacing::Sleep => None,
-        Pacing::Coarse => Some("coarse: what is due within 1ms goes together"),
-        Pacing::Spin => Some("spinning: up to a whole core for each shard"),
-    }
 }
 
 /// The proxy, and the variable that names it.
@@ -105,7 +80,7 @@ fn items(plan: &RunPlan) -> String {
         finished => format!(", without {} of earlier sessions", grouped(finished)),
     };
     match plan.duration.map(humantime::format_duration) {
-        Some(duration) if plan.items() >= ENDLESS => {
+        Some(duration) if is_endless(plan) => {
             format!("as many as fit into {duration}, from ID {first} on")
         }
         Some(duration) => format!("up to {count} in {duration} ({first} to {last}{finished})"),
@@ -113,22 +88,17 @@ fn items(plan: &RunPlan) -> String {
     }
 }
 
-/// Return the number of connections, the streams on each, and the requests after which they are
-/// closed.
+/// Return the number of connections, and the streams on each.
 fn connections(plan: &RunPlan) -> String {
-    let mut out = grouped(plan.connections.into());
-    if plan.streams > 1 {
-        let _ = write!(
-            out,
-            ", {} streams on each: {} requests in flight",
-            grouped(plan.streams.into()),
-            grouped(plan.in_flight().into())
-        );
+    let connections = grouped(plan.connections.into());
+    if plan.streams == 1 {
+        return connections;
     }
-    if let Some(requests) = plan.workload.get(REQUESTS_PER_CONNECTION) {
-        let _ = write!(out, ", each closed after requests: {requests}");
-    }
-    out
+    format!(
+        "{connections}, {} streams on each: {} requests in flight",
+        grouped(plan.streams.into()),
+        grouped(plan.in_flight().into())
+    )
 }
 
 /// Return the pace of the run: a budget, or the timetable of an open loop.
@@ -199,7 +169,7 @@ mod tests {
         }];
         let resumed = "up to 400 in 8s (0 to 999, without 600 of earlier sessions)";
         assert_eq!(items(&run), resumed);
-        (run.ids.end, run.finished) = (ENDLESS, Vec::new());
+        (run.ids.end, run.finished) = (100_000_000, Vec::new());
         assert_eq!(items(&run), "as many as fit into 8s, from ID 0 on");
     }
 

@@ -4,9 +4,6 @@ use crate::run::report::{CommandLine, Report};
 use crate::show::doc::{Doc, Readers};
 use crate::show::text::shell_word;
 
-/// Width at which a command is broken: that of a line of a page or of a terminal.
-const WIDTH: usize = 84;
-
 pub(super) fn parts(report: &Report) -> Doc {
     let doc = Doc::default();
     let doc = match &report.command {
@@ -45,25 +42,10 @@ pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// The arguments as a POSIX shell reads them, over several lines when they are long.
+/// The arguments as a POSIX shell reads them.
 fn shell(arguments: &[String]) -> String {
-    let mut out = String::new();
-    let mut width = 0;
-    for argument in arguments {
-        let word = shell_word(argument);
-        let length = word.chars().count();
-        // A value stays with its flag: only what begins with a dash begins a line.
-        if width + length > WIDTH && argument.starts_with('-') {
-            out.push_str(" \\\n  ");
-            width = 2;
-        } else if width > 0 {
-            out.push(' ');
-            width += 1;
-        }
-        out.push_str(&word);
-        width += length;
-    }
-    out
+    let words: Vec<String> = arguments.iter().map(|word| shell_word(word)).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -74,37 +56,12 @@ mod tests {
 
     use super::*;
 
-    fn owned(arguments: &[&str]) -> Vec<String> {
-        arguments
-            .iter()
-            .map(|argument| (*argument).to_owned())
-            .collect()
-    }
-
     #[test]
-    fn plain_words_stay_as_they_are_and_long_commands_are_broken_before_a_flag() {
+    fn plain_words_stay_as_they_are() {
+        let words = ["a", "--rate", "5k", "http://h/{id}?b&c", "it's", ""];
         assert_eq!(
-            shell(&owned(&["crawlmark", "run", "--rate", "5k"])),
-            "crawlmark run --rate 5k"
-        );
-        assert_eq!(
-            shell(&owned(&["a", "http://h/{id}?b&c", "it's", ""])),
-            "a 'http://h/{id}?b&c' \"it's\" ''"
-        );
-        let long = "x".repeat(48);
-        let said = shell(&owned(&[
-            "crawlmark",
-            "run",
-            "--name",
-            &long,
-            "--tag",
-            "a=b",
-            "--threshold",
-            "rate > 5",
-        ]));
-        assert_eq!(
-            said,
-            format!("crawlmark run --name {long} --tag a=b \\\n  --threshold 'rate > 5'")
+            shell(&words.map(str::to_owned)),
+            "a --rate 5k 'http://h/{id}?b&c' \"it's\" ''"
         );
     }
 

@@ -5,46 +5,26 @@ use crate::show::doc::{Column, Table};
 use crate::show::text::{grouped_f64, micros};
 
 /// Characters at most: what a narrow page shows without a scroll bar.
-const WIDTH: u64 = 60;
+const WIDTH: usize = 60;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A line, and the value of its greatest character.
-#[derive(Debug, Clone, PartialEq)]
-struct Sparkline {
-    drawn: String,
-    greatest: f64,
-}
-
-/// The line of values by second, of a run of so many. Where there are more seconds than characters,
-/// each stands for the mean of as many of them; seconds without a value are a dot. None of fewer
-/// than two seconds, and of nothing but zeros.
-fn sparkline(values: impl Iterator<Item = (u64, f64)>, seconds: u64) -> Option<Sparkline> {
-    let end = Some(seconds).filter(|end| *end > 1)?;
-    let per_character = end.div_ceil(WIDTH);
-    let mut sums = vec![(0.0, 0_u32); usize::try_from(end.div_ceil(per_character)).ok()?];
-    for (second, value) in values.filter(|(_, value)| value.is_finite()) {
-        if let Some((sum, count)) = usize::try_from(second / per_character)
-            .ok()
-            .and_then(|at| sums.get_mut(at))
-        {
-            *sum += value;
-            *count += 1;
-        }
-    }
-    let means: Vec<Option<f64>> = sums
-        .into_iter()
-        .map(|(sum, count)| (count > 0).then(|| sum / f64::from(count)))
+/// The line of the values of seconds, and the value of its greatest character. Where there are more
+/// seconds than characters, each stands for the mean of as many of them; seconds without a value are
+/// a dot. None of fewer than two seconds, and of nothing but zeros.
+fn sparkline(seconds: &[Option<f64>]) -> Option<(String, f64)> {
+    let per_character = seconds.len().div_ceil(WIDTH).max(1);
+    let means: Vec<Option<f64>> = seconds
+        .chunks(per_character)
+        .map(|some| {
+            let known: Vec<f64> = some.iter().flatten().copied().collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        })
         .collect();
-    let greatest = means
-        .iter()
-        .flatten()
-        .fold(0.0, |greatest: f64, mean| greatest.max(*mean));
-    let drawn = means
-        .into_iter()
-        .map(|mean| mean.map_or('·', |mean| level(mean / greatest)))
-        .collect();
-    (greatest > 0.0).then_some(Sparkline { drawn, greatest })
+    let greatest = means.iter().flatten().copied().fold(0.0, f64::max);
+    let drawn = means.iter();
+    let drawn = drawn.map(|mean| mean.map_or('·', |mean| level(mean / greatest)));
+    (seconds.len() > 1 && greatest > 0.0).then(|| (drawn.collect(), greatest))
 }
 
 #[expect(
@@ -58,21 +38,15 @@ fn level(part: f64) -> char {
 
 /// A line of characters for each of the main figures; nothing of a run without two seconds.
 pub(super) fn course(report: &Report) -> Table {
-    let end = report
-        .intervals
-        .iter()
-        .map(|row| row.start_s + 1)
-        .max()
-        .unwrap_or(0);
+    let rows = &report.intervals;
+    let end = rows.iter().map(|row| row.start_s + 1).max().unwrap_or(0);
     let row = |name: &str, of: fn(&IntervalRow) -> Option<f64>, unit: fn(f64) -> String| {
-        let line = sparkline(
-            report
-                .intervals
-                .iter()
-                .filter_map(|row| Some((row.start_s, of(row)?))),
-            end,
-        )?;
-        Some(vec![name.to_owned(), line.drawn, unit(line.greatest)])
+        let mut seconds = vec![None; usize::try_from(end).ok()?];
+        for row in rows {
+            seconds[usize::try_from(row.start_s).ok()?] = of(row).filter(|value| value.is_finite());
+        }
+        let (drawn, greatest) = sparkline(&seconds)?;
+        Some(vec![name.to_owned(), drawn, unit(greatest)])
     };
     let p90 = match report.schedule {
         Some(_) => row("response p90", |row| row.response_p90_us, micros),
@@ -99,35 +73,11 @@ pub(super) fn course(report: &Report) -> Table {
 mod tests {
     use super::*;
 
-    fn drawn(values: &[(u64, f64)]) -> Option<(String, f64)> {
-        let end = values
-            .iter()
-            .map(|(second, _)| second + 1)
-            .max()
-            .unwrap_or(0);
-        sparkline(values.iter().copied(), end).map(|line| (line.drawn, line.greatest))
-    }
-
     #[test]
     fn a_line_rises_with_its_values_and_shows_what_is_missing() {
-        assert_eq!(
-            drawn(&[(0, 0.0), (1, 50.0), (3, 100.0)]),
-            Some(("▁▅·█".to_owned(), 100.0))
-        );
-        assert_eq!(drawn(&[(0, 5.0)]), None);
-        assert_eq!(drawn(&[(0, 0.0), (1, 0.0)]), None);
-        assert_eq!(
-            drawn(&[(0, f64::NAN), (1, 2.0), (2, 2.0)]),
-            Some(("·██".to_owned(), 2.0))
-        );
-    }
-
-    #[test]
-    fn a_long_run_has_a_line_of_means() {
-        let values: Vec<(u64, f64)> = (0..3_600)
-            .map(|second| (second, if second < 1_800 { 10.0 } else { 20.0 }))
-            .collect();
-        let (line, greatest) = drawn(&values).unwrap();
-        assert_eq!((line, greatest), ("▅".repeat(30) + &"█".repeat(30), 20.0));
+        let drawn = sparkline(&[Some(0.0), Some(50.0), None, Some(100.0)]);
+        assert_eq!(drawn, Some(("▁▅·█".to_owned(), 100.0)));
+        assert_eq!(sparkline(&[Some(5.0)]), None);
+        assert_eq!(sparkline(&[Some(0.0); 2]), None);
     }
 }

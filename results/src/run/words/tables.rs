@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failures::{CUT_OFF, explained};
-use super::times::{Clocked, figure, meaning, spectrum};
+use super::times::{figure, main_times, meaning, spectrum};
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    FailureReport, Group, GroupRow, Limit, PROXY, Report, cause_in_words, failures,
+    FailureReport, Group, GroupRow, Limit, PROXY, Report, cause_in_words, failures, is_endless,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
@@ -40,9 +40,10 @@ pub(super) fn known(rows: impl IntoIterator<Item = Row>) -> Vec<(&'static str, S
 type Shown = fn(f64) -> String;
 
 /// Ends of the names of figures in `result.json`, and how a figure of this unit is shown.
-const UNITS: [(&str, Shown); 6] = [
+const UNITS: [(&str, Shown); 7] = [
     ("_per_s", |n| format!("{}/s", decimal(n))),
     ("_us", micros),
+    ("_us_per_attempt", micros),
     ("_ms", |ms| micros(ms * 1e3)),
     ("_s", seconds),
     ("bytes", |n| format!("{} KiB", decimal(n / 1024.0))),
@@ -50,7 +51,9 @@ const UNITS: [(&str, Shown); 6] = [
 ];
 
 /// Figures whose names say too little beside others.
-const NAMES: [(&str, &str); 4] = [
+const NAMES: [(&str, &str); 6] = [
+    ("cpu_us_per_attempt", "CPU per request"),
+    ("max_sched_lag_us", "send delay at most"),
     ("promises", "responses that said how long to wait"),
     ("longest_promise_s", "longest wait asked for"),
     ("honoured", "waits respected"),
@@ -71,7 +74,7 @@ fn named(key: &str) -> (String, Option<Shown>) {
 
 /// The figures of a part of the report by their names in `result.json`, each in its unit, without
 /// those that are null or 0; empty if all are.
-fn figures(caption: &str, part: &impl Serialize) -> Table {
+pub(in crate::run) fn figures(caption: &str, part: &impl Serialize) -> Table {
     let part = serde_json::to_value(part).unwrap_or_default();
     let mut rows = Vec::new();
     for (key, value) in part.as_object().into_iter().flatten() {
@@ -139,7 +142,8 @@ fn part(n: u64, of: u64) -> String {
 /// The first rows of a run: what the terminal shows.
 pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
-    let clocked = Clocked::of(report);
+    let times = main_times(report);
+    let no_times = "no good response was measured";
     let statuses = totals
         .attempts_by_status
         .iter()
@@ -147,8 +151,14 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
         .map(|(status, n)| format!("{status}: {}", grouped(*n)));
     known([
         ("items", Some(states(report))),
-        (clocked.name(), clocked.latency().map(spectrum)),
-        ("times", Some(clocked.meaning().to_owned())),
+        (
+            report.main_series().name(),
+            times.map(|(_, latency, _)| spectrum(latency)),
+        ),
+        (
+            "times",
+            Some(times.map_or(no_times, |(.., meaning)| meaning).to_owned()),
+        ),
         ("statuses", Some(statuses.collect::<Vec<_>>().join("  "))),
         (
             "limited by",
@@ -177,17 +187,23 @@ fn kept(kept: bool) -> String {
     }
 }
 
+/// Items by state, those that there are; good ones in any case. Of a run that the time ends, what is
+/// left of the range says nothing.
+fn item_states(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
+    let is_endless = is_endless(&report.plan.run);
+    let states = report.ledger.states();
+    let shown = states.filter(move |(key, _, n)| {
+        *key == "ok" || *n > 0 && !(is_endless && *key == "not_attempted")
+    });
+    shown.map(|(_, state, n)| (state, n))
+}
+
 fn states(report: &Report) -> String {
-    // Of a run that the time ends, what is left of the range says nothing.
-    let is_timed = report.plan.run.duration.is_some();
-    let shown = report
-        .ledger
-        .states()
-        .filter(|(key, _, n)| *key == "ok" || (*n > 0 && !(is_timed && *key == "not_attempted")))
-        .map(|(_, state, n)| format!("{} {state}", grouped(n)));
+    let shown = item_states(report);
     let before = report.finished_before.filter(|before| *before > 0);
-    let before = before.map(|before| format!("{} saved before", grouped(before)));
-    shown.chain(before).collect::<Vec<_>>().join(", ")
+    let all = shown.chain(before.map(|before| ("saved before", before)));
+    let all = all.map(|(state, n)| format!("{} {state}", grouped(n)));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn witness(report: &Report) -> Option<String> {
@@ -202,28 +218,23 @@ fn witness(report: &Report) -> Option<String> {
 pub(crate) fn limited_by(limits: [(f64, Limit); 6]) -> String {
     let shown = limits.into_iter().filter(|(part, _)| *part >= SHOWN);
     shown
-        .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)))
+        .map(|(part, limit)| held(part, limit))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+fn held(part: f64, limit: Limit) -> String {
+    format!("{} {}", limit.name(), rounded_percent(part))
 }
 
 /// Items by state, requests by status and outcome, errors by kind, groups.
 pub(super) fn counts(report: &Report) -> Doc {
     let totals = &report.totals;
     let before = report.finished_before.unwrap_or(0);
-    let (all_name, all) = if report.plan.run.duration.is_some() {
-        ("tried", report.ledger.items.begun())
-    } else {
-        ("planned", report.ledger.planned.saturating_add(before))
-    };
-    let is_untried = |key: &str| all_name == "tried" && ["not_attempted", "lost"].contains(&key);
-    let states = report
-        .ledger
-        .states()
-        .filter(|(key, _, n)| *key == "ok" || *n > 0 && !is_untried(key))
-        .map(|(_, state, n)| (state, n))
-        .chain((before > 0 && all_name == "planned").then_some(("saved before", before)))
-        .chain([(all_name, all)]);
+    let all = report.got.of;
+    let states = item_states(report)
+        .chain((before > 0).then_some(("saved before", before)))
+        .chain([("all", all)]);
     let columns = |what: &str, count: &str| {
         vec![
             Column::words(what),
@@ -231,6 +242,7 @@ pub(super) fn counts(report: &Report) -> Doc {
             Column::numbers("share"),
         ]
     };
+    let statuses = totals.attempts_by_status.iter();
     Doc::default()
         .table(Table {
             caption: "Items by state".to_owned(),
@@ -243,12 +255,10 @@ pub(super) fn counts(report: &Report) -> Doc {
         .table(Table {
             caption: "Requests by status".to_owned(),
             columns: columns("status", "requests"),
-            rows: totals
-                .attempts_by_status
-                .iter()
+            rows: statuses
                 .map(|(status, n)| vec![status.to_string(), grouped(*n), part(*n, totals.attempts)])
                 .collect(),
-            has_sum: false,
+            ..Table::default()
         })
         .table(requests(report))
         .table(errors(report))
@@ -283,28 +293,18 @@ fn requests(report: &Report) -> Table {
 
 /// Failed requests by cause, the commonest first, each with its first and last time and an example.
 pub(super) fn errors(report: &Report) -> Table {
-    let all = report.totals.attempts;
-    let without_example = |name: &str, n: u64| {
-        let dash = NONE.to_owned();
-        vec![
-            name.to_owned(),
-            grouped(n),
-            part(n, all),
-            dash.clone(),
-            dash,
-            String::new(),
-        ]
-    };
     let causes = failures(&report.totals.requests);
     let (listed, rest) = causes.split_at(causes.len().min(MOST));
-    let rest = rest
-        .iter()
-        .fold(0_u64, |sum, (_, n)| sum.saturating_add(*n));
+    let rest = rest.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
+    let named = listed.iter().map(|(cause, n)| {
+        let seen = report.failures.get(&cause.key());
+        let example = seen.map(|seen| example(*cause, seen));
+        let times = seen.map(|seen| [seen.first_s, seen.last_s]);
+        (cause_in_words(*cause), *n, times, example)
+    });
     let others = [("others", rest), (CUT_OFF, report.ledger.aborted)];
-    let others = others
-        .into_iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(name, n)| without_example(name, n));
+    let others = others.map(|(name, n)| (name.to_owned(), n, None, None));
+    let all = named.chain(others.into_iter().filter(|(_, n, ..)| *n > 0));
     Table {
         caption: "Errors by kind".to_owned(),
         columns: vec![
@@ -315,26 +315,18 @@ pub(super) fn errors(report: &Report) -> Table {
             Column::numbers("last").leaving(2),
             Column::details("example"),
         ],
-        rows: listed
-            .iter()
-            .copied()
-            .map(|(cause, n)| {
-                let seen = report.failures.get(&cause.key());
-                let time = |of: fn(&FailureReport) -> f64| {
-                    or_dash(seen.map(|seen| format!("{:.2} s", of(seen))))
-                };
-                let example = seen.map_or_else(String::new, |seen| example(cause, seen));
-                let (first, last) = (time(|seen| seen.first_s), time(|seen| seen.last_s));
+        rows: all
+            .map(|(name, n, times, example)| {
+                let time = |at: usize| or_dash(times.map(|times| format!("{:.2} s", times[at])));
                 vec![
-                    cause_in_words(cause),
+                    name,
                     grouped(n),
-                    part(n, all),
-                    first,
-                    last,
-                    example,
+                    part(n, report.totals.attempts),
+                    time(0),
+                    time(1),
+                    example.unwrap_or_default(),
                 ]
             })
-            .chain(others)
             .collect(),
         ..Table::default()
     }
@@ -342,17 +334,13 @@ pub(super) fn errors(report: &Report) -> Table {
 
 /// The first failure of a cause: its status, its details or the start of its body, and the remedy.
 fn example(cause: FailureCause, seen: &FailureReport) -> String {
-    let body = seen
-        .excerpt
-        .as_ref()
-        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let body = seen.excerpt.as_deref();
+    let body = body.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let status = seen.status.map(|status| status.to_string());
-    let answer: Vec<String> = status
-        .into_iter()
-        .chain(seen.details.clone().or(body))
-        .collect();
-    let answer = (!answer.is_empty()).then(|| answer.join(", "));
-    explained(cause, answer.as_deref(), seen.excerpt.as_deref())
+    let answer = [status, seen.details.clone().or(body)];
+    let answer = answer.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let answer = Some(&*answer).filter(|answer| !answer.is_empty());
+    explained(cause, answer, seen.excerpt.as_deref())
 }
 
 /// The `most` busiest hosts, URL templates and source addresses, and the sessions of a saved crawl.
@@ -380,11 +368,9 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
         .iter()
         .filter(|row| matches!(row.group, Group::Source(Some(_))))
         .count() as u64;
-    let others = report.totals.sources_used.saturating_sub(named);
-    let others = if named > 0 && others > 0 {
-        format!("{} others", grouped(others))
-    } else {
-        "all others".to_owned()
+    let others = match report.totals.sources_used.saturating_sub(named) {
+        others if named > 0 && others > 0 => format!("{} others", grouped(others)),
+        _ => "all others".to_owned(),
     };
     Table {
         caption,
@@ -403,11 +389,9 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
             .into_iter()
             .take(most)
             .map(|row| {
-                let name = row
-                    .name
-                    .clone()
-                    .or_else(|| row.group.number().map(|number| format!("{kind} {number}")))
-                    .unwrap_or_else(|| others.clone());
+                let number = row.group.number();
+                let name = row.name.clone();
+                let name = name.or_else(|| number.map(|number| format!("{kind} {number}")));
                 let counts = [
                     row.attempts,
                     row.ok,
@@ -415,18 +399,15 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
                     row.errors,
                     row.throttled,
                 ];
+                let times = [row.p50_us, row.p99_us].map(|us| us.map(|us| micros(us as f64)));
                 let limit = row
-                    .limited_by
-                    .map(|limits| limits.foremost(&report.plan.run, row.throttled))
-                    .filter(|(part, _)| *part >= FAILED)
-                    .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
-                [name]
+                    .limit(&report.plan.run)
+                    .filter(|(part, _)| *part >= FAILED);
+                [name.unwrap_or_else(|| others.clone())]
                     .into_iter()
                     .chain(counts.map(grouped))
-                    .chain(
-                        [row.p50_us, row.p99_us].map(|us| or_dash(us.map(|us| micros(us as f64)))),
-                    )
-                    .chain([limit.unwrap_or_default()])
+                    .chain(times.map(or_dash))
+                    .chain([limit.map_or_else(String::new, |(part, limit)| held(part, limit))])
                     .collect()
             })
             .collect(),
@@ -456,35 +437,24 @@ pub(super) fn times(report: &Report) -> Doc {
         "max",
         "unfinished",
     ];
+    let row = |name: &str| {
+        let latency = report.latency.get(name)?;
+        let least = [("min", "min_us", latency.min_us)];
+        let mean = [("mean", "mean_us", latency.mean_us)];
+        let figures = least.into_iter().chain(mean).chain(latency.figures());
+        let cells = figures.map(|(_, key, us)| or_dash(figure(latency, key, us)));
+        let row = [name.replace('_', " "), grouped(latency.count)].into_iter();
+        let row = row.chain(cells);
+        let row = row.chain([grouped(latency.censored), meaning(name).to_owned()]);
+        (latency.count + latency.censored > 0).then(|| row.collect())
+    };
     let table = Table {
         columns: [Column::words("series")]
             .into_iter()
             .chain(columns.map(Column::numbers))
             .chain([Column::words("meaning")])
             .collect(),
-        rows: first
-            .into_iter()
-            .chain(rest)
-            .filter_map(|name| {
-                let latency = report.latency.get(name)?;
-                let shown = |key: &str, us| or_dash(figure(latency, key, us));
-                (latency.count + latency.censored > 0).then(|| {
-                    vec![
-                        name.replace('_', " "),
-                        grouped(latency.count),
-                        shown("min_us", latency.min_us),
-                        shown("mean_us", latency.mean_us),
-                        shown("p50_us", latency.p50_us),
-                        shown("p90_us", latency.p90_us),
-                        shown("p99_us", latency.p99_us),
-                        shown("p999_us", latency.p999_us),
-                        shown("max_us", latency.max_us),
-                        grouped(latency.censored),
-                        meaning(name).to_owned(),
-                    ]
-                })
-            })
-            .collect(),
+        rows: first.into_iter().chain(rest).filter_map(row).collect(),
         ..Table::default()
     };
     Doc::default().table(table).text(
@@ -582,32 +552,25 @@ pub(super) fn shards(report: &Report) -> Table {
             .shards
             .iter()
             .map(|shard| {
-                let time = |series: Series, of: fn(&crate::run::report::Latency) -> Option<f64>| {
-                    or_dash(shard.latency.get(series.name()).and_then(of).map(micros))
-                };
+                let times = |series: Series| shard.latency.get(series.name());
+                let service = times(Series::ServiceOk);
+                let delay = times(Series::SchedLag);
+                let time = |us: Option<f64>| or_dash(us.map(micros));
+                let ids = [shard.id_range.start, shard.id_range.end].map(grouped);
+                let exits = shard.exits.iter().map(ToString::to_string);
+                let exits = exits.collect::<Vec<_>>().join(", ");
                 vec![
                     shard.shard.to_string(),
-                    format!(
-                        "{}..{}",
-                        grouped(shard.id_range.start),
-                        grouped(shard.id_range.end)
-                    ),
+                    ids.join(".."),
                     grouped(shard.ledger.completed()),
                     grouped_f64(shard.totals.items_per_s),
-                    time(Series::ServiceOk, |times| times.p50_us),
-                    time(Series::ServiceOk, |times| times.p99_us),
-                    or_dash(shard.usage.cpu_us_per_attempt.map(micros)),
+                    time(service.and_then(|times| times.p50_us)),
+                    time(service.and_then(|times| times.p99_us)),
+                    time(shard.usage.cpu_us_per_attempt),
                     or_dash(shard.usage.cpu_share.map(rounded_percent)),
-                    time(Series::SchedLag, |times| times.p99_us),
-                    time(Series::SchedLag, |times| times.max_us),
-                    shard.fault.as_ref().map_or_else(
-                        || {
-                            let exits: Vec<String> =
-                                shard.exits.iter().map(ToString::to_string).collect();
-                            exits.join(", ")
-                        },
-                        ToString::to_string,
-                    ),
+                    time(delay.and_then(|times| times.p99_us)),
+                    time(delay.and_then(|times| times.max_us)),
+                    shard.fault.as_ref().map_or(exits, ToString::to_string),
                 ]
             })
             .collect(),

@@ -123,29 +123,3 @@ fn where_seen(gate: &GateReport) -> Option<String> {
         end.saturating_sub(length)
     ))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_decided_threshold_is_better_or_worse() {
-        let gate = |ok| GateReport {
-            expression: "response_p99 < 100ms".to_owned(),
-            kind: "threshold".to_owned(),
-            metric: "response_p99".to_owned(),
-            window_s: None,
-            unit: "us".to_owned(),
-            limit: 100_000.0,
-            value: Some(50_000.0),
-            at_least: ok != Some(true),
-            margin: Some(0.5),
-            ok,
-            why: None,
-            windows: None,
-            until_s: None,
-        };
-        assert_eq!(margin(&gate(None)), None);
-        assert_eq!(margin(&gate(Some(true))).unwrap(), "50.0 % better");
-    }
-}

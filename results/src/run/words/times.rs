@@ -2,75 +2,20 @@
 
 use crate::run::report::{Latency, Report};
 use crate::show::text::{counted, grouped, micros};
-use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 
-/// Times of a run: those from when requests were scheduled where they exist.
-pub(super) enum Clocked<'a> {
-    Response(&'a Latency),
-    Service(&'a Latency),
-    Nothing,
-}
-
-impl<'a> Clocked<'a> {
-    pub(super) fn of(report: &'a Report) -> Self {
-        let known = |series| {
-            report
-                .latency(series)
-                .filter(|latency| latency.count + latency.censored > 0)
-        };
-        match (known(Series::ResponseOk), known(Series::ServiceOk)) {
-            (Some(response), _) => Self::Response(response),
-            (None, Some(service)) => Self::Service(service),
-            (None, None) => Self::Nothing,
+/// Times of a run: the series with its name, and from when its times are counted; none where no good
+/// response was measured.
+pub(super) fn main_times(report: &Report) -> Option<(&'static str, &Latency, &'static str)> {
+    let series = report.main_series();
+    let latency = report.latency(series)?;
+    let meaning = match series {
+        Series::ResponseOk => {
+            "open loop: from when each request was scheduled, corrected for coordinated omission"
         }
-    }
-
-    /// The name of the series.
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::Response(_) => "response",
-            Self::Service(_) | Self::Nothing => "service",
-        }
-    }
-
-    /// From when the times are counted.
-    pub(super) const fn meaning(&self) -> &'static str {
-        match self {
-            Self::Response(_) => {
-                "open loop: from when each request was scheduled, corrected for coordinated omission"
-            }
-            Self::Service(_) => "closed loop: service time, not corrected for coordinated omission",
-            Self::Nothing => "no good response was measured",
-        }
-    }
-
-    pub(super) const fn latency(&self) -> Option<&'a Latency> {
-        match self {
-            Self::Response(latency) | Self::Service(latency) => Some(latency),
-            Self::Nothing => None,
-        }
-    }
-}
-
-/// Predicate of the requests of which the times are lower bounds, by what became of them:
-/// `timed out or were cut off at the end`.
-pub(crate) fn unfinished(report: &Report) -> String {
-    let kinds = [
-        (report.totals.errors_of(ErrorKind::Timeout), "timed out"),
-        (report.ledger.aborted, "were cut off at the end"),
-        (report.totals.dropped, "were never sent"),
-    ];
-    let met: Vec<&str> = kinds
-        .iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(_, what)| *what)
-        .collect();
-    if met.is_empty() {
-        "did not finish".to_owned()
-    } else {
-        met.join(" or ")
-    }
+        _ => "closed loop: service time, not corrected for coordinated omission",
+    };
+    (latency.count + latency.censored > 0).then_some((series.name(), latency, meaning))
 }
 
 /// The requests that the times of `latency`, one of the series of good answers, are of.
@@ -80,7 +25,7 @@ pub(crate) fn population(report: &Report, latency: &Latency) -> String {
         0 => counted(latency.count, "good response"),
         n => {
             let all = counted(latency.count.saturating_add(n), "request");
-            format!("{all} ({} of them {})", grouped(n), unfinished(report))
+            format!("{all} ({} of them unfinished)", grouped(n))
         }
     }
 }

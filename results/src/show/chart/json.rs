@@ -31,7 +31,7 @@ impl Axis {
     fn json(&self, scale: Scale) -> Value {
         let ends = scale.ends();
         let rows = match &self.range {
-            Range::Rows(names, _) => Some(names),
+            Range::Rows(names) => Some(names),
             _ => None,
         };
         json!({ "label": self.label, "format": self.format, "log": matches!(scale, Scale::Log(..)),

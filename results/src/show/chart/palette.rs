@@ -23,61 +23,46 @@ pub enum Ground {
 /// reader prefers.
 const DARK: &str = "@media screen and (prefers-color-scheme:dark){";
 
-/// Colour that something is drawn in: a row of [`INKS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
-    Paper,
-    Text,
-    Quiet,
-    Grid,
-    Shade,
-    Highlight,
-    Paused,
-    Grey,
-    Blue,
-    Orange,
-    Vermilion,
-    Red,
-    Green,
-    Purple,
-    Sky,
-    Olive,
-    Black,
-    Heat0,
-    Heat1,
-    Heat2,
-    Heat3,
-    Heat4,
-    Heat5,
+/// Define the inks: the class of each, and its colours on white and on nearly black.
+macro_rules! inks {
+    ($($ink:ident: $class:literal, $light:literal, $dark:literal;)*) => {
+        /// Colour that something is drawn in: a row of [`INKS`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Ink {
+            $($ink,)*
+        }
+
+        /// Class of each ink, in the order of [`Ink`], and its colours on white and on nearly black.
+        const INKS: [(&str, [u32; 2]); 23] = [$(($class, [$light, $dark]),)*];
+    };
 }
 
-/// Class of each ink, in the order of [`Ink`], and its colours on white and on nearly black.
-const INKS: [(&str, [u32; 2]); 23] = [
-    ("paper", [0xFF_FFFF, 0x14_181D]),
-    ("text", [0x1B_1F24, 0xE8_EAED]),
-    ("quiet", [0x56_5E68, 0xA9_B1BA]),
-    ("grid", [0xDF_E3E8, 0x31_3840]),
-    ("shade", [0xED_F1F5, 0x22_2931]),
-    ("highlight", [0xDD_EAF5, 0x20_384D]),
-    ("paused", [0xFB_EBCF, 0x45_3413]),
-    ("grey", [0x86_8E99, 0x66_717D]),
-    ("blue", [0x00_72B2, 0x4D_B0F0]),
-    ("orange", [0xC9_8200, 0xF0_B030]),
-    ("vermilion", [0xD5_5E00, 0xFF_8340]),
-    ("red", [0xB3_261E, 0xFF_6B61]),
-    ("green", [0x00_8A64, 0x2C_CB9C]),
-    ("purple", [0xA8_4F85, 0xE0_93BD]),
-    ("sky", [0x3D_95CE, 0x9A_D4F7]),
-    ("olive", [0x85_7800, 0xD8_CC4C]),
-    ("black", [0x0C_0F12, 0xF6_F7F8]),
+inks! {
+    Paper: "paper", 0xFF_FFFF, 0x14_181D;
+    Text: "text", 0x1B_1F24, 0xE8_EAED;
+    Quiet: "quiet", 0x56_5E68, 0xA9_B1BA;
+    Grid: "grid", 0xDF_E3E8, 0x31_3840;
+    Shade: "shade", 0xED_F1F5, 0x22_2931;
+    Highlight: "highlight", 0xDD_EAF5, 0x20_384D;
+    Paused: "paused", 0xFB_EBCF, 0x45_3413;
+    Grey: "grey", 0x86_8E99, 0x66_717D;
+    Blue: "blue", 0x00_72B2, 0x4D_B0F0;
+    Orange: "orange", 0xC9_8200, 0xF0_B030;
+    Vermilion: "vermilion", 0xD5_5E00, 0xFF_8340;
+    Red: "red", 0xB3_261E, 0xFF_6B61;
+    Green: "green", 0x00_8A64, 0x2C_CB9C;
+    Purple: "purple", 0xA8_4F85, 0xE0_93BD;
+    Sky: "sky", 0x3D_95CE, 0x9A_D4F7;
+    Olive: "olive", 0x85_7800, 0xD8_CC4C;
+    Black: "black", 0x0C_0F12, 0xF6_F7F8;
     // From little to much: ever further from the ground in lightness, and along the hues.
-    ("heat0", [0x4A_9DB0, 0x4A_6FA5]),
-    ("heat1", [0x3B_88B8, 0x3F_8FB0]),
-    ("heat2", [0x3A_6CB5, 0x45_B0A5]),
-    ("heat3", [0x44_50AE, 0x7A_CB8A]),
-    ("heat4", [0x43_2F92, 0xBF_E07A]),
-    ("heat5", [0x2D_0F5E, 0xFB_F3A0]),
-];
+    Heat0: "heat0", 0x4A_9DB0, 0x4A_6FA5;
+    Heat1: "heat1", 0x3B_88B8, 0x3F_8FB0;
+    Heat2: "heat2", 0x3A_6CB5, 0x45_B0A5;
+    Heat3: "heat3", 0x44_50AE, 0x7A_CB8A;
+    Heat4: "heat4", 0x43_2F92, 0xBF_E07A;
+    Heat5: "heat5", 0x2D_0F5E, 0xFB_F3A0;
+}
 
 /// Inks of the levels of a heat map.
 const HEAT: [Ink; 6] = [

@@ -57,10 +57,10 @@ impl Chart {
     /// Return the chart as a file that stands alone.
     pub(in crate::show) fn svg(&self) -> String {
         let mut head = Sheet::at(24.0);
-        head.text(self.title, (MARGIN, head.y), Ink::Text, TITLE);
+        head.text(self.title, MARGIN, head.y, Ink::Text, TITLE);
         for line in wrapped(&self.caption, COLUMNS[1]) {
             head.y += 20.0;
-            head.text(line, (MARGIN, head.y + 3.0), Ink::Quiet, CAPTION);
+            head.text(line, MARGIN, head.y + 3.0, Ink::Quiet, CAPTION);
         }
         let top = head.y + 14.0;
         let body = self.body();
@@ -117,7 +117,7 @@ fn ground(height: f64) -> String {
 fn left(panel: &Panel) -> f64 {
     let label = |tick: &f64| panel.y.format.label(*tick);
     let labels: Vec<String> = match &panel.y.range {
-        Range::Rows(names, _) => names.iter().flat_map(|name| lines_of(name)).collect(),
+        Range::Rows(names) => names.iter().flat_map(|name| lines_of(name)).collect(),
         _ => y_ticks(panel, panel.scales().1).iter().map(label).collect(),
     };
     let widths = labels.iter().map(|label| text_width(label));
@@ -195,7 +195,7 @@ impl Field {
         }
     }
 
-    fn at(&self, (x, y): (f64, f64)) -> Place {
+    fn at(&self, x: f64, y: f64) -> Place {
         let across = px(fine(self.width)) * self.x.place(x);
         let down = px(fine(self.height)) * (1.0 - self.y.place(y));
         (fine(across), fine(down))
@@ -203,23 +203,23 @@ impl Field {
 
     /// Place of a value of the horizontal axis on the sheet.
     fn x_of(&self, value: f64) -> f64 {
-        self.left + px(self.at((value, 0.0)).0)
+        self.left + px(self.at(value, 0.0).0)
     }
 
     /// Place of a value of the vertical axis on the sheet.
     fn y_of(&self, value: f64) -> f64 {
-        self.top + px(self.at((0.0, value)).1)
+        self.top + px(self.at(0.0, value).1)
     }
 
     /// A line upright through the field.
     fn upright(&self, x: f64) -> [Place; 2] {
-        let (x, _) = self.at((x, 0.0));
+        let (x, _) = self.at(x, 0.0);
         [(x, 0), (x, fine(self.height))]
     }
 
     /// A line across the field.
     fn across(&self, y: f64) -> [Place; 2] {
-        let (_, y) = self.at((0.0, y));
+        let (_, y) = self.at(0.0, y);
         [(0, y), (fine(self.width), y)]
     }
 
@@ -232,7 +232,7 @@ impl Field {
                 &run.iter()
                     .flat_map(|step| {
                         let value = step.value.unwrap_or_default();
-                        [self.at((step.from, value)), self.at((step.to, value))]
+                        [self.at(step.from, value), self.at(step.to, value)]
                     })
                     .collect::<Vec<_>>(),
             );
@@ -246,12 +246,12 @@ impl Field {
         let height = |step: &Step| step.value.unwrap_or(0.0);
         for area in steps.split(|step| height(step) <= 0.0) {
             let tops = area.iter().flat_map(|step| {
-                [step.from, step.to].map(|x| self.at((x, step.base + height(step))))
+                [step.from, step.to].map(|x| self.at(x, step.base + height(step)))
             });
             let bases = area
                 .iter()
                 .rev()
-                .flat_map(|step| [step.to, step.from].map(|x| self.at((x, step.base))));
+                .flat_map(|step| [step.to, step.from].map(|x| self.at(x, step.base)));
             let corners: Vec<Place> = tops.chain(bases).collect();
             if !corners.is_empty() {
                 path += &(line(&corners) + "z");
@@ -264,9 +264,9 @@ impl Field {
     fn dots(&self, dots: &[Dot]) -> [String; 2] {
         let (mut points, mut intervals) = (String::new(), String::new());
         for Dot { at, interval } in dots {
-            points += &dot(self.at(*at));
+            points += &dot(self.at(at.0, at.1));
             if let Some((low, high)) = interval {
-                intervals += &line(&[*low, *high].map(|y| self.at((at.0, y))));
+                intervals += &line(&[*low, *high].map(|y| self.at(at.0, y)));
             }
         }
         [points, intervals]
@@ -274,8 +274,8 @@ impl Field {
 
     /// Left, top, width and height of a block, at least 2 px wide.
     fn rectangle(&self, block: &Block) -> [f64; 4] {
-        let (x0, y0) = self.at((block.x.0, block.y.0));
-        let (x1, y1) = self.at((block.x.1, block.y.1));
+        let (x0, y0) = self.at(block.x.0, block.y.0);
+        let (x1, y1) = self.at(block.x.1, block.y.1);
         [x0, y0.min(y1), (x1 - x0).max(20), (y1 - y0).abs()].map(px)
     }
 }
@@ -334,7 +334,7 @@ impl Sheet {
     }
 
     /// Write a text whose middle is at this height.
-    fn text(&mut self, text: &str, (x, y): (f64, f64), ink: Ink, attributes: &str) {
+    fn text(&mut self, text: &str, x: f64, y: f64, ink: Ink, attributes: &str) {
         let _ = writeln!(
             self.out,
             "<text class=\"{}\" x=\"{}\" y=\"{}\" {attributes}>{}</text>",
@@ -350,7 +350,7 @@ impl Sheet {
     fn lines(&mut self, text: &str, x: f64, attributes: &str) {
         let lines = wrapped(text, COLUMNS[0]).into_iter();
         for line in lines.filter(|line| !line.is_empty()) {
-            self.text(line, (x, self.y + LINE / 2.0), Ink::Quiet, attributes);
+            self.text(line, x, self.y + LINE / 2.0, Ink::Quiet, attributes);
             self.y += LINE;
         }
     }
@@ -380,8 +380,8 @@ impl Sheet {
         }
     }
 
-    fn thin(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
-        let path = line(&[from, to].map(|(x, y)| (fine(x), fine(y))));
+    fn thin(&mut self, from: [f64; 2], to: [f64; 2], ink: Ink) {
+        let path = line(&[from, to].map(|[x, y]| (fine(x), fine(y))));
         self.stroke(&path, ink, Pen::THIN);
     }
 
@@ -441,8 +441,8 @@ impl Sheet {
                 "<g class=\"key\" data-key=\"{}\">",
                 self.keys.len()
             );
-            self.sample(mark, (x, y));
-            self.text(&mark.legend, (x + 34.0, y), Ink::Text, START);
+            self.sample(mark, x, y);
+            self.text(&mark.legend, x + 34.0, y, Ink::Text, START);
             self.out.push_str("</g>\n");
             self.keys.push(mark.legend.clone());
             x += width + 16.0;
@@ -451,7 +451,7 @@ impl Sheet {
     }
 
     /// Draw a sample of a mark; `y` is its middle.
-    fn sample(&mut self, mark: &Mark, (x, y): (f64, f64)) {
+    fn sample(&mut self, mark: &Mark, x: f64, y: f64) {
         let ink = mark.role.ink();
         let [left, right] = [x, x + 28.0].map(|x| (fine(x), fine(y)));
         match &mark.shape {
@@ -459,7 +459,7 @@ impl Sheet {
                 self.rectangle([x, y - 6.0, 28.0, 12.0], ink);
                 if matches!(mark.shape, Shape::Band(..)) {
                     for x in [x, x + 28.0] {
-                        self.thin((x, y - 6.0), (x, y + 6.0), Ink::Quiet);
+                        self.thin([x, y - 6.0], [x, y + 6.0], Ink::Quiet);
                     }
                 }
             }
@@ -504,7 +504,7 @@ impl Sheet {
                 }
             }
             Shape::Line(points) => {
-                let places: Vec<Place> = points.iter().map(|point| field.at(*point)).collect();
+                let places: Vec<Place> = points.iter().map(|(x, y)| field.at(*x, *y)).collect();
                 self.stroke(&line(&places), ink, Pen::of(mark));
             }
             Shape::Dots(dots) | Shape::Rings(dots) => {
@@ -515,7 +515,7 @@ impl Sheet {
             Shape::Blocks(blocks) => self.blocks(blocks, ink, field),
             Shape::Across(y) => self.stroke(&line(&field.across(*y)), ink, Pen::of(mark)),
             Shape::Upright(x) => self.stroke(&line(&field.upright(*x)), ink, Pen::of(mark)),
-            Shape::Band(from, to) => self.band((*from, *to), ink, field),
+            Shape::Band(from, to) => self.band(*from, *to, ink, field),
         }
         self.out.push_str("</g>\n");
     }
@@ -544,7 +544,7 @@ impl Sheet {
     }
 
     /// A part of the field, with edges where it does not end with the field.
-    fn band(&mut self, (from, to): (f64, f64), ink: Ink, field: &Field) {
+    fn band(&mut self, from: f64, to: f64, ink: Ink, field: &Field) {
         let y = field.y.ends();
         let block = Block {
             x: (from, to),
@@ -569,18 +569,24 @@ impl Sheet {
             let y = f64::midpoint(field.y_of(block.y.0), field.y_of(block.y.1));
             let width = text_width(&block.text) * 0.9;
             self.rectangle([x - 4.0, y - 7.0, width + 4.0, 14.0], Ink::Paper);
-            self.text(&block.text, (x, y), Ink::Text, START);
+            self.text(&block.text, x, y, Ink::Text, START);
         }
     }
 
     /// Draw the labels of both axes, and a line below the field.
     fn axes(&mut self, panel: &Panel, field: &Field) {
-        if let Range::Rows(names, first) = &panel.y.range {
-            self.names(names, *first, field);
+        if let Range::Rows(names) = &panel.y.range {
+            self.names(names, field);
         } else {
             for tick in y_ticks(panel, field.y) {
-                let at = (field.left - APART, field.y_of(tick));
-                self.text(&panel.y.format.label(tick), at, Ink::Quiet, END);
+                let label = panel.y.format.label(tick);
+                self.text(
+                    &label,
+                    field.left - APART,
+                    field.y_of(tick),
+                    Ink::Quiet,
+                    END,
+                );
             }
         }
         let y = field.top + field.height;
@@ -592,7 +598,7 @@ impl Sheet {
             self.lines(&panel.x.label, WIDTH / 2.0, MIDDLE);
         }
         if !(panel.x.is_hidden() && matches!(panel.y.range, Range::Rows(..))) {
-            self.thin((field.left, y), (field.left + field.width, y), Ink::Quiet);
+            self.thin([field.left, y], [field.left + field.width, y], Ink::Quiet);
         }
     }
 
@@ -606,26 +612,26 @@ impl Sheet {
             // It may be wider than the margin, and ends with the sheet.
             let middle = x.min(WIDTH - 4.0 - half).max(4.0 + half);
             if !label.is_empty() && middle + half <= free {
-                self.thin((x, y), (x, y + 5.0), Ink::Quiet);
-                self.text(&label, (middle, y + 15.0), Ink::Quiet, MIDDLE);
+                self.thin([x, y], [x, y + 5.0], Ink::Quiet);
+                self.text(&label, middle, y + 15.0, Ink::Quiet, MIDDLE);
                 free = middle - half - APART;
             }
         }
     }
 
     /// Draw the names of rows, as many as there is room for.
-    fn names(&mut self, names: &[String], first: Option<usize>, field: &Field) {
-        let mut taken: Vec<f64> = Vec::new();
-        for n in first.into_iter().chain(0..names.len()) {
+    fn names(&mut self, names: &[String], field: &Field) {
+        let mut last = f64::NEG_INFINITY;
+        for (n, name) in names.iter().enumerate() {
             let y = field.y_of(n as f64 + 0.5);
-            if taken.iter().all(|other| (other - y).abs() >= 15.0) {
-                let lines = lines_of(&names[n]);
+            if y - last >= 15.0 {
+                let lines = lines_of(name);
                 let top = y - (lines.len() as f64 - 1.0) * 7.5;
                 for (row, line) in lines.iter().enumerate() {
-                    let at = (field.left - APART, top + row as f64 * 15.0);
-                    self.text(line, at, Ink::Text, END);
+                    let y = top + row as f64 * 15.0;
+                    self.text(line, field.left - APART, y, Ink::Text, END);
                 }
-                taken.push(y);
+                last = y;
             }
         }
     }

@@ -23,6 +23,15 @@ pub struct TerminalLine {
     pub tone: Tone,
 }
 
+impl TerminalLine {
+    fn plain(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            tone: Tone::Plain,
+        }
+    }
+}
+
 /// Emphasis of a line, for a terminal that has colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
@@ -50,14 +59,8 @@ impl Doc {
     pub fn lines(&self, columns: usize) -> Vec<TerminalLine> {
         let mut out = String::new();
         write(&mut out, self, columns);
-        let mut lines: Vec<TerminalLine> = out
-            .trim_end()
-            .lines()
-            .map(|line| TerminalLine {
-                text: line.to_owned(),
-                tone: Tone::Plain,
-            })
-            .collect();
+        let mut lines: Vec<TerminalLine> =
+            out.trim_end().lines().map(TerminalLine::plain).collect();
         if let Some(lead) = &self.lead {
             lines.extend(lead_lines(lead, columns));
         }
@@ -87,31 +90,22 @@ fn lead_lines(
     }: &Lead,
     columns: usize,
 ) -> Vec<TerminalLine> {
-    let mut lines = vec![TerminalLine {
-        text: String::new(),
-        tone: Tone::Plain,
-    }];
+    let mut lines = vec![TerminalLine::plain("")];
     let mut add = |tone, text: &str| {
         let mut out = String::new();
-        write_hanging(&mut out, text, (0, columns));
+        write_hanging(&mut out, text, 0, columns);
         lines.extend(out.lines().map(|line| TerminalLine {
-            text: line.to_owned(),
             tone,
+            ..TerminalLine::plain(line)
         }));
     };
     let status = Tone::Status(outcome.severity);
-    if !outcome.text.is_empty() {
-        add(status, &outcome.text);
-    }
+    add(status, &outcome.text);
     for sentence in outcome.list.iter().take(MOST_LISTED) {
         add(Tone::Plain, &format!("- {sentence}"));
     }
-    if let Some(more) = outcome
-        .list
-        .len()
-        .checked_sub(MOST_LISTED)
-        .filter(|more| *more > 0)
-    {
+    if outcome.list.len() > MOST_LISTED {
+        let more = outcome.list.len() - MOST_LISTED;
         add(Tone::Plain, &format!("- and {more} more in the report"));
     }
     let checks = validity.details.as_ref();
@@ -135,22 +129,22 @@ fn lead_lines(
 
 fn write_part(out: &mut String, part: &Part, columns: usize) {
     match part {
-        Part::Text(text) => write_indented(out, text, (0, columns)),
+        Part::Text(text) => write_indented(out, text, 0, columns),
         Part::Facts(facts) => facts
             .iter()
             .for_each(|(name, value)| write_row(out, name, value, columns)),
         Part::List(sentences) => write_list(out, sentences, columns),
         Part::Table(table) => write_table(out, table, columns),
         // A command that is broken is no command.
-        Part::Commands(commands) => write_indented(out, commands, (2, usize::MAX)),
+        Part::Commands(commands) => write_indented(out, commands, 2, usize::MAX),
         Part::Status(Status {
             title, text, list, ..
         }) => {
-            write_indented(out, format!("{title}. {text}").trim_end(), (0, columns));
+            write_indented(out, format!("{title}. {text}").trim_end(), 0, columns);
             write_list(out, list, columns);
         }
         Part::Section(_, heading, parts) => {
-            write_indented(out, heading, (0, columns));
+            write_indented(out, heading, 0, columns);
             write(out, parts, columns);
         }
         Part::Plots(_) | Part::Code(_) | Part::Details(..) => {}
@@ -159,123 +153,106 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
 
 fn write_list(out: &mut String, sentences: &[String], columns: usize) {
     for sentence in sentences {
-        write_hanging(out, &format!("- {sentence}"), (2, columns));
+        write_hanging(out, &format!("- {sentence}"), 2, columns);
     }
 }
 
 /// Write lines; the continuations of a long one are indented further.
-fn write_hanging(out: &mut String, text: &str, (indent, columns): (usize, usize)) {
+fn write_hanging(out: &mut String, text: &str, indent: usize, columns: usize) {
     let room = columns.saturating_sub(indent);
     for line in text.lines() {
-        let is_long = line.chars().count() > room;
-        let mut parts = wrapped(
-            line,
-            if is_long {
-                room.saturating_sub(GAP)
-            } else {
-                room
-            },
-        )
-        .into_iter();
-        if let Some(first) = parts.next() {
-            let _ = writeln!(out, "{:indent$}{first}", "");
+        if line.chars().count() <= room {
+            write_indented(out, line, indent, columns);
+            continue;
         }
-        let below = indent + GAP;
-        for part in parts {
-            let _ = writeln!(out, "{:below$}{part}", "");
+        let mut own = indent;
+        for part in wrapped(line, room.saturating_sub(GAP)) {
+            let _ = writeln!(out, "{:own$}{part}", "");
+            own = indent + GAP;
         }
     }
 }
 
-fn write_indented(out: &mut String, text: &str, (indent, columns): (usize, usize)) {
-    for line in text
-        .lines()
-        .flat_map(|line| wrapped(line, columns.saturating_sub(indent)))
-    {
+fn write_indented(out: &mut String, text: &str, indent: usize, columns: usize) {
+    let room = columns.saturating_sub(indent);
+    for line in text.lines().flat_map(|line| wrapped(line, room)) {
         let _ = writeln!(out, "{:indent$}{line}", "");
     }
 }
 
 fn write_table(out: &mut String, table: &Table, columns: usize) {
-    if !table.caption.is_empty() {
-        write_indented(out, &table.caption, (2, columns));
+    write_indented(out, &table.caption, 2, columns);
+    let mut tail = table.of_kinds(&[Kind::Sentences]);
+    let lead = tail.first().copied().filter(|first| *first == 0);
+    if lead.is_some() {
+        tail.remove(0);
     }
-    let of_kind = |wanted: &[Kind]| -> Vec<usize> {
-        (0..table.columns.len())
-            .filter(|at| wanted.contains(&table.columns[*at].kind))
-            .collect()
-    };
-    let sentences = of_kind(&[Kind::Sentences]);
-    let (lead, tail) = match sentences.split_first() {
-        Some((0, tail)) => (Some(0), tail.to_vec()),
-        _ => (None, sentences),
-    };
     let indent = if lead.is_some() { INDENT } else { GAP };
-    let figures = fitting(
-        table,
-        of_kind(&[Kind::Words, Kind::Numbers]),
-        columns.saturating_sub(indent),
-    );
-    let line = |row: &[String], figures: &[(usize, usize)]| {
-        let cells = figures
-            .iter()
-            .map(|(at, width)| match table.columns[*at].kind {
-                Kind::Numbers => format!("{:>width$}", row[*at]),
-                _ => format!("{:<width$}", row[*at]),
-            });
-        cells
-            .collect::<Vec<_>>()
-            .join(&" ".repeat(GAP))
-            .trim_end()
-            .to_owned()
-    };
-    if let Some(figures) = &figures {
-        let headings: Vec<String> = table
-            .columns
-            .iter()
-            .map(|column| column.heading.clone())
-            .collect();
-        let _ = writeln!(out, "{:indent$}{}", "", line(&headings, figures));
+    let figures = table.of_kinds(&[Kind::Words, Kind::Numbers]);
+    let fitting = fitting(table, &figures, columns.saturating_sub(indent));
+    if let Some(fitting) = &fitting {
+        let headings = table.columns.iter().map(|column| column.heading.clone());
+        let line = table.line(&headings.collect::<Vec<_>>(), fitting);
+        let _ = writeln!(out, "{:indent$}{line}", "");
     }
     for row in &table.rows {
-        if let Some(lead) = lead.filter(|lead| !row[*lead].is_empty()) {
-            write_indented(out, &row[lead], (GAP, columns));
+        if let Some(lead) = lead {
+            write_indented(out, &row[lead], GAP, columns);
         }
-        if let Some(figures) = figures
-            .as_ref()
-            .filter(|figures| figures.iter().any(|(at, _)| !row[*at].is_empty()))
-        {
-            let _ = writeln!(out, "{:indent$}{}", "", line(row, figures));
-        } else if figures.is_none() {
-            let named = of_kind(&[Kind::Words, Kind::Numbers])
-                .into_iter()
-                .filter(|at| !matches!(&*row[*at], "" | "-"));
-            let named: Vec<String> = named
-                .map(|at| format!("{} {}", table.columns[at].heading, row[at]))
-                .collect();
-            write_indented(out, named.join(", ").trim_start(), (indent, columns));
+        match &fitting {
+            Some(fitting) if fitting.iter().any(|(at, _)| !row[*at].is_empty()) => {
+                let _ = writeln!(out, "{:indent$}{}", "", table.line(row, fitting));
+            }
+            Some(_) => {}
+            None => {
+                let known = figures.iter().filter(|at| !matches!(&*row[**at], "" | "-"));
+                let named = known.map(|at| format!("{} {}", table.columns[*at].heading, row[*at]));
+                let named = named.collect::<Vec<_>>().join(", ");
+                write_indented(out, named.trim_start(), indent, columns);
+            }
         }
         for at in tail.iter().filter(|at| !row[**at].is_empty()) {
             let text = match &*table.columns[*at].heading {
                 "" => row[*at].clone(),
                 heading => format!("{heading}: {}", row[*at]),
             };
-            write_indented(out, &text, (indent + GAP, columns));
+            write_indented(out, &text, indent + GAP, columns);
         }
+    }
+}
+
+impl Table {
+    /// The numbers of the columns of these kinds.
+    fn of_kinds(&self, kinds: &[Kind]) -> Vec<usize> {
+        let mut columns: Vec<usize> = (0..self.columns.len()).collect();
+        columns.retain(|at| kinds.contains(&self.columns[*at].kind));
+        columns
+    }
+
+    /// Cells of columns of these widths beside each other.
+    fn line(&self, row: &[String], columns: &[(usize, usize)]) -> String {
+        let cells = columns.iter();
+        let cells = cells.map(|(at, width)| match self.columns[*at].kind {
+            Kind::Numbers => format!("{:>width$}", row[*at]),
+            _ => format!("{:<width$}", row[*at]),
+        });
+        let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+        line.trim_end().to_owned()
+    }
+
+    /// The width of a column.
+    fn width(&self, at: usize) -> usize {
+        let cells = self.rows.iter().map(|row| &row[at]);
+        let cells = cells.chain([&self.columns[at].heading]);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
 }
 
 /// The columns of a table that fit beside each other, with their widths; none if even those that
 /// never leave do not.
-fn fitting(table: &Table, columns: Vec<usize>, room: usize) -> Option<Vec<(usize, usize)>> {
-    let width = |at: usize| {
-        let cells = table.rows.iter().map(|row| row[at].chars().count());
-        cells
-            .chain([table.columns[at].heading.chars().count()])
-            .max()
-            .unwrap_or(0)
-    };
-    let mut kept: Vec<(usize, usize)> = columns.into_iter().map(|at| (at, width(at))).collect();
+fn fitting(table: &Table, columns: &[usize], room: usize) -> Option<Vec<(usize, usize)>> {
+    let columns = columns.iter().map(|at| (*at, table.width(*at)));
+    let mut kept: Vec<(usize, usize)> = columns.collect();
     while kept.iter().map(|(_, width)| width + GAP).sum::<usize>() > room.saturating_add(GAP) {
         let leaving =
             |(place, (at, _)): (usize, &(usize, usize))| Some((table.columns[*at].leaves?, place));

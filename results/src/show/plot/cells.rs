@@ -20,9 +20,6 @@ const MOST_CELLS: usize = 4_800;
 /// The most columns of shards, four pixels each.
 const MOST_COLUMNS: usize = 136;
 
-/// A shard that made less than this part of the median's requests stands out.
-const LAGS_BELOW: f64 = 0.9;
-
 /// A value over a part of the time.
 struct Cell {
     from_s: f64,
@@ -195,13 +192,8 @@ impl Measure {
 pub(super) fn shards(report: &Report) -> Option<Chart> {
     let axis = TimeAxis::of([report]);
     let end_s = Seconds::of(report, axis).end_s;
-    let slowest = slowest(report);
     let shards = rows(report);
-    let emphasis = shards.iter().position(|one| Some(one.shard) == slowest);
-    let mut names: Vec<String> = shards.iter().map(|one| one.shard.to_string()).collect();
-    if let Some(n) = emphasis {
-        names[n].insert_str(0, "\u{25b8} ");
-    }
+    let names: Vec<String> = shards.iter().map(|one| one.shard.to_string()).collect();
     // A shard that died in its first second has no course.
     let longest = shards.iter().max_by_key(|one| one.course.attempts.len())?;
     let all = longest.course.attempts.len();
@@ -228,7 +220,7 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
             x: axis.axis((width_s > 1.0).then_some(width_s)),
             y: Axis::new(
                 format!("{}, by {}", measure.unit, report.shard_word()),
-                Range::Rows(names.clone(), emphasis),
+                Range::Rows(names.clone()),
                 Format::Number,
             ),
             height: (150.0 / shards.len() as f64).clamp(3.0, 20.0) * shards.len() as f64,
@@ -254,14 +246,6 @@ fn rows(report: &Report) -> Vec<&ShardReport> {
     shards.truncate(MOST_ROWS);
     shards.sort_by_key(|shard| shard.shard);
     shards
-}
-
-/// The shard with the fewest requests, if they are markedly fewer than the median's. Parts of a
-/// crawl may have taken over finished items.
-fn slowest(report: &Report) -> Option<u32> {
-    let fewest = report.shards.iter().min_by_key(|one| one.totals.attempts)?;
-    let lags = (fewest.totals.attempts as f64) < LAGS_BELOW * median(report);
-    (lags && report.merged.is_none()).then_some(fewest.shard)
 }
 
 /// The requests of the median shard.

@@ -36,6 +36,17 @@ struct Field {
     series: &'static [Series],
 }
 
+/// A field of counts.
+const COUNTS: Field = Field {
+    unit: "per second",
+    range: Range::FromZero,
+    format: Format::Number,
+    height: 180.0,
+    thresholds: &[],
+    has_tenths: true,
+    series: &[],
+};
+
 /// A value of each second: its name, its meaning, how the seconds of a step are gathered, its shape,
 /// and the value, which is none where nothing is known.
 type Series = (&'static str, Role, Gather, SeriesShape, Value);
@@ -52,6 +63,25 @@ enum SeriesShape {
 use Gather::{Mean, Most, Rate};
 use SeriesShape::{Area, Line};
 
+/// A series of a count of each second.
+macro_rules! count {
+    ($name:literal, $role:ident, $shape:ident, $field:ident) => {
+        ($name, Role::$role, Rate, $shape, |_, row| {
+            Some(row.$field as f64)
+        })
+    };
+}
+
+/// A series of the part of the time that a limit held; none of a second in which no shard lived.
+macro_rules! held {
+    ($name:literal, $role:ident, $field:ident) => {
+        ($name, Role::$role, Mean, Area, |_, row| {
+            let is_known = row.binding.parts().iter().any(|part| *part > 0.0);
+            is_known.then_some(row.binding.$field)
+        })
+    };
+}
+
 /// Every chart over time. A series without a value above 0 is left out, and so is a field without a
 /// series.
 pub(super) static CHARTS: [OverTime; 5] = [
@@ -60,26 +90,18 @@ pub(super) static CHARTS: [OverTime; 5] = [
         title: "Throughput",
         fields: &[Field {
             unit: "requests per second",
-            range: Range::FromZero,
-            format: Format::Number,
             height: 220.0,
             thresholds: &["rate", "attempts_rate"],
-            has_tenths: true,
             series: &[
-                ("good", Role::Good, Rate, Area, |_, row| Some(row.ok as f64)),
-                ("not found", Role::NotFound, Rate, Area, |_, row| {
-                    Some(row.not_found as f64)
-                }),
-                ("throttled", Role::Throttled, Rate, Area, |_, row| {
-                    Some(row.throttled as f64)
-                }),
+                count!("good", Good, Area, ok),
+                count!("not found", NotFound, Area, not_found),
+                count!("throttled", Throttled, Area, throttled),
                 ("failed", Role::Failed, Rate, Area, failed),
-                ("cut off at the end", Role::CutOff, Rate, Area, |_, row| {
-                    Some(row.aborted as f64)
-                }),
+                count!("cut off at the end", CutOff, Area, aborted),
                 ("scheduled", Role::Asked, Rate, Line, scheduled),
                 ("requested", Role::Asked, Rate, Line, requested),
             ],
+            ..COUNTS
         }],
     },
     OverTime {
@@ -119,10 +141,7 @@ pub(super) static CHARTS: [OverTime; 5] = [
         fields: &[
             Field {
                 unit: "requests in flight",
-                range: Range::FromZero,
-                format: Format::Number,
                 height: 150.0,
-                thresholds: &[],
                 has_tenths: false,
                 series: &[
                     ("connection limit", Role::Asked, Mean, Line, |report, _| {
@@ -136,34 +155,23 @@ pub(super) static CHARTS: [OverTime; 5] = [
                     }),
                     ("at the end of each second", Role::Good, Most, Line, at_end),
                 ],
+                ..COUNTS
             },
             Field {
                 unit: "limited by, share of the time",
                 range: Range::Between(0.0, 1.0),
                 format: Format::Percent,
                 height: 64.0,
-                thresholds: &[],
                 has_tenths: false,
                 series: &[
-                    ("requested rate", Role::Asked, Mean, Area, |_, row| {
-                        share(row, row.binding.rate)
-                    }),
-                    ("connections", Role::Connections, Mean, Area, |_, row| {
-                        share(row, row.binding.concurrency)
-                    }),
-                    ("throttling", Role::Throttled, Mean, Area, |_, row| {
-                        share(row, row.binding.pause)
-                    }),
-                    ("target's quota", Role::Quota, Mean, Area, |_, row| {
-                        share(row, row.binding.target)
-                    }),
-                    ("storing results", Role::Storage, Mean, Area, |_, row| {
-                        share(row, row.binding.storage)
-                    }),
-                    ("idle", Role::Idle, Mean, Area, |_, row| {
-                        share(row, row.binding.idle)
-                    }),
+                    held!("requested rate", Asked, rate),
+                    held!("connections", Connections, concurrency),
+                    held!("throttling", Throttled, pause),
+                    held!("target's quota", Quota, target),
+                    held!("storing results", Storage, storage),
+                    held!("idle", Idle, idle),
                 ],
+                ..COUNTS
             },
         ],
     },
@@ -171,30 +179,15 @@ pub(super) static CHARTS: [OverTime; 5] = [
         name: "errors",
         title: "Errors and retries",
         fields: &[Field {
-            unit: "per second",
-            range: Range::FromZero,
-            format: Format::Number,
-            height: 180.0,
-            thresholds: &[],
-            has_tenths: true,
             series: &[
-                ("retries", Role::Retried, Rate, Line, |_, row| {
-                    Some(row.retries as f64)
-                }),
-                ("throttled", Role::Throttled, Rate, Line, |_, row| {
-                    Some(row.throttled as f64)
-                }),
+                count!("retries", Retried, Line, retries),
+                count!("throttled", Throttled, Line, throttled),
                 ("failed", Role::Failed, Rate, Line, failed),
-                ("challenged", Role::Challenged, Rate, Line, |_, row| {
-                    Some(row.soft_blocked as f64)
-                }),
-                ("items failed", Role::Reference, Rate, Line, |_, row| {
-                    Some(row.failed as f64)
-                }),
-                ("cut off at the end", Role::CutOff, Rate, Line, |_, row| {
-                    Some(row.aborted as f64)
-                }),
+                count!("challenged", Challenged, Line, soft_blocked),
+                count!("items failed", Reference, Line, failed),
+                count!("cut off at the end", CutOff, Line, aborted),
             ],
+            ..COUNTS
         }],
     },
     OverTime {
@@ -202,14 +195,9 @@ pub(super) static CHARTS: [OverTime; 5] = [
         title: "Connections opened",
         fields: &[Field {
             unit: "connections opened per second",
-            range: Range::FromZero,
-            format: Format::Number,
             height: 140.0,
-            thresholds: &[],
-            has_tenths: true,
-            series: &[("opened", Role::Good, Rate, Line, |_, row| {
-                Some(row.connections_opened as f64)
-            })],
+            series: &[count!("opened", Good, Line, connections_opened)],
+            ..COUNTS
         }],
     },
 ];
@@ -240,13 +228,6 @@ fn requested(report: &Report, row: &IntervalRow) -> Option<f64> {
 fn at_end(report: &Report, row: &IntervalRow) -> Option<f64> {
     let is_whole = (row.start_s + 1) as f64 <= report.totals.duration_s + LAST_S;
     is_whole.then(|| f64::from(row.in_flight))
-}
-
-/// A limit's part of the time of a second; none of one in which no shard lived.
-fn share(row: &IntervalRow, part: f64) -> Option<f64> {
-    let b = &row.binding;
-    let all = b.rate + b.concurrency + b.pause + b.target + b.storage + b.idle;
-    (all > 0.0).then(|| part / all)
 }
 
 impl OverTime {
@@ -292,19 +273,10 @@ impl Drawn<'_> {
         let mut tops: Vec<f64> = Vec::new();
         for (name, role, gather, shape, value) in field.series {
             let (mut steps, is_fine) = self.steps(field, *gather, *value);
-            let top = steps
-                .iter()
-                .filter_map(|step| step.value)
-                .fold(0.0, f64::max);
+            let values = steps.iter().filter_map(|step| step.value);
+            let top = values.fold(0.0, f64::max);
             if top > 0.0 {
-                let top = match field.format {
-                    Format::Micros => micros(top),
-                    Format::Percent => rounded_percent(top),
-                    Format::Number if top.fract() > 0.0 => decimal(top),
-                    Format::Number => grouped_f64(top),
-                    format => format.label(top),
-                };
-                highest.push(format!("{name} {top}"));
+                highest.push(format!("{name} {}", exact(field.format, top)));
             }
             if is_fine {
                 width_s = self.tenths.and_then(Seconds::step_s);
@@ -316,12 +288,12 @@ impl Drawn<'_> {
             }
             let is_coarse = !is_fine && field.has_tenths && self.tenths.is_some();
             let each = if is_coarse { ", each second" } else { "" };
-            let line = Mark::new(*role, format!("{name}{each}"), Shape::Steps(steps));
+            let mut line = Mark::new(*role, format!("{name}{each}"), Shape::Steps(steps));
             // A line with gaps, over others that it often equals.
-            lines.push(match role {
-                Role::Reference => line.dashed(Dash::Dashed),
-                _ => line,
-            });
+            if *role == Role::Reference {
+                line.dash = Dash::Dashed;
+            }
+            lines.push(line);
         }
         areas.retain(Mark::is_above_zero);
         lines.retain(Mark::is_above_zero);
@@ -339,14 +311,15 @@ impl Drawn<'_> {
         })
     }
 
-    /// The steps of a series; of tenths of a second where most of them have a value.
+    /// The steps of a series; of tenths of a second where most of those with a response have a
+    /// value.
     fn steps(&self, field: &Field, gather: Gather, value: Value) -> (Vec<Step>, bool) {
         let value = |row: &IntervalRow| value(self.report, row);
         let count = |steps: &[Step]| steps.iter().filter(|step| step.value.is_some()).count();
         if let Some(tenths) = self.tenths.filter(|_| field.has_tenths) {
             let fine = tenths.steps(gather, value);
             let answered = tenths.steps(Most, |row| row.max_us);
-            if 2 * count(&fine) >= count(&answered) {
+            if count(&fine) > count(&answered) / 2 {
                 return (fine, true);
             }
         }
@@ -384,20 +357,15 @@ impl Drawn<'_> {
                 marks.push(Mark::new(role, legend, band));
             }
         }
-        let mut ends = Vec::new();
-        for shard in report.shards.iter().filter(|one| one.fault.is_some()) {
+        let lost = report.shards.iter().filter(|one| one.fault.is_some());
+        let lost = lost.take(MOST_EVENTS).map(|shard| {
             let legend = format!("shard {} lost", shard.shard);
-            ends.push((legend, shard.totals.duration_s));
-        }
-        ends.truncate(MOST_EVENTS);
-        if report.interrupted {
-            let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
-            ends.push((
-                format!("stopped{}", by.unwrap_or_default()),
-                self.seconds.end_s,
-            ));
-        }
-        for (legend, at_s) in ends {
+            (legend, shard.totals.duration_s)
+        });
+        let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
+        let stopped = format!("stopped{}", by.unwrap_or_default());
+        let stopped = report.interrupted.then_some((stopped, self.seconds.end_s));
+        for (legend, at_s) in lost.chain(stopped) {
             let line = Shape::Upright(self.place(at_s));
             marks.push(Mark::new(Role::Failed, legend, line).dashed(Dash::Short));
         }
@@ -419,6 +387,16 @@ impl Drawn<'_> {
             }
         }
         lines
+    }
+}
+
+/// A value more exactly than on an axis.
+fn exact(format: Format, value: f64) -> String {
+    match format {
+        Format::Micros => micros(value),
+        Format::Percent => rounded_percent(value),
+        _ if value.fract() > 0.0 => decimal(value),
+        _ => grouped_f64(value),
     }
 }
 

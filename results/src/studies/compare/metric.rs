@@ -323,7 +323,7 @@ impl Readings {
             cpu_per_attempt: client.unwrap_or_default(),
             // 0 when none was good, not absent: of two arms that answer nothing, a reading that is
             // missing in both would leave the verdict to their CPU.
-            throughput: Reading::Gating(report.totals.good_per_s(&report.ledger)),
+            throughput: Reading::Gating(report.totals.ok_per_s),
             ok_share: ok_share(report),
             service_p50: percentile(service, "p50_us", |times| times.p50_us, 2),
             service_p99: percentile(service, "p99_us", |times| times.p99_us, 100),

@@ -181,7 +181,7 @@ impl Point {
             storage: part(|of| of.storage),
             idle: part(|of| of.idle),
         };
-        let [(limited_share, limited_by), ..] = Limit::of_any(&binding);
+        let [(limited_share, limited_by), ..] = Limit::sorted(&binding, Limit::Rate);
         let most =
             |is: fn(&Round) -> bool| used.iter().filter(|round| is(round)).count() * 2 > used.len();
         Self {

@@ -59,10 +59,10 @@ fn steps(all: &[ScenarioReport]) -> Panel {
         names.push(format!("{}. {}", of.number, of.name));
         let rate = of.readings.ok_per_s;
         let text = format!("{}/s, limited by {}", decimal(rate), of.limit.name());
-        measured.push(Block::row(row, (0.06, 0.5), (low, rate.max(low)), text));
+        measured.push(Block::row(row, [0.06, 0.5], [low, rate.max(low)], text));
         if let Some(rate) = of.published {
             let (to, text) = (rate.high_per_s.max(low), rate.to_string());
-            published.push(Block::row(row, (0.56, 0.86), (low, to), text));
+            published.push(Block::row(row, [0.56, 0.86], [low, to], text));
         }
     }
     Panel {
@@ -72,7 +72,7 @@ fn steps(all: &[ScenarioReport]) -> Panel {
             Format::Number,
         ),
         height: names.len() as f64 * STEP,
-        y: Axis::new("", Range::Rows(names, None), Format::Number),
+        y: Axis::new("", Range::Rows(names), Format::Number),
         marks: vec![
             Mark::new(Role::Good, "measured", Shape::Blocks(measured)),
             Mark::new(Role::Limit, "published", Shape::Blocks(published)),

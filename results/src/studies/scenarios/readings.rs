@@ -83,7 +83,7 @@ impl ScenarioReadings {
             .filter(|service| service.count > 0);
         let connect = report.latency(Series::Connect);
         Self {
-            ok_per_s: totals.good_per_s(ledger),
+            ok_per_s: totals.ok_per_s,
             attempts_per_s: totals.attempts_per_s,
             shards: report.plan.run.shards,
             connections: report.plan.run.in_flight(),
