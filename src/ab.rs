@@ -78,7 +78,7 @@ pub(crate) fn compare_pairs(
 ) -> Result<Comparison, Error> {
     let words = shlex::split(line).unwrap_or_default();
     let own = ["crawlmark", "ab"].map(str::to_owned);
-    let Ok((Cli { command, .. }, _)) = Cli::of(own.into_iter().chain(words)) else {
+    let Ok(Cli { command, .. }) = Cli::of(own.into_iter().chain(words)) else {
         return usage(format!("{line}: not arguments of `crawlmark ab`"));
     };
     let Command::Ab(args) = command else {

@@ -4,63 +4,48 @@
 use std::num::NonZeroUsize;
 
 use crawlmark_harness::plan::MAX_SHARDS;
-use crawlmark_mock_server::{
-    AddedDelay, Config, Faults, Latency, Limit, Limits, Profile, Stall, Work,
-};
+use crawlmark_mock_server::{Config, Faults, Limits};
 
+use crate::cli::BehaviourArgs;
 use crate::error::Error;
 
-/// Flags as typed, by the names that `run` and `serve` have for them.
-#[derive(Debug)]
-pub(crate) struct Typed<'a> {
-    /// Prefix of the flags' names: `--` or `--target-`.
-    pub(crate) prefix: &'static str,
-    pub(crate) seed: u64,
-    pub(crate) profile: Profile,
-    pub(crate) latency: Option<&'a Latency>,
-    pub(crate) latency_per_in_flight: Option<AddedDelay>,
-    pub(crate) handshake: Option<AddedDelay>,
-    pub(crate) work: Option<Work>,
-    pub(crate) stall: Option<Stall>,
-    pub(crate) limits: &'a [Limit],
-    pub(crate) faults: &'a [Faults],
-}
-
-impl Typed<'_> {
-    /// The profile, with whatever else was typed in the place of its own.
-    pub(crate) fn config(&self) -> Result<Config, Error> {
+impl BehaviourArgs {
+    /// The profile, with whatever else was typed in the place of its own; `prefix` begins the names
+    /// of the flags.
+    ///
+    /// # Errors
+    /// When limits or faults do not go together.
+    pub(crate) fn config(&self, prefix: &str, seed: u64) -> Result<Config, Error> {
         let profile = self
-            .profile
+            .target_profile
             .config()
-            .map_err(|error| self.usage("profile", &error))?;
-        let limits = match self.limits {
+            .map_err(|error| Error::usage(format!("{prefix}profile: {error}")))?;
+        let limits = match &*self.target_limits {
             [] => profile.limits.clone(),
-            typed => Limits::new(typed.to_vec()).map_err(|error| self.usage("limit", &error))?,
+            typed => Limits::new(typed.to_vec())
+                .map_err(|error| Error::usage(format!("{prefix}limit: {error}")))?,
         };
-        let faults = match self.faults {
+        let faults = match &*self.target_faults {
             [] => profile.faults.clone(),
             typed => typed
                 .iter()
                 .try_fold(Faults::default(), Faults::and)
-                .map_err(|error| self.usage("fault", &error))?,
+                .map_err(|error| Error::usage(format!("{prefix}fault: {error}")))?,
         };
+        let latency = self.target_latency.as_ref().unwrap_or(&profile.latency);
         Ok(Config {
-            seed: self.seed,
-            latency: self.latency.unwrap_or(&profile.latency).clone(),
+            seed,
+            latency: latency.clone(),
             latency_per_in_flight: self
-                .latency_per_in_flight
+                .target_latency_per_in_flight
                 .unwrap_or(profile.latency_per_in_flight),
-            handshake: self.handshake.unwrap_or(profile.handshake),
-            work: self.work.unwrap_or(profile.work),
-            stall: self.stall.or(profile.stall),
+            handshake: self.target_handshake.unwrap_or(profile.handshake),
+            work: self.target_work.unwrap_or(profile.work),
+            stall: self.target_stall.or(profile.stall),
             limits,
             faults,
             ..profile
         })
-    }
-
-    fn usage(&self, flag: &str, error: &dyn std::error::Error) -> Error {
-        Error::Usage(format!("{}{flag}: {error}", self.prefix))
     }
 }
 
@@ -76,80 +61,42 @@ pub(crate) fn check_processes(flag: &str, processes: NonZeroUsize) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crawlmark_mock_server::{AddedDelay, Latency, Profile};
 
-    const NOTHING: Typed<'static> = Typed {
-        prefix: "--target-",
-        seed: 7,
-        profile: Profile::Lab,
-        latency: None,
-        latency_per_in_flight: None,
-        handshake: None,
-        work: None,
-        stall: None,
-        limits: &[],
-        faults: &[],
-    };
+    use super::*;
+    use crate::study::understood;
+
+    fn config(flags: &str) -> Result<Config, Error> {
+        let words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+        understood("a test", &words)?.target.config("--target-", 7)
+    }
 
     #[test]
     fn what_is_typed_replaces_that_part_of_the_profile_and_no_other() {
         let lab = Profile::Lab.config().unwrap();
-        let plain = NOTHING.config().unwrap();
+        let typed = |flags: &str| config(&format!("--target-profile lab {flags}")).unwrap();
+        let plain = typed("");
         assert_eq!(
             (plain.seed, &plain.latency, &plain.limits),
             (7, &lab.latency, &lab.limits)
         );
-        let (latency, limits, faults) = (
-            Latency::default(),
-            ["5/s".parse().unwrap()],
-            [Faults::default()],
-        );
-        let faster = Typed {
-            latency: Some(&latency),
-            ..NOTHING
-        }
-        .config()
-        .unwrap();
+        let faster = typed("--target-latency none");
         assert_eq!(
             (faster.latency, faster.limits, faster.faults),
-            (latency, lab.limits.clone(), lab.faults.clone())
+            (Latency::default(), lab.limits, lab.faults)
         );
-        let article = Typed {
-            profile: Profile::Article,
-            ..NOTHING
-        };
-        let near = Typed {
-            handshake: Some(AddedDelay::default()),
-            ..article
-        };
-        let is_near = |typed: Typed<'_>| typed.config().unwrap().handshake.is_none();
-        assert_eq!([article, near].map(is_near), [false, true]);
-        let sterner = Typed {
-            limits: &limits,
-            faults: &faults,
-            ..NOTHING
-        }
-        .config()
-        .unwrap();
+        let sterner = typed("--target-limit 5/s --target-fault error:0");
         assert_eq!(
             (sterner.limits.to_string().as_str(), sterner.faults),
-            ("5/s", Faults::default())
+            ("5/s", "error:0".parse().unwrap())
         );
+        let near = config("--target-profile article --target-handshake 0s").unwrap();
+        assert_eq!(near.handshake, AddedDelay::default());
     }
 
     #[test]
-    fn what_does_not_go_together_names_its_flag() {
-        let limits = ["5/s:name=a", "6/s:name=a"].map(|limit| limit.parse().unwrap());
-        let error = Typed {
-            limits: &limits,
-            ..NOTHING
-        }
-        .config()
-        .unwrap_err()
-        .to_string();
-        assert!(
-            error.starts_with("--target-limit: `a` is not a valid name"),
-            "{error}"
-        );
+    fn limits_that_do_not_go_together_are_refused() {
+        let error = config("--target-limit 5/s:name=a --target-limit 6/s:name=a").unwrap_err();
+        assert_eq!(error.exit_code(), crate::error::USAGE);
     }
 }

@@ -34,12 +34,12 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use crawlmark_harness::units::{nearest, parse_count, parse_duration};
+use crawlmark_harness::units::{parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 
 pub use ab::AbArgs;
 pub use capacity::CapacityArgs;
-pub use ladder::{LadderArgs, RungNumber};
+pub use ladder::LadderArgs;
 pub(crate) use network::NO_PROXY;
 pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
 pub use parts::{MergeArgs, PlanArgs, Scheduler, SubmitArgs, WatchArgs};
@@ -55,9 +55,9 @@ pub use saved::{
 };
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
-pub use serve::ServeArgs;
+pub use serve::{BehaviourArgs, ServeArgs};
 pub use table::Values;
-pub(crate) use table::{Need, first_flag_of, flags_of, lacking, may_differ, settings};
+pub(crate) use table::{Need, check_needs, first_flag_of, flags_of, may_differ, settings};
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
@@ -153,28 +153,24 @@ If several apply, the signal's comes first, then 4 of an incomplete
 measurement, 1 of a run without a good response, 4 of --strict, 3, 5.";
 
 impl Cli {
-    /// Parse a command line, whose first word is the name of the program; the second part is the
-    /// recorded command line, for `run`.
+    /// Parse a command line, whose first word is the name of the program.
     ///
     /// # Errors
     /// When it cannot be parsed, or asks for help.
     pub fn of(
         words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-    ) -> Result<(Self, Typed), clap::Error> {
+    ) -> Result<Self, clap::Error> {
         let mut matches = Self::matches(words)?;
-        let typed = Typed::of(&matches);
-        let given = match matches.subcommand() {
-            Some(("run" | "plan", matches)) => recorded::given_values(matches),
-            _ => Values::new(),
+        let typed = match matches.subcommand() {
+            Some(("run" | "plan", matches)) => Typed::of(matches),
+            _ => Typed::default(),
         };
         let mut cli = Self::from_arg_matches_mut(&mut matches)
             .map_err(|error| error.format(&mut Self::command()))?;
-        match &mut cli.command {
-            Command::Run(args) => args.given = given,
-            Command::Plan(args) => args.run.given = given,
-            _ => {}
+        if let Some(run) = cli.command.run_mut() {
+            run.typed = typed;
         }
-        Ok((cli, typed))
+        Ok(cli)
     }
 
     /// Return the arguments of any command line, by their names.
@@ -204,31 +200,22 @@ impl Cli {
     }
 }
 
-/// Add what was probably meant to an error, where clap cannot know it.
+/// Say where a URL goes that stands in the wrong place, which clap cannot know.
 fn explained(mut error: clap::Error) -> clap::Error {
-    let of = |kind| match error.get(kind) {
-        Some(ContextValue::String(word)) if !word.starts_with('-') => Some(word.clone()),
-        _ => None,
-    };
+    let words = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
+    let is_url = words.iter().any(|kind| match error.get(*kind) {
+        Some(ContextValue::String(word)) => word.contains("://"),
+        _ => false,
+    });
     let tip = match error.kind() {
-        ErrorKind::UnknownArgument => of(ContextKind::InvalidArg)
-            .map(|_| "there is one URL; several are read from a file: --urls FILE".to_owned()),
-        ErrorKind::InvalidSubcommand => of(ContextKind::InvalidSubcommand).and_then(|word| {
-            if word.contains(['/', ':', '.']) {
-                return Some(format!(
-                    "a URL follows a command, as in crawlmark run {word}"
-                ));
-            }
-            let command = Cli::command();
-            let names = command.get_subcommands().map(clap::Command::get_name);
-            nearest(&word, names).map(|name| format!("did you mean '{name}'?"))
-        }),
-        _ => None,
+        ErrorKind::UnknownArgument if is_url => {
+            "there is one URL; several are read from a file: --urls FILE"
+        }
+        ErrorKind::InvalidSubcommand if is_url => "a URL follows a command: crawlmark run URL",
+        _ => return error,
     };
-    if let Some(tip) = tip {
-        let tip = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tip);
-    }
+    let tip = ContextValue::StyledStrs(vec![tip.into()]);
+    error.insert(ContextKind::Suggested, tip);
     error
 }
 
@@ -255,10 +242,10 @@ pub enum Command {
     #[command(after_long_help = capacity::EXAMPLES)]
     Capacity(Box<CapacityArgs>),
     /// Climb from one request at a time to the limit of the CPU
-    #[command(after_long_help = ladder::EXAMPLES)]
+    #[command(after_long_help = ladder::help())]
     Ladder(LadderArgs),
     /// Run patterns of crawls side by side: waves, caps, semaphores, buckets
-    #[command(after_long_help = patterns::EXAMPLES)]
+    #[command(after_long_help = patterns::help())]
     Patterns(PatternsArgs),
     /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_long_help = saved::COMPARE_EXAMPLES)]
@@ -285,7 +272,7 @@ pub enum Command {
     #[command(after_long_help = saved::EXPORT_EXAMPLES)]
     Export(ExportArgs),
     /// Run the bundled target, with seeded delays, limits and faults
-    #[command(after_long_help = serve::EXAMPLES)]
+    #[command(after_long_help = serve::EXAMPLES, mut_args = serve::described)]
     Serve(Box<ServeArgs>),
     /// Measure this machine's measurement error against known answers
     #[command(after_long_help = selftest::EXAMPLES)]
@@ -296,6 +283,17 @@ pub enum Command {
     /// Print the manual page, or write those of all commands
     #[command(after_long_help = MAN)]
     Man(ManArgs),
+}
+
+impl Command {
+    /// Return the flags of the run that the command is or plans; none of other commands.
+    pub(crate) const fn run_mut(&mut self) -> Option<&mut RunArgs> {
+        match self {
+            Self::Run(args) => Some(args),
+            Self::Plan(args) => Some(&mut args.run),
+            _ => None,
+        }
+    }
 }
 
 const COMPLETIONS: &str = "\
@@ -332,21 +330,22 @@ pub struct ManArgs {
 
 /// Output options of a command that runs rounds.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Results")]
 pub struct OutputArgs {
     /// Save the result to DIR [default: results/runs/TIME-NAME]
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Result name [default: the command's name]
-    #[arg(hide_short_help = true, long, value_parser = parse_name, help_heading = "Results")]
+    #[arg(hide_short_help = true, long, value_parser = parse_name)]
     pub name: Option<String>,
     /// Output format.
     #[command(flatten)]
     pub form: FormArgs,
     /// Print only errors (and the output of --json or --markdown)
-    #[arg(long, help_heading = "Results")]
+    #[arg(long)]
     pub quiet: bool,
     /// Do not show progress
-    #[arg(hide_short_help = true, long, help_heading = "Results")]
+    #[arg(hide_short_help = true, long)]
     pub no_progress: bool,
 }
 
@@ -366,12 +365,13 @@ impl OutputArgs {
 
 /// Format of a printed result.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Results")]
 pub struct FormArgs {
     /// Print the result as JSON to standard output
-    #[arg(long, conflicts_with = "markdown", help_heading = "Results")]
+    #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
     /// Print the result as Markdown to standard output
-    #[arg(hide_short_help = true, long, help_heading = "Results")]
+    #[arg(hide_short_help = true, long)]
     pub markdown: bool,
 }
 
@@ -446,6 +446,16 @@ fn parse_limit_time(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
+/// Reads a time within `range`.
+fn time(range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let time = parse_duration(text).map_err(|error| error.to_string())?;
+        let [least, most] = [range.start(), range.end()].map(|end| format!("{end:?}"));
+        let fitting = Some(time).filter(|time| range.contains(time));
+        fitting.ok_or_else(|| format!("`{text}` is out of range: {least} to {most}"))
+    }
+}
+
 /// A time in which something can be done.
 fn parse_positive_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
@@ -508,7 +518,7 @@ mod tests {
 
     #[test]
     fn no_output_has_a_secret() {
-        let (cli, _) = Cli::of(["crawlmark", "serve", "--proxy-auth", "user:hidden"]).unwrap();
+        let cli = Cli::of(["crawlmark", "serve", "--proxy-auth", "user:hidden"]).unwrap();
         assert!(!format!("{cli:?}").contains("hidden"));
     }
 
@@ -578,7 +588,7 @@ mod tests {
             if words[0] == "curl" {
                 continue;
             }
-            let (cli, _) = Cli::of(&words).unwrap_or_else(|error| panic!("{example}: {error}"));
+            let cli = Cli::of(&words).unwrap_or_else(|error| panic!("{example}: {error}"));
             let rounds: Vec<Vec<String>> = match &cli.command {
                 Command::Ab(args) => {
                     let side = |own: &str| [&args.run[..], &shlex::split(own).unwrap()].concat();

@@ -13,14 +13,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command};
 use crawlmark_harness::units::nearest;
 use toml::{Table, Value};
 
-use self::printed::example;
-use crate::cli::{Cli, Typed, built};
+use crate::cli::{Cli, built};
 use crate::error::Error;
 
 /// Beginning of the names of variables.
@@ -60,11 +58,12 @@ impl Config {
         words: Vec<OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Error> {
-        let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        let environment = environment.into_iter().filter(|(name, _)| is_ours(name));
-        let environment: Vec<_> = environment.collect();
         let begins =
-            |word: &OsString, flag: &str| word.as_encoded_bytes().starts_with(flag.as_bytes());
+            |word: &OsStr, with: &str| word.as_encoded_bytes().starts_with(with.as_bytes());
+        let environment = environment.into_iter();
+        let environment: Vec<_> = environment
+            .filter(|(name, _)| begins(name, PREFIX))
+            .collect();
         let is_asked = words
             .iter()
             .any(|word| begins(word, FLAG) || begins(word, PRINT));
@@ -79,74 +78,61 @@ impl Config {
     }
 
     fn complete(&mut self, environment: Vec<(OsString, OsString)>) -> Result<(), Error> {
+        let Ok(matches) = Cli::matches_so_far(&self.words) else {
+            return Ok(());
+        };
         let program = built();
-        let matches = Cli::matches_so_far(&self.words);
-        let Some((name, typed)) = matches
-            .as_ref()
-            .ok()
-            .and_then(|matches| matches.subcommand())
+        let Some((command, typed)) = matches
+            .subcommand()
+            .and_then(|(name, typed)| Some((program.find_subcommand(name)?, typed)))
         else {
             return Ok(());
         };
-        let at = (1..self.words.len()).find(|at| {
-            let is_value = [FLAG, "--color"]
-                .iter()
-                .any(|flag| self.words[at - 1] == *flag);
-            self.words[*at] == *name && !is_value
-        });
-        let (Some(at), Some(command)) = (at, program.find_subcommand(name)) else {
-            return Ok(());
-        };
         let (variables, named) = of_environment(command, environment)?;
-        let typed_file = typed.get_one::<PathBuf>("config").cloned();
-        let file = match (typed_file, named) {
-            (Some(path), _) => of_file(&path, command, &program, FileFor::ThisCommand)?,
-            // The variable may name a file for several commands.
-            (None, Some(path)) => of_file(&path, command, &program, FileFor::AnyCommand)?,
-            (None, None) => Layer::new(),
+        let typed_file = typed.get_one::<PathBuf>("config");
+        let file = match typed_file.or(named.as_ref()) {
+            Some(path) => of_file(path, command, &program, typed_file.is_some())?,
+            None => Layer::new(),
         };
-        let mut set: Vec<&Arg> = configurable(command)
-            .filter(|argument| {
-                typed.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
-            })
-            .collect();
-        let (mut off, mut first, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let is_typed = |argument: &&Arg| {
+            typed.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+        };
+        let mut set: Vec<&Arg> = configurable(command).filter(is_typed).collect();
+        let (mut off, mut flags, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for layer in [variables, file] {
-            let mut here = Vec::new();
+            let before = set.clone();
             for argument in configurable(command) {
                 let key = key(argument);
-                let Some((value, source)) = layer.get(&key) else {
+                let is_set = |set: &&Arg| *set == argument || replaces(command, set, argument);
+                let Some((value, source)) = layer
+                    .get(&key)
+                    .filter(|_| !before.iter().any(is_set) && !off.contains(&argument))
+                else {
                     continue;
                 };
-                let is_set =
-                    |other: &&Arg| *other == argument || replaces(command, other, argument);
-                if set.iter().any(is_set) || off.contains(&argument) {
-                    continue;
-                }
-                let Some(words) = words(argument, value)
-                    .map_err(|form| refused(source, &format!("`{key}` is {form}")))?
-                else {
+                let words = words(argument, value)
+                    .map_err(|form| refused(source, &format!("`{key}` is {form}")))?;
+                let Some(words) = words else {
                     off.push(argument);
                     continue;
                 };
-                here.push(argument);
+                set.push(argument);
                 let added = if argument.is_last_set() {
                     &mut last
                 } else {
-                    &mut first
+                    &mut flags
                 };
                 added.extend(words.into_iter().map(OsString::from));
                 self.sources.insert(key, source.clone());
             }
-            set.extend(here);
         }
-        let typed = self.words.split_off(at + 1);
-        self.words.extend(first);
-        self.words.extend(typed);
-        if !last.is_empty() {
+        let dashes = self.words.iter().position(|word| word == "--");
+        let end = dashes.unwrap_or(self.words.len());
+        self.words.splice(end..end, flags);
+        if dashes.is_none() && !last.is_empty() {
             self.words.push("--".into());
-            self.words.extend(last);
         }
+        self.words.extend(last);
         Ok(())
     }
 
@@ -158,47 +144,25 @@ impl Config {
     /// Parse the command line, as [`Cli::of`].
     ///
     /// # Errors
-    /// When it cannot be parsed, or asks for help; says what is configured.
-    pub(crate) fn cli(&self) -> Result<(Cli, Typed), clap::Error> {
-        match Cli::of(&self.words) {
-            Ok((cli, typed)) => Ok((cli, self.with_sources(typed))),
-            Err(mut error) => {
-                if let Some(origins) = self.origins().filter(|_| error.use_stderr()) {
-                    let mut hints = match error.remove(ContextKind::Suggested) {
-                        Some(ContextValue::StyledStrs(hints)) => hints,
-                        _ => Vec::new(),
-                    };
-                    hints.push(origins.into());
-                    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
-                }
-                Err(error)
-            }
+    /// When it cannot be parsed, or asks for help.
+    pub(crate) fn cli(&self) -> Result<Cli, clap::Error> {
+        let mut cli = Cli::of(&self.words)?;
+        if let Some(run) = cli.command.run_mut() {
+            run.typed.sources.clone_from(&self.sources);
         }
+        Ok(cli)
     }
 
-    /// Record the sources with a command line, which may go on with another one.
-    pub(crate) fn with_sources(&self, typed: Typed) -> Typed {
-        typed.with_sources(&self.sources)
-    }
-
-    /// Say what is configured in an error of usage, which may be about that.
-    pub(crate) fn located(&self, error: Error) -> Error {
-        match (error, self.origins()) {
-            (Error::Usage(text), Some(origins)) => Error::Usage(format!("{text} ({origins})")),
-            (error, _) => error,
-        }
-    }
-
-    /// Say which keys each source sets; none if nothing is configured.
-    fn origins(&self) -> Option<String> {
+    /// Say which keys each source sets, a line each: an error of usage may be about that.
+    pub(crate) fn origins(&self) -> String {
         let mut by_source: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (key, source) in &self.sources {
             by_source.entry(source).or_default().push(key);
         }
-        let said = by_source
+        let lines = by_source
             .iter()
-            .map(|(source, keys)| format!("{source} sets {}", keys.join(", ")));
-        Some(said.collect::<Vec<_>>().join("; ")).filter(|said| !said.is_empty())
+            .map(|(source, keys)| format!("note: {source} sets {}\n", keys.join(", ")));
+        lines.collect()
     }
 }
 
@@ -241,28 +205,17 @@ fn of_environment(
     Ok((layer, file))
 }
 
-/// Commands that a file has to configure.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FileFor {
-    ThisCommand,
-    AnyCommand,
-}
-
-/// Read the table of `command`, one of `program`, in a file. Never repeats a value, which may be a
-/// secret.
+/// Read the table of `command`, one of `program`, in a file, which has to have one if it was named
+/// for this command alone. Never repeats a value, which may be a secret.
 fn of_file(
     path: &Path,
     command: &Command,
     program: &Command,
-    file_for: FileFor,
+    is_for_it: bool,
 ) -> Result<Layer, Error> {
     let (name, source) = (command.get_name(), path.display().to_string());
-    let text = fs::read_to_string(path).map_err(|error| {
-        let remedy = format!(
-            "Check --config and {FILE}, or write a file with `crawlmark {name} --print-config`"
-        );
-        refused(&source, &format!("cannot be read: {error}. {remedy}"))
-    })?;
+    let text = fs::read_to_string(path)
+        .map_err(|error| refused(&source, &format!("cannot be read: {error}")))?;
     let tables: Table = text.parse().map_err(|error: toml::de::Error| {
         let start = error.span().map_or(0, |span| span.start);
         let before = &text[..text.floor_char_boundary(start)];
@@ -277,7 +230,7 @@ fn of_file(
         };
         let Some(of_table) = program.find_subcommand(table) else {
             let names = program.get_subcommands().map(Command::get_name);
-            let hint = hint(nearest(table, names).map(|meant| format!("[{meant}]")));
+            let hint = hint(nearest(table, names));
             let why = format!("[{table}] is not the table of a command{hint}");
             return Err(refused(&source, &why));
         };
@@ -288,11 +241,8 @@ fn of_file(
             }
         }
     }
-    if file_for == FileFor::ThisCommand && !tables.contains_key(name) {
-        let why = format!(
-            "there is no table [{name}], so it configures nothing of `crawlmark {name}`. Write the settings below a line [{name}] \
-             (`crawlmark {name} --print-config` prints one), or remove --config"
-        );
+    if is_for_it && !tables.contains_key(name) {
+        let why = format!("there is no table [{name}]: write the settings below a line [{name}]");
         return Err(refused(&source, &why));
     }
     Ok(layer)
@@ -302,32 +252,27 @@ fn refused(source: &str, why: &str) -> Error {
     Error::Usage(format!("{source}: {why}"))
 }
 
-fn hint(meant: Option<String>) -> String {
-    meant.map_or_else(String::new, |meant| format!(": did you mean {meant}?"))
+fn hint(meant: Option<impl std::fmt::Display>) -> String {
+    meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"))
 }
 
 /// Return the words that give an argument the value; none of a flag that is off.
 ///
 /// # Errors
 /// When the value has another form; returns the right one.
-fn words(argument: &Arg, value: &Value) -> Result<Option<Vec<String>>, String> {
-    let wrong = |form| format!("{form}, as in {} = {}", key(argument), example(argument));
+fn words(argument: &Arg, value: &Value) -> Result<Option<Vec<String>>, &'static str> {
     let flag = format!("--{}", key(argument));
     let values = match value {
         Value::Boolean(is_on) if may_lack_value(argument) => {
             return Ok(is_on.then(|| vec![flag]));
         }
-        _ if is_switch(argument) => return Err(wrong("true or false")),
-        Value::Array(values) if is_repeatable(argument) => values.iter().map(text).collect(),
-        value => text(value).map(|text| vec![text]),
+        _ if is_switch(argument) => return Err("true or false"),
+        Value::Array(values) if is_repeatable(argument) => {
+            let texts: Option<Vec<String>> = values.iter().map(text).collect();
+            texts.ok_or("a list of plain values")?
+        }
+        value => vec![text(value).ok_or("one plain value")?],
     };
-    let values: Vec<String> = values.ok_or_else(|| {
-        wrong(if is_repeatable(argument) {
-            "a list of plain values"
-        } else {
-            "one plain value"
-        })
-    })?;
     if argument.get_long().is_none() {
         return Ok(Some(values));
     }
@@ -358,6 +303,7 @@ fn configurable(command: &Command) -> impl Iterator<Item = &Arg> {
 /// of the bundled target do not: `--target-latency` must not turn a crawl of the file's URL into one
 /// of the bundled target.
 fn replaces(command: &Command, set: &Arg, argument: &Arg) -> bool {
+    let is_place = |argument: &Arg| argument.get_long().is_none() && !argument.is_last_set();
     let is_bundled = |argument: &Arg| {
         let id = argument.get_id().as_str();
         id.starts_with("target_") || id == "latency_bound"
@@ -375,11 +321,6 @@ fn key(argument: &Arg) -> String {
         || argument.get_id().as_str().replace('_', "-"),
         str::to_owned,
     )
-}
-
-/// True for an argument whose place among the words says what it is.
-fn is_place(argument: &Arg) -> bool {
-    argument.get_long().is_none() && !argument.is_last_set()
 }
 
 /// True for a flag that never has a value.
@@ -401,33 +342,23 @@ fn prefix(command: &str) -> String {
     format!("{PREFIX}{}_", command.to_uppercase())
 }
 
-/// Variable of a key of a command.
-fn variable(command: &Command, key: &str) -> String {
-    prefix(command.get_name()) + &key.to_uppercase().replace('-', "_")
-}
-
 /// Find the argument of a key that `source` has.
 ///
 /// # Errors
 /// When there is none; names the key that was probably meant.
 fn known<'a>(command: &'a Command, wanted: &str, source: &str) -> Result<&'a Arg, Error> {
-    let mut all = configurable(command);
-    if let Some(argument) = all.find(|argument| key(argument) == wanted) {
+    if let Some(argument) = configurable(command).find(|argument| key(argument) == wanted) {
         return Ok(argument);
     }
-    let meant = configurable(command)
-        .find(|argument| {
-            let aliases = argument.get_all_short_aliases().unwrap_or_default();
-            let mut letters = argument.get_short().into_iter().chain(aliases);
-            letters.any(|letter| wanted == letter.to_string())
-                || argument
-                    .get_all_aliases()
-                    .unwrap_or_default()
-                    .contains(&wanted)
-        })
-        .map(key);
-    let meant = meant.or_else(|| nearest(wanted, configurable(command).map(key)));
-    let hint = hint(meant.map(|meant| format!("`{meant}`")));
+    let is_alias = |argument: &&Arg| {
+        let aliases = argument.get_all_aliases().unwrap_or_default();
+        let is_short = argument
+            .get_short()
+            .is_some_and(|short| wanted == short.to_string());
+        is_short || aliases.contains(&wanted)
+    };
+    let meant = configurable(command).find(is_alias).map(key);
+    let hint = hint(meant.or_else(|| nearest(wanted, configurable(command).map(key))));
     let why = format!("`crawlmark {}` has no `{wanted}`{hint}", command.get_name());
     Err(refused(source, &why))
 }

@@ -40,6 +40,9 @@ pub(crate) const SIGNALLED: u8 = 128;
 /// for themselves.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
+    /// There is nothing to do; the sentence says why. No failure.
+    #[error("{0}")]
+    Needless(String),
     /// Invalid command line; the message names the flag.
     #[error("{0}")]
     Usage(String),
@@ -62,7 +65,7 @@ pub(crate) enum Error {
         check: String,
     },
     /// No host of several can be crawled.
-    #[error("reach any of the {} hosts: {}. Start the targets, or check --urls", .0.len(), join(.0))]
+    #[error("reach any of the {} hosts: {}. Start the targets, or check --urls", .0.len(), Self::causes(.0))]
     NoHost(Vec<Error>),
     /// The bundled target's memory.
     #[error("start the bundled target: {0}")]
@@ -73,14 +76,6 @@ pub(crate) enum Error {
     /// The bundled target's certificate.
     #[error("{0}")]
     Tls(#[from] TlsError),
-    /// The place for it.
-    #[error("write the certificate for --tls-cert to {}: {error}", path.display())]
-    Certificate {
-        /// Path of the certificate.
-        path: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
     /// A process.
     #[error("{0}")]
     Fork(#[from] ForkError),
@@ -222,13 +217,17 @@ impl Error {
         }
     }
 
-    /// Cause of a failed connection, without its remedy.
-    pub(crate) fn cause(&self) -> String {
-        match self {
-            Self::Connect { error, .. } => error.to_string(),
-            Self::Resolve { error, .. } => format!("no address: {error}"),
-            _ => self.to_string(),
-        }
+    /// The first of some errors, without their remedies, and how many more there are.
+    pub(crate) fn causes(errors: &[Self]) -> String {
+        const SHOWN: usize = 3;
+        let shown = errors.iter().take(SHOWN).map(|error| match error {
+            Self::Connect { to, error, .. } => format!("{to} ({error})"),
+            Self::Resolve { host, error } => format!("{host} (no address: {error})"),
+            other => other.to_string(),
+        });
+        let more = errors.len().saturating_sub(SHOWN);
+        let more = (more > 0).then(|| format!("and {more} more"));
+        shown.chain(more).collect::<Vec<_>>().join("; ")
     }
 
     /// The error of a file or directory that cannot be written.
@@ -265,6 +264,7 @@ impl Error {
     /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Needless(_) => DONE,
             Self::Cut(CutError::NotSteady(_)) => INCONCLUSIVE,
             Self::Usage(_)
             | Self::Read(_)
@@ -284,23 +284,6 @@ impl Error {
             _ => FAILED,
         }
     }
-}
-
-/// The first errors, and how many more there are.
-fn join(errors: &[Error]) -> String {
-    const SHOWN: usize = 3;
-    let mut words = Vec::new();
-    for error in errors.iter().take(SHOWN) {
-        words.push(match error {
-            Error::Connect { to, error, .. } => format!("{to} ({error})"),
-            Error::Resolve { host, error } => format!("{host} (no address: {error})"),
-            other => other.to_string(),
-        });
-    }
-    if errors.len() > SHOWN {
-        words.push(format!("and {} more", errors.len() - SHOWN));
-    }
-    words.join("; ")
 }
 
 /// The exit code after a signal.

@@ -77,12 +77,13 @@ pub fn main() -> ExitCode {
     if let Some(file) = config.printed() {
         return ended(terminal::print_data(&file).map(|()| error::DONE));
     }
-    let (cli, typed) = match config.cli() {
+    let cli = match config.cli() {
         Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage,
         // exit 2.
         Err(error) if error.use_stderr() => {
             terminal::say_usage(&error);
+            terminal::say(&config.origins());
             return ExitCode::from(error::USAGE);
         }
         Err(help) => return ended(terminal::print_help(&help).map(|()| error::DONE)),
@@ -90,9 +91,14 @@ pub fn main() -> ExitCode {
     // Where that is not possible, they are as visible as on any command line.
     let _ = process_list::hide_credentials();
     terminal::set_color(cli.color);
-    let executed = run::with_recorded_flags(cli, typed, config.words())
-        .and_then(|(cli, typed)| execute(cli.command, config.with_sources(typed), clock));
-    ended(executed.map_err(|error| config.located(error)))
+    let executed =
+        run::with_recorded_flags(cli, config.words()).and_then(|cli| execute(cli.command, clock));
+    let is_usage = matches!(executed, Err(error::Error::Usage(_)));
+    let code = ended(executed);
+    if is_usage {
+        terminal::say(&config.origins());
+    }
+    code
 }
 
 /// Return the exit code of what ended so, and say why it failed.
@@ -109,9 +115,9 @@ fn ended(result: Result<u8, error::Error>) -> ExitCode {
 }
 
 /// Execute a command, and return the exit code.
-fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, error::Error> {
+fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
     match command {
-        Command::Run(args) => run::run(*args, typed, clock),
+        Command::Run(args) => run::run(*args, clock),
         Command::Ab(args) => ab::ab(&args),
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),
@@ -119,7 +125,7 @@ fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, erro
         Command::Patterns(args) => scenarios::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
-        Command::Plan(args) => plan::plan(*args, typed),
+        Command::Plan(args) => plan::plan(*args),
         Command::Submit(args) => submit::submit(&args),
         Command::Watch(args) => watch::watch(&args),
         Command::Merge(args) => merge::merge(&args),

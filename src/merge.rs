@@ -11,9 +11,7 @@ use crate::run;
 pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     let directory = PartsDirectory::at(&args.directory);
     let plan = PlanFile::shared(&directory)?;
-    let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments)
-        .ok()
-        .map(|(cli, _)| cli.command)
+    let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments).ok().map(|cli| cli.command)
     else {
         let path = directory.plan();
         return Err(Error::Usage(format!(

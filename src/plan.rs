@@ -10,10 +10,10 @@ use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::plan::SlotShare;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
-use crawlmark_results::run::report::{CommandLine, rfc3339};
+use crawlmark_results::run::report::rfc3339;
 use crawlmark_results::show::text::{counted, shell_word};
 
-use crate::cli::{Auto, PlanArgs, RunArgs, Typed};
+use crate::cli::{Auto, PlanArgs, RunArgs};
 use crate::cluster::digest;
 use crate::error::{DONE, Error};
 use crate::run;
@@ -27,7 +27,7 @@ const PLAN: &str = "plan.json";
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
 /// Writes the plan, and returns the exit code.
-pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
+pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
     let PlanArgs {
         nodes,
         slots,
@@ -63,7 +63,7 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     let start_at = start_at.map(SystemTime::from);
     start_at.map_or(Ok(()), |at| check_start(at, start))?;
     let saving = saving(&crawl)?;
-    let shards = crawl.shards;
+    let (shards, command) = (crawl.shards, crawl.typed.command(None));
     let (burst, quiet) = (crawl.burst, crawl.quiet);
     let has_range = crawl.ids.is_some() || crawl.requests.is_some();
     let (resolved, _) = run::check(*Box::new(crawl))?;
@@ -90,7 +90,7 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
             &file.crawl.part(file.ids(0), share, asked, burst),
         )?;
     }
-    file.command = recorded(typed, shards);
+    file.command = command;
     file.program = digest::of_program()?;
     file.created_at = rfc3339(start);
     file.run_id = format!("{}-{}", file.created_at, std::process::id());
@@ -130,17 +130,6 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         terminal::say(&said);
     }
     Ok(DONE)
-}
-
-/// Return the flags that each part repeats.
-fn recorded(typed: Typed, shards: Auto<u32>) -> CommandLine {
-    let mut command = typed.into_command();
-    if let Auto::Exactly(shards) = shards {
-        command
-            .arguments
-            .extend(["--shards".to_owned(), shards.to_string()]);
-    }
-    command
 }
 
 /// Return the first flag of the output of a run, which a plan does not hold; none without any.
@@ -219,7 +208,7 @@ fn saving(crawl: &RunArgs) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command, resumed};
+    use crate::cli::{Cli, Command, Typed, resumed};
 
     const URL: &str = "http://127.0.0.1:8080/{id}";
 
@@ -259,7 +248,8 @@ mod tests {
     }
 
     fn resolved(words: &[String]) -> String {
-        let (cli, _) = Cli::of(words).unwrap();
+        let mut cli = Cli::of(words).unwrap();
+        cli.command.run_mut().unwrap().typed = Typed::default();
         format!("{:?}", cli.command)
     }
 
@@ -268,12 +258,11 @@ mod tests {
         for &flags in FLAGS {
             let plain = words(&["crawlmark", "run"], flags);
             let plain: Vec<String> = plain.into_iter().map(str::to_owned).collect();
-            let (cli, typed) =
-                Cli::of(words(&["crawlmark", "plan", "--nodes", "2"], flags)).unwrap();
+            let cli = Cli::of(words(&["crawlmark", "plan", "--nodes", "2"], flags)).unwrap();
             let Command::Plan(args) = cli.command else {
                 panic!("{:?}", cli.command)
             };
-            let mut part = resumed(&recorded(typed, args.run.shards), &[]).unwrap();
+            let mut part = resumed(&args.run.typed.command(None), &[]).unwrap();
             part.extend(saving(&args.run).unwrap());
             assert_eq!(resolved(&part), resolved(&plain), "{flags}: {part:?}");
         }

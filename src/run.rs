@@ -28,7 +28,7 @@ use crawlmark_results::show::doc::Readers;
 use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions, Voice};
-use self::part::{Beginning, PartOutcome, PartRun, PartSeconds, PartSlot, SlotTurn};
+use self::part::{PartOutcome, PartRun, PartSeconds, PartSlot};
 pub(crate) use self::part::{check_shards, whole};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
@@ -36,9 +36,9 @@ pub use self::requests::laws as request_file_laws;
 use self::resolve::{BundledTarget, Resolved};
 pub(crate) use self::resolve::{objectives, stranger};
 use self::robots::Watch;
-use self::saving::{Opened, SavedCrawl};
+use self::saving::SavedCrawl;
 pub(crate) use self::saving::{resume_command, with_recorded_flags};
-use crate::cli::{MergeArgs, RunArgs, Typed};
+use crate::cli::{MergeArgs, RunArgs};
 use crate::cluster::attempt::Publication;
 use crate::crawl::HoldHeader;
 use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
@@ -64,31 +64,26 @@ pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultD
 }
 
 /// Crawls, and returns the exit code. `clock` was started with the program.
-pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
+pub(crate) fn run(args: RunArgs, clock: Clock) -> Result<u8, Error> {
     let wanted = OutputOptions::of(&args)?;
-    let voice = wanted.voice;
-    let mut part = match PartRun::begin(&mut args, clock)? {
-        Beginning::NoPart => None,
-        Beginning::Part(part) => Some(*part),
-        Beginning::Done(sentence) => {
-            voice.say(&sentence);
-            return Ok(DONE);
+    match execute(args, &wanted, clock) {
+        Err(Error::Needless(sentence)) => {
+            wanted.voice.say(&(sentence + "\n"));
+            Ok(DONE)
         }
-    };
-    let save = args.save.clone();
+        ended => ended,
+    }
+}
+
+fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, Error> {
+    let voice = wanted.voice;
+    let mut part = PartRun::begin(&mut args, clock)?;
+    let (save, typed) = (args.save.clone(), args.typed.clone());
     let mut resolved = match &mut part {
         None => resolve::resolve(args)?,
-        Some(part) => part.resolve(args)?,
+        Some(part) => part.resolve(args, voice)?,
     };
-    voice.say(
-        &part
-            .as_ref()
-            .and_then(PartRun::taken_over)
-            .unwrap_or_default(),
-    );
-    if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
-        voice.warn(&warning);
-    }
+    reach::check_descriptors(&resolved.plan)?;
     reach::check_local_ips(&resolved)?;
     if resolved
         .plan
@@ -107,34 +102,15 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     // For the rest of this process's life: neither what was measured nor the exit code that says
     // how it ended may be lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let saved_crawl = match SavedCrawl::open(&save, &typed, &mut resolved)? {
-        Opened::NotSaved => None,
-        Opened::Session(crawl) => Some(*crawl),
-        Opened::Complete { sentence, notes } => {
-            voice.warn_all(&notes);
-            nothing_left(&sentence, &resolved, &wanted)?;
-            voice.say(&format!("{sentence}. No result is written\n"));
-            return Ok(DONE);
-        }
-    };
-    voice.warn_all(saved_crawl.as_ref().map_or(&[], |crawl| &crawl.notes));
+    let saved_crawl = SavedCrawl::open(&save, &typed, &mut resolved, wanted)?;
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked {
         unreached,
         connections: checks,
     } = reach::check_hosts(&mut resolved, clock, &held)?;
-    let turn = part
-        .as_ref()
-        .map(|part| part.wait_for_slot(&mut resolved, &held, clock, |line| voice.say(line)))
-        .transpose()?;
-    let mut part_slot = match turn {
-        Some(SlotTurn::Held(slot)) => Some(*slot),
-        Some(SlotTurn::Done(sentence)) => {
-            voice.say(&sentence);
-            return Ok(DONE);
-        }
-        None => None,
-    };
+    let slot = part.as_ref();
+    let slot = slot.map(|part| part.wait_for_slot(&mut resolved, &held, clock, voice));
+    let mut part_slot = slot.transpose()?;
     if !resolved.robots.is_empty() {
         voice.say("fetching robots.txt\n");
     }
@@ -148,20 +124,16 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         resolved.spec.options.sent = crawl.counters(resolved.plan.shards);
     }
     std::mem::forget(held);
-    for host in &unreached {
-        voice.warn(host);
+    if let Some(unreached) = &unreached {
+        voice.warn(unreached);
     }
     voice.say(&left_over(directory.path()));
     let crawled = crawl(resolved, &directory, part_slot, voice, clock);
-    let Crawled {
-        mut report,
-        thresholds,
-        log,
-        part: outcome,
-    } = match crawled {
+    let (mut crawled, thresholds) = match crawled {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),
     };
+    let report = &mut crawled.report;
     if is_foreign {
         let unreached = unreached
             .into_iter()
@@ -170,59 +142,38 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         report.check_connections = Some(checks);
     }
     report.robots = robots;
-    if let Some(Ok(outcome)) = &outcome {
-        outcome.note(&mut report);
+    if let Some(Ok(outcome)) = &crawled.part {
+        outcome.note(report);
     }
-    report.command = Some(typed.for_plan(&report.plan.run));
+    report.command = Some(typed.command(Some(&report.plan.run)));
     let command = part.as_ref().map(PartRun::command);
     report.saved = saved_crawl
         .map(|crawl| crawl.summary(command))
         .transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.
-    thresholds.close(&mut report);
-    let measured = Measured {
-        report,
-        log,
-        part: part.as_ref().zip(outcome),
-    };
-    Ok(deliver(measured, directory, &wanted, is_strict, clock))
+    thresholds.close(report);
+    let code = exit_code(report, is_strict);
+    Ok(deliver(
+        crawled,
+        part.as_ref(),
+        directory,
+        wanted,
+        code,
+        clock,
+    ))
 }
 
-/// Check that nothing is wanted of the resumption of a crawl that is complete, which measures
-/// nothing.
-///
-/// # Errors
-/// When a threshold or a result depends on a measurement.
-fn nothing_left(sentence: &str, resolved: &Resolved, wanted: &OutputOptions) -> Result<(), Error> {
-    let is_judged = !resolved.objectives.is_empty() || resolved.is_strict;
-    if is_judged || resolved.out.is_some() || wanted.has_result() {
-        return Err(Error::Usage(format!(
-            "{sentence}: there is no result, and no threshold can be checked. Check the crawl with `crawlmark verify --complete` instead"
-        )));
-    }
-    Ok(())
-}
-
-/// A run whose report is complete.
-struct Measured<'a> {
-    report: Report,
-    /// Reason why the log of histograms is not whole; none when it is.
-    log: Option<ResultError>,
-    /// The part that the run is, and its end; none if it is none.
-    part: Option<(&'a PartRun, Result<PartOutcome, Error>)>,
-}
-
-/// Save, show, export and publish what was measured, and return the exit code. Each of these is
-/// tried whether the others fail or not.
+/// Save, show, export and publish what was measured, and return the exit code, which is `ended` if
+/// nothing fails. Each of these is tried whether the others fail or not.
 fn deliver(
-    measured: Measured<'_>,
+    crawled: Crawled,
+    part: Option<&PartRun>,
     directory: ResultDir,
     wanted: &OutputOptions,
-    is_strict: bool,
+    ended: u8,
     clock: Clock,
 ) -> u8 {
-    let Measured { report, log, part } = measured;
-    let ended = exit_code(&report, is_strict);
+    let report = crawled.report;
     let code = wanted.code(ended);
     // Saved first, because the reader of the output may be slow; and shown whether it could be
     // saved or not: neither may cost the other.
@@ -240,7 +191,7 @@ fn deliver(
     if wanted.output.is_data() || wanted.voice.is_quiet || ended == INVALID {
         terminal::say(&failure(&report, ended));
     }
-    let published = part.map(|(part, outcome)| {
+    let published = part.zip(crawled.part).map(|(part, outcome)| {
         let publication = part.publish(&report, &outcome?, clock)?;
         wanted.voice.say(&part.published(publication));
         Ok::<_, Error>(publication)
@@ -256,7 +207,7 @@ fn deliver(
     };
     let part = published.and_then(Result::err);
     let failures = [
-        log.map(Error::Result),
+        crawled.log.map(Error::Result),
         shown.err(),
         saved.err().map(Error::Result),
         more.err(),
@@ -347,7 +298,6 @@ fn write_more(report: &Report, saved: &Path, wanted: &OutputOptions) -> Result<(
 /// A run that is over.
 struct Crawled {
     report: Report,
-    thresholds: LiveThresholds,
     /// Reason why the log of histograms is not whole; none when it is.
     log: Option<ResultError>,
     /// End of the part that the run is; none if it is none.
@@ -361,7 +311,7 @@ fn crawl(
     part: Option<PartSlot<'_>>,
     voice: Voice,
     clock: Clock,
-) -> Result<Crawled, Error> {
+) -> Result<(Crawled, LiveThresholds), Error> {
     let target = resolved
         .bundled
         .as_ref()
@@ -434,12 +384,7 @@ fn crawl(
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }
-    Ok(Crawled {
-        report,
-        thresholds,
-        log,
-        part,
-    })
+    Ok((Crawled { report, log, part }, thresholds))
 }
 
 /// Everything that watches the run.
@@ -496,26 +441,14 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
 
 /// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
+    let finding = || {
+        let found = report.findings.first().map(Finding::sentence);
+        report.storage_failure.clone().or(found).unwrap_or_default()
+    };
+    let (got, verdict) = (words::got(report), report.validity.verdict.name());
     let why = match code {
-        FAILED => {
-            let first = report.findings.first().map(Finding::sentence);
-            format!(
-                "no response was good: {}. {}",
-                words::got(report),
-                first.unwrap_or_default()
-            )
-        }
-        INVALID if report.storage_failure.is_some() => {
-            report.storage_failure.clone().unwrap_or_default()
-        }
-        INVALID if report.validity.verdict == Verdict::Valid => {
-            format!("items were abandoned: {}", words::got(report))
-        }
-        INVALID => format!(
-            "the measurement is invalid ({}): {}",
-            report.validity.verdict.name(),
-            report.reasons().join("; ")
-        ),
+        FAILED => format!("no response was good: {got}. {}", finding()),
+        INVALID => format!("the result is not whole ({verdict}): {got}. {}", finding()),
         GATE => format!(
             "threshold failed: {}",
             words::thresholds_line(report, Some(false))

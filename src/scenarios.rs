@@ -64,9 +64,7 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
         scenarios: LADDER
             .scenarios
             .iter()
-            .filter(|scenario| {
-                args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(scenario))
-            })
+            .filter(|scenario| args.rungs.is_empty() || args.rungs.contains(&scenario.number))
             .collect(),
         run: args.run.clone(),
         ..ScenarioStudy::new(ListName::Ladder, args.duration, args.seed)

@@ -124,7 +124,7 @@ impl SelftestStudy {
         experiment: &Experiment,
         number: usize,
     ) -> Result<(), Error> {
-        let name = experiment.rows.iter().map(|row| row.name());
+        let name = experiment.rows.iter().map(Row::to_string);
         let name = name.collect::<Vec<_>>().join(" ");
         let takes = (experiment.takes)(self.form);
         rounds.stages.begin(&name, experiment.does, takes);

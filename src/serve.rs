@@ -12,7 +12,7 @@ use crawlmark_mock_server::{
 };
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::behaviour::{Typed, check_processes};
+use crate::behaviour::check_processes;
 use crate::cli::ServeArgs;
 use crate::error::{DONE, Error};
 use crate::target::Target;
@@ -26,19 +26,7 @@ const PROXY_AUTH: &str = "CRAWLMARK_PROXY_AUTH";
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     let processes = args.processes.or_cores(usable_cpus().len());
     check_processes("--processes", processes)?;
-    let behaviour = Typed {
-        prefix: "--",
-        seed: args.seed,
-        profile: args.profile,
-        latency: args.latency.as_ref(),
-        latency_per_in_flight: args.latency_per_in_flight,
-        handshake: args.handshake,
-        work: args.work,
-        stall: args.stall,
-        limits: &args.limits,
-        faults: &args.faults,
-    }
-    .config()?;
+    let behaviour = args.behaviour.config("--", args.seed)?;
     let config = Config {
         stubs: args
             .stubs
@@ -71,10 +59,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     wanted.thread_block().map_err(Error::Signal)?;
     let mut target = Target::start(args.listen, processes, &config)?;
     if let (Some(path), Some(tls)) = (&args.tls_cert, &config.tls) {
-        fs::write(path, tls.certificate_pem()).map_err(|error| Error::Certificate {
-            path: path.clone(),
-            error,
-        })?;
+        fs::write(path, tls.certificate_pem()).map_err(Error::unwritable(path))?;
     }
     terminal::print(&format!(
         "listening on {}\n",
@@ -155,29 +140,15 @@ fn url(config: &Config, address: SocketAddr) -> String {
 /// The proxy that was asked for, if one was.
 fn proxy(args: &ServeArgs) -> Result<Option<Proxy>, Error> {
     if !args.proxy && args.proxy_auth.is_none() && args.proxy_auth_file.is_none() {
-        let usual = Proxy::default();
-        let is_usual = args.proxy_exits == usual.exits && args.proxy_timeout == usual.patience;
-        if args.proxy_allow_private || !is_usual {
-            let flags = "--proxy-exits, --proxy-allow-private and --proxy-timeout";
-            return Err(Error::Usage(format!(
-                "{flags} only apply to a proxy: add --proxy"
-            )));
-        }
         return Ok(None);
-    }
-    if args.proxy_timeout.is_zero() {
-        return Err(Error::Usage(
-            "--proxy-timeout must be longer than 0".to_owned(),
-        ));
     }
     let reach = if args.proxy_allow_private {
         Reach::Private
     } else {
         Reach::Loopback
     };
-    let credentials = credentials(args)?;
     Ok(Some(Proxy {
-        credentials,
+        credentials: credentials(args)?,
         exits: args.proxy_exits.clone(),
         reach,
         patience: args.proxy_timeout,

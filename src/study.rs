@@ -276,7 +276,7 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
     let line = ["crawlmark", "run"]
         .into_iter()
         .chain(words.iter().map(String::as_str));
-    match Cli::of(line).map(|(cli, _)| cli.command) {
+    match Cli::of(line).map(|cli| cli.command) {
         Ok(Command::Run(args)) => Ok(*args),
         Ok(_) => Err(Error::Usage(format!(
             "{whose}: not flags of `crawlmark run`"

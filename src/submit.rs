@@ -3,10 +3,10 @@
 //!
 //! The scripts are the files of `results/cluster/slurm`: one text, shipped and submitted.
 
+use std::fmt::Write;
 use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crawlmark_harness::units::grouped;
@@ -67,32 +67,6 @@ fn flags(args: &SubmitArgs, plan: &PlanFile) -> Result<Vec<String>, Error> {
     Ok(flags)
 }
 
-/// A command that submits a job.
-struct Sbatch {
-    options: Vec<String>,
-    /// True if the job starts when the one before it has ended, however that was.
-    is_dependent: bool,
-    /// The script, and its arguments.
-    script: Vec<String>,
-}
-
-impl Sbatch {
-    /// The words of the command, after the job of the command before it.
-    fn words(&self, job: &str, quote: impl Fn(&str) -> String) -> Vec<String> {
-        let own = ["sbatch".to_owned(), "--parsable".to_owned()];
-        let dependency = self
-            .is_dependent
-            .then(|| format!("--dependency=afterany:{job}"));
-        let [options, script] =
-            [&self.options, &self.script].map(|words| words.iter().map(|word| quote(word)));
-        own.into_iter()
-            .chain(options)
-            .chain(dependency)
-            .chain(script)
-            .collect()
-    }
-}
-
 /// Writes the scripts, and prints the commands or runs them.
 fn prepare(submission: &Submission<'_>) -> Result<(), Error> {
     let Submission {
@@ -133,42 +107,22 @@ fn prepare(submission: &Submission<'_>) -> Result<(), Error> {
     if args.go {
         go(submission, &commands, &into)
     } else {
-        print(&commands)
+        terminal::print_data(&commands)
     }
 }
 
-/// Print the commands as a shell reads them.
-fn print(commands: &[Sbatch]) -> Result<(), Error> {
-    let last = commands.len().saturating_sub(1);
-    terminal::print_data(
-        &commands
-            .iter()
-            .enumerate()
-            .map(|(i, command)| {
-                let line = command.words("\"${job%%;*}\"", shell_word).join(" ");
-                if i == last {
-                    line + "\n"
-                } else {
-                    format!("job=$({line})\n")
-                }
-            })
-            .collect::<String>(),
-    )
-}
-
-/// Run the commands, each after the job of the one before it.
-fn go(submission: &Submission<'_>, commands: &[Sbatch], into: &Path) -> Result<(), Error> {
-    let mut jobs: Vec<String> = Vec::new();
-    for command in commands {
-        let words = command.words(jobs.last().map_or("", String::as_str), str::to_owned);
-        jobs.push(run(&words).map_err(|why| Error::Scheduler {
+/// Have a shell run the commands.
+fn go(submission: &Submission<'_>, commands: &str, into: &Path) -> Result<(), Error> {
+    let shell = Command::new("sh").args(["-ec", commands]).output();
+    let ended = shell.map_err(Error::unwritable(into))?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    let jobs: Vec<String> = said(&ended.stdout).lines().map(str::to_owned).collect();
+    let (Some((merge, arrays)), true) = (jobs.split_last(), ended.status.success()) else {
+        return Err(Error::Scheduler {
             jobs: jobs.join(" "),
-            why,
-        })?);
-    }
-    let (merge, arrays) = jobs
-        .split_last()
-        .map_or(("", &[][..]), |(merge, arrays)| (merge.as_str(), arrays));
+            why: said(&ended.stderr),
+        });
+    };
     terminal::print(&format!(
         "Submitted {} parts as job {}, at most {} at once, and the merge as job {merge}.\nWatch:  crawlmark watch {}\nCancel: scancel {}\n",
         grouped(submission.plan.nodes.into()),
@@ -179,81 +133,62 @@ fn go(submission: &Submission<'_>, commands: &[Sbatch], into: &Path) -> Result<(
     ))
 }
 
-/// Run `sbatch`, and return the number of the job.
-fn run(words: &[String]) -> Result<String, String> {
-    let (program, arguments) = words.split_first().ok_or_else(String::new)?;
-    let ended = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                "`sbatch` is not installed. Run this on a machine that submits jobs, or remove --go"
-                    .to_owned()
-            }
-            _ => error.to_string(),
-        })?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    let job = said(&ended.stdout)
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let is_number = !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit());
-    if ended.status.success() && is_number {
-        Ok(job)
-    } else {
-        Err(said(&ended.stderr))
-    }
-}
-
-/// Return the commands: a job array for each
-/// [`SubmitArgs::array_limit`](crate::cli::SubmitArgs::array_limit) parts, and the merge.
-fn commands(submission: &Submission<'_>, directory: &PartsDirectory) -> Result<Vec<Sbatch>, Error> {
+/// Return the commands as a shell reads them: a job array for each
+/// [`SubmitArgs::array_limit`](crate::cli::SubmitArgs::array_limit) parts, one after the other (side
+/// by side, each would have as many tasks as there are slots), and the merge. Each starts when the
+/// one before it has ended, however that was, and prints its job.
+fn commands(submission: &Submission<'_>, directory: &PartsDirectory) -> Result<String, Error> {
     let Submission {
         args, plan, flags, ..
     } = submission;
-    let path = |path: PathBuf| {
+    let path = |path: &Path| {
         let text = path.to_str().map(str::to_owned);
         text.ok_or_else(|| Error::Usage(format!("{}: Slurm needs a path in UTF-8", path.display())))
     };
     let scripts = directory.path().join(SCRIPTS);
-    let program = path(std::env::current_exe().map_err(Error::Program)?)?;
-    let into = path(directory.path().to_owned())?;
-    let options = |name: String, log: &str, needed: &[String]| -> Result<Vec<String>, Error> {
-        let log = format!("--output={}", path(scripts.join(log))?);
+    let [part, merge] = [PART, MERGE].map(|(name, _)| path(&scripts.join(name)));
+    let program = path(&std::env::current_exe().map_err(Error::Program)?)?;
+    let (plan_file, into) = (path(&directory.plan())?, path(directory.path())?);
+    let mut text = String::new();
+    let mut add = |name: &str, log: &str, needed: &[String], script: &[String]| {
+        let log = path(&scripts.join(log))?;
+        let own = ["sbatch", "--parsable", &format!("--job-name={name}")].map(str::to_owned);
         let own = [
-            format!("--job-name={name}"),
-            "--open-mode=append".to_owned(),
-            log,
+            &own[..],
+            &["--open-mode=append".to_owned(), format!("--output={log}")],
         ];
         // Those that are needed come last: the last one of a kind holds.
-        Ok([&own, &args.sbatch[..], needed].concat())
-    };
-    let mut commands = Vec::new();
-    for first in (0..plan.nodes).step_by(args.array_limit as usize) {
-        let count = (plan.nodes - first).min(args.array_limit);
-        let needed = [
-            format!("--array=0-{}%{}", count - 1, plan.slots),
-            "--requeue".to_owned(),
-        ];
-        let script = [
-            path(scripts.join(PART.0))?,
-            program.clone(),
-            path(directory.plan())?,
-            into.clone(),
-        ];
-        let which = [first.to_string(), plan.nodes.to_string()];
-        commands.push(Sbatch {
-            options: options(args.name.clone(), "%A_%a.log", &needed)?,
-            // Side by side, each array would have as many tasks as there are slots.
-            is_dependent: first > 0,
-            script: [&script[..], &which, flags].concat(),
+        let options = [own[0], own[1], &args.sbatch, needed].concat();
+        let [options, script] = [&options[..], script].map(|words| {
+            let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+            words.join(" ")
         });
+        let after = if text.is_empty() {
+            ""
+        } else {
+            "--dependency=afterany:\"$job\" "
+        };
+        let _ = write!(
+            text,
+            "job=$({options} {after}{script})\njob=${{job%%;*}}; echo \"$job\"\n"
+        );
+        Ok::<_, Error>(())
+    };
+    let part = part?;
+    for first in (0..plan.nodes).step_by(args.array_limit as usize) {
+        let last = (plan.nodes - first).min(args.array_limit) - 1;
+        let array = format!("--array=0-{last}%{}", plan.slots);
+        let (first, all) = (first.to_string(), plan.nodes.to_string());
+        let words = [&part, &program, &plan_file, &into, &first, &all].map(Clone::clone);
+        let script = [&words[..], flags].concat();
+        add(
+            &args.name,
+            "%A_%a.log",
+            &[array, "--requeue".to_owned()],
+            &script,
+        )?;
     }
-    commands.push(Sbatch {
-        options: options(format!("{}-merge", args.name), "merge.log", &[])?,
-        is_dependent: true,
-        script: vec![path(scripts.join(MERGE.0))?, program, into],
-    });
-    Ok(commands)
+    let name = format!("{}-merge", args.name);
+    add(&name, "merge.log", &[], &[merge?, program, into])?;
+    Ok(text)
 }

@@ -26,9 +26,6 @@ Exit codes: 0 found · 3 even the lowest rate fails
 Examples:
   The rate that a target with a limit of 4,000 a second sustains:
     crawlmark capacity -- --target-limit 4000/s:burst=100
-  Half of the responses within 20 ms and 99 % within 100 ms, for independent users:
-    crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --arrivals poisson \\
-        --threshold 'response_p50 < 20ms' --slo-p99 100ms --max-error-rate 0.1%
   A service elsewhere, with 500 requests a second at most:
     crawlmark capacity 'http://staging.example.com/items/{id}' --max-rate 500/s
   A limit per minute needs probes longer than a minute:

@@ -81,9 +81,8 @@ that submit a job array, a task for each part with as many at once as the plan
 has slots, and a job that merges the parts when all tasks have ended. With --go
 it also runs them. Flags after -- go to both `sbatch`.
 
-A part that was killed or lost is crawled again, at most 3 times, and a task whose
-part has a result ends with 0. Requests that were sent in addition are counted,
-and `crawlmark merge` reports them. A usage error (2) is not tried again.
+A part that was killed or lost is crawled again, at most 3 times; a usage error (2)
+is not.
 
 Exit codes: 0 done · 1 `sbatch` failed · 2 the plan or DIR cannot be used
 
@@ -142,9 +141,7 @@ nothing, so it may run on any machine that has the directory. It ends when all
 parts have a result. A part is lost when it has written nothing for --lost-after;
 its scheduler may start it again, and its program may still run.
 
-Times are the highest ones among the running parts, each over its last second:
-percentiles cannot be added up before the merge. With many parts, each look reads
-some of them, and the first line says how old the oldest figure is.
+Times are the highest ones among the running parts, each over its last second.
 
 Exit codes: 0 done · 1 (--once) a part cannot be read · 2 DIR holds no plan
 
@@ -180,8 +177,7 @@ result is the one that a single machine would have measured. The shards of the
 result are the parts. Refuses parts of another plan, of another program or of
 other IDs, and names those that have no result.
 
-Requests that other attempts sent in addition (of machines that were called dead
-and went on, of tasks that were cancelled) are counted in the report and are
+Requests that other attempts sent in addition are counted in the report and are
 part of no figure.
 
 Exit codes: 0 done · 3, 5 a threshold of the plan failed, or was undecided

@@ -3,25 +3,22 @@
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::units::parse_duration;
 
-use super::{OutputArgs, whole};
+use crawlmark_results::studies::scenarios::PATTERNS;
 
-pub(super) const EXAMPLES: &str = "\
-Patterns, each a run of its own with one shard and these flags (C and R are -c and
--R of this command):
-  one at a time             -c 1
-  waves                     -c C --arrivals waves: C at once, then wait for all
-  semaphore                 -c C: C workers, each takes its next item when it
-                            has finished one
-  interval cap              -c C --rate 'R per 1s'
-  token bucket              -c C --rate R --burst R
-  even spacing              -c C --rate R
-  open loop                 -c 4C --rate R --arrivals constant
-  bounded queue             -c C --rate R --arrivals constant --queue R: while
-                            R requests wait for a worker, more are dropped
-  adaptive                  -c 4C --adaptive
+use super::{OutputArgs, time, whole};
 
+/// The patterns, then the rest of the help.
+pub(super) fn help() -> String {
+    let patterns = PATTERNS.scenarios.iter();
+    let patterns = patterns.map(|pattern| format!("  {:<19} {}\n", pattern.name, pattern.flags));
+    let patterns: String = patterns.collect();
+    format!(
+        "Patterns, each a run of its own with these flags ({{c}} and {{rate}} are -c and -R):\n{patterns}\n{EXAMPLES}"
+    )
+}
+
+const EXAMPLES: &str = "\
 Without a URL they crawl the bundled target: 60 ms in the median, 250 requests a
 second with a burst of 50, and status 429 beyond that. Any --target-... flag after
 -- replaces all of this. A URL after -- is crawled instead: patterns without a rate
@@ -33,8 +30,6 @@ Exit codes: 0 done · 1 a pattern could not run · 2 usage
 Examples:
   All patterns, in a minute and a half:
     crawlmark patterns
-  With 50 connections and 100 requests a second, as Markdown:
-    crawlmark patterns -c 50 -R 100 --markdown --out patterns
   Your own target:
     crawlmark patterns -- 'http://127.0.0.1:8080/items/{id}'";
 
@@ -50,7 +45,7 @@ pub struct PatternsArgs {
     /// Duration of each pattern, 1s to 1h
     ///
     /// A p99 needs 1,000 good responses.
-    #[arg(short = 'd', long, value_name = "TIME", default_value = "10s", value_parser = parse_pattern_time)]
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "10s", value_parser = time(Duration::from_secs(1)..=Duration::from_hours(1)))]
     pub duration: Duration,
     /// Seed of delays and bodies
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
@@ -63,15 +58,4 @@ pub struct PatternsArgs {
     /// Flags of `crawlmark run` for every pattern, beyond its own
     #[arg(last = true, value_name = "RUN FLAGS")]
     pub run: Vec<String>,
-}
-
-/// Read the duration of a pattern: in less, a window of a second would not show.
-fn parse_pattern_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let is_fit = (Duration::from_secs(1)..=Duration::from_hours(1)).contains(&time);
-    if is_fit {
-        Ok(time)
-    } else {
-        Err(format!("`{text}` is out of range: 1s to 1h"))
-    }
 }

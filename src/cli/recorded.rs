@@ -12,103 +12,131 @@ use clap::{Arg, ArgAction, ArgMatches};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCESSES};
 
-use super::table::{HEADERS, PROXY, Record, TARGETS, Values, row};
-use super::{Cli, NO_PROXY, built};
+use super::table::{HEADERS, PROXY, Record, TARGETS, Values, name, row, run_arguments};
+use super::{Cli, NO_PROXY};
 use crate::crawl::proxy::ProxyUrl;
 use crate::crawl::redact;
 
-/// An argument of `run` that a command line gives values.
-struct Given {
-    argument: Arg,
-    values: Vec<String>,
+/// The words before the flags of a run.
+const RUN: [&str; 2] = ["crawlmark", "run"];
+
+/// Values that a command line gives the arguments of `run`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// Values as they were written, by the names of their fields.
+    pub values: Values,
+    /// Where the values came from that were not typed: a file or a variable, by flag.
+    pub sources: BTreeMap<String, String>,
 }
 
-impl Given {
-    fn id(&self) -> &str {
-        self.argument.get_id().as_str()
+impl Typed {
+    /// Read the arguments of `run`, or of `plan`, which has those of the run that each part is.
+    pub(super) fn of(matches: &ArgMatches) -> Self {
+        let mut values = Values::new();
+        for argument in run_arguments() {
+            let id = argument.get_id().as_str();
+            if row(id).is_some() && matches.value_source(id) == Some(ValueSource::CommandLine) {
+                values.insert(id.to_owned(), raw_values(matches, id));
+            }
+        }
+        Self {
+            values,
+            sources: BTreeMap::new(),
+        }
     }
 
-    fn record(&self) -> Record {
-        row(self.id()).map_or(Record::Never, |flag| flag.record)
+    /// Read words after `run`; empty if they are not understood.
+    fn of_words(words: &[String]) -> Self {
+        let line = RUN.iter().copied().chain(words.iter().map(String::as_str));
+        let matches = Cli::matches(line).ok();
+        let run = matches
+            .as_ref()
+            .and_then(|matches| matches.subcommand_matches("run"));
+        run.map(Self::of).unwrap_or_default()
     }
 
-    /// Its flag, or "the URL".
-    fn name(&self) -> String {
-        self.argument
-            .get_long()
-            .map_or_else(|| "the URL".to_owned(), |long| format!("--{long}"))
+    /// Return the arguments that have values, in the order of the help.
+    fn arguments(&self) -> impl Iterator<Item = (Arg, &Vec<String>)> {
+        run_arguments().into_iter().filter_map(|argument| {
+            let values = self.values.get(argument.get_id().as_str())?;
+            Some((argument, values))
+        })
     }
 
-    /// Words that give it `values`.
-    fn words(&self, values: &[String]) -> Vec<String> {
-        let Some(long) = self.argument.get_long() else {
-            return values.to_owned();
+    /// Return the command line that repeats a run, without secrets. What depends on the machine is
+    /// as in `plan`, or as typed without one.
+    #[must_use]
+    pub fn command(&self, plan: Option<&RunPlan>) -> CommandLine {
+        let mut command = CommandLine {
+            arguments: RUN.map(str::to_owned).into(),
+            sources: self.sources.clone(),
+            ..CommandLine::default()
         };
-        if matches!(self.argument.get_action(), ArgAction::SetTrue) {
-            return vec![format!("--{long}")];
-        }
-        let mut words = Vec::new();
-        for value in values {
-            if self.argument.is_require_equals_set() || value.starts_with('-') {
-                words.push(format!("--{long}={value}"));
-            } else {
-                words.extend([format!("--{long}"), value.clone()]);
+        for (argument, values) in self.arguments() {
+            let id = argument.get_id().as_str();
+            let name = name(&argument);
+            let again = format!("{name} ...");
+            let shown = match row(id).map_or(Record::Never, |flag| flag.record) {
+                Record::Never => continue,
+                Record::FromPlan if plan.is_some() => continue,
+                Record::Withheld if id == HEADERS => {
+                    let headers = values.iter().map(|value| redact::header(value));
+                    let headers = headers.map(|header| format!("{name} '{header}'"));
+                    command.withheld.extend(headers);
+                    continue;
+                }
+                Record::Withheld => {
+                    command.withheld.push(again);
+                    continue;
+                }
+                Record::Redacted => redacted(id, values),
+                Record::FromPlan | Record::AsTyped => values.clone(),
+            };
+            if shown != *values {
+                command.withheld.push(again);
+            } else if TARGETS.contains(&id) && *values == ["-"] {
+                // Of standard input, nothing is recorded.
+                command.withheld.push(format!("{name} -"));
             }
+            command.arguments.extend(words(&argument, &shown));
         }
-        words
-    }
-
-    /// Return the values without secrets, and what has to be given again with them, as it begins on
-    /// a command line.
-    fn without_secrets(&self) -> (Vec<String>, Vec<String>) {
-        let again = vec![format!("{} ...", self.name())];
-        match self.record() {
-            Record::Withheld if self.id() == HEADERS => (
-                Vec::new(),
-                self.values
-                    .iter()
-                    .map(|value| format!("--header '{}'", redact::header(value)))
-                    .collect(),
-            ),
-            Record::Withheld => (Vec::new(), again),
-            Record::Redacted => {
-                let values = redacted(self.id(), &self.values);
-                let is_whole = values == self.values;
-                (values, if is_whole { Vec::new() } else { again })
+        for (flag, value) in plan.map(of_plan).unwrap_or_default() {
+            if value.contains("...@") {
+                command.withheld.push(format!("{flag} ..."));
             }
-            // Of standard input, nothing is recorded.
-            _ if TARGETS.contains(&self.id()) && self.values == ["-"] => {
-                (self.values.clone(), vec![format!("{} -", self.name())])
-            }
-            _ => (self.values.clone(), Vec::new()),
+            command.arguments.extend([flag.to_owned(), value]);
         }
+        command
     }
 }
 
-/// Find the arguments of `run` that were given values, in the order of the help.
-fn given(matches: &ArgMatches) -> Vec<Given> {
-    let mut all = Vec::new();
-    for argument in built()
-        .find_subcommand("run")
-        .into_iter()
-        .flat_map(clap::Command::get_arguments)
-    {
-        let id = argument.get_id().as_str();
-        if row(id).is_some() && matches.value_source(id) == Some(ValueSource::CommandLine) {
-            all.push(Given {
-                argument: argument.clone(),
-                values: raw_values(matches, id),
-            });
-        }
+/// Return the flags that a plan gives their values.
+fn of_plan(plan: &RunPlan) -> Vec<(&'static str, String)> {
+    let of = |key| plan.workload.get(key).cloned();
+    let mut flags = vec![("--shards", plan.shards.to_string())];
+    flags.extend(of(TARGET_PROCESSES).map(|processes| ("--target-processes", processes)));
+    // One URL from the environment: the command does without that.
+    if of(PROXY_FROM).is_some_and(|from| from != "--proxy") && plan.per_host.hosts == 1 {
+        flags.extend(of(report::PROXY).map(|url| ("--proxy", url)));
     }
-    all
+    flags
 }
 
-/// Return the values of the arguments of `run` that were given some, by the names of their fields.
-pub(super) fn given_values(matches: &ArgMatches) -> Values {
-    given(matches)
-        .into_iter()
-        .map(|given| (given.id().to_owned(), given.values))
+/// Return the words that give an argument these values.
+fn words(argument: &Arg, values: &[String]) -> Vec<String> {
+    let Some(long) = argument.get_long() else {
+        return values.to_owned();
+    };
+    if matches!(argument.get_action(), ArgAction::SetTrue) {
+        return vec![format!("--{long}")];
+    }
+    let needs_equals = |value: &&String| argument.is_require_equals_set() || value.starts_with('-');
+    values
+        .iter()
+        .flat_map(|value| match Some(value).filter(needs_equals) {
+            Some(value) => vec![format!("--{long}={value}")],
+            None => vec![format!("--{long}"), value.clone()],
+        })
         .collect()
 }
 
@@ -119,34 +147,21 @@ pub(crate) fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
         .collect()
 }
 
-/// Find the arguments that these words after `run` give values; none if they are not understood.
-fn given_by(words: &[String]) -> Vec<Given> {
-    let line = [&run_words(), words].concat();
-    let matches = Cli::matches(line).ok();
-    let run = matches
-        .as_ref()
-        .and_then(|matches| matches.subcommand_matches("run"));
-    run.map(given).unwrap_or_default()
-}
-
-fn run_words() -> Vec<String> {
-    ["crawlmark", "run"].map(str::to_owned).into()
-}
-
 /// Find the first flag among these words after `run` that a round of a study cannot have, as in
 /// `--out`. What it does is in its words and in no file, so that its command can be repeated.
 pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
-    let all = given_by(words);
-    all.iter()
-        .find(|given| row(given.id()).is_some_and(|flag| !flag.is_for_rounds))
-        .map(Given::name)
+    let typed = Typed::of_words(words);
+    let refused = |id: &str| row(id).is_some_and(|flag| !flag.is_for_rounds);
+    let mut arguments = typed.arguments();
+    arguments
+        .find(|(argument, _)| refused(argument.get_id().as_str()))
+        .map(|(argument, _)| name(&argument))
 }
 
 /// Find the arguments of `run` that these words give a value, by the names of their fields; none of
 /// words that it does not understand.
 pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
-    let all = given_by(words);
-    all.iter().map(|given| given.id().to_owned()).collect()
+    Typed::of_words(words).values.into_keys().collect()
 }
 
 /// Return the words of a command that goes on with what `command` began: its flags, but for those
@@ -154,32 +169,36 @@ pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// Lists the parts of the command that were not recorded, and that `words` leave out.
-pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<String>, Vec<String>> {
-    let typed = given_by(words);
-    let is_typed = |name: &str| typed.iter().any(|given| given.name() == name);
-    let names_target = typed.iter().any(|given| TARGETS.contains(&given.id()));
-    // The first word of what has to be given again is its flag.
-    let missing: Vec<String> = command
-        .withheld
-        .iter()
-        .filter(|part| match part.split(' ').next().unwrap_or_default() {
-            flag if flag.starts_with("--") => !is_typed(flag),
-            _ => !names_target,
-        })
-        .cloned()
+pub(crate) fn resumed(
+    command: &CommandLine,
+    words_now: &[String],
+) -> Result<Vec<String>, Vec<String>> {
+    let typed = Typed::of_words(words_now);
+    let names: Vec<String> = typed
+        .arguments()
+        .map(|(argument, _)| name(&argument))
         .collect();
+    // A target is named in one way.
+    let names_target = TARGETS.iter().any(|id| typed.values.contains_key(*id));
+    // The first word of what has to be given again is its flag.
+    let mut missing = command.withheld.clone();
+    missing.retain(|part| match part.split(' ').next().unwrap_or_default() {
+        flag if flag.starts_with("--") => !names.iter().any(|name| name == flag),
+        _ => !names_target,
+    });
     if !missing.is_empty() {
         return Err(missing);
     }
-    let mut all = run_words();
-    for given in given_by(command.arguments.get(2..).unwrap_or_default()) {
-        // A target is named in one way.
-        let is_other_target = names_target && TARGETS.contains(&given.id());
-        if !is_typed(&given.name()) && !is_other_target {
-            all.extend(given.words(&given.values));
+    let mut all: Vec<String> = RUN.map(str::to_owned).into();
+    let recorded = Typed::of_words(command.arguments.get(2..).unwrap_or_default());
+    for (argument, values) in recorded.arguments() {
+        let id = argument.get_id().as_str();
+        let is_replaced = typed.values.contains_key(id) || (names_target && TARGETS.contains(&id));
+        if !is_replaced {
+            all.extend(words(&argument, values));
         }
     }
-    all.extend_from_slice(words);
+    all.extend_from_slice(words_now);
     Ok(all)
 }
 
@@ -219,91 +238,21 @@ pub(crate) fn may_be_secret(id: &str, values: &[String]) -> bool {
     }
 }
 
-/// Recorded arguments of `run`; empty for another command.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Typed(CommandLine);
-
-impl Typed {
-    pub(super) fn of(matches: &ArgMatches) -> Self {
-        // The plan of parts has the flags of the run that each part is.
-        let run = matches.subcommand_matches("run");
-        let Some(typed) = run.or_else(|| matches.subcommand_matches("plan")) else {
-            return Self::default();
-        };
-        let mut command = CommandLine {
-            arguments: run_words(),
-            ..CommandLine::default()
-        };
-        for given in given(typed) {
-            if matches!(given.record(), Record::FromPlan | Record::Never) {
-                continue;
-            }
-            let (values, again) = given.without_secrets();
-            if given.record() != Record::Withheld {
-                command.arguments.extend(given.words(&values));
-            }
-            command.withheld.extend(again);
-        }
-        Self(command)
-    }
-
-    /// Without what depends on the machine.
-    #[must_use]
-    pub fn into_command(self) -> CommandLine {
-        self.0
-    }
-
-    /// Record where the values of arguments came from that were not typed, by the names of the
-    /// arguments.
-    #[must_use]
-    pub fn with_sources(mut self, sources: &BTreeMap<String, String>) -> Self {
-        self.0.sources.clone_from(sources);
-        self
-    }
-
-    /// With what depended on the machine as it is in the plan.
-    #[must_use]
-    pub fn for_plan(self, plan: &RunPlan) -> CommandLine {
-        let mut command = self.0;
-        let shards = plan.shards.to_string();
-        let mut known = vec![("--shards", &shards)];
-        if let Some(processes) = plan.workload.get(TARGET_PROCESSES) {
-            known.push(("--target-processes", processes));
-        }
-        // One URL from the environment: the command does without that.
-        let from = plan.workload.get(PROXY_FROM);
-        let is_of_environment =
-            from.is_some_and(|from| from != "--proxy") && plan.per_host.hosts == 1;
-        if let (true, Some(url)) = (is_of_environment, plan.workload.get(report::PROXY)) {
-            known.push(("--proxy", url));
-            if url.contains("...@") {
-                command.withheld.push("--proxy ...".to_owned());
-            }
-        }
-        for (flag, value) in known {
-            let words = [flag.to_owned(), value.clone()];
-            command.arguments.extend(words);
-        }
-        command
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(line: &[&str]) -> Vec<String> {
-        line.iter().map(|word| (*word).to_owned()).collect()
+    fn line(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
     }
 
     fn typed(arguments: &[&str]) -> CommandLine {
-        let line = [&["crawlmark"], arguments].concat();
-        Typed::of(&Cli::matches(line).unwrap()).into_command()
+        Typed::of_words(&line(arguments)).command(None)
     }
 
     #[test]
     fn a_round_has_no_result_and_no_threshold_of_its_own() {
-        for (line, refused) in [
+        for (words, refused) in [
             (&["-c", "2", "--name", "x"][..], None),
             (&["-c", "2", "--export", "csv=x"], Some("--export")),
             (&["--fail-if", "rate > 5"], Some("--threshold")),
@@ -311,17 +260,16 @@ mod tests {
             // Refused when it is parsed.
             (&["--strict", "--no-such-flag"], None),
         ] {
-            assert_eq!(refused_in_rounds(&words(line)).as_deref(), refused);
+            assert_eq!(refused_in_rounds(&line(words)).as_deref(), refused);
         }
     }
 
     #[test]
     fn what_was_typed_is_typed_again_by_its_long_name() {
-        for (line, recorded) in [
-            (&["run"][..], "crawlmark run"),
+        for (words, recorded) in [
+            (&[][..], "crawlmark run"),
             (
                 &[
-                    "run",
                     "http://h/",
                     "-R5k",
                     "-n",
@@ -332,30 +280,21 @@ mod tests {
                 "crawlmark run http://h/ --items 7 --rate 5k --no-pin --threshold rate > 5",
             ),
             (
-                &["run", "--adaptive", "--name=-x"],
+                &["--adaptive", "--name=-x"],
                 "crawlmark run --adaptive=aimd --name=-x",
             ),
             (
-                &["run", "-s", "2", "--out", "x", "--json", "--name", "y"],
-                "crawlmark run --name y",
+                &["-s", "2", "--out", "x", "--json", "--name", "y"],
+                "crawlmark run --shards 2 --name y",
             ),
-            (&["serve"], ""),
         ] {
-            assert_eq!(typed(line).arguments.join(" "), recorded);
+            assert_eq!(typed(words).arguments.join(" "), recorded);
         }
     }
 
     #[test]
     fn secrets_are_named_and_not_told() {
-        let line = [
-            "run",
-            "-H",
-            "x-key:hidden",
-            "--body",
-            "hidden",
-            "-au:hidden",
-        ];
-        let typed = typed(&line);
+        let typed = typed(&["-H", "x-key:hidden", "--body", "hidden", "-au:hidden"]);
         assert!(!format!("{typed:?}").contains("hidden"));
         let names = ["--header 'x-key: ...'", "--body ...", "--auth ..."];
         assert_eq!(typed.withheld, names);

@@ -9,14 +9,13 @@ use crawlmark_harness::plan::{
     AdaptiveKind, Arrivals, Backoff, MAX_RETRIES, OnThrottle, Pacing, PerHost, ThrottlingPolicy,
 };
 use crawlmark_harness::units::{IdRange, Rate, ShapedRate, parse_duration};
-use crawlmark_mock_server as target;
 use crawlmark_results::run::gates::Condition;
 
 use super::saved::{EXPORT, PNG};
 use super::{
-    Auto, ConnectionArgs, Export, Ground, PartArgs, ProxyArgs, SaveArgs, TlsArgs, Values,
-    parse_error_rate, parse_limit_time, parse_method, parse_name, parse_positive_time, parse_tag,
-    whole,
+    Auto, BehaviourArgs, ConnectionArgs, Export, Ground, PartArgs, ProxyArgs, SaveArgs, TlsArgs,
+    Typed, parse_error_rate, parse_limit_time, parse_method, parse_name, parse_positive_time,
+    parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
 
@@ -66,13 +65,8 @@ Examples:
     crawlmark run --ids 0..200k --shards 2 -c 64 --out first
   Your own target, at 5,000 requests a second at most:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 5000
-  Accept JSON with an id, and items that are known to be gone:
-    crawlmark run 'http://127.0.0.1:8080/items/{id}' --expect json \\
-        --expect 'regex:\"id\":\\d+' --expect status:200,410
-  A ramp from 100 to 5,000/s in a minute, and steps of 500/s every ten seconds:
+  A ramp from 100 to 5,000/s in a minute:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 100:5000 -d 60s
-    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500:5000:500@10s \\
-        -d 2m
   Each URL of a list once, with at most 2 requests in flight and 5 a second per host:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
@@ -80,12 +74,6 @@ Examples:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
         --threshold 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%' \\
         --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
-  A new connection for every request, each from another address:
-    crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 20 --disable-keepalive \\
-        --local-ips 127.1.0.0/16
-  A TLS service with a private authority, at another address than DNS gives:
-    crawlmark run 'https://api.example.com/items/{id}' --cacert authority.pem \\
-        --connect-to api.example.com:443:127.0.0.1:8443 --rate 100
   HTTP/2 with 100 requests in flight on one connection:
     crawlmark run 'https://127.0.0.1/items/{id}' --http 2 -c 1 --streams 100
   Keep what is crawled, and go on after a stop:
@@ -153,10 +141,7 @@ In an open loop --rate is the schedule of requests: none is skipped unless
 --queue is full, and late ones are sent at once. While the target throttles,
 the schedule is delayed, and the report says by how much. --connections
 limits requests in flight. Set it to at least RATE x the longest response
-time; otherwise you measure the wait for a connection.
-
-  crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 2000 -d 30s \\
-      --arrivals constant -c 1000 --warmup 5s";
+time; otherwise you measure the wait for a connection.";
 
 const PACING: &str = "  sleep   Sleep until a kernel timer wakes the shard, some tens of
           microseconds late. Requests due within a twentieth of the median
@@ -499,46 +484,16 @@ pub struct RunArgs {
     /// Processes of the bundled target: a number, or auto for one per core
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub target_processes: Auto<NonZeroUsize>,
-    /// Profile of the bundled target [default: respond at once, no limits]
-    ///
-    /// For example lab; `crawlmark serve --help` lists them. The default is called null.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "null",
-        hide_default_value = true
-    )]
-    pub target_profile: target::Profile,
-    /// Hold each response this long, as in 20ms: see `crawlmark serve --help`
-    #[arg(long, value_name = "MODEL")]
-    pub target_latency: Option<target::Latency>,
-    /// Hold longer by TIME for each further request in flight, as in 50us
-    #[arg(long, value_name = "TIME")]
-    pub target_latency_per_in_flight: Option<target::AddedDelay>,
-    /// Hold the first response of each connection longer by TIME
-    ///
-    /// This simulates what a handshake costs over a network.
-    #[arg(long, value_name = "TIME")]
-    pub target_handshake: Option<target::AddedDelay>,
     /// Make the bundled target speak TLS; the client trusts it
     #[arg(long)]
     pub target_tls: bool,
-    /// CPU cost per item, in rounds of arithmetic of about 1 ns each
-    #[arg(long, value_name = "ROUNDS")]
-    pub target_work: Option<target::Work>,
-    /// Stall for the last LENGTH of every EVERY, as in 10s,1s
-    #[arg(long, value_name = "EVERY,LENGTH")]
-    pub target_stall: Option<target::Stall>,
-    /// Limit requests: see `crawlmark serve --help`; may be repeated
-    #[arg(long = "target-limit", value_name = "LIMIT")]
-    pub target_limits: Vec<target::Limit>,
-    /// Inject faults: see `crawlmark serve --help`; may be repeated
-    #[arg(long = "target-fault", value_name = "KIND:SHARE[:PARAMETER]")]
-    pub target_faults: Vec<target::Faults>,
+    /// Delays, limits and faults of the bundled target
+    #[command(flatten)]
+    pub target: BehaviourArgs,
 
-    /// Values as they were typed, of the fields that were given some.
+    /// Values as they were typed.
     #[arg(skip)]
-    pub given: Values,
+    pub typed: Typed,
 }
 
 const ID_FORMAT: &str = "  width=8        00000042 for ID 42; longer IDs are written whole

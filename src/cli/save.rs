@@ -106,10 +106,8 @@ merge DIR` adds up the results. A part that was lost may be run again: only one
 attempt at each part counts. With --save, the new attempt goes on from what the
 lost one had saved.
 
-An attempt holds its slot by a lease of 10 s, which it renews every 2 s in
-DIR/slots. One that cannot renew it sends nothing until it can; after 12 s another
-attempt may take the slot, and this one ends. The rate is never exceeded, whatever
-is stopped, lost or run again.
+An attempt holds its slot by a lease, without which it sends nothing, so that the
+rate is never exceeded, whatever is stopped, lost or run again.
 
 Exit codes, for schedulers:
   0        the part has a result, of this attempt or of another one. Do not

@@ -26,8 +26,6 @@ Examples:
     crawlmark compare results/runs/before results/runs/after
   The verdict of a saved `ab` as Markdown, for a comment on a change:
     crawlmark compare results/runs/2026-11-22T10-00-00Z-ab --markdown
-  Rounds that a script ran in turn:
-    crawlmark compare rounds/base rounds/candidate --json
   When did it change?
     crawlmark compare --history results/runs --out history";
 
@@ -56,7 +54,7 @@ pub struct CompareArgs {
 }
 
 /// Part of a result to measure again; none without any of these.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "A part of one result")]
 pub struct CutArgs {
     /// Start at this second [default: the end of the warm-up]
@@ -96,28 +94,15 @@ impl CutArgs {
     /// Return the requested part; none without any of these flags.
     #[must_use]
     pub fn ask(&self) -> Option<Ask> {
-        let Self {
-            from,
-            to,
-            steady,
-            shards,
-            outcome,
-            json,
-        } = self.clone();
-        let asked = from.is_some()
-            || to.is_some()
-            || steady
-            || shards.is_some()
-            || outcome.is_some()
-            || json;
-        asked.then_some(Ask {
-            span: if steady {
+        let (from, to) = (self.from, self.to);
+        (*self != Self::default()).then(|| Ask {
+            span: if self.steady {
                 Span::Steady
             } else {
                 Span::Seconds { from, to }
             },
-            shards,
-            outcomes: match outcome {
+            shards: self.shards.clone(),
+            outcomes: match self.outcome {
                 None | Some(OutcomeFilter::All) => Outcomes::All,
                 Some(OutcomeFilter::Ok) => Outcomes::Ok,
                 Some(OutcomeFilter::Throttled) => Outcomes::Throttled,
@@ -137,13 +122,9 @@ Examples:
   Part of a result, measured again from its log of times (--out saves it):
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s \\
         --to 70s --shards 0-3 --outcome ok
-  The steady part, and how it was found:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --steady
   Several runs overlaid on one page:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
-        results/runs/2026-11-22T10-05-00Z-crawl
-  With each plot as PNG, too, light or dark:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";
+        results/runs/2026-11-22T10-05-00Z-crawl";
 
 /// Help of `--png`.
 pub(super) const PNG: &str = "Save plots as PNG, too (builds with --features png) [default: light]";
@@ -237,21 +218,9 @@ nothing_measured, or that was stopped early, is no data point for a history
 of benchmarks: github-benchmark-* and bencher refuse it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
-Each format has the fields that the crawl saved (--save-fields), in this order:
-
-  id            ID in the URL
-  url           URL, only where it is not the template with the ID
-  status        HTTP status; absent without a response
-  outcome       ok, not_found, rejected, throttled, soft_blocked, skipped
-                (forbidden by robots.txt), or the error: timeout, reset, ...
-  attempts      requests for the item
-  at            time at which the last of them was sent, UTC
-  latency_us    its service time in microseconds
-  content_type  of the response
-  digest        first 128 bits of the SHA-256 of the body, as 32 hex digits
-  body          body; csv and jsonl have binary bodies as base64, and then
-                say so in body_encoding
-  body_bytes    whole length of a body that --max-body cut
+Each format has the fields that the crawl saved (see --save-fields of `crawlmark run
+--help`). csv and jsonl have binary bodies as base64, and then say so in
+body_encoding.
 
 jsonl has the lines of the segments; csv a header line (RFC 4180), and an empty
 field without quotes for what is absent; parquet (builds with --features parquet)

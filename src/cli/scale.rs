@@ -25,9 +25,6 @@ Examples:
     crawlmark scale 'http://10.0.0.5:8080/items/{id}'
   Does it scale beyond the CPUs when responses take 50 ms and CPU is no limit?
     crawlmark scale --latency-bound
-  The same load on more and more shards, each size ten times:
-    crawlmark scale --shards 1,2,4,8 --connections 256 \\
-        --repeats 10 'http://10.0.0.5:8080/items/{id}'
   More connections on two shards:
     crawlmark scale --shards 2 --connections 8,16,32,64,128 \\
         -- --target-latency lognormal:20ms,0.4

@@ -1,9 +1,8 @@
 //! Arguments of `selftest`, and the names of its rows.
 
 use std::fmt;
-use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::OutputArgs;
 
@@ -32,9 +31,7 @@ Examples:
   How far off are measurements on this machine?
     crawlmark selftest
   The short form, for CI, and its result as JSON:
-    crawlmark selftest --quick --json --out selftest
-  Two rows:
-    crawlmark selftest --rows R3,R4";
+    crawlmark selftest --quick --json --out selftest";
 
 /// Arguments of `selftest`.
 #[derive(Debug, Args)]
@@ -45,7 +42,14 @@ pub struct SelftestArgs {
     #[arg(long, visible_alias = "short")]
     pub quick: bool,
     /// Measure only these rows, R1 to R8, comma-separated
-    #[arg(long, value_name = "ROW,..", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "ROW,..",
+        value_delimiter = ',',
+        value_enum,
+        ignore_case = true,
+        hide_possible_values = true
+    )]
     pub rows: Vec<Row>,
 
     /// Output options.
@@ -54,7 +58,8 @@ pub struct SelftestArgs {
 }
 
 /// Row of the selftest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[value(rename_all = "UPPER")]
 pub enum Row {
     /// Two holds, told apart by ID.
     R1,
@@ -86,36 +91,10 @@ impl Row {
         Self::R7,
         Self::R8,
     ];
-
-    /// The name used everywhere.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::R1 => "R1",
-            Self::R2 => "R2",
-            Self::R3 => "R3",
-            Self::R4 => "R4",
-            Self::R5 => "R5",
-            Self::R6 => "R6",
-            Self::R7 => "R7",
-            Self::R8 => "R8",
-        }
-    }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Row {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = Self::ALL
-            .into_iter()
-            .find(|row| row.name().eq_ignore_ascii_case(text.trim()));
-        named.ok_or_else(|| format!("`{text}` is not a valid row: write R1 to R8, comma-separated"))
+        write!(f, "{self:?}")
     }
 }

@@ -1,16 +1,15 @@
 //! Arguments of `serve`.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
-use crawlmark_harness::units::parse_duration;
+use clap::{Arg, ArgGroup, Args};
 use crawlmark_mock_server as target;
 
-use super::{Auto, whole};
+use super::{Auto, parse_positive_time, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -18,9 +17,6 @@ Examples:
     crawlmark serve --listen 127.0.0.1:8080
   A service with a tail and a limit:
     crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
-  A service with a cache, a queue and regular stalls:
-    crawlmark serve --latency bimodal:300us,15ms,0.1 \\
-        --latency-per-in-flight 20us --stall 10s,200ms
   A service that fails now and then, 30 ms of network away:
     crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s \\
         --latency 45ms --handshake 90ms
@@ -29,19 +25,14 @@ Examples:
   Over TLS, with HTTP/2 for clients that ask for it:
     crawlmark serve --listen 127.0.0.1:8443 --tls --tls-cert authority.pem
     curl --cacert authority.pem https://127.0.0.1:8443/items/1
-  A rotating gateway in front of a service that limits by address, with one source address per session:
-    crawlmark serve --listen 127.0.0.1:8080 --limit 10/s
-    CRAWLMARK_PROXY_AUTH=user:pass crawlmark serve --listen 127.0.0.1:3128 --proxy
-    curl -x http://user-session-a:pass@127.0.0.1:3128 \\
-        http://127.0.0.1:8080/items/1
   Requests that it counted:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
 // Not a comment of its argument: `[:OPTION]` would be a link there.
 const LIMITS: &str = "\
-Limit requests, as in 1000/s:burst=50; may be repeated
+Limit requests, as in 1000/s:burst=50: see `crawlmark serve --help`
 
-Above a limit clients get 429 and Retry-After. All processes share one
+May be repeated. Above a limit clients get 429 and Retry-After. All processes share one
 count. A request must pass every limit; a refused request uses up none.
 
   [ALGORITHM:]RATE[:OPTION]...  with RATE as N (per second), N/s, N/min,
@@ -76,9 +67,9 @@ count. A request must pass every limit; a refused request uses up none.
 
 // Not a comment of its argument: `[:STATUS]` would be a link there.
 const FAULTS: &str = "\
-Inject faults, as in error:0.01:503; a list, or repeated
+Inject faults, as in error:0.01:503: see `crawlmark serve --help`
 
-One draw per request decides, by the seed, the ID and how often the ID was
+A list, or repeated. One draw per request decides, by the seed, the ID and how often the ID was
 requested before. So faults exclude each other, and their shares sum to at
 most 1. A response is held before its fault. The ledger counts each fault
 under its name, with _ for -.
@@ -104,22 +95,12 @@ under its name, with _ for -.
   huge-body:SHARE[:SIZE]     a good response padded to 8m, or this
                              size";
 
-/// Arguments of `serve`.
-#[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "switches as they are typed; resolved, they become enums"
-)]
-pub struct ServeArgs {
-    /// Listen on this address; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
-    pub listen: SocketAddr,
-    /// Processes that serve one port: a number, or auto for one per core
-    #[arg(long, value_name = "N|auto", default_value = "auto")]
-    pub processes: Auto<NonZeroUsize>,
-    /// Seed of bodies, delays and faults
-    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
-    pub seed: u64,
+/// Flags that make it a forward proxy.
+const FORWARD: &str = "forward_proxy";
+
+/// Behaviour of the bundled target, as typed: `--target-latency` of `run` is `--latency` of `serve`.
+#[derive(Debug, Clone, Args)]
+pub struct BehaviourArgs {
     /// Imitate a kind of target [default: null, no delay and no limits]
     ///
     /// Other options replace the matching part of the profile.
@@ -138,11 +119,10 @@ pub struct ServeArgs {
         value_name = "NAME",
         default_value = "null",
         hide_default_value = true,
-        verbatim_doc_comment,
-        help_heading = "Behaviour"
+        verbatim_doc_comment
     )]
-    pub profile: target::Profile,
-    /// Hold responses: none, 20ms, or one of the models listed with --help
+    pub target_profile: target::Profile,
+    /// Hold responses, as in 20ms; `crawlmark serve --help` lists the models
     ///
     /// The hold depends only on the seed, the ID and how often it was
     /// requested before; --handshake, --stall and --latency-per-in-flight
@@ -158,91 +138,82 @@ pub struct ServeArgs {
     ///   drift:A,B,IDS              from A to B over IDS items, then from A again
     ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
     ///                              measured quantiles, interpolated linearly
-    #[arg(
-        long,
-        value_name = "MODEL",
-        verbatim_doc_comment,
-        help_heading = "Behaviour"
-    )]
-    pub latency: Option<target::Latency>,
+    #[arg(long, value_name = "MODEL", verbatim_doc_comment)]
+    pub target_latency: Option<target::Latency>,
     /// Hold longer by TIME for each further request in flight, as in 50us
     ///
     /// Requests in flight are counted over all processes.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "TIME",
-        help_heading = "Behaviour"
-    )]
-    pub latency_per_in_flight: Option<target::AddedDelay>,
+    #[arg(long, value_name = "TIME")]
+    pub target_latency_per_in_flight: Option<target::AddedDelay>,
     /// Hold the first response of each connection longer by TIME, as in 100ms
     ///
     /// This simulates the cost of a handshake over a network: a round trip for TCP, one or two more
     /// for TLS. The client sees it in the time of the first response, not in the time to connect.
     /// Refusals are held as well.
-    #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
-    pub handshake: Option<target::AddedDelay>,
+    #[arg(long, value_name = "TIME")]
+    pub target_handshake: Option<target::AddedDelay>,
     /// CPU cost per item, in rounds of arithmetic of about 1 ns each
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "ROUNDS",
-        help_heading = "Behaviour"
-    )]
-    pub work: Option<target::Work>,
+    #[arg(long, value_name = "ROUNDS")]
+    pub target_work: Option<target::Work>,
     /// Stall for the last LENGTH of every EVERY since the start, as in 10s,1s
-    #[arg(long, value_name = "EVERY,LENGTH", help_heading = "Behaviour")]
-    pub stall: Option<target::Stall>,
-    /// Limit requests, as in 1000/s:burst=50; may be repeated
-    #[arg(long = "limit", value_name = "LIMIT", long_help = LIMITS, help_heading = "Behaviour")]
-    pub limits: Vec<target::Limit>,
-    /// Inject faults, as in error:0.01:503; a list, or repeated
-    #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS, help_heading = "Behaviour")]
-    pub faults: Vec<target::Faults>,
+    #[arg(long, value_name = "EVERY,LENGTH")]
+    pub target_stall: Option<target::Stall>,
+    /// Limit requests, as in 1000/s:burst=50: see `crawlmark serve --help`
+    #[arg(long = "target-limit", value_name = "LIMIT", long_help = LIMITS)]
+    pub target_limits: Vec<target::Limit>,
+    /// Inject faults, as in error:0.01:503: see `crawlmark serve --help`
+    #[arg(long = "target-fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS)]
+    pub target_faults: Vec<target::Faults>,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches as they are typed; resolved, they become enums"
+)]
+#[command(group = ArgGroup::new(FORWARD).args(["proxy", "proxy_auth", "proxy_auth_file"]).multiple(true))]
+pub struct ServeArgs {
+    /// Listen on this address; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
+    pub listen: SocketAddr,
+    /// Processes that serve one port: a number, or auto for one per core
+    #[arg(long, value_name = "N|auto", default_value = "auto")]
+    pub processes: Auto<NonZeroUsize>,
+    /// Seed of bodies, delays and faults
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
+    pub seed: u64,
+    /// Delays, limits and faults.
+    #[command(flatten)]
+    pub behaviour: BehaviourArgs,
     /// Respond from the WireMock mapping files in DIR/mappings
     ///
     /// Bodies are in DIR/__files. A request that matches no stub gets 404. Stubs, scenarios,
     /// settings and the journal can be changed while it serves, by WireMock's own routes below
     /// /__admin. Latency, limits and faults apply to stubs, too.
-    #[arg(long, value_name = "DIR", help_heading = "Stubs")]
+    #[arg(long, value_name = "DIR")]
     pub stubs: Option<PathBuf>,
     /// Skip stubs that use unsupported features, with a warning each
     ///
     /// Without this, the server refuses to start.
-    #[arg(
-        hide_short_help = true,
-        long,
-        requires = "stubs",
-        help_heading = "Stubs"
-    )]
+    #[arg(long, requires = "stubs")]
     pub lenient: bool,
     /// Keep requests (up to 256 MiB) for the routes of /__admin/requests
-    #[arg(hide_short_help = true, long, help_heading = "Stubs")]
+    #[arg(long)]
     pub journal: bool,
 
     /// Accept HTTP/1.1, HTTP/2, or both (auto)
     ///
     /// With auto, ALPN or the first bytes of a connection decide.
-    #[arg(
-        long,
-        value_name = "1.1|2|auto",
-        default_value = "auto",
-        help_heading = "Protocols"
-    )]
+    #[arg(long, value_name = "1.1|2|auto", default_value = "auto")]
     pub http: target::Http,
     /// Serve TLS, with a certificate generated at the start
     ///
     /// It names localhost, its addresses, and the address of --listen.
-    #[arg(long, help_heading = "Protocols")]
+    #[arg(long)]
     pub tls: bool,
     /// Write the certificate for clients to FILE, as PEM (overwrites)
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "FILE",
-        requires = "tls",
-        help_heading = "Protocols"
-    )]
+    #[arg(long, value_name = "FILE", requires = "tls")]
     pub tls_cert: Option<PathBuf>,
 
     /// Also act as a forward proxy: absolute-form requests and CONNECT
@@ -250,65 +221,65 @@ pub struct ServeArgs {
     /// It connects to loopback addresses only, and with --proxy-allow-private
     /// to private networks. It resolves no names. The user name may carry a
     /// session label: NAME-session-LABEL.
-    #[arg(long, help_heading = "Forward proxy", verbatim_doc_comment)]
+    #[arg(long, verbatim_doc_comment)]
     pub proxy: bool,
     /// Require these proxy credentials; implies --proxy
     ///
     /// Other users of this machine can read them in the process list: prefer --proxy-auth-file, or
     /// `CRAWLMARK_PROXY_AUTH` in the environment.
-    #[arg(
-        long,
-        value_name = "USER:PASS",
-        conflicts_with = "proxy_auth_file",
-        help_heading = "Forward proxy"
-    )]
+    #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file")]
     pub proxy_auth: Option<Secret>,
     /// Read proxy credentials from the first line of FILE; implies --proxy
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "FILE",
-        help_heading = "Forward proxy"
-    )]
+    #[arg(long, value_name = "FILE")]
     pub proxy_auth_file: Option<PathBuf>,
     /// Connect from source addresses in these prefixes, one per session label
     ///
     /// Without a label, each request or tunnel uses the next one. For a destination whose IP
     /// version has no prefix here, the kernel chooses the address.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "PREFIX,..",
-        default_value = "127.1.0.0/16",
-        help_heading = "Forward proxy"
-    )]
+    #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", requires = FORWARD)]
     pub proxy_exits: target::Exits,
     /// Connect to private networks as well (RFC 1918, RFC 4193)
-    #[arg(hide_short_help = true, long, help_heading = "Forward proxy")]
+    #[arg(long, requires = FORWARD)]
     pub proxy_allow_private: bool,
     /// Send 504 when a destination takes longer to begin its response
-    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_positive_time, requires = FORWARD)]
     pub proxy_timeout: Duration,
 }
 
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let right = match text.rsplit_once(':').map_or(text, |(_, port)| port) {
-        port if port.parse::<u16>().is_ok() => format!("127.0.0.1:{port}"),
-        _ if text
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_ipv4()) =>
-        {
-            format!("{text}:8080")
-        }
-        port if port.parse::<u64>().is_ok() => {
-            return Err(format!(
-                "{port} is not a port: write 0 to 65535, as in 127.0.0.1:8080"
-            ));
-        }
-        _ => "127.0.0.1:8080".to_owned(),
+/// Give an argument of `serve` its place in the help.
+pub(super) fn described(argument: Arg) -> Arg {
+    const RARE: [&str; 9] = [
+        "seed",
+        "lenient",
+        "journal",
+        "tls_cert",
+        "proxy_auth_file",
+        "proxy_exits",
+        "proxy_allow_private",
+        "proxy_timeout",
+        "target_work",
+    ];
+    let id = argument.get_id().as_str();
+    let (is_rare, name) = (RARE.contains(&id), id.strip_prefix("target_"));
+    let heading = match id {
+        _ if name.is_some() => "Behaviour",
+        "stubs" | "lenient" | "journal" => "Stubs",
+        "http" | "tls" | "tls_cert" => "Protocols",
+        _ if id.starts_with("proxy") => "Forward proxy",
+        _ => return argument.hide_short_help(is_rare),
     };
-    text.parse()
-        .map_err(|_| format!("`{text}` is not ADDRESS:PORT: write {right}, or [::1]:8080 for IPv6"))
+    let long = argument.get_long().unwrap_or_default();
+    let long = long.trim_start_matches("target-").to_owned();
+    argument
+        .long(long)
+        .help_heading(heading)
+        .hide_short_help(is_rare)
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!("`{text}` is not ADDRESS:PORT: write it as in 127.0.0.1:8080 or [::1]:8080")
+    })
 }
 
 /// Text that no output repeats. It is read by the command: clap would repeat what it cannot read.

@@ -53,7 +53,7 @@ pub(crate) enum Need {
 
 impl Need {
     /// Reads after the flag.
-    pub(crate) const fn lack(self) -> &'static str {
+    const fn lack(self) -> &'static str {
         match self {
             Self::Url => "is for a URL: give one",
             Self::Rate => "is for a rate budget: add --rate",
@@ -382,43 +382,57 @@ pub(crate) fn row(id: &str) -> Option<&'static Flag> {
 
 /// Return the names of the flags that set a key of `result.json`, as in `--header`.
 pub(crate) fn flags_of(key: &str) -> Vec<String> {
-    let flags = rows().filter(|(_, flag)| flag.is_of(key));
-    flags.map(|(_, flag)| name(flag.id)).collect()
+    names(
+        rows()
+            .map(|(_, flag)| flag)
+            .filter(|flag| flag.is_of(key))
+            .map(|flag| flag.id),
+    )
 }
 
 /// Return the name of the first flag that sets one of these keys: of those that were given, or else
 /// of any. One that others follow from comes before them.
 pub(crate) fn first_flag_of(keys: &[String], given: &Values) -> Option<String> {
-    let all = || {
-        rows()
-            .map(|(_, flag)| flag)
-            .filter(|flag| keys.iter().any(|key| flag.is_of(key)))
-    };
-    let found = all().find(|flag| given.contains_key(flag.id));
-    found.or_else(|| all().next()).map(|flag| name(flag.id))
+    let flags = rows().map(|(_, flag)| flag);
+    let mut ids: Vec<&str> = flags
+        .filter(|flag| keys.iter().any(|key| flag.is_of(key)))
+        .map(|flag| flag.id)
+        .collect();
+    ids.sort_by_key(|id| !given.contains_key(*id));
+    names(ids).into_iter().next()
 }
 
-/// Return the name of a flag, as in `--header`.
-fn name(id: &str) -> String {
+/// Return the arguments of `run`, in the order of the help.
+pub(super) fn run_arguments() -> Vec<Arg> {
     let program = built();
     let run = program.find_subcommand("run");
-    let mut arguments = run.into_iter().flat_map(clap::Command::get_arguments);
-    let argument = arguments.find(|argument| argument.get_id() == id);
-    match argument.and_then(Arg::get_long) {
-        Some(long) => format!("--{long}"),
-        None => "the URL".to_owned(),
-    }
+    let arguments = run.into_iter().flat_map(clap::Command::get_arguments);
+    arguments.cloned().collect()
 }
 
-/// Return the flags that were given and have a need that is not met, as in `--header`, each with
-/// the first such need.
-pub(crate) fn lacking(
-    given: &Values,
-    is_met: impl Fn(Need) -> bool,
-) -> impl Iterator<Item = (String, Need)> {
-    given.keys().filter_map(move |id| {
-        let need = row(id)?.needs.iter().find(|need| !is_met(**need))?;
-        Some((name(id), *need))
+/// Return the name of an argument of `run` on a command line: its flag, or "the URL".
+pub(super) fn name(argument: &Arg) -> String {
+    let long = argument.get_long();
+    long.map_or_else(|| "the URL".to_owned(), |long| format!("--{long}"))
+}
+
+/// Return the names of some flags, as in `--header`.
+fn names<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let arguments = run_arguments();
+    let find = |id: &str| arguments.iter().find(|argument| argument.get_id() == id);
+    ids.into_iter().filter_map(find).map(name).collect()
+}
+
+/// Refuse the first flag that was given and has a need that is not met.
+///
+/// # Errors
+/// Says what the flag needs.
+pub(crate) fn check_needs(given: &Values, is_met: impl Fn(Need) -> bool) -> Result<(), String> {
+    let lacks = |id| row(id)?.needs.iter().find(|need| !is_met(**need));
+    let found = given.keys().find_map(|id| Some((id, lacks(id)?)));
+    found.map_or(Ok(()), |(id, need)| {
+        let flag = names([id.as_str()]).join(", ");
+        Err(format!("{flag} {}, or remove {flag}", need.lack()))
     })
 }
 
@@ -462,7 +476,11 @@ pub(super) fn described(argument: Arg) -> Arg {
         .allow_negative_numbers(has_value);
     match group.heading {
         "" => argument,
-        BUNDLED => argument.help_heading(BUNDLED).conflicts_with_all(TARGETS),
+        // `serve` has the details.
+        BUNDLED => argument
+            .long_help(None::<&str>)
+            .help_heading(BUNDLED)
+            .conflicts_with_all(TARGETS),
         heading => argument.help_heading(heading),
     }
 }

@@ -44,16 +44,12 @@ pub(crate) struct Attempt {
     clock: Cell<Option<ClockReading>>,
 }
 
-/// State of a part when a task comes to it.
-#[derive(Debug)]
-pub(crate) enum Begun {
-    /// An attempt was begun.
-    Attempt(Box<Attempt>),
-    /// Another attempt was published already.
-    Published {
-        /// The file that says so.
-        result: PathBuf,
-    },
+/// Return the end of an attempt at a part that has a result in this file.
+pub(crate) fn has_result(result: &Path) -> Error {
+    Error::Needless(format!(
+        "This part has a result already ({}): nothing to do.",
+        result.display()
+    ))
 }
 
 /// Result of the publication.
@@ -70,9 +66,9 @@ impl Attempt {
     /// `into`, which is made if it does not exist.
     ///
     /// # Errors
-    /// When the plan is not this program's, the directory is of another crawl, or a file cannot be
-    /// written.
-    pub(crate) fn begin(plan: &Path, into: &Path, node: Node) -> Result<Begun, Error> {
+    /// When the plan is not this program's, the directory is of another crawl, a file cannot be
+    /// written, or the part has a result.
+    pub(crate) fn begin(plan: &Path, into: &Path, node: Node) -> Result<Self, Error> {
         let (file, text) = PlanFile::read(plan)?;
         let part = node
             .part(file.nodes, |name| std::env::var(name).ok())
@@ -87,22 +83,20 @@ impl Attempt {
             share_plan(&directory, &file, &text, &name)?;
         }
         if directory.result(part.part).exists() {
-            return Ok(Begun::Published {
-                result: directory.result(part.part),
-            });
+            return Err(has_result(&directory.result(part.part)));
         }
         let parent = directory.part(part.part);
         fs::create_dir_all(&parent).map_err(Error::unwritable(&parent))?;
         fs::create_dir(&place).map_err(Error::unwritable(&place))?;
         share_plan(&directory, &file, &text, &name)?;
-        Ok(Begun::Attempt(Box::new(Self {
+        Ok(Self {
             plan: file,
             directory,
             part,
             name,
             host,
             clock: Cell::default(),
-        })))
+        })
     }
 
     /// Its directory.

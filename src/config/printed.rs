@@ -1,12 +1,12 @@
 //! The file that `--print-config` prints: every flag of the command with its help; those that are
 //! given, and the defaults as comments.
 
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command};
+use std::fmt::Write;
 
-use super::{
-    Config, PRINT, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, variable,
-};
+use clap::Arg;
+use clap::parser::ValueSource;
+
+use super::{Config, PRINT, configurable, is_repeatable, is_switch, key, may_lack_value, prefix};
 use crate::cli::{Cli, built, may_be_secret, raw_values};
 
 impl Config {
@@ -20,62 +20,55 @@ impl Config {
             .filter(|(_, given)| given.get_flag("print_config"))?;
         let program = built();
         let command = program.find_subcommand(name)?;
-        let mut lines = vec![head(name)];
-        let mut heading = "";
-        for argument in configurable(command) {
-            let of_it = argument.get_help_heading().unwrap_or_default();
-            if of_it != heading {
-                lines.push(format!("\n# --- {of_it}\n"));
-                heading = of_it;
-            }
-            let help = argument
-                .get_help()
-                .map(ToString::to_string)
-                .unwrap_or_default();
-            lines.push(format!(
-                "\n# {help}\n{}\n",
-                line(command, argument, &typed(given, argument))
-            ));
-        }
-        Some(lines.concat())
-    }
-}
-
-/// Values of an argument of a command line, as it gives them.
-fn typed(matches: &ArgMatches, argument: &Arg) -> Vec<String> {
-    let id = argument.get_id().as_str();
-    match matches.value_source(id) {
-        Some(ValueSource::CommandLine) => raw_values(matches, id),
-        _ => Vec::new(),
-    }
-}
-
-fn head(name: &str) -> String {
-    format!(
-        "# Configuration of `crawlmark {name}`: crawlmark {name} --config FILE\n\
-         #\n\
-         # Each key is a flag by its long name. Lines that begin with `#` show defaults, or the form of a value.\n\
-         # The command line replaces the environment ({}FLAG), and that replaces this file.\n\n[{name}]\n",
-        prefix(name)
-    )
-}
-
-/// The line of an argument: its values, or as a comment its default.
-fn line(command: &Command, argument: &Arg, values: &[String]) -> String {
-    let key = key(argument);
-    if values.is_empty() {
-        return format!("# {key} = {}", default(argument));
-    }
-    if may_be_secret(argument.get_id().as_str(), values) {
-        let variable = variable(command, &key);
-        return format!(
-            "# {key} = {}  # left out, because it may be a secret: set {variable}",
-            default(argument)
+        let prefix = prefix(name);
+        let mut text = format!(
+            "# Configuration of `crawlmark {name}`: crawlmark {name} --config FILE\n\
+             #\n\
+             # Each key is a flag by its long name. Lines that begin with `#` show defaults, or the form of a value.\n\
+             # The command line replaces the environment ({prefix}FLAG), and that replaces this file.\n\n[{name}]\n"
         );
+        // Flags of a heading stand together, and those without one come first.
+        let mut headings = vec![""];
+        for argument in configurable(command) {
+            let heading = heading(argument);
+            if !headings.contains(&heading) {
+                headings.push(heading);
+            }
+        }
+        for of_all in headings {
+            if !of_all.is_empty() {
+                let _ = write!(text, "\n# --- {of_all}\n");
+            }
+            for argument in configurable(command).filter(|argument| heading(argument) == of_all) {
+                let (id, key) = (argument.get_id().as_str(), key(argument));
+                let values = match given.value_source(id) {
+                    Some(ValueSource::CommandLine) => raw_values(given, id),
+                    _ => Vec::new(),
+                };
+                let line = if values.is_empty() {
+                    format!("# {key} = {}", default(argument))
+                } else if may_be_secret(id, &values) {
+                    let variable = prefix.clone() + &key.to_uppercase().replace('-', "_");
+                    let default = default(argument);
+                    format!(
+                        "# {key} = {default}  # left out, because it may be a secret: set {variable}"
+                    )
+                } else {
+                    format!("{key} = {}", value(argument, &values))
+                };
+                let help = argument.get_help().map(ToString::to_string);
+                let _ = write!(text, "\n# {}\n{line}\n", help.unwrap_or_default());
+            }
+        }
+        Some(text)
     }
-    format!("{key} = {}", value(argument, values))
 }
 
+fn heading(argument: &Arg) -> &str {
+    argument.get_help_heading().unwrap_or_default()
+}
+
+/// Values of an argument as TOML has them.
 fn value(argument: &Arg, values: &[String]) -> String {
     let all: Vec<String> = values.iter().map(|value| quoted(value)).collect();
     match &*all {
@@ -85,47 +78,31 @@ fn value(argument: &Arg, values: &[String]) -> String {
     }
 }
 
-/// A value of an argument, as an example: the form of one, without its default.
-pub(super) fn example(argument: &Arg) -> String {
-    if is_switch(argument) {
-        "true".to_owned()
-    } else {
-        form(argument)
-    }
-}
-
 /// The default of an argument, or the form of its value.
 fn default(argument: &Arg) -> String {
-    let defaults: Vec<String> = argument
-        .get_default_values()
-        .iter()
+    let defaults = argument.get_default_values().iter();
+    let defaults: Vec<String> = defaults
         .map(|value| value.to_string_lossy().into_owned())
         .collect();
     match &*defaults {
         _ if is_switch(argument) => "false".to_owned(),
         [] if may_lack_value(argument) => "true".to_owned(),
-        [] => form(argument),
+        [] => {
+            let names = argument.get_value_names().unwrap_or_default();
+            let form = names.first().map(ToString::to_string);
+            value(
+                argument,
+                &[form.unwrap_or_else(|| key(argument).to_uppercase())],
+            )
+        }
         some => value(argument, some),
     }
 }
 
-/// The form of an argument's value.
-fn form(argument: &Arg) -> String {
-    let names = argument.get_value_names().unwrap_or_default();
-    value(
-        argument,
-        &[names
-            .first()
-            .map_or_else(|| key(argument).to_uppercase(), ToString::to_string)],
-    )
-}
-
 /// A text as TOML has it; a whole number as one.
 fn quoted(text: &str) -> String {
-    if text
-        .parse::<i64>()
-        .is_ok_and(|number| number.to_string() == text)
-    {
+    let number = text.parse::<i64>().map(|number| number.to_string());
+    if number.is_ok_and(|number| number == text) {
         return text.to_owned();
     }
     // The escapes of JSON are TOML's, but for one character that TOML wants escaped.

@@ -1,10 +1,13 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 
+use clap::error::ErrorKind;
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
 
 use super::*;
+use crate::error::USAGE;
 
 /// A configuration file.
 fn file_of(text: &str) -> NamedTempFile {
@@ -44,13 +47,6 @@ fn words(config: &Config) -> String {
         .join(" ")
 }
 
-fn refusal(words: &[&str], environment: &[(&str, &str)]) -> String {
-    match configured(words, environment) {
-        Err(error) => error.message(),
-        Ok(config) => config.cli().unwrap_err().render().to_string(),
-    }
-}
-
 const RUN: &str = "[run]\nurl = 'http://h/{id}'\nrate = '5k'\nconnections = 8\ntag = ['a=1', 'b=2']\nshuffle = true\nno-pin = false\nadaptive = true\n";
 
 #[test]
@@ -67,7 +63,7 @@ fn each_value_comes_from_the_first_that_has_one() {
         (
             &["-c", "2", "--tag", "c=3"],
             &[],
-            "run http://h/{id} --shuffle --rate=5k --adaptive -c 2 --tag c=3".to_owned(),
+            "run -c 2 --tag c=3 http://h/{id} --shuffle --rate=5k --adaptive".to_owned(),
         ),
         (
             &["http://i/"],
@@ -77,7 +73,7 @@ fn each_value_comes_from_the_first_that_has_one() {
                 ("CRAWLMARK_RUN_TAG", "x=1\ny=2"),
                 ("CRAWLMARK_RUN_NAME", ""),
             ],
-            "run --rate=7 --tag=x=1 --tag=y=2 --connections=8 --adaptive http://i/".to_owned(),
+            "run http://i/ --rate=7 --tag=x=1 --tag=y=2 --connections=8 --adaptive".to_owned(),
         ),
         (
             &["--adaptive=gradient"],
@@ -88,7 +84,7 @@ fn each_value_comes_from_the_first_that_has_one() {
                 ("CRAWLMARK_RUN_NO_PIN", "1"),
             ],
             format!(
-                "run --no-pin http://h/{{id}} --shuffle --connections=8 --rate=5k {of_file} --adaptive=gradient"
+                "run --adaptive=gradient --no-pin http://h/{{id}} --shuffle --connections=8 --rate=5k {of_file}"
             ),
         ),
     ] {
@@ -110,69 +106,65 @@ fn studies_take_the_flags_of_their_rounds_as_a_list() {
     assert_eq!(all(&[]), "ab --base=-c 1 --pairs=16 --aa -- http://h/ -c 8");
     assert_eq!(
         all(&["--aa=3", "--", "-n", "5"]),
-        "ab --base=-c 1 --pairs=16 --aa=3 -- -n 5"
+        "ab --aa=3 --base=-c 1 --pairs=16 -- -n 5"
     );
 }
 
 #[test]
-fn what_no_command_has_is_refused_with_what_was_meant() {
-    for (text, says) in [
-        ("[run]\nqps = 8\n", "has no `qps`: did you mean `rate`?"),
-        ("[run]\nconfig = 'x'\n", "`crawlmark run` has no `config`"),
-        ("[rnu]\nrate = 8\n", "did you mean [run]?"),
-        ("rate = 8\n", "write a line [run] above it"),
-        ("[ab]\n[scale]\n", "there is no table [run]"),
-        ("[run]\nheader = ['x: hidden]\n", "line 2: unclosed array"),
-        (
-            "[run]\nshuffle = 'yes'\n",
-            "`shuffle` is true or false, as in shuffle = true",
-        ),
-        (
-            "[run]\nrate = [1, 2]\n",
-            "`rate` is one plain value, as in rate = \"RATE\"",
-        ),
-        (
-            "[run]\ntag = [[1]]\n",
-            "is a list of plain values, as in tag = [\"NAME=VALUE\"]",
-        ),
+fn what_no_command_has_is_refused_without_its_value() {
+    for text in [
+        "[run]\nqps = 8\n",
+        "[run]\nconfig = 'x'\n",
+        "[rnu]\nrate = 8\n",
+        "rate = 8\n",
+        "[ab]\n[scale]\n",
+        "[run]\nheader = ['x: hidden]\n",
+        "[run]\nshuffle = 'hidden'\n",
+        "[run]\nrate = [1, 2]\n",
+        "[run]\ntag = [[1]]\n",
     ] {
         let file = file_of(text);
-        let said = refusal(&["run", "--config", file.path().to_str().unwrap()], &[]);
-        assert!(
-            said.contains(says) && !said.contains("hidden"),
-            "{text}: {said}"
-        );
+        let path = file.path().to_str().unwrap();
+        let error = configured(&["run", "--config", path], &[]).err().unwrap();
+        assert_eq!(error.exit_code(), USAGE, "{text}");
+        assert!(!error.message().contains("hidden"), "{text}");
     }
-    for (environment, says) in [
-        (
-            ("CRAWLMARK_CONFIG", "/no/such/file"),
-            "/no/such/file: cannot be read",
-        ),
-        (
-            ("CRAWLMARK_RUN_CONECTIONS", "7"),
-            "did you mean `connections`?",
-        ),
-        (
-            ("CRAWLMARK_RUN_SHUFFLE", "yes"),
-            "CRAWLMARK_RUN_SHUFFLE: `shuffle` is true or false",
-        ),
-        (("CRAWLMARK_RUN_RATE", "x"), "CRAWLMARK_RUN_RATE sets rate"),
+    for variable in [
+        ("CRAWLMARK_CONFIG", "/no/such/file"),
+        ("CRAWLMARK_RUN_CONECTIONS", "7"),
+        ("CRAWLMARK_RUN_SHUFFLE", "yes"),
     ] {
-        let said = refusal(&["run"], &[environment]);
-        assert!(said.contains(says), "{said}");
+        let error = configured(&["run"], &[variable]).err().unwrap();
+        assert_eq!(error.exit_code(), USAGE, "{variable:?}");
     }
     // A variable is for all commands, of which some have no settings.
     let other = file_of("[ab]\npairs = 16\n");
     let variable = ("CRAWLMARK_CONFIG", other.path().to_str().unwrap());
     configured(&["run"], &[variable]).unwrap().cli().unwrap();
+    // A value is checked as if it were typed, and the error comes with its place.
+    let config = configured(&["run"], &[("CRAWLMARK_RUN_RATE", "x")]).unwrap();
+    assert_eq!(config.cli().unwrap_err().kind(), ErrorKind::ValueValidation);
+    assert_eq!(config.origins(), "note: CRAWLMARK_RUN_RATE sets rate\n");
     // What can neither be used together nor replaces the other.
     let file = file_of("[run]\nurl = 'http://h/'\n");
     let path = file.path().to_str().unwrap();
-    let said = refusal(&["run", "--config", path, "--target-latency", "20ms"], &[]);
-    assert!(
-        said.contains("cannot be used with") && said.contains(&format!("{path} sets url")),
-        "{said}"
-    );
+    let config = configured(&["run", "--config", path, "--target-latency", "20ms"], &[]);
+    let error = config.unwrap().cli().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ArgumentConflict);
+}
+
+#[test]
+fn the_nearest_key_is_found_by_alias_and_spelling() {
+    let program = built();
+    let run = program.find_subcommand("run").unwrap();
+    for (wanted, meant) in [
+        ("qps", "rate"),
+        ("c", "connections"),
+        ("conections", "connections"),
+    ] {
+        let error = known(run, wanted, "a file").unwrap_err().to_string();
+        assert!(error.contains(&format!("`{meant}`")), "{error}");
+    }
 }
 
 #[test]
@@ -187,11 +179,11 @@ fn a_flag_replaces_another_way_to_say_the_same() {
     let saving = "--save=crawl --save-bodies=all";
     assert_eq!(
         all(&["--urls", "u"], &[]),
-        format!("run --body=b --cacert=a.pem {saving} --urls u")
+        format!("run --urls u --body=b --cacert=a.pem {saving}")
     );
     assert_eq!(
         all(&["-k", "--resume", "crawl"], &[]),
-        "run http://h/ --body=b -k --resume crawl"
+        "run -k --resume crawl http://h/ --body=b"
     );
     let environment = [
         ("CRAWLMARK_RUN_JSON_BODY", "{}"),
@@ -204,7 +196,7 @@ fn a_flag_replaces_another_way_to_say_the_same() {
     let environment = [("CRAWLMARK_RUN_URLS", "u")];
     assert_eq!(
         all(&["--insecure", "http://i/"], &environment),
-        format!("run --body=b {saving} --insecure http://i/")
+        format!("run --insecure http://i/ --body=b {saving}")
     );
 }
 
@@ -213,17 +205,14 @@ fn a_required_flag_may_be_configured() {
     let file = file_of("[plan]\nnodes = 4\nurl = 'http://h/'\n[completions]\nshell = 'bash'\n");
     let path = file.path().to_str().unwrap();
     let config = configured(&["plan", "--config", path, "--out", "p"], &[]).unwrap();
-    assert_eq!(words(&config), "plan --nodes=4 http://h/ --out p");
+    assert_eq!(words(&config), "plan --out p --nodes=4 http://h/");
     config.cli().unwrap();
     configured(&["completions", "--config", path], &[])
         .unwrap()
         .cli()
         .unwrap();
     let help = configured(&["plan", "--config", "/no/such/file", "--help"], &[]).unwrap();
-    assert_eq!(
-        help.cli().unwrap_err().kind(),
-        clap::error::ErrorKind::DisplayHelp
-    );
+    assert_eq!(help.cli().unwrap_err().kind(), ErrorKind::DisplayHelp);
 }
 
 /// The file that a command line prints.
@@ -256,7 +245,10 @@ fn a_printed_file_gives_the_same_command_line() {
     let text = printed(&line);
     let file = file_of(&text);
     let config = configured(&["run", "--config", file.path().to_str().unwrap()], &[]).unwrap();
-    let recorded = |words: &[OsString]| Cli::of(words).unwrap().1.into_command().arguments;
+    let recorded = |words: &[OsString]| {
+        let mut cli = Cli::of(words).unwrap();
+        cli.command.run_mut().unwrap().typed.command(None).arguments
+    };
     let typed: Vec<OsString> = std::iter::once("crawlmark")
         .chain(line)
         .map(OsString::from)
@@ -291,10 +283,14 @@ fn every_key_of_a_printed_file_is_known_and_its_form_is_toml() {
         let file = file_of(&whole);
         let program = built();
         let of_it = program.find_subcommand(&command).unwrap();
-        let layer = of_file(file.path(), of_it, &program, FileFor::ThisCommand)
+        let layer = of_file(file.path(), of_it, &program, true)
             .map_err(|error| error.message())
             .unwrap();
         assert_eq!(layer.len(), configurable(of_it).count(), "{whole}");
+        let headings = || text.lines().filter(|line| line.starts_with("# ---"));
+        let once: BTreeSet<&str> = headings().collect();
+        assert_eq!(headings().count(), once.len(), "{text}");
+        assert!(!once.contains("# --- "), "{text}");
     }
 }
 

@@ -1,8 +1,8 @@
-//! Files that flags of `run` name: the list of `--urls`, one URL per line, and bodies. Read once,
-//! before anything is sent.
+//! Files that flags of `run` name: lists of URLs and of requests, and bodies. Each is read once,
+//! before anything is sent, and to a limit: what has no end must not be read to it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -12,89 +12,71 @@ use crate::crawl::{Targets, Template, TemplateError};
 /// The name of standard input.
 const STDIN: &str = "-";
 
-/// Longest line: no URL of 64 KiB can be parsed, and a file that is no text may never end a line.
-const LONGEST_LINE: u64 = 64 << 10;
+/// Largest list, MiB. It is in memory while it is read, beside about 500 bytes per request.
+const MOST_LIST: u64 = 256;
 
-/// No body is longer: each shard keeps it, and what has no end must not be read to it.
-const LONGEST_BODY: u64 = 64 << 20;
+/// Largest body, MiB: each shard keeps it.
+const MOST_BODY: u64 = 64;
 
-/// Reason why there are no lines. Reads after "--urls FILE: ", and repeats no credentials.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum UrlsError {
-    /// The file, or one of its lines.
-    #[error("{0}")]
-    File(String),
-    /// Error without a known line.
-    #[error("{0}")]
-    Template(#[from] TemplateError),
-}
-
-fn unreadable(error: &io::Error) -> UrlsError {
-    UrlsError::File(format!(
-        "cannot be read: {error}. Name a file with one URL per line, or - for standard input"
-    ))
-}
-
-/// Read the URLs of the file at `path`, or of standard input.
-pub(super) fn read_urls(path: &Path) -> Result<Targets, UrlsError> {
+/// Read the list at `path`, or standard input. Errors read after the name of the file.
+pub(super) fn read_list(path: &Path) -> Result<Vec<u8>, String> {
+    let remedy = "Check the path, or write - for standard input";
     if path == Path::new(STDIN) {
-        parse(io::stdin().lock())
+        read(io::stdin().lock(), MOST_LIST, remedy)
     } else {
-        let file = File::open(path).map_err(|error| unreadable(&error))?;
-        parse(BufReader::new(file))
+        open(path, MOST_LIST, remedy)
     }
 }
 
-fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
-    let (mut buffer, mut line) = (Vec::new(), 0);
-    let templates = std::iter::from_fn(|| {
-        loop {
-            buffer.clear();
-            line += 1;
-            let failed = |why: &str| Some(Err(UrlsError::File(format!("line {line} {why}"))));
-            match io::Read::take(&mut text, LONGEST_LINE).read_until(b'\n', &mut buffer) {
-                Err(error) => return Some(Err(unreadable(&error))),
-                Ok(0) => return None,
-                Ok(read) if read as u64 == LONGEST_LINE => {
-                    return failed("is longer than 64 KiB");
-                }
-                Ok(_) => {}
-            }
-            let Ok(text) = std::str::from_utf8(&buffer) else {
-                return failed("is not UTF-8 text: save the file as UTF-8, with one URL per line");
-            };
-            // Some editors begin a file with an invisible byte order mark.
-            let text = text.trim_start_matches('\u{feff}').trim();
-            if !text.is_empty() && !text.starts_with('#') {
-                let read = text.parse::<Template>();
-                return Some(
-                    read.map_err(|error| UrlsError::File(format!("line {line}: {error}"))),
-                );
-            }
-        }
-    });
-    let targets = Targets::collect(templates)?;
-    if targets.lines() == 0 {
-        Err(UrlsError::File(
-            "holds no URL: write one per line".to_owned(),
-        ))
-    } else {
-        Ok(targets)
-    }
-}
-
-/// Read a file, or say why it cannot be sent.
+/// Read a body. Errors read after the name of the file.
 pub(super) fn read_body(path: &Path) -> Result<Bytes, String> {
-    let unreadable = |error| format!("cannot be read: {error}. Check the path");
-    let file = File::open(path).map_err(unreadable)?;
-    let mut body = Vec::new();
-    file.take(LONGEST_BODY + 1)
-        .read_to_end(&mut body)
-        .map_err(unreadable)?;
-    if body.len() as u64 > LONGEST_BODY {
-        return Err(format!("is longer than {} MiB", LONGEST_BODY >> 20));
+    open(path, MOST_BODY, "Check the path").map(Bytes::from)
+}
+
+fn open(path: &Path, most: u64, remedy: &str) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(|error| unreadable(&error, remedy))?;
+    read(file, most, remedy)
+}
+
+fn read(file: impl Read, most: u64, remedy: &str) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    file.take((most << 20) + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| unreadable(&error, remedy))?;
+    if text.len() as u64 > most << 20 {
+        return Err(format!(" is longer than {most} MiB"));
     }
-    Ok(body.into())
+    Ok(text)
+}
+
+fn unreadable(error: &io::Error, remedy: &str) -> String {
+    format!(" cannot be read: {error}. {remedy}")
+}
+
+/// Iterate over the lines of a list without white space around them, by their numbers.
+pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    // Some editors begin a file with an invisible byte order mark.
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    let lines = text.split(|byte| *byte == b'\n').enumerate();
+    lines.map(|(at, line)| (at + 1, line.trim_ascii()))
+}
+
+/// Read the URLs of a list, one per line. Errors read after the name of the file.
+pub(super) fn parse_urls(text: &[u8]) -> Result<Targets, String> {
+    let urls = lines(text).filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
+    let templates = urls.map(|(number, line)| {
+        let line = std::str::from_utf8(line)
+            .map_err(|_| format!(": line {number} is not UTF-8 text: save the file as UTF-8"))?;
+        let template = line.parse::<Template>();
+        template.map_err(|error| format!(": line {number}: {error}"))
+    });
+    let templates: Vec<Template> = templates.collect::<Result<_, String>>()?;
+    let targets = Targets::collect::<_, TemplateError>(templates.into_iter().map(Ok))
+        .map_err(|error| format!(": {error}"))?;
+    if targets.lines() == 0 {
+        return Err(": holds no URL: write one per line".to_owned());
+    }
+    Ok(targets)
 }
 
 #[cfg(test)]
@@ -105,7 +87,7 @@ mod tests {
     fn blank_lines_and_comments_are_no_urls() {
         let text =
             "# what is crawled\n\nhttp://a/{id}\r\n  http://b:81/x  \n#http://c/\n\nhttp://A/z";
-        let targets = parse(text.as_bytes()).unwrap();
+        let targets = parse_urls(text.as_bytes()).unwrap();
         assert_eq!((targets.lines(), targets.hosts().len()), (3, 2));
         assert_eq!(targets.to_string(), "http://a/{id} and 2 more");
     }
@@ -122,16 +104,10 @@ mod tests {
             ),
             (b"\xef\xbb\xbfftp://b/", "line 1: the URL `ftp://b/`"),
             (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8 text"),
-            (long.as_bytes(), "line 1 is longer than 64 KiB"),
+            (long.as_bytes(), "line 1: "),
         ] {
-            let said = parse(text).unwrap_err().to_string();
+            let said = parse_urls(text).unwrap_err();
             assert!(said.contains(says) && !said.contains("secret"), "{said}");
         }
-        assert!(
-            read_urls(Path::new("/nowhere/urls"))
-                .unwrap_err()
-                .to_string()
-                .starts_with("cannot be read")
-        );
     }
 }

@@ -101,12 +101,6 @@ impl Voice {
         self.say(&format!("warning: {text}\n"));
     }
 
-    pub(super) fn warn_all(self, texts: &[String]) {
-        for text in texts {
-            self.warn(text);
-        }
-    }
-
     pub(super) fn say(self, text: &str) {
         if !self.is_quiet {
             terminal::say(text);

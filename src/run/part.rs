@@ -24,11 +24,12 @@ use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory}
 use crawlmark_results::run::report::{IntervalRow, Report};
 use serde_json::Value;
 
-pub(super) use self::slot::{PartSlot, SlotTurn};
-use self::slot::{SLOT_LOST, is_published, unfinished};
+pub(super) use self::slot::PartSlot;
+use self::slot::{SLOT_LOST, unfinished};
+use super::output::Voice;
 use super::resolve::{self, Resolved};
 use crate::cli::{Auto, RunArgs, Values, first_flag_of};
-use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
+use crate::cluster::attempt::{Attempt, Publication, unix_us};
 use crate::error::Error;
 
 /// Interval at which a part that runs looks for the result of another attempt: its own would be of
@@ -59,17 +60,6 @@ impl Drop for PartRun {
             self.attempt.leave();
         }
     }
-}
-
-/// Beginning of a part.
-#[derive(Debug)]
-pub(super) enum Beginning {
-    /// A run of its own.
-    NoPart,
-    /// A part of a crawl.
-    Part(Box<PartRun>),
-    /// Its part has a result already; the sentence says so.
-    Done(String),
 }
 
 /// Check that the plan of a part has as many shards as were asked for.
@@ -132,23 +122,19 @@ fn differing(plan: &RunPlan, own: &RunPlan) -> Vec<String> {
 }
 
 impl PartRun {
-    /// Begin the part that the flags name. Changes the flags: the result and what is saved go to
-    /// the attempt's directory, and thresholds and `--strict` are about the whole crawl.
+    /// Begin the part that the flags name, if they name one. Changes the flags: the result and what
+    /// is saved go to the attempt's directory, and thresholds and `--strict` are about the whole
+    /// crawl.
     ///
     /// # Errors
-    /// When the plan or the directory cannot be used.
-    pub(super) fn begin(args: &mut RunArgs, clock: Clock) -> Result<Beginning, Error> {
+    /// When the plan or the directory cannot be used, or the part has a result already.
+    pub(super) fn begin(args: &mut RunArgs, clock: Clock) -> Result<Option<Self>, Error> {
         let (Some(plan), Some(into), Some(node)) =
             (&args.part.plan, &args.part.into, args.part.node)
         else {
-            return Ok(Beginning::NoPart);
+            return Ok(None);
         };
-        let attempt = match Attempt::begin(plan, into, node)? {
-            Begun::Attempt(attempt) => *attempt,
-            Begun::Published { result } => {
-                return Ok(Beginning::Done(is_published(&result)));
-            }
-        };
+        let attempt = Attempt::begin(plan, into, node)?;
         args.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
         let saved = args.save.save.take();
         let place = saved.as_ref().map(|name| attempt.place().join(name));
@@ -164,16 +150,16 @@ impl PartRun {
         (args.slo_p99, args.max_error_rate) = (None, None);
         // A scheduler would repeat an invalid measurement until it is valid.
         args.strict = false;
-        Ok(Beginning::Part(Box::new(Self {
+        Ok(Some(Self {
             attempt,
             burst: args.burst,
             shards: args.shards,
-            given: args.given.clone(),
+            given: args.typed.values.clone(),
             saved: saved.map(|name| name.display().to_string()),
             taken_over,
             whole: None,
             waits: Cell::new(false),
-        })))
+        }))
     }
 
     /// Resolve the crawl of the part.
@@ -181,9 +167,16 @@ impl PartRun {
     /// # Errors
     /// As for [`resolve`](resolve::resolve); when the crawl differs from the plan, or the part
     /// cannot have so many shards.
-    pub(super) fn resolve(&mut self, args: RunArgs) -> Result<Resolved, Error> {
+    pub(super) fn resolve(&mut self, args: RunArgs, voice: Voice) -> Result<Resolved, Error> {
         let mut resolved = resolve::resolve(args)?;
         self.narrow(&mut resolved)?;
+        if self.taken_over > 0 {
+            voice.say(&format!(
+                "Part {} goes on after {} items that an earlier attempt saved.\n",
+                self.attempt.part(),
+                grouped(self.taken_over)
+            ));
+        }
         Ok(resolved)
     }
 
@@ -225,9 +218,7 @@ impl PartRun {
             ..own.part(attempt.ids(), share, most, *burst)
         };
         check_shards(*shards, &plan.crawl, &crawl)?;
-        resolved.plan = crawl
-            .validate()
-            .map_err(|error| Error::Usage(error.to_string()))?;
+        resolved.plan = crawl.validate().map_err(Error::usage)?;
         let part = attempt.part();
         resolved
             .labels
@@ -244,16 +235,6 @@ impl PartRun {
     pub(super) fn command(&self) -> String {
         let part = self.attempt.part();
         self.attempt.directory().command(part.part, part.of)
-    }
-
-    /// Return the sentence that says what an earlier attempt had saved; none if it is nothing.
-    pub(super) fn taken_over(&self) -> Option<String> {
-        let items = Some(self.taken_over).filter(|items| *items > 0)?;
-        Some(format!(
-            "Part {} goes on after {} items that an earlier attempt saved.\n",
-            self.attempt.part(),
-            grouped(items)
-        ))
     }
 
     /// Publish the result.

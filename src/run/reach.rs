@@ -26,10 +26,6 @@ use crate::error::Error;
 /// and some to spare.
 const OVERHEAD: u64 = 32;
 
-/// Descriptors of a process beside its connections or its shards, with nothing to spare: with
-/// fewer, nothing runs.
-const BARE: u64 = 16;
-
 /// Pipes that the supervisor holds for each shard.
 const PIPES: u64 = 2;
 
@@ -38,9 +34,6 @@ const MOST_TRIED: u64 = 512;
 
 /// Hosts that are tried at the same time before the run.
 const AT_ONCE: usize = 128;
-
-/// Hosts that are named when they cannot be reached; a list may have thousands.
-const MOST_NAMED: usize = 3;
 
 /// Interval at which a signal is looked for while hosts are tried.
 const LOOK: Duration = Duration::from_millis(100);
@@ -52,51 +45,23 @@ const STARTING: Duration = Duration::from_secs(1);
 /// Interval at which hosts are tried again in that time.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Raise the limit on descriptors, and take connections for which there can be none out of the
-/// plan. Returns a warning about a run that can work, though not all of its connections can be open
-/// at once.
+/// Raise the limit on descriptors.
 ///
 /// # Errors
-/// When not every shard can have a connection.
-pub(super) fn check_descriptors(plan: &mut RunPlan) -> Result<Option<String>, Error> {
-    let in_flight = u64::from(plan.connections.div_ceil(plan.shards.max(1)));
+/// When not all connections of a shard can be open at once.
+pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
+    let lanes = u64::from(plan.connections.div_ceil(plan.shards.max(1)));
     // There are no more connections to one host than requests in flight.
-    let open_each = u64::from(plan.per_host.hosts).min(OPEN_PER_LANE as u64);
-    let shard = in_flight * open_each + OVERHEAD;
-    let supervisor = u64::from(plan.shards) * PIPES + BARE;
+    let open_each = u64::from(plan.per_host.hosts).clamp(1, OPEN_PER_LANE as u64);
+    let needs = (lanes * open_each).max(u64::from(plan.shards) * PIPES) + OVERHEAD;
     let limit = raise_descriptor_limit().unwrap_or(u64::MAX);
-    let lacks = |what: String, needs: u64| {
-        format!(
-            "{what} needs {needs} descriptors, and a process here may have {limit}: raise the limit (ulimit -Hn)"
-        )
-    };
-    if limit < supervisor.max(BARE + 1) {
-        let what = format!("--shards {}", plan.shards);
-        return Err(Error::Usage(lacks(what, supervisor.max(BARE + 1))));
+    if needs <= limit {
+        return Ok(());
     }
-    if limit >= shard {
-        return Ok(None);
-    }
-    let what = format!(
-        "--connections {} over --shards {}",
+    Err(Error::usage(format!(
+        "--connections {} over --shards {} needs {needs} descriptors, and a process here may have {limit}: raise the limit (ulimit -Hn), or \
+         use fewer connections",
         plan.connections, plan.shards
-    );
-    // With few descriptors, half of what is left is spare.
-    let left = limit - BARE;
-    let fitting = left - left.div_ceil(2).min(OVERHEAD - BARE);
-    let possible = u64::from(plan.shards).saturating_mul(fitting.max(1));
-    plan.connections =
-        u32::try_from(possible).map_or(plan.connections, |possible| plan.connections.min(possible));
-    // Connections to several hosts may still be too many.
-    let more = if open_each > 1 {
-        "; requests that find none left fail (too_many_files), and the result is not valid then"
-    } else {
-        ""
-    };
-    Ok(Some(format!(
-        "{}; {} connections are used{more}",
-        lacks(what, shard),
-        plan.connections
     )))
 }
 
@@ -152,15 +117,14 @@ fn check_local_ip(from: IpAddr) -> Result<(), Error> {
 /// Result of a check of all hosts.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// Warnings about hosts that cannot be reached.
-    pub(super) unreached: Vec<String>,
+    /// Warning about the hosts and proxies that cannot be reached; none if there are none.
+    pub(super) unreached: Option<String>,
     /// Connections that were opened for it, and closed.
     pub(super) connections: u64,
 }
 
-/// Open one connection to each host and close it; return a warning about each host that cannot be
-/// reached: its items will fail. The bundled target, which is not started yet, has no address and
-/// needs no check.
+/// Open one connection to each host and proxy and close it. Items of a host that cannot be reached
+/// will fail. The bundled target, which is not started yet, has no address and needs no check.
 ///
 /// # Errors
 /// When no host can be reached: a run would only count refusals.
@@ -187,64 +151,41 @@ pub(super) fn check_hosts(
     let tried = try_peers(&ends(spec), spec.connect_timeout, clock, &|| {
         held.is_asked_to_stop().unwrap_or(false)
     });
-    let (hosts, count) = (spec.targets.hosts(), spec.addresses.len());
-    let proxies = spec.proxies.as_deref();
+    let (hosts, targets) = (spec.targets.hosts().len(), spec.addresses.len());
     let mut dead_proxies = Vec::new();
     for (number, end, error) in tried.failed {
-        let proxy = number
-            .checked_sub(count)
-            .and_then(|number| proxies?.all.get(number));
-        if let Some(proxy) = proxy {
+        if let (Some(proxies), Some(proxy)) = (&spec.proxies, number.checked_sub(targets)) {
             dead_proxies.push(Error::Connect {
-                to: format!("the proxy {}", proxy.url),
+                to: format!("the proxy {}", proxies.all[proxy].url),
                 error,
                 check: proxy_from(&resolved.plan),
             });
             continue;
         }
-        let from = end
-            .from
-            .map_or_else(String::new, |from| format!(" from {from}"));
+        let from = end.from.map(|from| format!(" from {from}"));
         let unreached = Error::Connect {
-            to: format!("the target at {}{from}", end.to),
+            to: format!("the target at {}{}", end.to, from.unwrap_or_default()),
             error,
             check: "the host and port of the URL".to_owned(),
         };
         dead.push((number, unreached));
     }
-    let lost = proxies
-        .filter(|proxies| dead_proxies.len() == proxies.all.len())
-        .map_or(0, |proxies| {
-            let served = (0..hosts.len()).filter(|host| proxies.serves(*host));
-            served.count()
-        });
-    if dead.len() + lost >= hosts.len() && !(dead.is_empty() && dead_proxies.is_empty()) {
-        // Errors are counted as hosts: one stands for all that need a proxy.
-        let errors = dead.into_iter().map(|(_, error)| error);
-        return Err(Error::no_host(
-            errors.chain(dead_proxies.into_iter().take(1)).collect(),
-        ));
-    }
     dead.sort_by_key(|(number, _)| *number);
-    let mut unreached = Vec::new();
-    for (number, error) in dead.iter().take(MOST_NAMED) {
-        let (name, port, cause) = (hosts[*number].name(), hosts[*number].port(), error.cause());
-        unreached.push(format!(
-            "{name}:{port} cannot be reached ({cause}): its items fail. Start it, or remove it from --urls"
-        ));
+    let mut errors: Vec<Error> = dead.into_iter().map(|(_, error)| error).collect();
+    let lost = spec.proxies.as_ref().map_or(0, |proxies| {
+        let are_all_dead = dead_proxies.len() == proxies.all.len();
+        let served = (0..hosts).filter(|host| are_all_dead && proxies.serves(*host));
+        served.count()
+    });
+    if errors.len() + lost >= hosts && !(errors.is_empty() && dead_proxies.is_empty()) {
+        // Errors are counted as hosts: one stands for all that need a proxy.
+        errors.extend(dead_proxies.into_iter().take(1));
+        return Err(Error::no_host(errors));
     }
-    if dead.len() > MOST_NAMED {
-        unreached.push(format!(
-            "{} more of the {} hosts of --urls cannot be reached: their items fail",
-            dead.len() - MOST_NAMED,
-            hosts.len()
-        ));
-    }
-    for error in dead_proxies {
-        unreached.push(format!("failed to {error}: requests that need it fail"));
-    }
+    errors.extend(dead_proxies);
+    let is_any = !errors.is_empty();
     Ok(Checked {
-        unreached,
+        unreached: is_any.then(|| format!("requests to these fail: {}", Error::causes(&errors))),
         connections: tried.opened,
     })
 }

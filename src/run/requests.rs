@@ -20,8 +20,6 @@ pub mod laws;
 mod time;
 mod vegeta;
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,13 +27,8 @@ use bytes::Bytes;
 use http::Method;
 
 use self::time::At;
+use super::inputs;
 use crate::crawl::{Line, RequestShape, ShapeError, Template, TemplateError};
-
-/// The name of standard input.
-const STDIN: &str = "-";
-
-/// Largest file, bytes. It is in memory while it is read, beside about 500 bytes per request.
-const MOST_BYTES: u64 = 256 << 20;
 
 /// Lines in which one of an access log is looked for: the first ones may be another program's.
 const LOOKED_AT: usize = 100;
@@ -46,8 +39,6 @@ const MOST_REQUESTS: usize = 2_000_000;
 /// Reason why there are no requests: reads after the name of the file, in one line.
 pub(super) type Fault = String;
 
-const TOO_LARGE: &str =
-    " is larger than 256 MiB: split it, and crawl its parts one after the other";
 const TOO_MANY: &str =
     " holds more than 2,000,000 requests: split it, and crawl its parts one after the other";
 const UNKNOWN: &str = " begins with none of the formats: write JSON lines ({\"url\": \"http://...\"}) or vegeta's text (GET http://...), \
@@ -160,26 +151,11 @@ pub(super) fn read(
     base: Option<&Template>,
     shape: &RequestShape,
 ) -> Result<RequestFile, Fault> {
-    let mut text = Vec::new();
-    let limit = MOST_BYTES + 1;
-    let read = if path == Path::new(STDIN) {
-        io::stdin().lock().take(limit).read_to_end(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text))
-    };
-    read.map_err(|error| {
-        format!(" cannot be read: {error}. Check the path, or write - for standard input")
-    })?;
-    if text.len() as u64 > MOST_BYTES {
-        Err(TOO_LARGE.to_owned())
-    } else {
-        build(parse(&text)?, base, shape)
-    }
+    build(parse(&inputs::read_list(path)?)?, base, shape)
 }
 
 /// Parse a file whose format is found by its content. Whatever the bytes, it returns.
 fn parse(text: &[u8]) -> Result<Parsed, Fault> {
-    // Some editors begin a file with an invisible byte order mark.
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     if let Some(object) = text.trim_ascii_start().strip_prefix(b"{") {
         let is_har = object.trim_ascii_start().starts_with(b"\"log\"");
@@ -214,9 +190,7 @@ fn parse(text: &[u8]) -> Result<Parsed, Fault> {
 
 /// Lines of a file without white space around them, with their places.
 fn lines(text: &[u8]) -> impl Iterator<Item = (FilePosition, &[u8])> {
-    text.split(|byte| *byte == b'\n')
-        .enumerate()
-        .map(|(at, line)| (FilePosition::Line(at + 1), line.trim_ascii()))
+    inputs::lines(text).map(|(number, line)| (FilePosition::Line(number), line))
 }
 
 fn build(

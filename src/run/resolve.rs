@@ -131,7 +131,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     peers.check_rate(rate)?;
     let robots = peers.obeyed(args.throttling.robots);
     let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref())?;
-    let (ids, bounded) = choose_ids(&args, &targets, request.has_id());
+    let (ids, bounded) = choose_ids(&args, &targets, request.has_id())?;
     let hosts = u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX);
     let per_host = args.per_host.resolve(hosts);
     let own_burst = args.burst.or(window(&args));
@@ -330,32 +330,42 @@ pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective
 
 /// Choose the IDs, and say if they or a flag bound the run: a range, the first so many, each line
 /// of a list once, or more than any run crawls.
-fn choose_ids(args: &RunArgs, targets: &Targets, has_id_in_body: bool) -> (IdRange, bool) {
+///
+/// # Errors
+/// When the range has fewer IDs than there are to be items.
+fn choose_ids(
+    args: &RunArgs,
+    targets: &Targets,
+    has_id_in_body: bool,
+) -> Result<(IdRange, bool), Error> {
     let lines = IdRange {
         start: 0,
         end: targets.lines() as u64,
     };
     if args.arrivals == Arrivals::Replay {
         // Each request is one item; those beyond `-n` are not among them.
-        return (lines, true);
+        return Ok((lines, true));
     }
     let asks_ids = has_id_in_body || targets.asks_ids() == IdUse::Yes;
     let is_list = args.list().is_some() && !asks_ids && !targets.is_drawn();
     let ids = match (args.ids, args.requests) {
-        (ids, Some(count)) => ids
-            .unwrap_or(IdRange {
-                start: 0,
-                end: u64::MAX,
-            })
-            .first(count),
+        (Some(ids), Some(count)) if count > ids.len() => {
+            return Err(Error::usage(format!(
+                "--items {count} is more than the {} IDs of --ids {ids}",
+                ids.len()
+            )));
+        }
+        (ids, Some(count)) => {
+            let (start, end) = (0, u64::MAX);
+            ids.unwrap_or(IdRange { start, end }).first(count)
+        }
         (Some(ids), None) => ids,
         (None, None) if is_list && args.duration.is_none() => lines,
         (None, None) => DEFAULT_IDS,
     };
-    (
-        ids,
-        is_list || args.ids.is_some() || args.requests.is_some() || args.duration.is_some(),
-    )
+    let is_bounded =
+        is_list || args.ids.is_some() || args.requests.is_some() || args.duration.is_some();
+    Ok((ids, is_bounded))
 }
 
 /// Each shard needs a connection, one to each host, a burst, and a share of each host's rate that

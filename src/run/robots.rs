@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{RunPlan, default_burst};
-use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
+use crawlmark_harness::plan::{RunPlan, ThrottlingPolicy, default_burst};
+use crawlmark_harness::sample::{ErrorKind, Outcome, Repeat};
 use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::units::Rate;
 use crawlmark_results::run::report::{
@@ -33,6 +33,9 @@ const REDIRECTS: u32 = 5;
 
 /// Interval at which a signal and the lease of a part are looked at.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Requests at the same time.
+const AT_ONCE: u32 = 128;
 
 /// Hosts that the report names.
 const NAMED_HOSTS: usize = 100;
@@ -186,7 +189,7 @@ struct RobotsFile {
 
 /// Fetch robots.txt of each host whose rules apply, by plain requests.
 fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFile>, Error> {
-    let (spec, plan, clock) = (&resolved.spec, &resolved.plan, watch.clock);
+    let (spec, plan) = (&resolved.spec, &resolved.plan);
     let hosts = spec.targets.hosts();
     let lines = hosts
         .iter()
@@ -205,119 +208,110 @@ fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFil
         },
         ..spec.clone()
     };
-    let most = plan.connections.clamp(1, 128);
-    let agent = spec.request.product();
+    let most = plan.connections.clamp(1, AT_ONCE);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Error::usage(format!("--robots: {error}")))?;
     let fetcher = Rc::new(Fetcher {
+        crawl: Crawl::new(fetching, most, watch.clock).keeping_bodies(BYTE_LIMIT as u64 + 1),
         interval: interval(plan.rate),
         per_host: interval(plan.per_host.rate),
-        retries: plan.throttling.retries,
-        backoff: plan.throttling.backoff.base,
+        policy: plan.throttling,
         next: Mutex::new(Nanos::default()),
-        clock,
+        clock: watch.clock,
+        agent: spec.request.product().to_owned(),
     });
     LocalSet::new().block_on(&runtime, async {
-        let crawl = Crawl::new(fetching, most, clock).keeping_bodies(BYTE_LIMIT as u64 + 1);
-        let crawl = Rc::new(crawl);
         let (mut all, mut rest) = (JoinSet::new(), resolved.robots.iter().copied());
         let mut files = Vec::new();
         loop {
             for number in rest.by_ref().take(most as usize - all.len()) {
-                let (fetcher, crawl) = (Rc::clone(&fetcher), Rc::clone(&crawl));
-                all.spawn_local(
-                    async move { (number, fetcher.fetch(&crawl, number as u64).await) },
-                );
+                let (fetcher, origin) = (Rc::clone(&fetcher), hosts[number].origin().to_owned());
+                all.spawn_local(async move { fetcher.fetch(number, origin).await });
             }
             match timeout(LOOK, all.join_next()).await {
                 Ok(None) => break,
-                Ok(Some(Ok((number, (last, body, requests))))) => {
+                Ok(Some(Ok(file))) => {
                     if let Some(sent) = &spec.options.sent {
-                        (0..requests).for_each(|_| sent.add(0));
+                        (0..file.requests).for_each(|_| sent.add(0));
                     }
-                    let (rules, outcome) = judge(&last, body.as_deref(), agent);
-                    let host = RobotsHost {
-                        host: hosts[number].origin().to_owned(),
-                        status: last.status,
-                        outcome,
-                        crawl_delay_s: rules.crawl_delay().map(|delay| delay.as_secs_f64()),
-                    };
-                    files.push(RobotsFile {
-                        number,
-                        host,
-                        rules,
-                        requests,
-                    });
+                    files.push(file);
                 }
                 Ok(Some(Err(_))) | Err(_) => {}
             }
             watch.check()?;
         }
-        files.sort_by_key(|file| file.number);
+        files.sort_by_key(|file: &RobotsFile| file.number);
         Ok(files)
     })
 }
 
-/// Read the rules for `agent` out of the last response.
-fn judge(last: &Attempt, body: Option<&[u8]>, agent: &str) -> (Robots, RobotsOutcome) {
-    let access = match last.status {
-        Some(200..=299) if last.outcome == Outcome::Ok => {
-            AccessResult::Successful(body.unwrap_or_default())
-        }
-        Some(400..=499) if last.status != Some(429) => AccessResult::Unavailable,
-        _ if last.outcome == Outcome::Error(ErrorKind::TooManyRedirects) => {
-            AccessResult::TooManyRedirects
-        }
-        _ => AccessResult::Unreachable,
-    };
-    let outcome = match access {
-        AccessResult::Successful(_) => RobotsOutcome::Rules,
-        AccessResult::Unavailable | AccessResult::TooManyRedirects => RobotsOutcome::None,
-        AccessResult::Unreachable => RobotsOutcome::Unreachable,
-    };
-    (Robots::from_access(access, Agent::Exact(agent)), outcome)
-}
-
 /// Sends the requests, at the intervals of the run's limits.
 struct Fetcher {
+    crawl: Crawl,
     interval: Duration,
     per_host: Duration,
-    retries: u32,
-    backoff: Duration,
+    policy: ThrottlingPolicy,
     /// Time of the next request.
     next: Mutex<Nanos>,
     clock: Clock,
+    /// Name that the rules may have for this client.
+    agent: String,
 }
 
 impl Fetcher {
-    /// Fetch robots.txt of a host, again after temporary failures; return the last attempt, its
-    /// body, and the number of requests.
-    async fn fetch(&self, crawl: &Crawl, number: u64) -> (Attempt, Option<Vec<u8>>, u64) {
-        let (mut sent, mut backoff) = (0, self.backoff);
+    /// Fetch robots.txt of a host, again after temporary failures, and read its rules.
+    async fn fetch(&self, number: usize, host: String) -> RobotsFile {
+        let (mut requests, mut backoff) = (0, self.policy.backoff.base);
         let next_of_host = Mutex::new(Nanos::default());
-        let mut retries = self.retries;
-        loop {
-            let fetched = crawl
-                .fetch(number, &async || {
-                    let mut of_host = next_of_host.lock().await;
-                    let mut next = self.next.lock().await;
-                    let left = (*next).max(*of_host).since(self.clock.now());
-                    tokio::time::sleep(Duration::from_nanos(left)).await;
-                    let now = self.clock.now();
-                    (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
-                    now
-                })
-                .await;
-            sent += fetched.requests;
+        let wait = async || {
+            let mut of_host = next_of_host.lock().await;
+            let mut next = self.next.lock().await;
+            let left = (*next).max(*of_host).since(self.clock.now());
+            tokio::time::sleep(Duration::from_nanos(left)).await;
+            let now = self.clock.now();
+            (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
+            now
+        };
+        let mut retries = self.policy.retries;
+        let fetched = loop {
+            let fetched = self.crawl.fetch(number as u64, &wait).await;
+            requests += fetched.requests;
             let may_help = fetched.last.advice.repeat == Repeat::MayHelp
                 && fetched.last.outcome != Outcome::Throttled;
             if !may_help || retries == 0 {
-                return (fetched.last, fetched.body, sent);
+                break fetched;
             }
             tokio::time::sleep(backoff).await;
             (retries, backoff) = (retries - 1, backoff * 2);
+        };
+        let body = fetched.body.unwrap_or_default();
+        let (access, outcome) = match (fetched.last.status, fetched.last.outcome) {
+            (Some(200..=299), Outcome::Ok) => {
+                (AccessResult::Successful(&body), RobotsOutcome::Rules)
+            }
+            (Some(status @ 400..=499), _) if status != 429 => {
+                (AccessResult::Unavailable, RobotsOutcome::None)
+            }
+            (_, Outcome::Error(ErrorKind::TooManyRedirects)) => {
+                (AccessResult::TooManyRedirects, RobotsOutcome::None)
+            }
+            _ => (AccessResult::Unreachable, RobotsOutcome::Unreachable),
+        };
+        let rules = Robots::from_access(access, Agent::Exact(&self.agent));
+        let crawl_delay_s = rules.crawl_delay().map(|delay| delay.as_secs_f64());
+        let host = RobotsHost {
+            host,
+            status: fetched.last.status,
+            outcome,
+            crawl_delay_s,
+        };
+        RobotsFile {
+            number,
+            host,
+            rules,
+            requests,
         }
     }
 }

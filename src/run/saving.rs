@@ -20,6 +20,7 @@ use crawlmark_results::run::report::{SavedReport, config_hash};
 
 use crawlmark_results::show::text::shell_word;
 
+use super::output::OutputOptions;
 use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, SaveArgs, Typed, resumed};
 use crate::dataset::disk::Directory;
@@ -40,13 +41,9 @@ const LOCK_STEP: Duration = Duration::from_millis(20);
 /// # Errors
 /// When DIR holds no crawl, or FILE no plan, that this program can go on with, or flags with
 /// secrets are missing.
-pub(crate) fn with_recorded_flags(
-    cli: Cli,
-    typed: Typed,
-    words: &[OsString],
-) -> Result<(Cli, Typed), Error> {
-    let Command::Run(args) = &cli.command else {
-        return Ok((cli, typed));
+pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cli, Error> {
+    let Command::Run(args) = &mut cli.command else {
+        return Ok(cli);
     };
     let (whose, command, saving) = if let Some(place) = &args.save.resume {
         let command = Manifest::read(place)?.command;
@@ -59,7 +56,7 @@ pub(crate) fn with_recorded_flags(
             plan.saving,
         )
     } else {
-        return Ok((cli, typed));
+        return Ok(cli);
     };
     let words = words.iter().map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.skip_while(|word| word != "run").skip(1).collect();
@@ -70,26 +67,13 @@ pub(crate) fn with_recorded_flags(
         ))
     })?;
     all.extend(saving);
-    let (merged, typed) =
-        Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
-    let color = cli.color;
-    Ok((Cli { color, ..merged }, typed))
-}
-
-/// Directory of `--save` or `--resume`, opened.
-#[derive(Debug)]
-pub(super) enum Opened {
-    /// Neither flag was given.
-    NotSaved,
-    /// A session, which has items to crawl.
-    Session(Box<SavedCrawl>),
-    /// No item is asked for.
-    Complete {
-        /// Sentence that says so.
-        sentence: String,
-        /// Sentences about what was damaged.
-        notes: Vec<String>,
-    },
+    let sources = std::mem::take(&mut args.typed.sources);
+    let mut merged = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
+    if let Some(run) = merged.command.run_mut() {
+        run.typed.sources = sources;
+    }
+    merged.color = cli.color;
+    Ok(merged)
 }
 
 /// Directory that a session writes to, locked.
@@ -100,27 +84,26 @@ pub(super) struct SavedCrawl {
     earlier: BTreeMap<u32, SessionRecords>,
     /// Items of the crawl.
     items: u64,
-    /// Sentences about what was damaged.
-    pub(super) notes: Vec<String>,
     /// Held until this process and all shards are gone.
     _lock: File,
 }
 
 impl SavedCrawl {
-    /// Open the directory of `--save` or `--resume`. Adds to the plan what earlier sessions have
-    /// finished.
+    /// Open the directory of `--save` or `--resume`; none without them. Adds to the plan what
+    /// earlier sessions have finished.
     ///
     /// # Errors
-    /// When the directory cannot be used, is in use, or holds another crawl.
+    /// When the directory cannot be used, is in use, holds another crawl, or one that is complete.
     pub(super) fn open(
         flags: &SaveArgs,
         typed: &Typed,
         resolved: &mut Resolved,
-    ) -> Result<Opened, Error> {
+        wanted: &OutputOptions,
+    ) -> Result<Option<Self>, Error> {
         let (place, (manifest, lock)) = match (&flags.save, &flags.resume) {
             (Some(place), _) => (place, begin(place, flags, typed, resolved)?),
             (None, Some(place)) => (place, resume(place, resolved)?),
-            (None, None) => return Ok(Opened::NotSaved),
+            (None, None) => return Ok(None),
         };
         let recovered = recover(&Directory::new(place), flags.retry.unwrap_or_default())?;
         let Recovered {
@@ -129,6 +112,9 @@ impl SavedCrawl {
             sessions,
             notes,
         } = recovered;
+        for note in &notes {
+            wanted.voice.warn(note);
+        }
         if finished.len() == manifest.ids.len() {
             let sentence = format!(
                 "{}: {} of {} items are finished, and --retry asks for no other, so nothing is left to crawl",
@@ -136,14 +122,20 @@ impl SavedCrawl {
                 grouped(finished.len() - left_out),
                 grouped(finished.len())
             );
-            return Ok(Opened::Complete { sentence, notes });
+            // There is no measurement to judge or to save.
+            let is_judged = !resolved.objectives.is_empty() || resolved.is_strict;
+            return Err(
+                if is_judged || resolved.out.is_some() || wanted.has_result() {
+                    Error::Usage(format!(
+                        "{sentence}: there is no result, and no threshold can be checked. Check the crawl with `crawlmark verify --complete` instead"
+                    ))
+                } else {
+                    Error::Needless(format!("{sentence}. No result is written"))
+                },
+            );
         }
         resolved.plan.finished = finished.ranges().collect();
-        resolved.plan = resolved
-            .plan
-            .clone()
-            .validate()
-            .map_err(|error| Error::Usage(error.to_string()))?;
+        resolved.plan = resolved.plan.clone().validate().map_err(Error::usage)?;
         // A session that committed nothing may have sent requests.
         let counted = counted_sessions(place);
         let last = counted.iter().chain(sessions.keys()).max();
@@ -156,13 +148,12 @@ impl SavedCrawl {
         };
         resolved.spec.options.session = Some(session.clone());
         resolved.spec.options.keeps_throttled = resolved.plan.throttling.retries > 0;
-        Ok(Opened::Session(Box::new(Self {
+        Ok(Some(Self {
             session,
             earlier: sessions,
             items: manifest.ids.len(),
-            notes,
             _lock: lock,
-        })))
+        }))
     }
 
     /// Begin to count the requests of each of `shards` shards; none where files cannot be mapped.
@@ -230,7 +221,7 @@ fn begin(
             durability: flags.durability.unwrap_or_default(),
         },
         workload: lasting(&resolved.plan),
-        command: typed.clone().for_plan(&resolved.plan),
+        command: typed.command(Some(&resolved.plan)),
     };
     manifest.write(place).map_err(&io)?;
     Ok((manifest, lock))

@@ -80,7 +80,7 @@ impl RowOutcome {
             RowResult::Disturbed
         };
         Self {
-            row: row.name().to_owned(),
+            row: row.to_string(),
             tests: tests(row).to_owned(),
             result,
             figures: decided.map_or_else(Vec::new, |attempt| attempt.figures.clone()),
@@ -154,7 +154,7 @@ pub(crate) struct MeasurementError {
 
 impl MeasurementError {
     fn of(rows: &[RowOutcome]) -> Option<Self> {
-        let row = rows.iter().find(|row| row.row == Row::R2.name())?;
+        let row = rows.iter().find(|row| row.row == Row::R2.to_string())?;
         let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us);
         Some(Self {
             service_p50_us: times.next()?.measured?,

@@ -84,6 +84,7 @@ fn flags_of_a_run_that_make_no_sense_are_refused() {
             ("--resume /dev/null", "/dev/null is not a directory"),
             ("--plan / --node 1/2 --into x", "it is a directory"),
             ("URL --ids 5..5", "--ids"),
+            ("URL --ids 0..10 -n 20", "--items 20"),
             ("URL -c 1 -s 2", "--connections"),
             ("URL --body @/dev/zero", "longer than 64 MiB"),
             ("URL --burst 5", "add --rate"),
@@ -231,8 +232,8 @@ fn other_commands_refuse_what_makes_no_sense() {
         "",
         &[
             ("", "Usage: crawlmark [OPTIONS] <COMMAND>"),
-            ("rnu", "did you mean 'run'?"),
-            ("http://127.0.0.1:9/", "crawlmark run http://127.0.0.1:9/"),
+            ("repotr", "'report'"),
+            ("http://127.0.0.1:9/", "crawlmark run URL"),
             ("report binary", "it is not UTF-8 text"),
             ("completions tcsh", "bash, elvish, fish, powershell, zsh"),
             (

@@ -164,7 +164,7 @@ fn the_summary_lists_every_page_of_the_book() {
 /// Check that a command line is one that this build understands, flags of its rounds included.
 fn understood(words: &[String]) -> Result<(), String> {
     let cli = match Cli::of(words) {
-        Ok((cli, _)) => cli,
+        Ok(cli) => cli,
         // Help and version.
         Err(error) if !error.use_stderr() => return Ok(()),
         Err(error) => return Err(error.to_string()),

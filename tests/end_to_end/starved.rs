@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::command::{Started, words};
+use crate::command::Started;
 use crate::process::{is_stopped, signal, wait_for};
 use crate::report::Report;
 use crate::run::{Run, crawl, program, start};
@@ -144,36 +144,27 @@ fn receive_delays_are_times_in_which_responses_lie_unread() {
 }
 
 #[test]
-fn too_few_descriptors_are_announced_and_those_that_fit_are_used() {
+fn too_few_descriptors_for_all_connections_are_refused() {
     let target = Target::start("--processes 1");
-    let limited = |limit: u32| {
+    for (limit, connections, code) in [(40, "8", 0), (40, "9", 2), (12, "1", 2)] {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]);
-        shell
-    };
-    for (limit, shards, connections) in [(24, 1, 4), (60, 2, 56)] {
-        let line = format!(
-            "{} --shards {shards} -c 64 -n 2000 --retries 0",
-            target.url()
-        );
-        let report = Run::start_by(limited(limit), words(&line)).end().report(0);
-        report.holds(&json!({
-            "/environment/nofile": limit, "/plan/connections": connections, "/ledger/ok": 2_000,
-        }));
-    }
-    // With so few that there is none for a connection there is no run.
-    for (limit, code, says) in [
-        (24, 0, "raise the limit (ulimit -Hn)"),
-        (12, 2, "ulimit -Hn"),
-    ] {
-        let mut shell = limited(limit);
-        shell
-            .arg(program())
-            .args(["run", &target.url(), "-s", "1", "-n", "64"]);
+        shell.arg(program());
+        shell.args([
+            "run",
+            &target.url(),
+            "-s",
+            "1",
+            "-n",
+            "64",
+            "-c",
+            connections,
+        ]);
         let done = Started::launch(shell, tempfile::tempdir().unwrap(), None).end();
-        assert!(
-            done.code == Some(code) && done.stderr.contains(says),
-            "{}",
+        assert_eq!(
+            done.code,
+            Some(code),
+            "{limit} {connections}: {}",
             done.stderr
         );
     }

@@ -3,7 +3,6 @@
 //! Called before the crawl. An attempt says in its status that it is alive while it waits, and in
 //! words what it waits for.
 
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,11 +13,12 @@ use crawlmark_harness::units::Rate;
 use crawlmark_results::run::parts::AttemptStatus;
 
 use super::PartRun;
-use crate::cluster::attempt::{Attempt, unix_us};
+use crate::cluster::attempt::{Attempt, has_result, unix_us};
 use crate::cluster::node::Part;
 use crate::cluster::slots::{HeldSlot, Slots};
 use crate::cluster::tolerance::TOLERANCE;
 use crate::error::Error;
+use crate::run::output::Voice;
 use crate::run::resolve::Resolved;
 
 /// Interval at which a part that waits looks for a slot.
@@ -40,23 +40,6 @@ pub(super) const SLOT_LOST: &str = "its lease expired and another attempt took i
 pub(super) const fn unfinished(part: Part, why: &'static str) -> Error {
     let Part { part, of } = part;
     Error::PartUnfinished { part, of, why }
-}
-
-/// The sentence about a part that has a result.
-pub(super) fn is_published(result: &Path) -> String {
-    format!(
-        "This part has a result already ({}): nothing to do.\n",
-        result.display()
-    )
-}
-
-/// A slot, at the start of the crawl.
-#[derive(Debug)]
-pub(in crate::run) enum SlotTurn<'a> {
-    /// Slot that this part holds.
-    Held(Box<PartSlot<'a>>),
-    /// Another attempt published its result while this one waited; the sentence says so.
-    Done(String),
 }
 
 /// A slot that a part holds, and the status of its attempt.
@@ -141,17 +124,17 @@ fn waits(slots: &Slots, attempt: &Attempt) -> String {
 
 impl PartRun {
     /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
-    /// `say` shows a line.
     ///
     /// # Errors
-    /// When a signal ends the wait, the slot is lost, or the directory cannot be used.
+    /// When a signal ends the wait, the slot is lost, the directory cannot be used, or another
+    /// attempt publishes its result.
     pub(in crate::run) fn wait_for_slot(
         &self,
         resolved: &mut Resolved,
         held: &HeldSignals,
         clock: Clock,
-        say: impl Fn(&str),
-    ) -> Result<SlotTurn<'_>, Error> {
+        voice: Voice,
+    ) -> Result<PartSlot<'_>, Error> {
         self.waits.set(true);
         let attempt = &self.attempt;
         let (part, slots) = (attempt.part().part, attempt.plan.slots);
@@ -170,7 +153,7 @@ impl PartRun {
         let taken = loop {
             if result.exists() {
                 attempt.leave();
-                return Ok(SlotTurn::Done(is_published(&result)));
+                return Err(has_result(&result));
             }
             if let Some(slot) = look.take(part % slots, || clock.now())? {
                 break slot;
@@ -179,7 +162,7 @@ impl PartRun {
             if said
                 .is_none_or(|(last, failed)| now.since(last) >= duration_ns(SAY) || failed != fails)
             {
-                say(&waits(&look, attempt));
+                voice.say(&waits(&look, attempt));
                 said = Some((now, fails));
             }
             report(attempt, &mut status);
@@ -194,7 +177,7 @@ impl PartRun {
         };
         if said.is_some() {
             let SlotShare { slot, of } = slot.share();
-            say(&format!("Part {} has slot {slot}/{of}.\n", attempt.part()));
+            voice.say(&format!("Part {} has slot {slot}/{of}.\n", attempt.part()));
         }
         self.share(&slot, resolved)?;
         let rests = if slot.held.was_used() {
@@ -207,13 +190,13 @@ impl PartRun {
         let ahead = rests.max(attempt.until_start());
         if ahead > NOTABLE_WAIT {
             let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
-            say(&format!(
+            voice.say(&format!(
                 "Part {} waits {ahead} until it may send.\n",
                 attempt.part()
             ));
         }
         wait_for_start(&mut slot, ahead, held, clock)?;
-        Ok(SlotTurn::Held(Box::new(slot)))
+        Ok(slot)
     }
 
     /// Give the crawl the share of `slot`.
@@ -226,11 +209,7 @@ impl PartRun {
         };
         let (ids, share, shards) = (self.attempt.ids(), slot.share(), resolved.plan.shards);
         let own = whole.part(ids, share, shards, self.burst);
-        let first = whole.part(ids, SlotShare { slot: 0, ..share }, shards, self.burst);
-        // Those that this machine has no descriptors for stay out.
-        let cut = first.connections.saturating_sub(resolved.plan.connections);
         let plan = RunPlan {
-            connections: own.connections - cut.min(own.connections - 1),
             at_start: if slot.held.was_used() {
                 own.at_start.min(own.shards.into())
             } else {
@@ -239,9 +218,7 @@ impl PartRun {
             finished: std::mem::take(&mut resolved.plan.finished),
             ..own
         };
-        resolved.plan = plan
-            .validate()
-            .map_err(|error| Error::Usage(error.to_string()))?;
+        resolved.plan = plan.validate().map_err(Error::usage)?;
         Ok(())
     }
 }

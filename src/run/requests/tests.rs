@@ -1,6 +1,5 @@
 //! The formats of request files, and their errors.
 
-use http::header::{CONTENT_LENGTH, HeaderName};
 use proptest::prelude::*;
 
 use super::laws::{check, shape};
@@ -88,48 +87,6 @@ fn each_format_is_found_by_its_content() {
 }
 
 #[test]
-fn what_a_line_says_replaces_what_the_flags_say() {
-    let text =
-        r#"{"url":"http://a/{id}","header":{"X-All":["2","3"],"User-Agent":"me"},"body":"e30="}"#;
-    let one = file(text, None).unwrap();
-    let shape = one.lines[0].shape.clone().unwrap();
-    let values = |name: &'static str| {
-        let name = HeaderName::from_static(name);
-        let values = shape.values(&name);
-        values
-            .map(|value| value.to_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        (
-            values("x-all"),
-            values("user-agent"),
-            values("content-length")
-        ),
-        (
-            vec!["2".to_owned(), "3".to_owned()],
-            vec!["me".to_owned()],
-            vec!["2".to_owned()]
-        )
-    );
-    assert_eq!(
-        (shape.method().as_str(), &shape.body(7)[..]),
-        ("POST", &b"{}"[..])
-    );
-    let text = r#"{"url":"http://a/","method":"PUT","body_text":"{id}-{id}"}"#;
-    let shape = file(text, None).unwrap().lines[0].shape.clone().unwrap();
-    let body = shape.body(12);
-    assert_eq!(
-        (&body[..], shape.length_of(&body).unwrap()),
-        (&b"12-12"[..], 5.into())
-    );
-    assert!(
-        shape.values(&CONTENT_LENGTH).next().is_none(),
-        "its length depends on the ID"
-    );
-}
-
-#[test]
 fn times_count_from_the_earliest() {
     let ms = |file: &RequestFile| {
         file.times
@@ -171,93 +128,38 @@ fn times_count_from_the_earliest() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
-    let log = "h - - [01/Feb/2026:00:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n";
-    for (text, base, says) in [
-        ("# nothing\n\n", None, " holds no request"),
-        ("http://a/\n", None, " begins with none of the formats"),
+fn what_is_wrong_is_refused_without_secrets() {
+    let log = "h - - [01/Fev/2026:00:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    for (text, base) in [
+        ("# nothing\n\n", None),
+        ("http://a/\n", None),
+        ("{\"url\":\"http://a/\"}\n{\"url\":\"http://secret", None),
+        (r#"{"url":"http://a/","header":{"x":["secret",5]}}"#, None),
+        (r#"{"url":"http://a/","header":{"x":"se\ncret"}}"#, None),
+        (r#"{"url":"http://a/","body":"secret!"}"#, None),
         (
-            "{\"url\":\"http://a/\"}\n{\"url\":\"http://secret",
+            r#"{"url":"http://a/","body":"e30=","body_text":"secret"}"#,
             None,
-            ": line 2: it is no request, at column 21: write",
-        ),
-        (
-            "{\"url\":\"http://a/\",\"header\":{\"x\":[\"secret\",5]}}",
-            None,
-            ": line 1: it is no request",
-        ),
-        (
-            "{\"url\":\"http://a/\",\"header\":{\"x\":\"se\\ncret\"}}",
-            None,
-            ": line 1: header `x: ...",
-        ),
-        (
-            "{\"url\":\"http://a/\",\"body\":\"secret!\"}",
-            None,
-            ": line 1: the field `body` is not base64",
-        ),
-        (
-            "{\"url\":\"http://a/\",\"body\":\"e30=\",\"body_text\":\"secret\"}",
-            None,
-            "both `body` and `body_text`",
         ),
         (
             "{\"url\":\"http://a/\",\"at\":1}\n{\"url\":\"http://a/\",\"at\":\"2026-01-01T00:00:00Z\"}",
             None,
-            ": line 2: `at` is a number in some",
         ),
-        ("{\"method\":\"GET\"}", None, ": line 1: it is no request"),
+        (r#"{"method":"GET"}"#, None),
+        (r#"{"url":"http://a{\nb}/"}"#, None),
+        (r#"{"url":"http://u:secret@a/"}"#, None),
+        (r#"{"url":"/x"}"#, None),
+        (r#"{"url":"http://a/"}"#, Some("http://h")),
+        (r#"{"url":"/x"}"#, Some("http://h/y")),
+        ("GET http://a/\nauthorization secret", None),
+        ("GET http://a/\n\nx-a: secret", None),
         (
-            "{\"url\":\"http://a{\\nb}/\"}",
+            r#"{"log":{"entries":[{"request":{"method":"GET","url":5}}]}}"#,
             None,
-            ": line 1: the URL `http://a{\\nb}/` has a brace",
         ),
-        (
-            "{\"url\":\"http://u:secret@a/\"}",
-            None,
-            ": line 1: the URL holds a user name",
-        ),
-        (
-            "{\"url\":\"/x\"}",
-            None,
-            ": line 1 has a path without a host",
-        ),
-        (
-            "{\"url\":\"http://a/\"}",
-            Some("http://h"),
-            " names the host of each request",
-        ),
-        (
-            "{\"url\":\"/x\"}",
-            Some("http://h/y"),
-            " needs a URL without a path",
-        ),
-        (
-            "GET http://a/\nauthorization secret",
-            None,
-            ": line 2: it is no header",
-        ),
-        (
-            "GET http://a/\n\nx-a: secret",
-            None,
-            ": line 3: a request begins with METHOD URL",
-        ),
-        (
-            "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":5}}]}}",
-            None,
-            " is no valid HAR file at line 1, column ",
-        ),
-        (
-            &log.replace("Feb", "Fev"),
-            Some("http://h"),
-            " holds no request: 1 line or entry",
-        ),
+        (log, Some("http://h")),
     ] {
         let said = file(text, base).unwrap_err();
-        assert!(
-            said.starts_with(says) || said.contains(says),
-            "{text}: {said}"
-        );
         assert!(!said.contains("secret"), "{said}");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::{Fault, FilePosition, MOST_BYTES, Parsed, RecordedRequest, lines};
+use super::{Fault, FilePosition, Parsed, RecordedRequest, lines};
 use crate::run::inputs::read_body;
 
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, Fault> {
@@ -66,11 +66,14 @@ fn target(place: FilePosition, line: &str) -> Result<RecordedRequest, Fault> {
     }
 }
 
+/// Most bytes of all body files: they are held in memory.
+const MOST_BYTES: usize = 256 << 20;
+
 /// Body files, each read once.
 #[derive(Default)]
 struct Bodies {
     read: HashMap<String, Bytes>,
-    bytes: u64,
+    bytes: usize,
 }
 
 impl Bodies {
@@ -79,8 +82,8 @@ impl Bodies {
             return Ok(body.clone());
         }
         let body = read_body(Path::new(path))
-            .map_err(|why| place.failed(format!("the body file {path} {why}")))?;
-        self.bytes += body.len() as u64;
+            .map_err(|why| place.failed(format!("the body file {path}{why}")))?;
+        self.bytes += body.len();
         if self.bytes > MOST_BYTES {
             return Err(
                 place.failed("the body files are larger than 256 MiB together: split the requests")

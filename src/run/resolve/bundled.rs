@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_mock_server::{self as target, Config};
 
-use crate::behaviour::{Typed, check_processes};
+use crate::behaviour::check_processes;
 use crate::cli::RunArgs;
 use crate::crawl::Template;
 use crate::error::Error;
@@ -28,19 +28,7 @@ impl BundledTarget {
     pub(super) fn new(args: &RunArgs, template: Template) -> Result<Self, Error> {
         let processes = args.target_processes.or_cores(usable_cpus().len().max(1));
         check_processes("--target-processes", processes)?;
-        let config = Typed {
-            prefix: "--target-",
-            seed: args.seed,
-            profile: args.target_profile,
-            latency: args.target_latency.as_ref(),
-            latency_per_in_flight: args.target_latency_per_in_flight,
-            handshake: args.target_handshake,
-            work: args.target_work,
-            stall: args.target_stall,
-            limits: &args.target_limits,
-            faults: &args.target_faults,
-        }
-        .config()?;
+        let config = args.target.config("--target-", args.seed)?;
         let tls = args.target_tls.then(|| target::Tls::generate(&[]));
         Ok(Self {
             processes,

@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use super::addresses::{find, is_own, keep_families};
 use crate::cli::{NO_PROXY, RunArgs};
 use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, turns};
@@ -165,8 +167,8 @@ fn excludes(rule: &str, host: &Host) -> bool {
     if rule == "*" {
         return true;
     }
-    if let (Some((prefix, length)), Ok(ip)) = (rule.split_once('/'), host.name().parse()) {
-        return is_within(ip, prefix, length).unwrap_or(false);
+    if let (Ok(prefix), Ok(ip)) = (rule.parse::<IpNet>(), host.name().parse::<IpAddr>()) {
+        return prefix.contains(&ip);
     }
     let (name, port) = match rule.rsplit_once(':') {
         // Of an address of IPv6, unless it stands in brackets.
@@ -183,20 +185,6 @@ fn excludes(rule: &str, host: &Host) -> bool {
         end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.'))
     });
     !name.is_empty() && is_of_domain && port.is_none_or(|port| port.parse() == Ok(host.port()))
-}
-
-/// True if an address is within a prefix; none if that cannot be read.
-fn is_within(ip: IpAddr, prefix: &str, length: &str) -> Option<bool> {
-    let bits = |ip| match ip {
-        IpAddr::V4(ip) => (32, u128::from(ip.to_bits())),
-        IpAddr::V6(ip) => (128, ip.to_bits()),
-    };
-    let ((width, prefix), (of_host, ip)) = (bits(prefix.parse().ok()?), bits(ip));
-    let left = u32::checked_sub(width, length.parse().ok()?)?;
-    Some(
-        width == of_host
-            && prefix.checked_shr(left).unwrap_or(0) == ip.checked_shr(left).unwrap_or(0),
-    )
 }
 
 #[cfg(test)]

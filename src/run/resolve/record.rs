@@ -91,7 +91,7 @@ pub(super) fn workload(
     let bundled = resolution.bundled.map(|bundled| of_target(args, bundled));
     let all = settings.chain(bundled.into_iter().flatten());
     let resolved = all.map(|(name, value)| (name.to_owned(), value));
-    cli::settings(&args.given).chain(resolved).collect()
+    cli::settings(&args.typed.values).chain(resolved).collect()
 }
 
 /// Behaviour of the bundled target.
@@ -99,7 +99,7 @@ fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String);
     let config = &target.config;
     let stall = config.stall.map(|stall| stall.to_string());
     [
-        ("target_profile", args.target_profile.to_string()),
+        ("target_profile", args.target.target_profile.to_string()),
         (TARGET_PROCESSES, target.processes.to_string()),
         ("target_latency", config.latency.to_string()),
         (

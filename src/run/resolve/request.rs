@@ -100,7 +100,7 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
     const JSON: &str = "--json-body";
     if let Some(path) = &args.request.body_file {
         let name = format!("--body-file {}", path.display());
-        return read_body(path).map_err(|why| Error::usage(format!("{name} {why}")));
+        return read_body(path).map_err(|why| Error::usage(format!("{name}{why}")));
     }
     let (flag, text) = match &args.request.json_body {
         Some(text) => (JSON, text),
@@ -113,9 +113,9 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
         }
         // A text that begins with @ by mistake may be a secret, and so may a path.
         Some(path) => read_body(Path::new(path)).map_err(|why| match flag {
-            JSON => Error::usage(format!("{flag} @FILE: the file {why}")),
+            JSON => Error::usage(format!("{flag} @FILE: the file{why}")),
             _ => Error::usage(format!(
-                "{flag} @FILE: the file {why}. If the body is a text that begins with @, write @@"
+                "{flag} @FILE: the file{why}. If the body is a text that begins with @, write @@"
             )),
         })?,
     };

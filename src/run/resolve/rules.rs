@@ -6,7 +6,7 @@
 use crawlmark_harness::plan::{Arrivals, PlanError};
 use crawlmark_harness::units::RateShape;
 
-use crate::cli::{Need, RunArgs, lacking};
+use crate::cli::{Need, RunArgs, check_needs};
 use crate::crawl::proxy::Proxies;
 use crate::crawl::{HttpVersion, PLACE, RequestShape, Scheme, Targets};
 use crate::error::Error;
@@ -26,7 +26,7 @@ struct Facts {
 
 /// Check flags before anything is read.
 pub(super) fn check_flags(args: &RunArgs) -> Result<(), Error> {
-    check_needs(args, None)?;
+    check_flags_have(args, None)?;
     if args.arrivals == Arrivals::Replay && args.requests_file.is_none() {
         return Err(Error::usage(
             "--arrivals replay needs a --requests-file, whose requests have times",
@@ -63,7 +63,7 @@ pub(super) fn check_targets(
         has_session: proxies
             .is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session())),
     };
-    check_needs(args, Some(&facts))?;
+    check_flags_have(args, Some(&facts))?;
     let is_limited =
         args.per_host.per_host_rate.is_some() || args.per_host.per_host_connections.is_some();
     if args.request.follow > 0 && is_limited && hosts.len() > 1 {
@@ -86,8 +86,8 @@ pub(super) fn check_targets(
 }
 
 /// Refuse the first flag that lacks what it needs, as far as that is known.
-fn check_needs(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> {
-    lacking(&args.given, |need| match need {
+fn check_flags_have(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> {
+    let checked = check_needs(&args.typed.values, |need| match need {
         Need::Url => !args.is_bundled(),
         Need::Rate => args.rate.is_some(),
         Need::Replay => args.arrivals == Arrivals::Replay,
@@ -96,14 +96,8 @@ fn check_needs(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> {
         Need::Http2 => facts.is_none_or(|facts| facts.may_be_http2),
         Need::Http1 => facts.is_none_or(|facts| !facts.may_be_http2),
         Need::Session => facts.is_none_or(|facts| facts.has_session),
-    })
-    .next()
-    .map_or(Ok(()), |(flag, need)| {
-        Err(Error::usage(format!(
-            "{flag} {}, or remove {flag}",
-            need.lack()
-        )))
-    })
+    });
+    checked.map_err(Error::Usage)
 }
 
 /// Check the headers of a run that may speak HTTP/2.

@@ -46,7 +46,9 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
             .map_err(|why| Error::usage(format!("--requests-file {}{why}", file.display())));
     }
     if let Some(file) = &args.urls {
-        return read_urls(file).map(Chosen::from);
+        let read = inputs::read_list(file).and_then(|text| inputs::parse_urls(&text));
+        let read = read.map_err(|why| Error::usage(format!("--urls {}{why}", file.display())));
+        return read.map(Chosen::from);
     }
     if let Some(url) = &args.url {
         let template = url.parse().map_err(|error| no_url(&error))?;
@@ -105,12 +107,17 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
             ": {place} has no time, which --arrivals replay needs: add `at` to JSON lines, or remove --arrivals replay"
         )
     })?;
-    let most = args.requests.map_or(usize::MAX, |most| {
-        usize::try_from(most).unwrap_or(usize::MAX)
-    });
     let mut sent: Vec<(Duration, Line)> = times.into_iter().zip(lines).collect();
     sent.sort_by_key(|(time, _)| *time);
-    sent.truncate(most);
+    if let Some(most) = args.requests {
+        if most > sent.len() as u64 {
+            return Err(format!(
+                " has {} requests, fewer than --items {most}",
+                sent.len()
+            ));
+        }
+        sent.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    }
     let speed = args.speed.unwrap_or(1.0);
     let times = sent
         .iter()
@@ -173,9 +180,4 @@ pub(super) fn mean_rate(times: &[u64]) -> Rate {
         permits: times.len().max(1) as u64,
         period_ns: span.div_ceil(S).max(1) * S,
     }
-}
-
-fn read_urls(file: &Path) -> Result<Targets, Error> {
-    inputs::read_urls(file)
-        .map_err(|error| Error::usage(format!("--urls {}: {error}", file.display())))
 }
