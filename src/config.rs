@@ -303,16 +303,21 @@ fn configurable(command: &Command) -> impl Iterator<Item = &Arg> {
 /// of the bundled target do not: `--target-latency` must not turn a crawl of the file's URL into one
 /// of the bundled target.
 fn replaces(command: &Command, set: &Arg, argument: &Arg) -> bool {
-    let is_place = |argument: &Arg| argument.get_long().is_none() && !argument.is_last_set();
-    let is_bundled = |argument: &Arg| {
-        let id = argument.get_id().as_str();
-        id.starts_with("target_") || id == "latency_bound"
-    };
-    let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
     (is_place(set) && is_place(argument))
-        || (!is_bundled(set)
-            && !is_bundled(argument)
-            && (conflicts(set, argument) || conflicts(argument, set)))
+        || (![set, argument].into_iter().any(is_bundled)
+            && (command.get_arg_conflicts_with(set).contains(&argument)
+                || command.get_arg_conflicts_with(argument).contains(&set)))
+}
+
+/// True for an argument whose place among the words says what it is.
+fn is_place(argument: &Arg) -> bool {
+    argument.get_long().is_none() && !argument.is_last_set()
+}
+
+/// True for a flag of the bundled target.
+fn is_bundled(argument: &Arg) -> bool {
+    let id = argument.get_id().as_str();
+    id.starts_with("target_") || id == "latency_bound"
 }
 
 /// The long name of a flag, or that of an argument without one.
@@ -350,14 +355,14 @@ fn known<'a>(command: &'a Command, wanted: &str, source: &str) -> Result<&'a Arg
     if let Some(argument) = configurable(command).find(|argument| key(argument) == wanted) {
         return Ok(argument);
     }
-    let is_alias = |argument: &&Arg| {
+    let alias = configurable(command).find(|argument| {
         let aliases = argument.get_all_aliases().unwrap_or_default();
         let is_short = argument
             .get_short()
             .is_some_and(|short| wanted == short.to_string());
         is_short || aliases.contains(&wanted)
-    };
-    let meant = configurable(command).find(is_alias).map(key);
+    });
+    let meant = alias.map(key);
     let hint = hint(meant.or_else(|| nearest(wanted, configurable(command).map(key))));
     let why = format!("`crawlmark {}` has no `{wanted}`{hint}", command.get_name());
     Err(refused(source, &why))

@@ -197,7 +197,7 @@ fn saving(crawl: &RunArgs) -> Result<Vec<String>, Error> {
     let mut words = Vec::new();
     for (field, values) in SAVING
         .iter()
-        .filter_map(|field| crawl.given.get_key_value(*field))
+        .filter_map(|field| crawl.typed.values.get_key_value(*field))
     {
         words.push(format!("--{}", field.replace('_', "-")));
         words.extend(values.iter().cloned());

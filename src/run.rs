@@ -441,14 +441,13 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
 
 /// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
-    let finding = || {
-        let found = report.findings.first().map(Finding::sentence);
-        report.storage_failure.clone().or(found).unwrap_or_default()
-    };
+    let finding = report.findings.first().map(Finding::sentence);
+    let finding = report.storage_failure.clone().or(finding);
+    let finding = finding.unwrap_or_default();
     let (got, verdict) = (words::got(report), report.validity.verdict.name());
     let why = match code {
-        FAILED => format!("no response was good: {got}. {}", finding()),
-        INVALID => format!("the result is not whole ({verdict}): {got}. {}", finding()),
+        FAILED => format!("no response was good: {got}. {finding}"),
+        INVALID => format!("the result is not whole ({verdict}): {got}. {finding}"),
         GATE => format!(
             "threshold failed: {}",
             words::thresholds_line(report, Some(false))

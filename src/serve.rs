@@ -109,10 +109,7 @@ fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
     };
     let mappings = Mappings::load(root, on_unsupported).map_err(|error| {
         let remedy = match error {
-            LoadError::Wrong(_) if args.lenient => "\nCorrect them",
-            LoadError::Wrong(_) => {
-                "\nCorrect them; --lenient leaves out stubs whose features are not supported"
-            }
+            LoadError::Wrong(_) => "\nCorrect them, or leave out what is not supported (--lenient)",
             LoadError::NoMappings(_) => ". Check the path",
         };
         Error::Usage(format!("--stubs: {error}{remedy}"))

@@ -151,11 +151,13 @@ pub(crate) fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
 /// `--out`. What it does is in its words and in no file, so that its command can be repeated.
 pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
     let typed = Typed::of_words(words);
-    let refused = |id: &str| row(id).is_some_and(|flag| !flag.is_for_rounds);
-    let mut arguments = typed.arguments();
-    arguments
-        .find(|(argument, _)| refused(argument.get_id().as_str()))
+    typed
+        .arguments()
+        .filter(|(argument, _)| {
+            row(argument.get_id().as_str()).is_some_and(|flag| !flag.is_for_rounds)
+        })
         .map(|(argument, _)| name(&argument))
+        .next()
 }
 
 /// Find the arguments of `run` that these words give a value, by the names of their fields; none of

@@ -438,7 +438,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub json: bool,
     /// Add the full latency distribution to the summary
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub latency: bool,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]

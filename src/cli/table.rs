@@ -428,18 +428,20 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 /// # Errors
 /// Says what the flag needs.
 pub(crate) fn check_needs(given: &Values, is_met: impl Fn(Need) -> bool) -> Result<(), String> {
-    let lacks = |id| row(id)?.needs.iter().find(|need| !is_met(**need));
-    let found = given.keys().find_map(|id| Some((id, lacks(id)?)));
-    found.map_or(Ok(()), |(id, need)| {
-        let flag = names([id.as_str()]).join(", ");
-        Err(format!("{flag} {}, or remove {flag}", need.lack()))
-    })
+    for flag in given.keys().filter_map(|id| row(id)) {
+        if let Some(need) = flag.needs.iter().find(|need| !is_met(**need)) {
+            let flag = names([flag.id]).join(", ");
+            return Err(format!("{flag} {}, or remove {flag}", need.lack()));
+        }
+    }
+    Ok(())
 }
 
 /// Return the settings that a plan records as they were typed.
 pub(crate) fn settings(given: &Values) -> impl Iterator<Item = (String, String)> {
-    let is_setting = |id: &str| row(id).is_some_and(|flag| flag.is_setting);
-    let given = given.iter().filter(move |(id, _)| is_setting(id));
+    let given = given
+        .iter()
+        .filter(|(id, _)| row(id).is_some_and(|flag| flag.is_setting));
     given.map(|(id, values)| (id.clone(), values.join(", ")))
 }
 

@@ -42,21 +42,16 @@ impl OutputOptions {
     /// see whether it could be written.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Error> {
         let exports = args.exports.clone();
-        let output = match (args.json, export::prints(&exports), args.latency) {
-            (true, true, _) => {
+        let output = match (args.json, args.latency) {
+            (false, false) if export::prints(&exports) => Output::Export,
+            _ if export::prints(&exports) => {
                 return Err(Error::usage(
-                    "the JSON and an export to `-` cannot both be on standard output: give the export a file",
+                    "an export to `-` is alone on standard output: give it a file, or remove --json and --latency",
                 ));
             }
-            (true, ..) | (_, true, _) if args.latency => {
-                return Err(Error::usage(
-                    "--latency adds to the summary, which is not printed when standard output has the JSON or an export: remove one of them",
-                ));
-            }
-            (true, ..) => Output::Json,
-            (_, true, _) => Output::Export,
-            (false, false, true) => Output::SummaryWithPercentiles,
-            (false, false, false) => Output::Summary,
+            (true, _) => Output::Json,
+            (false, true) => Output::SummaryWithPercentiles,
+            (false, false) => Output::Summary,
         };
         export::check(&exports, None)?;
         check_png(args.png).map_err(Error::Usage)?;

@@ -101,17 +101,15 @@ fn check_local_ip(from: IpAddr) -> Result<(), Error> {
         IpAddr::V6(_) => AddressFamily::Inet6,
     };
     let opened = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
-    match opened.and_then(|socket| go_from(&socket, from)) {
-        Ok(()) => Ok(()),
-        Err(Errno::EADDRNOTAVAIL) => Err(Error::Usage(format!(
-            "--local-ips: {from} is not an address of this machine: add it (ip addr add) or route its prefix here (ip route add local \
-             PREFIX dev lo), or use 127.0.0.0/8 for a target on this machine"
-        ))),
-        Err(error) => Err(Error::Usage(format!(
-            "--local-ips: nothing can be sent from {from}: {}",
-            io::Error::from(error)
-        ))),
-    }
+    opened
+        .and_then(|socket| go_from(&socket, from))
+        .map_err(|error| {
+            Error::Usage(format!(
+                "--local-ips: nothing can be sent from {from}: {}. Add it to this machine (ip addr add), or route its prefix here (ip route add \
+                 local PREFIX dev lo); 127.0.0.0/8 works for a target on this machine",
+                io::Error::from(error)
+            ))
+        })
 }
 
 /// Result of a check of all hosts.

@@ -17,7 +17,6 @@ use crawlmark_harness::process::{FileCounters, usable_cpus};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
-
 use crawlmark_results::show::text::shell_word;
 
 use super::output::OutputOptions;

@@ -112,7 +112,7 @@ fn flags_of_a_run_that_make_no_sense_are_refused() {
             ("URL --local-ips 127.0.0.1,127.0.0.1", "was listed before"),
             (
                 "URL --local-ips 192.0.2.7",
-                "not an address of this machine",
+                "nothing can be sent from 192.0.2.7",
             ),
             ("URL --local-ips ::1", "has no IPv4 address"),
             (

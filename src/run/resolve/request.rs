@@ -29,25 +29,15 @@ pub(super) fn choose(args: &RunArgs) -> Result<RequestShape, Error> {
         .clone()
         .unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned());
     let mut headers = args.headers.clone();
-    let is_typed = |name: &str| {
-        args.headers.iter().any(|header| {
-            header
-                .split(':')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .eq_ignore_ascii_case(name)
-        })
-    };
-    if flags.json_body.is_some() && !is_typed("content-type") {
+    if flags.json_body.is_some() && !is_typed(args, "content-type") {
         headers.push("content-type: application/json".to_owned());
     }
-    if flags.compressed && !is_typed("accept-encoding") {
+    if flags.compressed && !is_typed(args, "accept-encoding") {
         headers.push(format!("accept-encoding: {}", Content::ACCEPTED));
     }
     let mut secrets = Vec::new();
     if let Some(authorization) = authorization(args, &mut secrets)? {
-        if is_typed("authorization") {
+        if is_typed(args, "authorization") {
             return Err(Error::usage(
                 "--header authorization is given as well as --auth or --bearer-env: keep one of them",
             ));
@@ -59,11 +49,18 @@ pub(super) fn choose(args: &RunArgs) -> Result<RequestShape, Error> {
     Ok(request.withholding(secrets.iter().map(String::as_str)))
 }
 
+/// True if `--header` has a header of this name.
+fn is_typed(args: &RunArgs, name: &str) -> bool {
+    args.headers.iter().any(|header| {
+        let typed = header.split(':').next().unwrap_or_default();
+        typed.trim().eq_ignore_ascii_case(name)
+    })
+}
+
 /// Return the header for the credentials, whose parts are added to `secrets`; none without any.
 fn authorization(args: &RunArgs, secrets: &mut Vec<String>) -> Result<Option<String>, Error> {
-    let is_bad = |text: &str| text.contains(char::is_control);
     if let Some(auth) = &args.request.auth {
-        let (user, password) = auth.split_once(':').filter(|_| !is_bad(auth)).ok_or_else(|| {
+        let (user, password) = auth.split_once(':').filter(|_| !auth.contains(char::is_control)).ok_or_else(|| {
             Error::usage("--auth is USER:PASSWORD, without control characters: write USER: for an empty password")
         })?;
         secrets.extend([user.to_owned(), password.to_owned()]);
