@@ -82,7 +82,7 @@ fn flags_of_a_run_that_make_no_sense_are_refused() {
                 "--header Host is given twice",
             ),
             ("--resume /dev/null", "/dev/null is not a directory"),
-            ("--plan / --node 1/2 --into x", "it is a directory"),
+            ("--plan / --node 1/2 --into x", "--plan /"),
             ("URL --ids 5..5", "--ids"),
             ("URL --ids 0..10 -n 20", "--items 20"),
             ("URL -c 1 -s 2", "--connections"),
