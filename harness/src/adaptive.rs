@@ -55,8 +55,9 @@
 //! - Use a limit without bursts whose requests are closer together than round trips vary: some
 //!   arrive too close together at any rate.
 //! - Tell the limit without running into it: four or five episodes, each of which costs its pause,
-//!   are the price of the first minute. It does not look at `RateLimit` fields; a caller who does
-//!   can pause a shard before it is refused.
+//!   are the price of the first minute. It does not look at `RateLimit` fields: the shard's
+//!   `quota` does, and pauses before a refusal, except where more is due within a second,
+//!   which says nothing of the rate.
 //! - Be exact. A budget that must not be exceeded is the [`crate::pacer`]'s, which may be used
 //!   beside it.
 //! - Tell a rate limit from other reasons to throttle, such as a cap on requests in flight: it then

@@ -34,14 +34,6 @@ const LEAST_PAUSE_S: f64 = 0.1;
 const CUT: f64 = 0.1;
 const MOST_CUT: f64 = 0.5;
 
-/// A bucket whose rate is below this part of what was accepted in the last second has a burst that
-/// makes up for every pause, so nothing is lost by staying above its rate for a while.
-const PART_OF_SECOND: f64 = 0.9;
-
-/// Part of the time for which a rate may have been unused, and of itself by which it may have grown
-/// in a round trip, and still tell something.
-const BLURRED: f64 = 0.1;
-
 /// Lateness that is made up for, s: an alarm rings late beside other work.
 const SLACK_S: f64 = 0.004;
 
@@ -84,44 +76,6 @@ impl Curve {
     }
 }
 
-/// A refusal after `s` seconds on a curve.
-#[derive(Debug, Clone, Copy)]
-struct Refused {
-    curve: Curve,
-    s: f64,
-}
-
-impl Refused {
-    /// The burst of a bucket of `rate` that refuses then and not before: what was sent beyond the
-    /// rate since the curve passed it (the arrival curve of a leaky bucket; Cruz, 1991).
-    fn burst(self, rate: f64) -> f64 {
-        let Self { curve, s } = self;
-        let excess = (rate / curve.base - 1.0).max(0.0);
-        let since = (curve.doubling_s * excess.cbrt()).min(s);
-        curve.requests(s) - curve.requests(since) - rate * (s - since)
-    }
-
-    /// The rate between `least` and `most` of the one bucket that explains this refusal and the one
-    /// before; none when there is none.
-    fn common_bucket(self, before: Self, least: f64, most: f64) -> Option<f64> {
-        let (mut low, mut high) = (least, most);
-        let is_too_low = |rate| before.burst(rate) < self.burst(rate);
-        if low >= high || !is_too_low(low) || is_too_low(high) {
-            return None;
-        }
-        // Thirty halvings by ratios leave less than a millionth of the widest span there is.
-        for _ in 0..30 {
-            let middle = (low * high).sqrt();
-            if is_too_low(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        Some(high)
-    }
-}
-
 /// The way of a curve from the end of a pause.
 #[derive(Debug)]
 struct Climb {
@@ -130,8 +84,6 @@ struct Climb {
     at: Nanos,
     /// Time for which the rate was used, s: an unused rate does not grow.
     grown_s: f64,
-    /// Time for which it was not, s.
-    unused_s: f64,
     /// True if a request waited for it since the shard was last late.
     is_used: bool,
     /// Requests allowed so far, and the number at which the next one goes.
@@ -153,7 +105,6 @@ impl Climb {
             return;
         }
         self.allowed += per_s * s;
-        self.unused_s += s;
         // Whole requests, so that the others keep their places between those of other shards.
         self.next += (self.allowed - self.next - slack).max(0.0).floor();
     }
@@ -176,8 +127,6 @@ pub(super) struct LearntRate {
     /// Place of the shard between the requests of the others, from 0 to 1.
     place: f64,
     climb: Option<Climb>,
-    /// The refusal before, if it told something.
-    before: Option<Refused>,
     /// A smoothed round trip, s; 0 before the first.
     rtt_s: f64,
     /// When an episode was noticed that nothing was learnt from yet: its aftermath is still coming
@@ -194,7 +143,6 @@ impl LearntRate {
         Self {
             place,
             climb: None,
-            before: None,
             rtt_s: 0.0,
             noticed: None,
             quiet_until: start,
@@ -273,8 +221,7 @@ impl LearntRate {
 
     /// Learns from an episode that was noticed at `at`, and whose pause is over.
     ///
-    /// The estimate is the rate of the bucket that explains this refusal and the one before, or
-    /// what was accepted in the last second. It is cut by [`CUT`] times the square root of the
+    /// The estimate is what was accepted in the last second. It is cut by [`CUT`] times the square root of the
     /// share of time that the pause took: a refusal after a long time is cheap, and says that the
     /// rate is nearly right.
     fn learn(&mut self, at: Nanos) {
@@ -294,18 +241,7 @@ impl LearntRate {
                 let accepted = curve.requests(s);
                 let last_second = accepted - curve.requests((s - 1.0).max(0.0));
                 let cycle_s = seconds(at.since(climb.began)) + pause_s;
-                let least = (accepted / cycle_s).max(last_second * PART_OF_SECOND);
-                // Neither a rate that was not used explains anything, nor one that was far lower
-                // when the refused request was sent.
-                let is_telling = climb.unused_s < BLURRED * s
-                    && curve.per_s((s - rtt_s).max(0.0)) > refused * (1.0 - BLURRED);
-                let now = is_telling.then_some(Refused { curve, s });
-                let bucket = now
-                    .zip(std::mem::replace(&mut self.before, now))
-                    .and_then(|(now, before)| now.common_bucket(before, least, refused));
-                let estimate = bucket
-                    .unwrap_or(last_second)
-                    .clamp(refused * MOST_CUT, refused);
+                let estimate = last_second.clamp(refused * MOST_CUT, refused);
                 let longest_s = LONGEST_DOUBLING_PAUSES * pause_s;
                 let slower_s = (curve.doubling_s * SLOWER).min(s * KNOWN);
                 Curve {
@@ -322,7 +258,6 @@ impl LearntRate {
             began,
             at: began,
             grown_s: 0.0,
-            unused_s: 0.0,
             is_used: true,
             allowed: 0.0,
             next: 1.0 + self.place,

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::quota::QuotaPace;
+use super::quota::{QuotaPace, is_renewed_at_once};
 use super::retry::backoff_ceiling;
 use crate::clock::{Nanos, duration_ns};
 use crate::pacer::Pace;
@@ -136,7 +136,8 @@ impl ThrottlePauses {
             .quota
             .as_deref()
             .copied()
-            .filter(|_| self.throttling.on_throttle == OnThrottle::Honor)?;
+            .filter(|_| self.throttling.on_throttle == OnThrottle::Honor)
+            .filter(|quota| self.throttling.adaptive.is_none() || !is_renewed_at_once(quota))?;
         let wait = self.quota.hear(attempt.done, quota)?;
         Some(self.order(PauseCause::UsedUp, attempt.done, wait, attempt.done))
     }

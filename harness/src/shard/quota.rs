@@ -20,6 +20,15 @@ const ROUNDED: Duration = Duration::from_secs(1);
 /// Lateness up to which a request under a quota's pace does not cost a later one its place.
 const CATCH_UP_NS: u64 = 10_000_000;
 
+/// True if there is more of `quota` within a second, as far as it says: a target that lets 200
+/// requests through in that time says so as well. An adaptive run finds out how many; a pause or a
+/// pace would keep it from trying.
+pub(super) fn is_renewed_at_once(quota: &Quota) -> bool {
+    quota
+        .resets_in
+        .is_some_and(|resets_in| resets_in <= ROUNDED)
+}
+
 /// The pace at which what is left of a quota lasts until there is more.
 ///
 /// The first half is free: a quota that is hardly used needs no pace. From there on what is left is

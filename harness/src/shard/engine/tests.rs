@@ -12,8 +12,8 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use super::super::intervals::Meters;
 use super::*;
 use crate::fixtures::plan;
-use crate::plan::{Budget, OnThrottle, Pacing, ThrottlingPolicy};
-use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
+use crate::plan::{AdaptiveKind, Budget, OnThrottle, Pacing, ThrottlingPolicy};
+use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Quota, Repeat};
 use crate::stats::HostTimes;
 use crate::stats::tests::attempt_of;
 use crate::units::{IdRange, Rate};
@@ -732,4 +732,68 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
         );
         check(&rest[1].stats);
     });
+}
+
+/// A target of 200 requests per second, 20 at once, that says how many are left if `says_quota`:
+/// the time until there is one more is rounded up to a second.
+struct BucketTarget {
+    clock: Clock,
+    says_quota: bool,
+    /// When all that it accepted is paid for, ns.
+    tat: Cell<u64>,
+}
+
+impl Workload for BucketTarget {
+    async fn perform(&self, _: u64, _: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        const INTERVAL: u64 = 5_000_000;
+        let sent = clear_to_send().await;
+        tokio::time::sleep(MS).await;
+        let now = self.clock.now();
+        let ahead = self.tat.get().saturating_sub(now.0);
+        let left = 20_u64.saturating_sub(ahead.div_ceil(INTERVAL));
+        let second = Some(Duration::from_secs(1));
+        let (outcome, mut advice) = if left == 0 {
+            again(Outcome::Throttled, second)
+        } else {
+            self.tat.set(now.0 + ahead + INTERVAL);
+            GOOD
+        };
+        advice.quota = self.says_quota.then(|| {
+            Box::new(Quota {
+                remaining: left.saturating_sub(1),
+                limit: Some(20),
+                resets_in: second,
+            })
+        });
+        Attempt {
+            advice,
+            ..attempt_of(sent, now, outcome)
+        }
+    }
+}
+
+#[test]
+fn an_adaptive_run_finds_a_rate_as_well_where_the_target_says_what_is_left() {
+    let found = [false, true].map(|says_quota| {
+        let mut plan = shard(1 << 40, 64, None);
+        plan.throttling.adaptive = Some(AdaptiveKind::Aimd);
+        virtual_time().block_on(async {
+            let clock = Clock::start();
+            let target = BucketTarget {
+                clock,
+                says_quota,
+                tat: Cell::default(),
+            };
+            let engine = Engine::new(target, &plan, clock, clock.now());
+            tokio::select! {
+                () = Rc::clone(&engine).run(Alarm::runtime(clock)) => unreachable!("nobody closed it"),
+                () = tokio::time::sleep(Duration::from_secs(30)) => {}
+            }
+            engine.totals(|stats, _, _| stats.counters.items.ok) / 30
+        })
+    });
+    assert!(
+        found.iter().all(|per_s| *per_s >= 120),
+        "{found:?} per second of 200"
+    );
 }
