@@ -148,16 +148,13 @@ where
     let probing = Probing::of(plan.shard, usable_cpus().len());
     let runtime = match prepare(plan) {
         Ok(runtime) => runtime,
-        Err(error) => return refuse((&mut frames, &bell), error),
+        Err(error) => return refuse(&mut frames, &bell, error),
     };
     let inside = runtime.enter();
     let workload = match workload(plan) {
         Ok(workload) => workload,
         Err(error) => {
-            return refuse(
-                (&mut frames, &bell),
-                ShardError::Workload(error.to_string()),
-            );
+            return refuse(&mut frames, &bell, ShardError::Workload(error.to_string()));
         }
     };
     drop(inside);
@@ -237,7 +234,7 @@ fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError>
         .build_local(LocalOptions::default())?)
 }
 
-fn refuse((frames, bell): (&mut File, &Bell), error: ShardError) -> Result<(), ShardError> {
+fn refuse(frames: &mut File, bell: &Bell, error: ShardError) -> Result<(), ShardError> {
     frames.write_all(&encode(&Frame::Refused(error.to_string()))?)?;
     bell.ring();
     Err(error)

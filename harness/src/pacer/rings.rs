@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::Timetable;
 use super::tempo::Tempo;
+use super::timetable::Timetable;
 use crate::clock::Nanos;
 
 /// Limits of one wake-up for several requests.
@@ -116,7 +116,6 @@ mod tests {
         let (mut now, mut late, mut woke) = (Nanos(0), Vec::new(), 0);
         loop {
             while let Pace::Go(due) = pacer.poll(now) {
-                pacer.connected();
                 pacer.sent(now);
                 late.push(now.since(due));
             }

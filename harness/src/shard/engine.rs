@@ -309,9 +309,11 @@ impl<W: Workload> Engine<W> {
             has_opened: true,
             ..under_way
         }));
-        self.books
-            .borrow_mut()
-            .open_connection(under_way.permit.intended, (self.clock.now(), &opened));
+        self.books.borrow_mut().open_connection(
+            under_way.permit.intended,
+            self.clock.now(),
+            &opened,
+        );
     }
 
     fn finish(&self, lane: usize, sample: &Sample) {
@@ -548,7 +550,7 @@ impl<W: Workload> Engine<W> {
             } = permit;
             books.note(now, flight);
             if let Some(opened) = flight.take_opened() {
-                books.open_connection(intended, (now, &opened));
+                books.open_connection(intended, now, &opened);
             }
             let in_flight = flight.take();
             let rest = Unfinished {
@@ -684,7 +686,7 @@ impl Books {
         self.stats.record_read_at_once(&read_at_once);
     }
 
-    fn open_connection(&mut self, intended: Nanos, (now, opened): (Nanos, &Opened)) {
+    fn open_connection(&mut self, intended: Nanos, now: Nanos, opened: &Opened) {
         let kept = if intended < self.measured_from {
             &[]
         } else {

@@ -224,7 +224,7 @@ impl Gate {
                 return began;
             }
         } else {
-            self.inner.borrow_mut().connected(id);
+            self.inner.borrow_mut().host(id).connected(true);
         }
         slot.sending.set(Sending::Pending);
         poll_fn(|cx| {
@@ -237,7 +237,7 @@ impl Gate {
             if state == Sending::Withdrawn {
                 return Poll::Pending;
             }
-            if state != Sending::Held && self.try_send((lane, id), state, now) {
+            if state != Sending::Held && self.try_send(lane, id, state, now) {
                 slot.sending.set(Sending::Sent);
                 let resumed = self.inner.borrow().resume(id).min(now);
                 slot.held_ns.set(slot.held_ns.get() + now.since(began));
@@ -254,7 +254,7 @@ impl Gate {
 
     /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be
     /// called.
-    fn try_send(&self, (lane, id): (usize, u64), state: Sending, now: Nanos) -> bool {
+    fn try_send(&self, lane: usize, id: u64, state: Sending, now: Nanos) -> bool {
         let mut inner = self.inner.borrow_mut();
         // Those that waited go first.
         let is_in_turn = state == Sending::Called || inner.sending.is_empty();
@@ -399,11 +399,11 @@ impl Gate {
         let is_counted = self.lanes[lane].is_counted.take();
         match self.lanes[lane].sending.take() {
             Sending::Sent | Sending::Withdrawn => {}
-            Sending::Pending => inner.never_connected(permit.id),
+            Sending::Pending => inner.host(permit.id).connected(false),
             // It waited to be written, and never will be.
             Sending::Held | Sending::Called => {
                 if !is_counted {
-                    inner.never_written(permit.id);
+                    inner.host(permit.id).let_go();
                 }
                 inner.sending.retain(|(waiting, _)| *waiting != lane);
                 self.keeper.call();

@@ -135,22 +135,6 @@ impl Limiter {
         }
     }
 
-    /// One of the requests that were let through has its connection.
-    pub(super) fn connected(&mut self) {
-        self.pacer.connected();
-    }
-
-    /// One of the requests that have their connection will never be written.
-    pub(super) fn withdrawn(&mut self) {
-        self.pacer.withdrawn();
-    }
-
-    /// One of the requests that were let through will have no connection.
-    pub(super) fn never_connected(&mut self) {
-        self.connected();
-        self.withdrawn();
-    }
-
     /// Use of the limit; none without one.
     pub(super) fn budget_use(&self) -> Option<BudgetUse> {
         self.pacer.audit().map(|audit| BudgetUse {

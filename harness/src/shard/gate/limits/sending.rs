@@ -6,7 +6,6 @@ use super::Limits;
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::sample::Permit;
-use crate::shard::limiter::Limiter;
 use crate::wire::Binding;
 
 impl Limits {
@@ -72,26 +71,11 @@ impl Limits {
         }
     }
 
-    /// A request for `id` that was let through has its connection.
-    pub(in crate::shard::gate) fn connected(&mut self, id: u64) {
-        self.limiters(id).into_iter().for_each(Limiter::connected);
-    }
-
-    /// A request for `id` that has its connection will never be written.
-    pub(in crate::shard::gate) fn never_written(&mut self, id: u64) {
-        self.limiters(id).into_iter().for_each(Limiter::withdrawn);
-    }
-
-    /// A request for `id` that was let through will have no connection.
-    pub(in crate::shard::gate) fn never_connected(&mut self, id: u64) {
-        self.limiters(id)
-            .into_iter()
-            .for_each(Limiter::never_connected);
-    }
-
     /// Counts a request for `id` that is written at `now`.
     pub(in crate::shard::gate) fn sent(&mut self, id: u64, now: Nanos) {
-        self.host(id).brake().sent(now);
+        let host = self.host(id);
+        host.let_go();
+        host.brake().sent(now);
         self.limiters(id)
             .into_iter()
             .for_each(|limiter| limiter.sent(now));
