@@ -26,14 +26,12 @@ mod window;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 pub use self::audit::{BudgetAudit, WorstWindow};
 pub(crate) use self::gcra::Gcra;
 pub use self::rings::Slack;
 use self::rings::{Upcoming, rings};
-pub use self::tempo::Curve;
 use self::tempo::Tempo;
+pub use self::tempo::{Curve, Growth};
 pub use self::timetable::Timetable;
 use self::window::WindowLog;
 use crate::clock::Nanos;
@@ -56,33 +54,6 @@ impl Pace {
             Self::Go(_) => Self::Wait(next),
             Self::Wait(at) => Self::Wait(at.max(next)),
         }
-    }
-}
-
-/// How much larger each share of a budget is than at the start, as `whole / kept`: the shards that
-/// are left share what all of them had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Growth {
-    /// Shares at the start.
-    pub whole: u64,
-    /// Shares that are left, at least 1.
-    pub kept: u64,
-}
-
-impl Growth {
-    /// What `share` has become, rounded down: all together are never more than the whole.
-    #[must_use]
-    pub fn of(self, share: u64) -> u64 {
-        let grown = u128::from(share) * u128::from(self.whole) / u128::from(self.kept.max(1));
-        u64::try_from(grown).unwrap_or(u64::MAX)
-    }
-
-    /// The least share that has become `grown`.
-    #[must_use]
-    pub fn needed(self, grown: u64) -> u64 {
-        let share =
-            (u128::from(grown) * u128::from(self.kept)).div_ceil(u128::from(self.whole.max(1)));
-        u64::try_from(share).unwrap_or(u64::MAX)
     }
 }
 

@@ -54,7 +54,7 @@
 //! | `{"a":1} x` for `equalToJson` | the rest is ignored | is no JSON |
 //! | a template that fails on what the client sent | 500 with a Java exception | 500 with another text |
 //! | a `jsonBody` that is no JSON once it is filled in | 500 | as filled in |
-//! | `1.50`, `1e3` and numbers beyond 64 bits in `jsonBody` | with their digits | `1.5`, `1000.0`, refused |
+//! | `1e3` in a `jsonBody` | `1000` | as it is written |
 //! | cookies with odd characters | some are not there | are there |
 //! | a log-normal delay above its maximum | is drawn again | is cut to it |
 //! | a JSON path's filter that compares a number with a text that spells it | they are equal | they differ |
@@ -91,7 +91,7 @@ mod whole_regex;
 pub use load::{LoadError, Mappings, OnUnsupported, StubProblems};
 pub use node::{Problem, ValueProblem};
 
-pub(crate) use node::{Node, parse_json};
+pub(crate) use node::{Node, parse_json, with_digits};
 pub(crate) use reply::{Delays, Dribble, Files, Rendered};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;

@@ -16,8 +16,9 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::{Nanos, duration_ns};
-use crate::pacer::Growth;
 use crate::units::RateShape;
 
 /// Course of a rate over a run, relative to its peak.
@@ -156,6 +157,33 @@ impl Curve {
             }
         }
         high
+    }
+}
+
+/// How much larger each share of a budget is than at the start, as `whole / kept`: the shards that
+/// are left share what all of them had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Growth {
+    /// Shares at the start.
+    pub whole: u64,
+    /// Shares that are left, at least 1.
+    pub kept: u64,
+}
+
+impl Growth {
+    /// What `share` has become, rounded down: all together are never more than the whole.
+    #[must_use]
+    pub fn of(self, share: u64) -> u64 {
+        let grown = u128::from(share) * u128::from(self.whole) / u128::from(self.kept.max(1));
+        u64::try_from(grown).unwrap_or(u64::MAX)
+    }
+
+    /// The least share that has become `grown`.
+    #[must_use]
+    pub fn needed(self, grown: u64) -> u64 {
+        let share =
+            (u128::from(grown) * u128::from(self.kept)).div_ceil(u128::from(self.whole.max(1)));
+        u64::try_from(share).unwrap_or(u64::MAX)
     }
 }
 

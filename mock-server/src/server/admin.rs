@@ -9,7 +9,9 @@ use super::live_stubs::{LiveStubs, Refusal, StubChange};
 use crate::config::Journal;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
-use crate::stubs::{ChangeError, Node, RequestPattern, STARTED, Stub, Stubs, parse_json};
+use crate::stubs::{
+    ChangeError, Node, RequestPattern, STARTED, Stub, Stubs, parse_json, with_digits,
+};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -55,7 +57,7 @@ impl AdminRequest<'_> {
     pub(super) fn answer(&self) -> (StatusCode, Bytes) {
         match self.routed().unwrap_or_else(|refusal| refusal) {
             (status, Value::Null) => (status, Bytes::new()),
-            (status, json) => (status, format!("{json:#}").into()),
+            (status, json) => (status, with_digits(&format!("{json:#}")).into()),
         }
     }
 

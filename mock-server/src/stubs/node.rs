@@ -4,9 +4,9 @@
 //! It must not know what a stub is.
 
 use crate::text::{Words, list, meaning};
-use jsonc_parser::{ParseOptions, parse_to_serde_value};
+use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::fmt;
 
 /// Problem at one place of a mapping file.
@@ -62,14 +62,63 @@ const LIBERTIES: ParseOptions = ParseOptions {
 };
 
 /// Read JSON, or say where it is none. Of fields that come twice the last one counts, as for
-/// Jackson.
+/// Jackson. A number in a `jsonBody` keeps its digits: [`with_digits`] gives them back.
 pub(crate) fn parse_json(text: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(text).map_err(|error| format!("not UTF-8: {error}"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    parse_to_serde_value(text, &LIBERTIES).map_err(|error| {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &LIBERTIES).map_err(|error| {
         let (line, column) = (error.line_display(), error.column_display());
         format!("line {line}, column {column}: {}", error.kind())
+    })?;
+    parsed
+        .value
+        .map_or(Ok(Value::Null), |value| value_of(value, false))
+}
+
+/// Stands before the digits of a number that is kept as a text. No character of Unicode.
+const DIGITS: &str = "\u{fdd0}";
+
+/// The same where a text of JSON begins.
+const QUOTED_DIGITS: &str = "\"\u{fdd0}";
+
+fn value_of(parsed: ast::Value<'_>, is_body: bool) -> Result<Value, String> {
+    Ok(match parsed {
+        ast::Value::StringLit(text) => text.value.into(),
+        ast::Value::BooleanLit(literal) => literal.value.into(),
+        ast::Value::NullKeyword(_) => Value::Null,
+        ast::Value::Array(array) => {
+            let elements = array.elements.into_iter();
+            elements
+                .map(|value| value_of(value, is_body))
+                .collect::<Result<_, _>>()?
+        }
+        ast::Value::Object(object) => {
+            let fields = object.properties.into_iter().map(|field| {
+                let name = field.name.into_string();
+                let is_body = is_body || name == "jsonBody";
+                Ok((name, value_of(field.value, is_body)?))
+            });
+            Value::Object(fields.collect::<Result<_, String>>()?)
+        }
+        ast::Value::NumberLit(number) if is_body => format!("{DIGITS}{}", number.value).into(),
+        ast::Value::NumberLit(number) => {
+            let read = number.value.parse::<Number>();
+            read.map_err(|error| format!("`{}`: {error}", number.value))?
+                .into()
+        }
     })
+}
+
+/// Give the numbers in a text of JSON that [`parse_json`] read their digits back.
+pub(crate) fn with_digits(json: &str) -> String {
+    let mut parts = json.split(QUOTED_DIGITS);
+    let mut written = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_once('"').unwrap_or((part, ""));
+        written.push_str(digits);
+        written.push_str(rest);
+    }
+    written
 }
 
 /// A value and its place.
@@ -250,6 +299,18 @@ mod tests {
         assert_eq!(problem.pointer, "/a~1b/0/c~0");
         assert_eq!(root.only("a b").unwrap_err().pointer, "/a~1b");
         assert!(root.only("x a/b").is_ok());
+    }
+
+    #[test]
+    fn numbers_of_a_body_keep_their_digits() {
+        let text =
+            r#"{"jsonBody":{"a":[1.50,1e3,-0.0,12345678901234567890123],"b":"1.50"},"n":1.50}"#;
+        let read = parse_json(text.as_bytes()).unwrap();
+        assert_eq!(read["n"], json!(1.5));
+        assert_eq!(
+            with_digits(&read.to_string()),
+            text.replace("\"n\":1.50", "\"n\":1.5")
+        );
     }
 
     #[test]

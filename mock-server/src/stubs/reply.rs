@@ -6,7 +6,7 @@
 //! Source: `ResponseDefinition`, `Body`, `StubResponseRenderer`, `Response.Builder.configureDelay` of
 //! WireMock 3.13.
 
-use super::node::{Node, Problem};
+use super::node::{Node, Problem, with_digits};
 use super::template::{Failed, Occasion, Template};
 use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
@@ -207,7 +207,7 @@ fn body(node: &Node<'_>, files: &Files, templates: Templates<'_>) -> Result<Fill
         return Fill::read(&field, field.text()?, templates, text_body);
     }
     if let Some(field) = node.get("jsonBody") {
-        let text = field.value().to_string();
+        let text = with_digits(&field.value().to_string());
         return Fill::read(&field, &text, templates, text_body);
     }
     if let Some(field) = node.get("base64Body") {
