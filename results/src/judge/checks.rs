@@ -487,6 +487,7 @@ fn throttling(report: &Report) -> Found {
         good_share: of_requests(counted.items.ok + counted.items.not_found),
         held_share,
         waits: waits(report),
+        is_adaptive: report.plan.run.throttling.adaptive.is_some(),
         taken_per_s: report.throttling.taken_per_s,
     });
     let at_first = totals.sources_throttled_at_first;
@@ -512,6 +513,7 @@ fn items(report: &Report) -> Found {
         share,
         count: ledger.gave_up,
         waits: waits(report),
+        is_adaptive: report.plan.run.throttling.adaptive.is_some(),
         taken_per_s: report.throttling.taken_per_s,
     });
     Ok(not_found.into_iter().chain(abandoned).collect())

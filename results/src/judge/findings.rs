@@ -133,16 +133,12 @@ const fn unsent(limit: Limit) -> Verdict {
 }
 
 /// What to do about a target that throttles: the rate that it took, and nothing that is on already.
-fn slower(taken_per_s: Option<f64>, waits: bool) -> String {
-    let rate = taken_per_s.map_or_else(
-        || "Set a much lower --rate: the target took hardly any request.".to_owned(),
-        |rate| {
-            format!(
-                "Set a --rate below {0}/s: the target took {0}/s.",
-                decimal(rate)
-            )
-        },
-    );
+fn slower(taken_per_s: Option<f64>, waits: bool, is_adaptive: bool) -> String {
+    let rate = match taken_per_s.map(decimal) {
+        Some(rate) => format!("Set a --rate below {rate}/s: the target took {rate}/s."),
+        None if is_adaptive => "Run longer: --adaptive has not found the rate yet.".to_owned(),
+        None => "Use --adaptive, which finds the rate that the target takes.".to_owned(),
+    };
     let wait = if waits {
         ""
     } else {
@@ -490,7 +486,7 @@ findings! {
         effect: unanswered(share, is_open_loop),
         remedy: "Give them longer with --grace, or use fewer connections (-c).";
     /// The target throttled the run, or its quota limited it.
-    Throttled { share: f64, good_share: f64, held_share: f64, waits: bool, taken_per_s: Option<f64> } =>
+    Throttled { share: f64, good_share: f64, held_share: f64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64> } =>
         format!(
             "The target throttled {} of requests, pauses and quota took {} of the time, and {} of requests brought an item",
             percent(share),
@@ -499,11 +495,11 @@ findings! {
         ),
         effect: (share > thresholds::THROTTLED && (!waits || good_share < thresholds::HARDLY_ANY)).then_some(TargetLimited),
         severity: if share < thresholds::FAILED { Severity::Info } else { Severity::Warning },
-        remedy: slower(taken_per_s, waits);
+        remedy: slower(taken_per_s, waits, is_adaptive);
     /// Items were abandoned, because the target throttled them.
-    Abandoned { share: f64, count: u64, waits: bool, taken_per_s: Option<f64> } =>
+    Abandoned { share: f64, count: u64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64> } =>
         format!("{} of the items ({}) were abandoned because the target throttled them", percent(share), grouped(count)),
-        remedy: slower(taken_per_s, waits);
+        remedy: slower(taken_per_s, waits, is_adaptive);
     /// Parts of the crawl were limited or disturbed where they ran.
     PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } =>
         format!(

@@ -21,8 +21,9 @@ pub struct ThrottlingReport {
     pub promises: u64,
     /// The longest wait that such an answer asked for; 0 without one.
     pub longest_promise_s: f64,
-    /// Good and not-found answers per second in the second half of the run: what the target takes,
-    /// once the client has found its pace. Null without any, or unless it throttled.
+    /// Good and not-found answers per second of the second half of the run, without its pauses: what
+    /// the target takes, once the client has found its pace. Null without any, if pauses took more
+    /// than half of that time, or unless it throttled.
     pub taken_per_s: Option<f64>,
     /// Waits that the target asked for in which nothing was sent, counted by each shard that knew
     /// of them.
@@ -54,7 +55,8 @@ fn taken_per_s(intervals: &[IntervalRow]) -> Option<f64> {
         .min(intervals.len());
     let late = &intervals[end / 2..end];
     let taken: u64 = late.iter().map(|row| row.ok + row.not_found).sum();
-    (taken > 0).then(|| taken as f64 / late.len() as f64)
+    let open_s: f64 = late.iter().map(|row| 1.0 - row.binding.pause).sum();
+    (taken > 0 && open_s >= late.len() as f64 / 2.0).then(|| taken as f64 / open_s)
 }
 
 impl ThrottlingReport {
