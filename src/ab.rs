@@ -243,9 +243,7 @@ impl Pairs {
                 Clock::start(),
                 format!("{label} {}", self.ran.len() / 2 + 1),
             );
-            if rounds.stages.is_drawn() {
-                rounds.stages.begin(&name, &standing, takes);
-            }
+            rounds.begin(&name, &standing, takes);
             let disturbance = self.run_pair(rounds, now)?;
             takes = Duration::from_nanos(clock.now().0);
             let comparison = judge_rounds(&self.ran)?;

@@ -134,7 +134,6 @@ impl Study for CapacityStudy<'_> {
                 probe => probe?,
             };
             self.show(rounds, probe);
-            rounds.check_saved()?;
         };
         Ok(())
     }
@@ -219,10 +218,8 @@ impl CapacityStudy<'_> {
     ) -> Result<ProbeReport, Error> {
         self.begun += 1;
         let number = self.probes.len() + 1;
-        if rounds.stages.is_drawn() {
-            let takes = self.probing.takes(pace, kind);
-            rounds.stages.begin(&self.name(), &offered(pace), takes);
-        }
+        let takes = self.probing.takes(pace, kind);
+        rounds.begin(&self.name(), &offered(pace), takes);
         let rate = pace.to_string().replace('/', "-per-");
         let folder = PathBuf::from(ROUNDS).join(format!("{:03}-{rate}", self.begun));
         let words = self.probing.words(number, pace, kind);

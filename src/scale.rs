@@ -10,8 +10,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::machine::Proc;
-use crawlmark_harness::process::ended_children_cpu;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text;
@@ -21,9 +19,7 @@ use crawlmark_results::studies::scale::{Round, ScaleContext, Scaling, Size, orde
 use self::settings::ScaleSettings;
 use crate::cli::ScaleArgs;
 use crate::error::Error;
-use crate::study::{
-    self, AROUND, Announcement, ROUNDS, RoundResults, Rounds, Setup, Study, minutes,
-};
+use crate::study::{self, AROUND, Announcement, ROUNDS, Rounds, Setup, Study, minutes};
 
 /// Measure, and return the exit code.
 pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
@@ -102,7 +98,7 @@ impl Study for ScaleStudy<'_> {
             for place in order {
                 let size = sizes[place];
                 let name = format!("{}/{}", self.seen.rounds.len() + 1, repeats * sizes.len());
-                self.begin(rounds, &name, size);
+                rounds.begin(&name, &size.to_string(), self.takes);
                 let round = self.round(rounds, replicate, size)?;
                 let rate = text::decimal(round.items_per_s);
                 let why = round.left_out_by().map(Finding::title);
@@ -142,23 +138,6 @@ impl Study for ScaleStudy<'_> {
 }
 
 impl ScaleStudy<'_> {
-    /// Shows what is being done, where that is drawn: elsewhere a line says what came of it.
-    fn begin(&self, rounds: &mut Rounds<'_>, name: &str, size: Size) {
-        if rounds.stages.is_drawn() {
-            rounds.stages.begin(name, &size.to_string(), self.takes);
-        }
-    }
-
-    /// CPU time that rounds used so far. That of a target that this program did not start is only
-    /// known as a part of the whole machine's.
-    fn used(&self) -> Option<Duration> {
-        if self.asked.target_processes.is_some() {
-            ended_children_cpu()
-        } else {
-            Proc::default().busy()
-        }
-    }
-
     fn round(
         &mut self,
         rounds: &mut Rounds<'_>,
@@ -171,14 +150,18 @@ impl ScaleStudy<'_> {
             size.shards, size.connections
         );
         let setup = Setup::of_this_program(size.to_string(), sized(&self.asked.words, size))?;
-        let (clock, before) = (Clock::start(), self.used());
-        let RoundResults { report, .. } = rounds
+        let clock = Clock::start();
+        let results = rounds
             .run(&setup, Path::new(&result))?
             .by_the_clock(&setup.label)?;
         self.takes = Duration::from_nanos(clock.now().0);
-        let cpu = before
-            .zip(self.used())
-            .map(|(before, after)| after.saturating_sub(before));
+        // That of a target that this program did not start is only known as a part of the machine's.
+        let cpu = if self.asked.target_processes.is_some() {
+            results.cpu
+        } else {
+            results.machine_cpu
+        };
+        let report = results.report;
         let round = Round::new(&report, replicate, size, result, cpu);
         self.seen.environment.get_or_insert(report.environment);
         Ok(round)

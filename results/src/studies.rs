@@ -397,6 +397,11 @@ impl Header {
     }
 }
 
+/// A figure in a table: a dash where it is not known.
+fn or_dash(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), format)
+}
+
 /// Flags as a shell takes them.
 #[must_use]
 pub fn shell_line(flags: &[String]) -> String {

@@ -130,26 +130,6 @@ fn a_capacity_is_found_within_two_percent() {
 }
 
 #[test]
-fn the_least_rate_that_fails_is_an_answer() {
-    let (ending, probes) = run(bounds(50.0, 1e4), |_, _| ProbeResult::Fail);
-    assert_eq!(ending.outcome, SearchOutcome::LeastFails);
-    assert_eq!(probes.len(), 4, "a scout, and three in full");
-}
-
-#[test]
-fn the_greatest_rate_that_passes_is_an_answer() {
-    let (ending, probes) = run(bounds(50.0, 1_000.0), |_, _| ProbeResult::Pass);
-    assert_eq!(ending.outcome, SearchOutcome::NotReached);
-    assert_eq!(
-        probes
-            .iter()
-            .filter(|(_, kind, _)| *kind == ProbeKind::Full)
-            .count(),
-        3
-    );
-}
-
-#[test]
 fn a_client_that_cannot_send_more_says_what_it_could() {
     let (ending, probes) = run(bounds(50.0, 1e6), |rate, _| {
         if rate > 3_000.0 {
@@ -266,16 +246,4 @@ fn a_client_that_sent_more_than_a_void_rate_is_not_its_limit() {
         (SearchOutcome::ClientLimited, None),
         "nothing higher was sent"
     );
-}
-
-#[test]
-fn no_capacity_is_named_above_a_rate_that_seems_to_fail() {
-    let mut search = Search::new(bounds(100.0, 800.0));
-    let [low, middle, high] = [200.0, 300.0, 400.0].map(Pace::nearest);
-    for _ in 0..search::MARGIN {
-        search.note(low, ProbeKind::Full, ProbeResult::Pass);
-        search.note(high, ProbeKind::Full, ProbeResult::Pass);
-    }
-    search.note(middle, ProbeKind::Full, ProbeResult::Fail);
-    assert_eq!(search.settled(), (Some(low), None));
 }

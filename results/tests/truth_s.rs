@@ -133,13 +133,6 @@ fn s2_a_loss_of_5_percent_is_found_at_5_percent_noise() {
     assert!(power.found >= 0.90 && power.passed <= 0.02, "{power:?}");
 }
 
-/// S2: the same where nothing drifts, so that all of the noise is left after pairing.
-#[test]
-fn s2_a_loss_of_5_percent_is_found_in_gaussian_noise() {
-    let power = power(6, Noise::Gaussian(0.05), Metric::CpuPerAttempt);
-    assert!(power.found >= 0.90 && power.passed <= 0.02, "{power:?}");
-}
-
 /// S2: and of throughput, which gets worse the other way.
 #[test]
 fn s2_a_loss_of_throughput_is_found_too() {

@@ -355,13 +355,4 @@ mod tests {
         assert_eq!(up_to(6), [1, 2, 4, 6]);
         assert_eq!(up_to(16), [1, 2, 4, 8, 16]);
     }
-
-    #[test]
-    fn the_kind_of_the_target_is_all_of_its_flags_but_its_processes() {
-        let typed = words("--target-latency 50ms -d 3s --target-limit=5/s --target-processes 2");
-        assert_eq!(
-            kind(&typed),
-            words("--target-latency 50ms --target-limit=5/s")
-        );
-    }
 }

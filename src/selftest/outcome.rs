@@ -61,31 +61,37 @@ pub(crate) struct RowOutcome {
 }
 
 impl RowOutcome {
-    /// Create the outcome of `row` from its attempts.
-    pub(super) fn of(row: Row, attempts: Vec<Attempt>) -> Self {
-        let impossible = attempts.iter().find(|attempt| attempt.is_impossible());
-        let counted: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.counts()).collect();
+    /// The outcome of `row` before its first attempt.
+    pub(super) fn new(row: Row) -> Self {
+        Self {
+            row: row.to_string(),
+            tests: tests(row).to_owned(),
+            result: RowResult::NotRun,
+            figures: Vec::new(),
+            attempts: Vec::new(),
+        }
+    }
+
+    /// Add an attempt.
+    pub(super) fn add(&mut self, attempt: Attempt) {
+        self.attempts.push(attempt);
+        let all = || self.attempts.iter();
+        let impossible = all().find(|one| one.is_impossible());
+        let least_missed = |one: &&Attempt| one.figures.iter().filter(|of| !of.met).count();
         let decided = impossible
-            .or_else(|| counted.iter().copied().min_by_key(|one| missed(one)))
-            .or_else(|| attempts.iter().min_by_key(|one| missed(one)));
+            .or_else(|| all().filter(|one| one.counts()).min_by_key(least_missed))
+            .or_else(|| all().min_by_key(least_missed));
         let result = if impossible.is_some() {
             RowResult::Failed
-        } else if attempts.iter().any(Attempt::passes) {
+        } else if all().any(Attempt::passes) {
             RowResult::Passed
-        } else if attempts.is_empty() {
-            RowResult::NotRun
-        } else if counted.len() >= MISSES {
+        } else if all().filter(|one| one.counts()).count() >= MISSES {
             RowResult::Failed
         } else {
             RowResult::Disturbed
         };
-        Self {
-            row: row.to_string(),
-            tests: tests(row).to_owned(),
-            result,
-            figures: decided.map_or_else(Vec::new, |attempt| attempt.figures.clone()),
-            attempts,
-        }
+        self.figures = decided.map_or_else(Vec::new, |one| one.figures.clone());
+        self.result = result;
     }
 
     /// True if another attempt cannot change anything.
@@ -106,25 +112,6 @@ impl RowOutcome {
         lines[0][COLUMNS - 1].clone_from(&self.tests);
         lines
     }
-
-    /// The first reason why an attempt does not count, of a row that did not pass.
-    fn trouble(&self) -> Option<SelftestFinding> {
-        let mut disturbed = self
-            .attempts
-            .iter()
-            .flat_map(|attempt| &attempt.disturbed_by);
-        let reason = disturbed
-            .next()
-            .filter(|_| self.result != RowResult::Passed)?;
-        Some(SelftestFinding::RowDisturbed {
-            row: self.row.clone(),
-            reason: reason.clone(),
-        })
-    }
-}
-
-fn missed(attempt: &Attempt) -> usize {
-    attempt.figures.iter().filter(|figure| !figure.met).count()
 }
 
 /// Return a short description of the test of a row.
@@ -213,49 +200,6 @@ pub(crate) enum SelftestFinding {
     RowDisturbed { row: String, reason: String },
 }
 
-impl SelftestFinding {
-    fn notice(&self) -> Notice {
-        match self {
-            Self::Answer { verdict, rows } => {
-                let rows = rows.join(", ");
-                let notice = |severity, why: &str| {
-                    Notice::new(severity, format!("{}: {why}", capital(verdict.name())))
-                };
-                match verdict {
-                    RowResult::Passed => notice(
-                        Severity::Good,
-                        "measurements on this machine are correct, within the tolerances shown",
-                    ),
-                    RowResult::Failed => notice(Severity::Bad, &rows).with(
-                        "Do not rely on measurements on this machine until the reason is known.",
-                    ),
-                    RowResult::Disturbed => notice(
-                        Severity::Warning,
-                        &format!("the machine was too busy to judge {rows}"),
-                    )
-                    .with("Try again when it is idle."),
-                    RowResult::NotRun => notice(Severity::Warning, &rows),
-                }
-            }
-            Self::MeasurementError(error) => Notice::new(
-                Severity::Neutral,
-                format!(
-                    "Service times on this machine read {} too high at the median and {} at the 99th percentile",
-                    micros(error.service_p50_us),
-                    micros(error.service_p99_us)
-                ),
-            ),
-            Self::RowDisturbed { row, reason } => {
-                let reason = reason.trim_end_matches('.');
-                Notice::new(
-                    Severity::Warning,
-                    format!("A try of {row} does not count: {reason}"),
-                )
-            }
-        }
-    }
-}
-
 /// Columns of the table.
 const COLUMNS: usize = 7;
 
@@ -296,12 +240,60 @@ impl StudyResult for SelftestResult {
         let error = self.measurement_error.clone();
         let mut all = vec![answer];
         all.extend(error.map(SelftestFinding::MeasurementError));
-        all.extend(self.rows.iter().filter_map(RowOutcome::trouble));
+        let open = self
+            .rows
+            .iter()
+            .filter(|row| row.result != RowResult::Passed);
+        for row in open {
+            let mut reasons = row.attempts.iter().flat_map(|one| &one.disturbed_by);
+            all.extend(reasons.next().map(|reason| SelftestFinding::RowDisturbed {
+                row: row.row.clone(),
+                reason: reason.clone(),
+            }));
+        }
         all
     }
 
     fn notice(&self, finding: &SelftestFinding) -> Notice {
-        finding.notice()
+        match finding {
+            SelftestFinding::Answer { verdict, rows } => {
+                let rows = rows.join(", ");
+                let (severity, why, remedy) = match verdict {
+                    RowResult::Passed => (
+                        Severity::Good,
+                        "measurements on this machine are correct, within the tolerances shown"
+                            .to_owned(),
+                        "",
+                    ),
+                    RowResult::Failed => (
+                        Severity::Bad,
+                        rows,
+                        "Do not rely on measurements on this machine until the reason is known.",
+                    ),
+                    RowResult::Disturbed => (
+                        Severity::Warning,
+                        format!("the machine was too busy to judge {rows}"),
+                        "Try again when it is idle.",
+                    ),
+                    RowResult::NotRun => (Severity::Warning, rows, ""),
+                };
+                let name = capital(verdict.name());
+                Notice::new(severity, format!("{name}: {why}")).with(remedy)
+            }
+            SelftestFinding::MeasurementError(error) => Notice::new(
+                Severity::Neutral,
+                format!(
+                    "Service times on this machine read {} too high at the median and {} at the 99th percentile",
+                    micros(error.service_p50_us),
+                    micros(error.service_p99_us)
+                ),
+            ),
+            SelftestFinding::RowDisturbed { row, reason } => {
+                let reason = reason.trim_end_matches('.');
+                let title = format!("A try of {row} does not count: {reason}");
+                Notice::new(Severity::Warning, title)
+            }
+        }
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -384,21 +376,28 @@ mod tests {
             ),
             (vec![&good_disturbed; 3], RowResult::Disturbed),
         ] {
-            let outcome =
-                RowOutcome::of(Row::R2, attempts.iter().map(|&one| one.clone()).collect());
+            let outcome = row(Row::R2, &attempts);
             assert_eq!(outcome.result, result, "{attempts:?}");
             let is_settled = result == RowResult::Passed || attempts.len() == ATTEMPTS;
             assert_eq!(outcome.is_settled(), is_settled, "{attempts:?}");
         }
-        let counts = vec![bad_disturbed, bad.clone(), good_disturbed.clone()];
-        assert_eq!(RowOutcome::of(Row::R2, counts).figures, bad.figures);
+        assert_eq!(
+            row(Row::R2, &[&bad_disturbed, &bad, &good_disturbed]).figures,
+            bad.figures
+        );
         let mut impossible = good_disturbed;
         impossible.figures[0].impossible = true;
-        for attempts in [vec![impossible.clone()], vec![good, impossible.clone()]] {
-            let outcome = RowOutcome::of(Row::R2, attempts);
-            assert!(outcome.result == RowResult::Failed && outcome.is_settled());
-            assert_eq!(outcome.figures, impossible.figures);
+        let outcome = row(Row::R2, &[&good, &impossible]);
+        assert!(outcome.result == RowResult::Failed && outcome.is_settled());
+        assert_eq!(outcome.figures, impossible.figures);
+    }
+
+    fn row(row: Row, attempts: &[&Attempt]) -> RowOutcome {
+        let mut outcome = RowOutcome::new(row);
+        for attempt in attempts {
+            outcome.add((*attempt).clone());
         }
+        outcome
     }
 
     fn outcome(rows: Vec<RowOutcome>) -> SelftestResult {
@@ -408,19 +407,21 @@ mod tests {
 
     #[test]
     fn the_gravest_row_decides() {
-        let row =
-            |row, disturbed: &[&str], us| RowOutcome::of(row, vec![attempt(disturbed, us); 3]);
-        let good = || row(Row::R1, &[], 50.0);
-        let busy = || row(Row::R2, &["steal"], 50.0);
+        let of = |number, disturbed: &[&str], us| {
+            let attempt = attempt(disturbed, us);
+            row(number, &[&attempt; 3])
+        };
+        let good = || of(Row::R1, &[], 50.0);
+        let busy = || of(Row::R2, &["steal"], 50.0);
         for (rows, conclusion) in [
             (vec![good()], Conclusion::Done),
             (vec![good(), busy()], Conclusion::Inconclusive),
             (
-                vec![busy(), row(Row::R3, &[], 500.0), good()],
+                vec![busy(), of(Row::R3, &[], 500.0), good()],
                 Conclusion::Failed,
             ),
             (
-                vec![good(), RowOutcome::of(Row::R4, vec![])],
+                vec![good(), RowOutcome::new(Row::R4)],
                 Conclusion::Inconclusive,
             ),
         ] {
@@ -429,22 +430,5 @@ mod tests {
         let error = outcome(vec![busy()]).measurement_error.unwrap();
         assert_eq!((error.service_p50_us, error.disturbed), (50.0, true));
         assert_eq!(outcome(vec![good()]).measurement_error, None);
-    }
-
-    #[test]
-    fn it_fits_the_terminal_and_says_what_every_row_came_to() {
-        let outcome = outcome(vec![
-            RowOutcome::of(Row::R1, vec![attempt(&[], 48.4)]),
-            RowOutcome::of(Row::R2, vec![attempt(&["the machine was busy"], 500.0); 3]),
-            RowOutcome::of(Row::R3, Vec::new()),
-        ]);
-        let table = outcome.doc().terminal(80);
-        assert!(
-            table.lines().all(|line| line.chars().count() <= 80),
-            "{table}"
-        );
-        for row in ["R1   passed", "R2   disturbed", "R3   not run"] {
-            assert!(table.contains(row), "{row}: {table}");
-        }
     }
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crawlmark_harness::process::{Role, ShardExit, fork};
+use crawlmark_harness::machine::Proc;
+use crawlmark_harness::process::{Role, ShardExit, ended_children_cpu, fork};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::report::{Report, Verdict};
@@ -20,7 +21,6 @@ use nix::sys::signal::Signal;
 
 use super::PORT;
 use super::service::Service;
-use crate::cli::given_in_rounds;
 use crate::config::configures_run;
 use crate::error::Error;
 use crate::terminal::Stages;
@@ -40,8 +40,6 @@ pub(crate) struct Rounds<'a> {
     pub(crate) stages: &'a mut Stages,
     ready: Duration,
     place: &'a Path,
-    /// Error of the last round, if its result could not be saved.
-    unsaved: Option<String>,
 }
 
 /// Program, arguments and target of a round.
@@ -76,7 +74,12 @@ impl Setup {
 /// Results of a round.
 pub(crate) struct RoundResults {
     pub(crate) report: Report,
+    /// CPU time of the target that it started.
     pub(crate) target_cpu: TargetCpu,
+    /// CPU time of the run and of the bundled target: a round is the only child that ends meanwhile.
+    pub(crate) cpu: Option<Duration>,
+    /// CPU time of the whole machine.
+    pub(crate) machine_cpu: Option<Duration>,
 }
 
 impl RoundResults {
@@ -113,19 +116,14 @@ impl<'a> Rounds<'a> {
             stages,
             ready,
             place,
-            unsaved: None,
         }
     }
 
-    /// Check that the result of the last round is saved. If not, the round counts, and is the last
-    /// one: the result of another one would not be saved either.
-    ///
-    /// # Errors
-    /// When it is not saved.
-    pub(crate) fn check_saved(&self) -> Result<(), Error> {
-        self.unsaved
-            .clone()
-            .map_or(Ok(()), |why| Err(Error::Round(why)))
+    /// Show what is being done, where that is drawn: elsewhere a line says what came of it.
+    pub(crate) fn begin(&mut self, name: &str, does: &str, takes: Duration) {
+        if self.stages.is_drawn() {
+            self.stages.begin(name, does, takes);
+        }
     }
 
     /// Return the signal that asks for a stop; wait for one for `most`.
@@ -139,14 +137,11 @@ impl<'a> Rounds<'a> {
         )
     }
 
-    /// Run a round, whose result goes to `folder` in the directory of the study. One that was
-    /// measured and could not be saved is returned, too: see [`Rounds::check_saved`].
+    /// Run a round, whose result goes to `folder` in the directory of the study.
     ///
     /// # Errors
-    /// When it has no result, or one that is not whole; when a signal asks for a stop; when the
-    /// last round could not be saved.
+    /// When it has no result, or one that is not whole; when a signal asks for a stop.
     pub(crate) fn run(&mut self, setup: &Setup, folder: &Path) -> Result<RoundResults, Error> {
-        self.check_saved()?;
         let place = &self.place.join(folder);
         // One that came between two rounds.
         if let Some(signal) = self.asks_to_stop(Duration::ZERO)? {
@@ -161,10 +156,12 @@ impl<'a> Rounds<'a> {
             .as_deref()
             .map(|command| Service::start(command, &target_log, self.ready, self.held))
             .transpose()?;
-        let before = service.as_ref().and_then(Service::cpu);
-        let mut output = RoundOutput::new()?;
-        let exit = self.crawl(setup, service.as_ref(), place, &output)?;
-        let after = service.as_ref().and_then(Service::cpu);
+        let before = CpuTimes::read(service.as_ref());
+        // In memory: where a disk is full, a file would not hold why nothing could be saved.
+        let errors = memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC);
+        let mut errors = File::from(errors.map_err(|error| Error::Output(error.into()))?);
+        let exit = self.crawl(setup, service.as_ref(), place, &errors)?;
+        let after = CpuTimes::read(service.as_ref());
         let ended = service.as_ref().and_then(Service::ended);
         drop(service);
         let failed = |why: String| Error::Round(format!("run a round of {}: {why}", setup.label));
@@ -174,7 +171,7 @@ impl<'a> Rounds<'a> {
         let report = match result_dir::read(place) {
             Ok(report) => report,
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
-                let errors = read_back(&mut output.errors);
+                let errors = read_back(&mut errors);
                 let _ = fs::write(place.with_extension("log"), &errors);
                 let why = telling_line(&errors).map_or_else(
                     || {
@@ -185,17 +182,7 @@ impl<'a> Rounds<'a> {
                     },
                     str::to_owned,
                 );
-                // What was printed was measured, and could not be saved.
-                let Ok(report) = result_dir::read_printed(&read_back(&mut output.report)) else {
-                    return Err(failed(format!("{exit}: {why}")));
-                };
-                // The study's directory has another name when it is finished.
-                let why = why.replace(&format!("{}/", self.place.display()), "");
-                self.unsaved = Some(format!(
-                    "save a round of {}, so no further round began: {why}",
-                    setup.label
-                ));
-                report
+                return Err(failed(format!("{exit}: {why}")));
             }
             Err(error) => return Err(failed(error.to_string())),
         };
@@ -204,14 +191,20 @@ impl<'a> Rounds<'a> {
             return Err(Error::Stopped(signal));
         }
         if report.validity.verdict == Verdict::Incomplete {
-            return Err(failed(report.reasons().join("; ")));
+            // A remedy ends with a full stop, and more follows.
+            return Err(failed(
+                report.reasons().join("; ").trim_end_matches('.').to_owned(),
+            ));
         }
         keep_result(place);
         let _ = fs::remove_file(target_log);
-        let used = before.zip(after);
+        let used =
+            |of: fn(&CpuTimes) -> Option<Duration>| Some(of(&after)?.saturating_sub(of(&before)?));
         Ok(RoundResults {
             report,
-            target_cpu: used.map(|(before, after)| after.saturating_sub(before)),
+            target_cpu: used(|of| of.service),
+            cpu: used(|of| of.children),
+            machine_cpu: used(|of| of.machine),
         })
     }
 
@@ -222,7 +215,7 @@ impl<'a> Rounds<'a> {
         setup: &Setup,
         service: Option<&Service>,
         place: &Path,
-        output: &RoundOutput,
+        errors: &File,
     ) -> Result<ShardExit, Error> {
         let words = setup.words.iter().map(|word| match service {
             Some(service) => word.replace(PORT, &service.port().to_string()),
@@ -230,21 +223,15 @@ impl<'a> Rounds<'a> {
         });
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet");
-        // It adds to a summary that is not shown, and is not allowed beside JSON.
-        if !given_in_rounds(&setup.words)
-            .iter()
-            .any(|flag| flag == "latency")
-        {
-            run.arg("--json");
-        }
         run.arg("--out").arg(place);
-        let [report, errors] =
-            [&output.report, &output.errors].map(|file| file.try_clone().map_err(Error::Output));
         // The words say all that a round does, so that its command can be repeated.
         for (name, _) in std::env::vars_os().filter(|(name, _)| configures_run(name)) {
             run.env_remove(name);
         }
-        run.stdin(Stdio::null()).stdout(report?).stderr(errors?);
+        let errors = errors.try_clone().map_err(Error::Output)?;
+        run.stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors);
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {
@@ -282,26 +269,20 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Output of a round. Kept in memory: where a disk is full, files would hold neither its report nor
-/// why it could not be saved.
-struct RoundOutput {
-    /// Standard output: its report, as JSON.
-    report: File,
-    /// Standard error.
-    errors: File,
+/// CPU times so far; none that the machine does not tell.
+struct CpuTimes {
+    service: Option<Duration>,
+    children: Option<Duration>,
+    machine: Option<Duration>,
 }
 
-impl RoundOutput {
-    fn new() -> Result<Self, Error> {
-        let file = || {
-            let made = memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC);
-            made.map(File::from)
-                .map_err(|error| Error::Output(error.into()))
-        };
-        Ok(Self {
-            report: file()?,
-            errors: file()?,
-        })
+impl CpuTimes {
+    fn read(service: Option<&Service>) -> Self {
+        Self {
+            service: service.and_then(Service::cpu),
+            children: ended_children_cpu(),
+            machine: Proc::default().busy(),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, LogProgress, recut};
 use self::made::replace;
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
-pub use self::read::{ReadError, read, read_printed, read_study};
+pub use self::read::{ReadError, read, read_study};
 use crate::run::report::Report;
 use crate::show::plot::PngError;
 use crate::show::text::shell_word;

@@ -38,7 +38,7 @@ use self::search::{
     Pace, ProbeKind, ProbeResult, RateState, Search, SearchStep, Tally, resolution,
 };
 pub use self::search::{Question, SearchOutcome, times_s};
-use super::{Conclusion, Header, Notice, StudyResult};
+use super::{Conclusion, Header, Notice, StudyResult, or_dash};
 use crate::run::report::Environment;
 use crate::show::chart::Chart;
 use crate::show::doc::{Column, Doc, Severity, Table};
@@ -646,7 +646,6 @@ fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {
         0 => String::new(),
         voids => format!("?{voids}"),
     };
-    let us = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     let at_least = if of.response_p99_at_least { ">= " } else { "" };
     // That of a failed probe says most.
     let probes = || {
@@ -663,9 +662,9 @@ fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {
         rate(of.rate_per_s),
         standing.to_owned(),
         (full + &void).trim_end().to_owned(),
-        of.accepted_per_s.map_or_else(|| "-".to_owned(), rate),
-        us(of.response_p50_us),
-        at_least.to_owned() + &us(of.response_p99_us),
+        or_dash(of.accepted_per_s, rate),
+        or_dash(of.response_p50_us, micros),
+        at_least.to_owned() + &or_dash(of.response_p99_us, micros),
         reason.map_or_else(String::new, Reason::title),
     ]
 }

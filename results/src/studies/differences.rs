@@ -80,46 +80,45 @@ const DECISIVE: [(&str, &str); 7] = [
 /// of their keys.
 #[must_use]
 pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
-    let values = |report: &Report| {
-        let mut values = Values::new();
-        flatten("crawlmark_version", &report.crawlmark_version, &mut values);
-        flatten("plan", &report.plan, &mut values);
-        flatten("environment", &report.environment, &mut values);
-        // The hash says in one word what the keys say one by one; a proxy is the same wherever its
-        // URL is from.
-        values.remove("plan.config_hash");
-        values.remove("plan.workload.proxy_from");
-        values
-    };
-    between(&values(base), &values(candidate))
+    between(values_of(base), values_of(candidate))
+}
+
+/// The values of a result besides its measurements.
+fn values_of(report: &Report) -> Values {
+    let mut values = Values::new();
+    flatten("crawlmark_version", &report.crawlmark_version, &mut values);
+    flatten("plan", &report.plan, &mut values);
+    flatten("environment", &report.environment, &mut values);
+    // The hash says in one word what the keys say one by one; a proxy is the same wherever its URL
+    // is from.
+    values.remove("plan.config_hash");
+    values.remove("plan.workload.proxy_from");
+    values
 }
 
 /// List the differences between two plans, in the order of their keys: those of their results
 /// before there are any.
 #[must_use]
 pub fn plan_differences(base: &RunPlan, candidate: &RunPlan) -> Vec<Difference> {
-    let values = |plan: &RunPlan| {
+    let [base, candidate] = [base, candidate].map(|plan| {
         let mut values = Values::new();
         flatten("plan", plan, &mut values);
         values
-    };
-    between(&values(base), &values(candidate))
+    });
+    between(base, candidate)
 }
 
 /// Values by key.
 type Values = BTreeMap<String, String>;
 
-fn between(base: &Values, candidate: &Values) -> Vec<Difference> {
-    let keys: BTreeSet<&String> = base.keys().chain(candidate.keys()).collect();
-    let of = |values: &Values, key: &String| values.get(key).map_or("-", String::as_str).to_owned();
-    keys.into_iter()
-        .map(|key| Difference {
-            what: key.clone(),
-            base: of(base, key),
-            candidate: of(candidate, key),
-        })
-        .filter(|difference| difference.base != difference.candidate)
-        .collect()
+fn between(mut base: Values, mut candidate: Values) -> Vec<Difference> {
+    let keys: BTreeSet<String> = base.keys().chain(candidate.keys()).cloned().collect();
+    let all = keys.into_iter().map(|key| Difference {
+        base: base.remove(&key).unwrap_or_else(|| "-".to_owned()),
+        candidate: candidate.remove(&key).unwrap_or_else(|| "-".to_owned()),
+        what: key,
+    });
+    all.filter(|one| one.base != one.candidate).collect()
 }
 
 /// Check that results with this difference may be compared.

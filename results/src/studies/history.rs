@@ -284,24 +284,21 @@ impl History {
 
     /// The table of changes.
     fn changes(&self) -> Table {
-        let row = |metric: Metric, change: &ChangePoint| {
-            let first_after = self.results.get(change.at);
-            vec![
-                metric.column().to_owned(),
-                percent(change),
-                self.since(change),
-                metric.in_unit(change.before),
-                metric.in_unit(change.after),
-                format!("{:.3}", change.p),
-                first_after.map_or_else(String::new, |past| past.result.clone()),
-            ]
-        };
-        let rows = |of: &MetricHistory| -> Vec<_> {
-            of.changes
-                .iter()
-                .map(|change| row(of.metric, change))
-                .collect()
-        };
+        let mut rows = Vec::new();
+        for MetricHistory { metric, changes } in &self.metrics {
+            for change in changes {
+                let first_after = self.results.get(change.at);
+                rows.push(vec![
+                    metric.column().to_owned(),
+                    percent(change),
+                    self.since(change),
+                    metric.in_unit(change.before),
+                    metric.in_unit(change.after),
+                    format!("{:.3}", change.p),
+                    first_after.map_or_else(String::new, |past| past.result.clone()),
+                ]);
+            }
+        }
         Table {
             columns: vec![
                 Column::words("metric"),
@@ -312,7 +309,7 @@ impl History {
                 Column::numbers("p").leaving(1),
                 Column::sentences("first result after it"),
             ],
-            rows: self.metrics.iter().flat_map(rows).collect(),
+            rows,
             ..Table::default()
         }
     }
@@ -379,15 +376,15 @@ impl StudyResult for History {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        let past = |past: Option<&PastResult>| {
+        let [first, latest] = [self.results.first(), self.results.last()].map(|past| {
             past.map_or_else(String::new, |past| {
                 format!("{}, {}", moment(&past.started_at), past.result)
             })
-        };
+        });
         let mut facts = vec![
             ("results", counted(self.results.len() as u64, "result")),
-            ("first", past(self.results.first())),
-            ("latest", past(self.results.last())),
+            ("first", first),
+            ("latest", latest),
         ];
         if self.left_out > 0 {
             let left_out = counted(self.left_out as u64, "result");

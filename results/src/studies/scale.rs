@@ -69,7 +69,7 @@ use crate::show::chart::Chart;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::text::{decimal, micros};
 use crate::studies::compare::Interval;
-use crate::studies::{Conclusion, Header, Notice, RoundsOf, StudyResult};
+use crate::studies::{Conclusion, Header, Notice, RoundsOf, StudyResult, or_dash};
 use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
 /// Result of the study, whole, as it is saved in `scale.json`.
@@ -114,9 +114,9 @@ impl Scaling {
             cores: circumstances.environment.cores,
             target_processes: circumstances.target_processes,
         };
-        let curve = |held: &FixedQuantity| Curve::new(*held, &rounds, room);
+        let held = held.iter();
         Self {
-            curves: held.iter().map(curve).collect(),
+            curves: held.map(|held| Curve::new(*held, &rounds, room)).collect(),
             circumstances,
             rounds,
         }
@@ -350,32 +350,21 @@ fn table(curve: &Curve) -> Table {
 }
 
 fn row(point: &Point) -> Vec<String> {
-    let median = |estimate: Option<Estimate>, format: &dyn Fn(f64) -> String| {
-        estimate.map_or_else(|| "-".to_owned(), |estimate| format(estimate.median))
-    };
-    // The smallest beside itself has no interval.
-    let beside = |estimate: Option<Estimate>| {
-        let estimate = estimate.filter(|_| point.factor > 1.0);
-        estimate.map_or_else(String::new, |estimate| {
-            times(estimate.median) + &range(&estimate, times)
-        })
-    };
     // Noise, or a target that throttles, makes what is no fraction.
     let serial = point.serial_fraction;
     let serial = serial.filter(|fraction| (0.0..=1.0).contains(&fraction.median));
-    let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     vec![
         point.size.shards.to_string(),
         grouped(u64::from(point.size.connections)),
-        median(point.items_per_s, &decimal),
-        beside(point.speedup),
-        median(point.efficiency, &percent),
-        median(point.cpu_us_per_attempt, &micros),
-        beside(cost(point)),
+        median(point.items_per_s, decimal),
+        beside(point, point.speedup),
+        median(point.efficiency, percent),
+        median(point.cpu_us_per_attempt, micros),
+        beside(point, cost(point)),
         serial.map_or_else(String::new, |fraction| percent(fraction.median)),
-        median(point.balance, &percent),
-        time(point.p50_us),
-        time(point.p99_us),
+        median(point.balance, percent),
+        or_dash(point.p50_us, micros),
+        or_dash(point.p99_us, micros),
         format!(
             "{} ({})",
             point.limited_by.name(),
@@ -383,6 +372,18 @@ fn row(point: &Point) -> Vec<String> {
         ),
         marks(point),
     ]
+}
+
+fn median(estimate: Option<Estimate>, format: fn(f64) -> String) -> String {
+    or_dash(estimate.map(|estimate| estimate.median), format)
+}
+
+/// A ratio to the smallest size, with its interval; the smallest beside itself has none.
+fn beside(point: &Point, estimate: Option<Estimate>) -> String {
+    let estimate = estimate.filter(|_| point.factor > 1.0);
+    estimate.map_or_else(String::new, |estimate| {
+        times(estimate.median) + &range(&estimate, times)
+    })
 }
 
 /// Return the caveats on a size, in a few words.

@@ -25,7 +25,7 @@ use crate::run::report::{Environment, Report, Verdict};
 use crate::show::chart::{Chart, Role};
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::text::{bytes, capital, decimal, grouped_f64, micros};
-use crate::studies::{Header, Notice, StudyResult, shell_line};
+use crate::studies::{Header, Notice, StudyResult, or_dash, shell_line};
 use crawlmark_harness::units::percent;
 
 /// Scenarios that were run, whole.
@@ -137,7 +137,7 @@ pub struct ScenarioFigure {
 impl ScenarioFigure {
     /// The figure of a scenario as text.
     pub(crate) fn shown(&self, of: &ScenarioReport) -> String {
-        (self.value)(of).map_or_else(|| "-".to_owned(), self.text)
+        or_dash((self.value)(of), self.text)
     }
 }
 

@@ -74,20 +74,6 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
     Ok(report)
 }
 
-/// Reads the report that a run printed just now.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_printed(text: &str) -> Result<Report, ReadError> {
-    let file = Path::new("standard output");
-    let report = parse(file, text, SCHEMA)?;
-    foreign::check(&report).map_err(|wrong| ReadError::Bounds {
-        path: file.to_owned(),
-        wrong,
-    })?;
-    Ok(report)
-}
-
 /// Reads what a study saved in a directory, or its file by its own name.
 ///
 /// # Errors

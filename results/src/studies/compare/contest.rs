@@ -23,7 +23,7 @@ use crate::show::chart::Chart;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::text::{capital, counted};
 use crate::studies::differences::Difference;
-use crate::studies::{Conclusion, Header, Notice, RoundsOf, StudyResult, warnings};
+use crate::studies::{Conclusion, Header, Notice, RoundsOf, StudyResult, or_dash, warnings};
 
 /// A comparison, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -461,11 +461,9 @@ impl Contest {
 
     /// The row of a metric.
     pub(crate) fn row(&self, one: &MetricResult) -> Vec<String> {
-        let dash = || "-".to_owned();
         let metric = one.metric;
         let medians = [Arm::Base, Arm::Candidate].map(|arm| median(&mut self.values(arm, metric)));
-        let [base, candidate] =
-            medians.map(|value| value.map_or_else(dash, |value| metric.in_unit(value)));
+        let [base, candidate] = medians.map(|value| or_dash(value, |value| metric.in_unit(value)));
         // Where nothing was estimated, the medians are shown.
         let ratio = medians[1].zip(medians[0].filter(|base| *base > 0.0));
         let ratio = ratio.map(|(candidate, base)| format!("{} %", signed(candidate / base)));
@@ -497,8 +495,8 @@ impl Contest {
             one.verdict.name().to_owned(),
             base,
             candidate,
-            changed.unwrap_or_else(dash),
-            p.map_or_else(dash, probability),
+            changed.unwrap_or_else(|| "-".to_owned()),
+            or_dash(p, probability),
             floor.as_ref().map_or_else(String::new, change),
             reason,
         ]

@@ -237,16 +237,6 @@ fn the_same_load_on_more_shards_and_more_load_on_the_same_are_curves_of_their_ow
 
 proptest! {
     #[test]
-    fn what_is_linear_is_fully_efficient(lambda in 1.0..1e6_f64, repeats in 1..10_usize) {
-        let curve = curve(&rounds(repeats, &SIZES, |_, n| lambda * n));
-        for point in &curve.points {
-            prop_assert!(close(point.speedup.unwrap().median, point.factor));
-            prop_assert!(close(point.efficiency.unwrap().median, 1.0));
-            prop_assert!(point.serial_fraction.is_none_or(|e| e.median.abs() < 1e-9));
-        }
-    }
-
-    #[test]
     fn amdahls_law_gives_its_serial_fraction(serial in 0.0..0.9_f64, lambda in 1.0..1e6_f64) {
         let curve = curve(&rounds(3, &SIZES, |_, n| lambda / (serial + (1.0 - serial) / n)));
         for point in &curve.points[1..] {
