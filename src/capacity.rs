@@ -224,7 +224,7 @@ impl CapacityStudy<'_> {
         let folder = PathBuf::from(ROUNDS).join(format!("{:03}-{rate}", self.begun));
         let words = self.probing.words(number, pace, kind);
         let setup = Setup::of_this_program(pace.to_string(), words)?;
-        let taken = rounds.run(&setup, &folder)?;
+        let results = rounds.run(&setup, &folder)?;
         let plan = ProbePlan {
             number,
             pace,
@@ -234,7 +234,7 @@ impl CapacityStudy<'_> {
         };
         Ok(ProbeReport::new(
             plan,
-            &taken.report,
+            &results.report,
             &self.probing.question,
         ))
     }

@@ -19,7 +19,7 @@ use crawlmark_results::studies::capacity::search::{
 };
 use crawlmark_results::studies::capacity::{
     Capacity, CapacityFinding, ProbePlan, ProbeReport, Question, Reason, Refusals, SearchOutcome,
-    Slow, judge, next_step, read_together,
+    Slow, judge, next_step,
 };
 use crawlmark_results::studies::{Header, StudyResult};
 use proptest::prelude::*;
