@@ -313,10 +313,6 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
-    }
-
     #[test]
     fn what_nobody_can_mean_is_refused_with_the_flag_named() {
         for (typed, why) in [
