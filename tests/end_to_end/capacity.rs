@@ -112,16 +112,3 @@ fn the_lowest_rate_may_fail_and_a_target_is_left_alone_for_as_long_as_it_asks() 
         assert!(rested + Duration::from_millis(2) >= promised, "{rested:?}");
     }
 }
-
-#[test]
-fn a_search_whose_time_is_over_is_undecided() {
-    let saved = run(&format!("{SHORT} --from 60 --budget 1s -- -s 1"));
-    let saved = saved.code(&[5]).saved("capacity.json");
-    assert_eq!(saved["outcome"], "undecided");
-    let findings = saved["findings"].as_array().unwrap();
-    assert!(
-        findings.iter().any(|one| one["kind"] == "out_of_time"),
-        "{saved}"
-    );
-    assert_eq!(saved["probes"].as_array().unwrap().len(), 1);
-}

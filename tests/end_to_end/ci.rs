@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Parser;
@@ -13,10 +12,8 @@ use crawlmark::cli::{Cli, Command as Typed};
 use saphyr::{LoadableYamlNode, Yaml};
 use tempfile::TempDir;
 
-use crate::ab::is_too_disturbed;
-use crate::command::json as read_json;
+use crate::command::names;
 use crate::process::{wait_for, working_in};
-use crate::run::program;
 
 const GITHUB: &str = include_str!("../../results/ci/github-actions.yml");
 const GITLAB: &str = include_str!("../../results/ci/gitlab-ci.yml");
@@ -172,19 +169,6 @@ impl Runner {
         runner
     }
 
-    /// One where crawlmark is this build's, and the two commits' services hold each response for so
-    /// long.
-    fn with_services(latencies: [&str; 2]) -> Self {
-        let runner = Self::new();
-        std::os::unix::fs::symlink(program(), runner.path("bin/crawlmark")).unwrap();
-        for (side, latency) in ["base", "candidate"].into_iter().zip(latencies) {
-            let serve = format!("exec crawlmark serve --processes 1 --latency {latency}");
-            let script = format!("#!/bin/sh\n{serve} --listen \"127.0.0.1:$1\"\n");
-            runner.script(&format!("work/{side}/service"), &script);
-        }
-        runner
-    }
-
     fn path(&self, inner: &str) -> PathBuf {
         self.root.path().canonicalize().unwrap().join(inner)
     }
@@ -253,9 +237,6 @@ impl Runner {
     }
 }
 
-/// Rounds that are short.
-const LOAD: (&str, &str) = ("LOAD", "-n 256 -c 16 -s 1");
-
 #[test]
 fn this_build_understands_what_the_workflows_tell_crawlmark() {
     for workflow in [Workflow::github(), Workflow::gitlab()] {
@@ -321,42 +302,6 @@ fn a_regression_fails_an_inconclusive_comparison_warns_and_other_codes_are_error
 }
 
 #[test]
-fn a_push_adds_to_the_history() {
-    for workflow in [Workflow::github(), Workflow::gitlab()] {
-        let runner = Runner::with_services(["1ms", "1ms"]);
-        let curl = "until (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done";
-        runner.script("bin/curl", &format!("#!/bin/bash\n{curl}\n"));
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        let port = port.port().to_string();
-        let load = ("LOAD", "-n 256 -c 16 -s 1 --expect whole");
-        let more = [
-            ("START", "exec ./base/service {port}"),
-            load,
-            ("PORT", &port),
-        ];
-        let mut said = String::new();
-        let scripts = workflow.scripts.iter().filter(|(job, _)| job == "measure");
-        for (_, text) in scripts.filter(|(_, text)| calls(text) > 0) {
-            let ended = runner.run(&workflow, text, &more);
-            assert_eq!(ended.code, Some(0), "{}", ended.said);
-            said = ended.said + &ended.summary;
-        }
-        assert!(said.contains(" 1 result\n"), "{said}");
-        let benchmark = [
-            "benchmark-bigger.json",
-            "benchmark-smaller.json",
-            "bencher.json",
-        ];
-        for file in benchmark.into_iter().chain(["history/0123abc/result.json"]) {
-            read_json(&runner.path("work").join(file));
-        }
-    }
-}
-
-#[test]
 fn a_token_reaches_curl_and_no_log() {
     let runner = Runner::with_stubs();
     let curl = "printf '%s\\n' \"$@\" > ../calls/arguments\ncat > ../calls/config";
@@ -385,26 +330,9 @@ fn the_action_compares_two_commits_and_reports_each_verdict() {
     let action = Workflow::action();
     let [build, compare, comment] =
         ["Build both commits", "Compare", "Comment"].map(|name| action.script(name, ""));
-    let runner = Runner::with_services(["5ms", "10ms"]);
-    let history = "rm -rf base candidate && git init -q . && git config user.name a && \
-                   git config user.email a@b && for latency in 5ms 10ms; do \
-                   echo $latency > latency; git add latency; git commit -qm $latency; done";
-    assert_eq!(runner.run(&action, history, &[]).code, Some(0));
-    let serve = "exec crawlmark serve --processes 1 --latency $(cat latency)";
-    let start = format!("{serve} --listen 127.0.0.1:{{port}}");
-    let more = [
-        ("START", start.as_str()),
-        ("BUILD", "cp latency built"),
-        LOAD,
-    ];
-    let ended = runner.run(&action, build, &more);
-    assert_eq!(ended.code, Some(0), "{}", ended.said);
-    let ended = runner.run(&action, compare, &more);
-    let contest = read_json(&runner.path("work/comparison/comparison.json"));
-    if !is_too_disturbed(&contest) {
-        assert_eq!(ended.code, Some(3), "{}", ended.said);
-        assert!(runner.read("output").starts_with("verdict=regression\n"));
-    }
+    let runner = Runner::with_stubs();
+    fs::create_dir(runner.path("work/comparison")).unwrap();
+    fs::write(runner.path("work/comparison/summary.md"), "# stub\n").unwrap();
     runner.script("bin/gh", "#!/bin/sh\nprintf '%s ' \"$@\" > ../calls/gh\n");
     let ended = runner.run(&action, comment, &[("NUMBER", "7")]);
     assert_eq!(ended.code, Some(0), "{}", ended.said);
@@ -429,4 +357,22 @@ fn the_action_compares_two_commits_and_reports_each_verdict() {
     }
     let ended = Runner::with_stubs().run(&action, build, &[]);
     assert_eq!(ended.code, Some(2), "nothing to start: {}", ended.said);
+}
+
+#[test]
+fn workflows_pin_what_they_use_and_may_only_read() {
+    let workflows = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
+    for name in names(&workflows) {
+        let text = fs::read_to_string(workflows.join(&name)).unwrap();
+        for line in text.lines().chain(ACTION.lines()) {
+            let Some((_, action)) = line.split_once("uses: ") else {
+                continue;
+            };
+            let pin = action.split(['@', ' ']).nth(1).unwrap();
+            let is_hash = pin.len() == 40 && pin.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_hash, "{name}: {action}");
+        }
+        let rights = scalars(&load(&text)["permissions"]);
+        assert!(rights.values().all(|right| right == "read"), "{name}");
+    }
 }

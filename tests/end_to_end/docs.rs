@@ -28,8 +28,8 @@ use crawlmark_results::run::report::{Verdict, cause_in_words};
 use nix::sys::signal::Signal;
 
 use self::markdown::{Block, Page};
+use crate::command::program;
 use crate::process::{DEADLINE, signal, wait_for, working_in};
-use crate::run::program;
 
 /// Address of the project; links to it lead to files of this tree.
 const HOME: &str = "https://github.com/crawlmark/crawlmark/";

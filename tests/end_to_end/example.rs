@@ -8,9 +8,8 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::command::{Said, said, words};
+use crate::command::{Done, program, said, words};
 use crate::report::Report;
-use crate::run::program;
 use crate::scripted::{Peer, with_server};
 
 /// An example, which is built with the tests.
@@ -27,7 +26,7 @@ fn example(name: &str) -> Command {
 
 /// Run the example against `serve`, and return its output with the report and the directory that it
 /// saved.
-fn memcached(serve: impl Fn(Peer) + Sync, flags: &str) -> (Said, Report, PathBuf, TempDir) {
+fn memcached(serve: impl Fn(Peer) + Sync, flags: &str) -> (Done, Report, PathBuf, TempDir) {
     let place = tempfile::tempdir().unwrap();
     let output = with_server(serve, |address| {
         let mut command = example("memcached");

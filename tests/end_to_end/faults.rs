@@ -6,79 +6,9 @@ use std::collections::BTreeMap;
 use crawlmark_mock_server::Faults;
 use serde_json::json;
 
-use crate::report::{Report, holds};
+use crate::report::Report;
 use crate::run::crawl_once;
-use crate::target::{Target, assert_agree};
-
-#[test]
-fn the_crawl_meets_each_fault() {
-    const IDS: u64 = 12;
-    // The status that is sent, the outcome of the items, and the connections: four, or one for each
-    // item where the fault ends its connection.
-    for (fault, status, outcome, connections) in [
-        ("error:1", 500, "rejected", 4),
-        ("drop:1", 0, "closed", IDS),
-        ("reset:1", 0, "reset", IDS),
-        ("malformed-chunk:1", 200, "malformed", IDS),
-        ("garbage:1", 0, "malformed", IDS),
-        ("truncated:1", 200, "incomplete", IDS),
-        ("drip:1:50ms", 200, "ok", 4),
-        ("silence:1", 0, "timeout", IDS),
-        ("redirect:1", 302, "rejected", 4),
-        ("close:1", 200, "ok", IDS),
-        ("challenge:1:200", 200, "soft_blocked", 4),
-        ("challenge:1", 403, "soft_blocked", 4),
-        ("challenge:1:429", 429, "soft_blocked", 4),
-        ("huge-headers:1", 200, "ok", 4),
-        ("huge-headers:1:512k", 200, "malformed", IDS),
-        ("huge-body:1:1m", 200, "wrong_body", 4),
-        // What is behind the response must not be taken for the next one.
-        ("short-length:1", 200, "wrong_body", IDS),
-        ("long-length:1", 200, "timeout", IDS),
-    ] {
-        let target = Target::start(&format!("--processes 1 --fault {fault}"));
-        let timeout = if outcome == "timeout" { "300ms" } else { "60s" };
-        let flags = format!("-n {IDS} --shards 2 -c 4 --expect items:1 --timeout {timeout}");
-        let report = crawl_once(&format!("{} {flags}", target.url()));
-        let is_error = !["ok", "rejected", "soft_blocked"].contains(&outcome);
-        report.assert_states(&[(if outcome == "ok" { "ok" } else { "failed" }, IDS)]);
-        let errors = is_error.then(|| (outcome.to_owned(), IDS));
-        assert_eq!(report.errors(), BTreeMap::from_iter(errors), "{fault}");
-        report.holds(&json!({
-            "/totals/connections_opened": connections, "/totals/throttled": 0,
-            "/totals/soft_blocked": if outcome == "soft_blocked" { IDS } else { 0 },
-        }));
-        let sent = BTreeMap::from_iter((status > 0).then(|| (status.to_string(), IDS)));
-        // A head that is too long to be read has no status here.
-        let is_read = fault != "huge-headers:1:512k";
-        assert_eq!(
-            report.statuses(),
-            if is_read {
-                sent.clone()
-            } else {
-                BTreeMap::new()
-            }
-        );
-        let name = fault
-            .split(':')
-            .next()
-            .unwrap_or_default()
-            .replace('-', "_");
-        holds(
-            &target.books(),
-            &json!({"/requests": IDS, "/faults": {name: IDS}, "/by_status": sent}),
-        );
-    }
-    // Nothing is expected, so that half an item is as good as a whole one: only the connections
-    // tell.
-    let target = Target::start("--processes 1 --fault short-length:1");
-    let report = crawl_once(&format!(
-        "{} -n 100 --shards 2 -c 4 --expect whole",
-        target.url()
-    ));
-    report.assert_states(&[("ok", 100)]);
-    report.holds(&json!({"/totals/connections_opened": 100}));
-}
+use crate::target::assert_agree;
 
 /// Of every kind, as many as were picked.
 fn picked(faults: &Faults, seed: u64, ids: u64) -> BTreeMap<String, u64> {

@@ -1,6 +1,5 @@
 //! Crawls through proxies that this project did not write: tinyproxy, squid, microsocks and dante.
-//! They take half a minute, so they run where `CRAWLMARK_FOREIGN` is set: every night, and on
-//! demand.
+//! `.ci/run` runs them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -17,15 +16,6 @@ use crate::run::{self, crawl, crawl_once};
 use crate::secrets::SECRET;
 use crate::target::Target;
 use crate::tls::{Authority, GOOD};
-
-/// True where these tests are to run. Says so where they are not.
-fn are_wanted() -> bool {
-    let are = std::env::var_os("CRAWLMARK_FOREIGN").is_some();
-    if !are {
-        println!("skipped: set CRAWLMARK_FOREIGN to crawl through foreign proxies");
-    }
-    are
-}
 
 /// Write the settings of a proxy to a file of its own, and return its path.
 fn settings(place: &TempDir, text: &str) -> String {
@@ -116,6 +106,7 @@ fn ways(proxies: &[Option<Foreign>; 4]) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs squid, dante, tinyproxy and microsocks: .ci/run"]
 fn nginx_logs_what_came_through_every_proxy_by_both_versions_of_http_and_tls() {
     let authority = Authority::new("one");
     let [certificate, key] = authority.sign("localhost", GOOD);
@@ -126,9 +117,6 @@ fn nginx_logs_what_came_through_every_proxy_by_both_versions_of_http_and_tls() {
          ssl_certificate_key {key};",
         socket.display()
     );
-    if !are_wanted() {
-        return;
-    }
     let Some(nginx) = nginx("ssl http2", &settings) else {
         return;
     };
@@ -165,10 +153,8 @@ fn nginx_logs_what_came_through_every_proxy_by_both_versions_of_http_and_tls() {
 }
 
 #[test]
+#[ignore = "needs squid, dante, tinyproxy and microsocks: .ci/run"]
 fn each_proxy_serves_those_who_know_the_password_and_its_refusals_are_named() {
-    if !are_wanted() {
-        return;
-    }
     let proxies = [tinyproxy(), squid(), dante(), microsocks()];
     let dead = TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -37,21 +37,14 @@ fn a_response_without_end_ends_in_time_and_starves_no_other_host() {
             peer.send(OK);
         }
     };
-    let trailers = format!("{CHUNKED}0\r\n");
     // One for each loop that reads from a target.
     for (start, part, pause_ms, kind) in [
         ("", "HTTP/1.1 100\r\n\r\n", 0, "malformed"),
-        ("\r\n", "\r\n", 0, "malformed"),
         (HEAD, "a: b\r\n", 0, "malformed"),
-        (HEAD, "a", 0, "malformed"),
         (HEAD, "a: b\r\n", 20, "timeout"),
         (CHUNKED, "10\r\n0123456789abcdef\r\n", 0, "timeout"),
-        (CHUNKED, "0", 0, "malformed"),
-        (CHUNKED, "1;extension=x\r\nx\r\n", 0, "malformed"),
-        (&trailers, "a: b\r\n", 0, "malformed"),
         (CHUNKED, "1\r\nx\r\n", 5, "timeout"),
         (LONG, "0123456789abcdef", 0, "timeout"),
-        ("HTTP/1.1 200 OK\r\n\r\n", "0123456789abcdef", 0, "timeout"),
     ] {
         let pause = Duration::from_millis(pause_ms);
         let report = with_server(

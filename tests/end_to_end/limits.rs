@@ -5,7 +5,6 @@
 //! Where time matters, the period is so long that nothing comes back during a test.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 use serde_json::json;
 
@@ -95,41 +94,4 @@ fn requests_in_flight_are_capped_until_their_response_or_their_client_is_gone() 
     });
     assert_eq!(ask().receive().unwrap().status, 429);
     drop((held, next));
-}
-
-#[test]
-fn connections_are_capped_and_the_others_end_as_asked() {
-    for (over, processes, rejected) in [("close", 1, 0), ("reset", 2, 0), ("503", 4, 4)] {
-        let limit = format!("connections:3:key=/24,/64:over={over}");
-        let target = Target::start(&format!("--processes {processes} --limit {limit}"));
-        // Different addresses of one prefix; another is only for looking at the counts.
-        let connect = |last| Client::connect_from(&target, Ipv4Addr::new(127, 7, 7, last));
-        let mut open: Vec<Client> = (1..=3).map(connect).collect();
-        for client in &mut open {
-            assert_eq!(client.get("/items/1", "").status, 200);
-        }
-        for last in 4..8 {
-            let mut client = connect(last);
-            client.send("/items/2", "");
-            let status = client.receive().map(|answer| answer.status);
-            assert_eq!(status, (over == "503").then_some(503));
-        }
-        let books = wait_for("four refused", || {
-            Some(target.books()).filter(|books| books["connections_refused"] == 4)
-        });
-        holds(
-            &books,
-            &json!({
-                "/rejected": rejected, "/requests": 3 + rejected,
-                "/by_limit/connections/rejected": 4,
-            }),
-        );
-        // One that leaves makes room.
-        open.pop();
-        wait_for("room for another connection", || {
-            let mut client = connect(9);
-            client.send("/items/3", "");
-            client.receive().filter(|answer| answer.status == 200)
-        });
-    }
 }

@@ -13,9 +13,8 @@ use nix::pty::{Winsize, openpty};
 use tempfile::TempDir;
 use vt100::{Parser, Screen};
 
-use crate::command::run;
+use crate::command::{program, run};
 use crate::process::{DEADLINE, end_with_children, wait_for};
-use crate::run::program;
 use crate::target::Target;
 
 const ROWS: u16 = 30;
@@ -215,6 +214,7 @@ fn a_terminal_has_the_colours_and_blocks_that_it_can_show() {
         ("xterm", "C.UTF-8", "", "auto", true),
         ("xterm", "C.UTF-8", "1", "always", true),
         ("xterm", "C", "1", "auto", false),
+        ("xterm", "C.UTF-8", "", "never", false),
     ] {
         let mut environment = vec![("TERM", term), ("LC_ALL", locale)];
         environment.extend((!no_color.is_empty()).then_some(("NO_COLOR", no_color)));

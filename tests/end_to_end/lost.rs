@@ -12,12 +12,10 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::command::{self, Started, said, start, words};
-use crate::process::{
-    children, is_blocked, is_ended, is_pending, is_stopped, signal, wait_for, working_in,
-};
+use crate::command::{program, said, start, words};
+use crate::process::{children, is_stopped, signal, wait_for, working_in};
 use crate::report::{Report, holds};
-use crate::run::{self, Run, program};
+use crate::run;
 use crate::target::Target;
 
 /// A file system of so many bytes. Dropped, it is gone.
@@ -141,38 +139,6 @@ fn a_disk_that_is_full_at_the_end_costs_neither_the_summary_nor_the_json_nor_the
 }
 
 #[test]
-fn a_limit_on_file_sizes_does_not_end_the_run_that_writes_the_file() {
-    let place = tempfile::tempdir().unwrap();
-    // Blocks of 512 bytes: too few for the result, or for the dataset.
-    for (line, file) in [
-        ("run -n 400 --out out", "result.json"),
-        (
-            "run -n 20000 -c 16 -s 1 --no-pin --quiet --save items --out out",
-            "0001-s00",
-        ),
-    ] {
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", "ulimit -f 16; exec \"$0\" \"$@\""])
-            .arg(program());
-        shell.args(words(line)).current_dir(place.path());
-        let said = said(shell);
-        assert!(
-            said.code.is_some_and(|code| (1..128).contains(&code)),
-            "{}",
-            said.stderr
-        );
-        assert!(
-            said.stderr.contains(file) && said.stderr.contains("File too large"),
-            "{}",
-            said.stderr
-        );
-        // Space is not what it lacks.
-        assert!(!said.stderr.contains("No space"), "{}", said.stderr);
-    }
-}
-
-#[test]
 fn a_signal_to_all_processes_at_once_is_for_the_supervisor_alone() {
     for (number, code) in [
         (Signal::SIGTERM, 143),
@@ -180,7 +146,7 @@ fn a_signal_to_all_processes_at_once_is_for_the_supervisor_alone() {
         (Signal::SIGINT, 130),
     ] {
         let run = run::start("--shards 2 -c 8 --target-processes 2 --target-latency 2ms");
-        run.connected_shard(1, 4);
+        run.shard(1, 4);
         let mut all = run.processes();
         assert_eq!(all.len(), 5, "a supervisor, two shards, two of the target");
         // The supervisor last: it finds what the others make of it.
@@ -196,23 +162,6 @@ fn a_signal_to_all_processes_at_once_is_for_the_supervisor_alone() {
             holds(shard, &json!({"/fault": null, "/exits": ["clean"]}));
         }
     }
-}
-
-#[test]
-fn serve_ends_with_its_counts_when_all_of_its_processes_are_asked_to() {
-    let target = Target::start("--processes 2");
-    let serving = target.processes();
-    for pid in &serving {
-        signal(*pid, Signal::SIGTERM);
-    }
-    // Each has either ended of it or leaves it alone.
-    let leaves_it = |pid: i32| is_pending(pid, Signal::SIGTERM) && is_blocked(pid, Signal::SIGTERM);
-    wait_for("the others to have it", || {
-        let has_it =
-            |pid: &i32| leaves_it(*pid) || is_ended(*pid) || !target.processes().contains(pid);
-        serving.iter().all(has_it).then_some(())
-    });
-    assert_eq!(target.stop()["requests"], 0);
 }
 
 #[test]
@@ -253,7 +202,7 @@ fn ctrl_z_stops_and_continues_the_shards_as_well_and_the_gap_is_counted() {
         "{} --shards 2 -c 8 --ids 0..100m --shard-deadline 1s",
         target.url()
     );
-    let run = Run::start_by(as_a_job(), words(&args));
+    let run = run::start_by(as_a_job(), &args);
     target.wait_for_requests(100);
     let all = run.processes();
     assert_eq!(all.len(), 3);
@@ -283,36 +232,6 @@ fn ctrl_z_stops_and_continues_the_shards_as_well_and_the_gap_is_counted() {
     );
     assert!(!report.finding("suspended").is_null());
     assert!(report.is_whole(), "no shard was taken for silent");
-}
-
-#[test]
-fn ctrl_z_stops_the_round_of_a_comparison_as_well() {
-    let mut comparison = as_a_job();
-    comparison
-        .arg(program())
-        .args(words("ab --quiet --out out -- -d 60s -c 2 -s 1"));
-    let comparison = Started::launch(comparison, tempfile::tempdir().unwrap(), None);
-    let own = comparison.pid();
-    let round = wait_for("a round", || children(own).first().map(|(pid, _)| *pid));
-    let shard = wait_for("its shard", || {
-        children(round)
-            .into_iter()
-            .find(|(_, name)| name == "crawlmark-s0")
-    });
-    let three = [own, round, shard.0];
-    signal(own, Signal::SIGTSTP);
-    wait_for("all to be stopped", || {
-        three.iter().all(|pid| is_stopped(*pid)).then_some(())
-    });
-    signal(own, Signal::SIGCONT);
-    wait_for("all to go on", || {
-        three.iter().all(|pid| !is_stopped(*pid)).then_some(())
-    });
-    comparison.interrupt();
-    let done = comparison.end().code(&[130]);
-    // The round was cut and is no pair, but what it measured is there.
-    let kept = results_of_rounds(&partial(&done.work()).unwrap());
-    Report::read(&kept[0]);
 }
 
 #[test]
@@ -402,7 +321,7 @@ fn a_killed_run_leaves_its_measurements_and_keeps_no_other_from_its_directory() 
     wait_for("the end of its processes", || {
         working_in(&work).is_empty().then_some(())
     });
-    run.wait();
+    run.end();
     let next = crawl("-n 10").end().code(&[0]);
     assert!(
         next.stderr.contains("note: an earlier run did not finish"),
@@ -421,20 +340,6 @@ fn a_killed_run_leaves_its_measurements_and_keeps_no_other_from_its_directory() 
         "it is named once"
     );
     assert!(left.join("latency.hlog").exists());
-}
-
-#[test]
-fn connections_that_are_not_used_take_no_memory() {
-    let [few, many] = ["10", "1000000"].map(|connections| {
-        let done = command::run(&format!("run -c {connections} -n 10 -s 1 --json")).code(&[0]);
-        done.printed()["shards"][0]["max_rss_bytes"]
-            .as_u64()
-            .unwrap()
-    });
-    assert!(
-        many < 2 * few,
-        "{few} bytes with 10 connections, {many} with a million, for 10 items"
-    );
 }
 
 #[test]

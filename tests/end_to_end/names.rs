@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::process::wait_for;
-use crate::run::{Run, crawl};
+use crate::run::{crawl, start};
 use crate::target::Target;
 
 /// Hosts file of a thread and of the processes that it starts.
@@ -112,7 +112,7 @@ fn a_name_is_looked_up_again_and_new_connections_move_with_it() {
         hosts.write("127.0.0.2 moves.test\n");
         let flags =
             "-d 60s --shards 1 -c 2 --rate 200 --max-requests-per-connection 5 --dns-ttl 50ms";
-        let run = Run::start(format!("http://moves.test:{port}/items/{{id}} {flags}").split(' '));
+        let run = start(&format!("http://moves.test:{port}/items/{{id}} {flags}"));
         old.wait_for_requests(20);
         // It is gone for a while: the old address is kept.
         hosts.write("");

@@ -1,10 +1,7 @@
 //! Open loops from outside: requests come when the timetable says, what they waited is told, and
 //! everything that was scheduled is accounted for, with the target's counts as the second witness.
 
-use serde_json::json;
-
-use crate::process::have_the_machine_alone;
-use crate::run::{ONE_ATTEMPT, ended};
+use crate::run::ONE_ATTEMPT;
 use crate::target::{Target, confirmed};
 
 #[test]
@@ -85,34 +82,4 @@ fn a_warm_up_is_counted_and_not_timed() {
             report.at("/totals")
         );
     }
-}
-
-#[test]
-fn a_stall_shows_in_the_response_times_and_is_explained() {
-    have_the_machine_alone();
-    // One connection: each stall is the service time of one request, and the wait of 200. Whenever
-    // the run starts, it sees a third of its time stalled, and at least one stall as a whole.
-    let target = Target::start("--processes 1 --stall 1500ms,500ms");
-    let line = "--rate 400 -d 3s --arrivals constant -s 1 -c 1";
-    let ended = ended(&format!("{} {line}", target.url()));
-    let report = ended.report(0);
-    report.holds(&json!({"/schedule/scheduled": 1_200}));
-    let [response, service] =
-        ["response", "service"].map(|series| report.number(&format!("/latency/{series}/p90_us")));
-    assert!(
-        response >= 200_000.0 && service < response / 2.0,
-        "{service} of {response}"
-    );
-    let summary = ended.file("summary.md");
-    assert!(
-        summary.contains("corrected for coordinated omission"),
-        "{summary}"
-    );
-    let findings = report.at("/findings").as_array().unwrap();
-    assert!(
-        findings
-            .iter()
-            .any(|finding| finding["limit"] == "connections"),
-        "{findings:?}"
-    );
 }

@@ -5,18 +5,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crawlmark_results::run::parts::PlanFile;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::command::{Done, Started, complaints, json as json_file, run, said};
+use crate::command::{Done, Started, json as json_file, program, run, said, start};
 use crate::process::{children, signal, wait_for, working_in};
 use crate::report::{Report, holds};
-use crate::run::program;
-use crate::schema;
-use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
 /// A crawl in parts, in a directory of its own.
@@ -32,16 +28,8 @@ impl Parts {
             home: tempfile::tempdir().unwrap(),
             nodes,
         };
-        let (plan, nodes) = (parts.plan_file(), nodes.to_string());
-        let mut args = vec!["plan", url, "--nodes", &nodes, "--out", &plan];
-        args.extend(flags.split_whitespace());
-        let done = Started::new(&args).end().code(&[0]);
-        assert_eq!(
-            done.stderr.is_empty(),
-            flags.contains("--quiet"),
-            "{}",
-            done.stderr
-        );
+        let plan = parts.plan_file();
+        run(&format!("plan {url} --nodes {nodes} --out {plan} {flags}")).code(&[0]);
         parts
     }
 
@@ -60,18 +48,11 @@ impl Parts {
 
     /// Starts an attempt at a part.
     fn start(&self, part: u32) -> Started {
-        self.start_with(part, "--quiet", &[])
-    }
-
-    fn start_with(&self, part: u32, flag: &str, variables: &[(&str, &Path)]) -> Started {
-        let (plan, into) = (self.plan_file(), self.path("crawl"));
-        let node = format!("{part}/{}", self.nodes);
-        Started::with(
-            &[
-                "run", "--plan", &plan, "--node", &node, "--into", &into, flag,
-            ],
-            variables,
-        )
+        let (plan, into, nodes) = (self.plan_file(), self.path("crawl"), self.nodes);
+        let node = format!("{part}/{nodes}");
+        start(&format!(
+            "run --plan {plan} --node {node} --into {into} --no-progress"
+        ))
     }
 
     fn merge(&self) -> Done {
@@ -154,32 +135,6 @@ fn is_free(slot: &str) -> bool {
     slot.rsplit('.').next() == Some("free")
 }
 
-/// A library that sets the calendar clock of a program an hour ahead once the file `JUMPED` exists;
-/// none without a C compiler.
-fn jumping_clock(home: &Path) -> Option<PathBuf> {
-    const SOURCE: &str = "#define _GNU_SOURCE
-        #include <stdlib.h>
-        #include <sys/syscall.h>
-        #include <time.h>
-        #include <unistd.h>
-        int clock_gettime(clockid_t id, struct timespec *time) {
-            long failed = syscall(SYS_clock_gettime, id, time);
-            if (id == CLOCK_REALTIME && !access(getenv(\"JUMPED\"), F_OK)) time->tv_sec += 3600;
-            return failed;
-        }";
-    let (source, library) = (home.join("clock.c"), home.join("clock.so"));
-    fs::write(&source, SOURCE).unwrap();
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &source])
-        .status();
-    let is_built = cfg!(target_env = "gnu") && built.is_ok_and(|status| status.success());
-    if !is_built {
-        eprintln!("skipped: a clock that jumps: no C compiler, or a static program");
-    }
-    is_built.then_some(library)
-}
-
 fn count(books: &Value, pointer: &str) -> u64 {
     books.pointer(pointer).and_then(Value::as_u64).unwrap()
 }
@@ -203,7 +158,7 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     wait_for("the end of what was killed", || {
         working_in(&work).is_empty().then_some(())
     });
-    assert_eq!(killed.wait().code, None);
+    assert_eq!(killed.end().code, None);
     // All slots are taken, and are not freed.
     let others: Vec<Started> = (0..2).map(|part| parts.start(part)).collect();
     wait_for("the result of the zombie's part", || {
@@ -251,33 +206,6 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
 }
 
 #[test]
-fn a_merge_counts_what_shards_that_died_had_sent() {
-    for (flags, code) in [("", 1), (" --save items", 0)] {
-        let target = Target::start("--processes 1");
-        let flags = format!("--ids 0..1200 --rate 400 -c 8 --shards 2{flags}");
-        let parts = Parts::plan(&target.url(), 1, &flags);
-        let attempt = parts.start(0);
-        target.wait_for_requests(300);
-        let shards = children(attempt.pid());
-        assert_eq!(shards.len(), 2, "those of the plan");
-        signal(shards[0].0, Signal::SIGKILL);
-        attempt.end().code(&[code]);
-        if code != 0 {
-            parts.start(0).end().code(&[0]);
-        }
-        let report = json_file(&parts.merge().code(&[0]).out().join("result.json"));
-        let additional = count(&report, "/merged/additional_requests");
-        let counted = count(&report, "/totals/attempts_sent") + additional;
-        // A shard counts a request right before it sends it, and may be killed in between.
-        let unsent = counted.checked_sub(target.requests());
-        assert!(
-            unsent.is_some_and(|unsent| unsent <= 2),
-            "{unsent:?} requests never arrived"
-        );
-    }
-}
-
-#[test]
 fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     const IDS: u64 = 2_400;
     let target = Target::start("--processes 1");
@@ -291,7 +219,7 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     wait_for("the end of what was killed", || {
         working_in(&work).is_empty().then_some(())
     });
-    assert_eq!(killed.wait().code, None);
+    assert_eq!(killed.end().code, None);
     // Two slots are free; the other one is lost for the time of a lease.
     for part in [0, 1].map(|part| parts.start(part)) {
         part.end().code(&[0]);
@@ -370,16 +298,6 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
 }
 
 #[test]
-fn a_plan_names_what_it_leaves_to_its_parts() {
-    let done =
-        run("plan --nodes 2 http://127.0.0.1:9/{id} -n 8 --save items -H 'x-key: hidden' --out -")
-            .code(&[0]);
-    assert_eq!(complaints(&schema::of("plan"), &done.printed()), [""; 0]);
-    let left = "give each part these again: --header 'x-key: ...'\n";
-    assert!(done.stderr.contains(left), "{}", done.stderr);
-}
-
-#[test]
 fn exit_codes_say_what_a_scheduler_has_to_do() {
     let target = Target::start("--processes 1");
     let parts = Parts::plan(
@@ -443,7 +361,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     // once.
     let stopped = parts.start(0);
     target.wait_for_requests(20);
-    stopped.interrupt();
+    stopped.signal(Signal::SIGINT);
     stopped.end().code(&[130]);
     let lost = parts.start(0);
     target.wait_for_requests(80);
@@ -502,7 +420,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
 }
 
 #[test]
-fn a_part_that_waits_survives_a_directory_that_fails_and_a_clock_that_jumps() {
+fn a_part_that_waits_survives_a_directory_that_fails() {
     let target = Target::start("--processes 1");
     let flags = "--ids 0..40 --rate 200 -c 4 --slots 1 --shards 1";
     let parts = Parts::plan(&target.url(), 2, flags);
@@ -513,18 +431,7 @@ fn a_part_that_waits_survives_a_directory_that_fails_and_a_clock_that_jumps() {
     fs::create_dir_all(&slots).unwrap();
     // Of an attempt that was killed long ago.
     fs::write(slots.join("slot-00000.0000000005.other"), "").unwrap();
-    let (clock, jumped) = (
-        jumping_clock(parts.home.path()),
-        parts.home.path().join("jumped"),
-    );
-    let variables = clock
-        .as_deref()
-        .map(|clock| [("LD_PRELOAD", clock), ("JUMPED", &jumped)]);
-    let part = parts.start_with(
-        0,
-        "--no-progress",
-        variables.as_ref().map_or(&[], |all| &all[..]),
-    );
+    let part = parts.start(0);
     let says = |text: &str| wait_for(text, || part.stderr().contains(text).then_some(()));
     says("Part 0/2 waits for a slot: 1 of 1 are in use.\n");
     fs::rename(&slots, &away).unwrap();
@@ -532,7 +439,6 @@ fn a_part_that_waits_survives_a_directory_that_fails_and_a_clock_that_jumps() {
     let status = parts.status(0).unwrap();
     holds(&status, &json!({"/state": "waiting", "/slot": null}));
     assert_eq!(target.requests(), 0);
-    fs::write(&jumped, "").unwrap();
     // Not a file, and gone a moment later: the result cannot be published at first.
     std::os::unix::fs::symlink("nowhere", parts.result(0)).unwrap();
     fs::rename(&away, &slots).unwrap();
@@ -547,75 +453,8 @@ fn a_part_that_waits_survives_a_directory_that_fails_and_a_clock_that_jumps() {
     );
     let slots = parts.slots();
     assert!(slots.len() == 1 && is_free(&slots[0]), "{slots:?}");
-    // Its clock was set while it waited: that is no hour of the crawl.
     parts.start(1).end().code(&[0]);
-    let ahead_us = json_file(&parts.result(0))["clock"]["ahead_us"]
-        .as_i64()
-        .unwrap();
-    assert_eq!(ahead_us > 3_500_000_000, clock.is_some(), "{ahead_us}");
-    assert!(parts.merged().number("/totals/duration_s") < 600.0);
-}
-
-#[test]
-fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
-    const RULES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 42\r\n\r\n\
-                         User-agent: *\nDisallow:\nCrawl-delay: 0.05\n";
-    let (may_answer, fetches, items) =
-        (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
-    let serve = |mut peer: Peer| {
-        while let Some(path) = peer.request() {
-            if path == "/robots.txt" {
-                fetches.fetch_add(1, Ordering::SeqCst);
-                wait_for("the test", || {
-                    may_answer.load(Ordering::SeqCst).then_some(())
-                });
-                peer.send(RULES);
-            } else {
-                items.fetch_add(1, Ordering::SeqCst);
-                peer.send(OK);
-            }
-        }
-    };
-    with_server(serve, |address| {
-        let flags = "--ids 0..20 -c 1 --shards 1 --robots honor";
-        let plan = || Parts::plan(&format!("http://{address}/{{id}}"), 1, flags);
-        let held = |parts: &Parts, generation: u32| {
-            let least = format!("slot-00000.{generation:010}.");
-            parts.slots().pop().filter(|name| *name >= least)
-        };
-        let (parts, has_asked) = (plan(), |times| fetches.load(Ordering::SeqCst) >= times);
-        let part = parts.start(0);
-        wait_for("the fetch", || has_asked(1).then_some(()));
-        wait_for("two renewals", || held(&parts, 3));
-        let status = parts.status(0).unwrap();
-        holds(&status, &json!({"/state": "waiting", "/slot": 0}));
-        assert!(count(&status, "/beat") > 2, "it is alive: {status}");
-        may_answer.store(true, Ordering::SeqCst);
-        part.end().code(&[0]);
-        assert_eq!(items.load(Ordering::SeqCst), 20);
-        let rate = json!({"permits": 1, "period_ns": 50_000_000});
-        parts.merged().holds(&json!({"/plan/per_host/rate": rate}));
-        may_answer.store(false, Ordering::SeqCst);
-        let parts = plan();
-        let part = parts.start(0);
-        wait_for("the fetch", || has_asked(2).then_some(()));
-        // Another attempt takes it, as if the lease were over.
-        let (slots, other) = (
-            parts.directory().join("slots"),
-            "slot-00000.0000000009.other",
-        );
-        wait_for("the slot", || {
-            fs::rename(slots.join(held(&parts, 1)?), slots.join(other)).ok()
-        });
-        let ended = part.end().code(&[1]).stderr;
-        may_answer.store(true, Ordering::SeqCst);
-        assert!(
-            ended.contains("its lease expired and another attempt took its slot"),
-            "{ended}"
-        );
-        assert_eq!(items.load(Ordering::SeqCst), 20, "nothing more was sent");
-        assert_eq!(parts.slots(), [other]);
-    });
+    parts.merged().assert_states(&[("ok", 40)]);
 }
 
 #[test]
@@ -649,7 +488,7 @@ fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
     assert!(sent < IDS, "{sent} requests without a lease");
     lead_to(&good);
     target.wait_for_requests(sent + 21);
-    part.interrupt();
+    part.signal(Signal::SIGINT);
     part.end().code(&[130]);
     let record = json_file(&parts.attempt(0).unwrap());
     let requests = target.requests();

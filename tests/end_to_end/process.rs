@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::process::Child;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, duration_ns};
@@ -32,84 +32,38 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// Tests that use the machine now.
-struct Users {
-    sharing: usize,
-    is_taken: bool,
-    /// Tests that wait to have it alone.
-    waiting: usize,
-}
-
-static USERS: Mutex<Users> = Mutex::new(Users {
-    sharing: 0,
-    is_taken: false,
-    waiting: 0,
-});
-static LEFT: Condvar = Condvar::new();
-
-fn users() -> MutexGuard<'static, Users> {
-    USERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// The machine: tests that start processes share it, and one may have it alone.
+static MACHINE: RwLock<()> = RwLock::new(());
 
 /// A test's use of the machine, until its thread ends.
+#[expect(dead_code, reason = "a guard is held, and not looked at")]
 enum Turn {
-    Shared,
-    Alone,
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
 }
 
 thread_local! {
     static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) };
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        match self {
-            Self::Shared => users().sharing -= 1,
-            Self::Alone => users().is_taken = false,
-        }
-        LEFT.notify_all();
-    }
-}
-
-/// Waits until no other test has the machine to itself. Called for the name of the program, which
-/// all need who start it.
+/// Wait until no other test has the machine to itself. Called for the name of the program, which all
+/// need who start it: in one thread of a test, or one waits for the other for ever.
 pub(crate) fn share_the_machine() {
     TURN.with_borrow_mut(|turn| {
         turn.get_or_insert_with(|| {
-            // Those that wait to have it alone go first, or they would keep their threads from
-            // other tests for minutes. A test that starts programs in two threads must not wait
-            // for them for ever.
-            let (users, _) = LEFT
-                .wait_timeout_while(users(), PATIENCE, |users| {
-                    users.is_taken || users.waiting > 0
-                })
-                .unwrap_or_else(PoisonError::into_inner);
-            LEFT.wait_while(users, |users| users.is_taken)
-                .unwrap_or_else(PoisonError::into_inner)
-                .sharing += 1;
-            Turn::Shared
+            Turn::Shared(MACHINE.read().unwrap_or_else(PoisonError::into_inner))
         });
     });
 }
 
-/// The longest wait for a test that waits to have the machine alone.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Waits until no other test runs a process, and has none start one until this test ends: for what
+/// Wait until no other test runs a process, and have none start one until this test ends: for what
 /// is judged to the last request or the last 100 us, which other work on the machine takes from it.
 pub(crate) fn have_the_machine_alone() {
     TURN.with_borrow_mut(|turn| {
         *turn = None;
-        let mut users = users();
-        users.waiting += 1;
-        let is_used = |users: &mut Users| users.is_taken || users.sharing > 0;
-        let mut users = LEFT
-            .wait_while(users, is_used)
-            .unwrap_or_else(PoisonError::into_inner);
-        users.waiting -= 1;
-        users.is_taken = true;
-        drop(users);
-        *turn = Some(Turn::Alone);
+        *turn = Some(Turn::Alone(
+            MACHINE.write().unwrap_or_else(PoisonError::into_inner),
+        ));
     });
 }
 
@@ -176,27 +130,13 @@ pub(crate) fn working_in(directory: &Path) -> Vec<i32> {
 
 /// Whether `signal` has been sent to the process and not been taken by it yet.
 pub(crate) fn is_pending(pid: i32, signal: Signal) -> bool {
-    is_in(pid, &["SigPnd:", "ShdPnd:"], signal)
-}
-
-/// Whether the process holds `signal` back.
-pub(crate) fn is_blocked(pid: i32, signal: Signal) -> bool {
-    is_in(pid, &["SigBlk:"], signal)
-}
-
-/// Whether `signal` is in one of the sets that the kernel shows of the process by these names.
-fn is_in(pid: i32, sets: &[&str], signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let field = |name: &str| {
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .map(str::trim)
-    };
-    let bits = sets
-        .iter()
-        .filter_map(|name| u64::from_str_radix(field(name)?, 16).ok());
-    bits.fold(0, |all, bits| all | bits) >> (signal as i32 - 1) & 1 == 1
+    let sets = status.lines().filter_map(|line| {
+        let (name, bits) = line.split_once(':')?;
+        let bits = u64::from_str_radix(bits.trim(), 16).ok();
+        bits.filter(|_| ["SigPnd", "ShdPnd"].contains(&name))
+    });
+    sets.fold(0, |all, bits| all | bits) >> (signal as i32 - 1) & 1 == 1
 }
 
 /// Whether the process is stopped.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::command::{call_line, said};
+use crate::command::said;
 use crate::report::holds;
 use crate::target::Target;
 
@@ -112,28 +112,4 @@ fn sessions_of_a_proxy_are_different_clients_to_the_target() {
     holds(&books, &json!({"/by_status": {"200": 6, "429": 2}}));
     let sources: BTreeSet<&String> = books["by_source"].as_object().unwrap().keys().collect();
     assert!(sources.len() == 2 && sources.iter().all(|source| source.starts_with("127.1.")));
-}
-
-#[test]
-fn no_refusal_of_a_proxy_repeats_its_password() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("auth");
-    std::fs::write(&file, "hidden").unwrap();
-    for flags in [
-        "--proxy-auth hidden".to_owned(),
-        "--proxy-auth :hidden".to_owned(),
-        format!("--proxy-auth-file {}", file.display()),
-        format!("--proxy-auth a:hidden --proxy-auth-file {}", file.display()),
-    ] {
-        let said = call_line(place.path(), &format!("serve {flags}"));
-        assert_eq!(said.code, Some(2), "{flags}: {}", said.stderr);
-        assert!(said.stderr.contains("--proxy-auth") && !said.stderr.contains("hidden"));
-    }
-    let mut serve = Command::new(crate::run::program());
-    serve
-        .args(["serve", "--proxy"])
-        .env("CRAWLMARK_PROXY_AUTH", "hidden");
-    let said = said(serve);
-    assert_eq!(said.code, Some(2));
-    assert!(said.stderr.contains("CRAWLMARK_PROXY_AUTH") && !said.stderr.contains("hidden"));
 }

@@ -8,9 +8,8 @@ use std::sync::Mutex;
 
 use serde_json::json;
 
-use crate::command::words;
 use crate::report::{Report, counts};
-use crate::run::{ONE_ATTEMPT, Run, crawl, start};
+use crate::run::{ONE_ATTEMPT, crawl, start, start_by};
 use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
@@ -193,7 +192,7 @@ fn the_environment_names_proxies_and_the_recorded_command_does_without_it() {
     let run = |variables: &[&str], url: &str| {
         let mut launcher = Command::new("env");
         launcher.args(variables);
-        Run::start_by(launcher, words(&format!("{url} {flags}")))
+        start_by(launcher, &format!("{url} {flags}"))
             .end()
             .report(0)
     };

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use saphyr::{LoadableYamlNode, Yaml};
 use toml::Table;
 
-use crate::run::program;
+use crate::command::program;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -9,7 +9,6 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use serde_json::json;
 
-use crate::bad_input::assert_refused;
 use crate::process::have_the_machine_alone;
 use crate::report::Report;
 use crate::run::crawl;
@@ -204,63 +203,4 @@ fn waves_wait_for_all_of_their_requests() {
         over.len() == 12 && over.iter().all(|ended| *ended < 3),
         "{over:?}"
     );
-}
-
-#[test]
-fn a_window_lets_its_requests_through_at_its_start() {
-    for shards in [1, 2] {
-        let target = Target::start("--processes 1");
-        let line = format!("{} -n 35 -s {shards} -c 10", target.url());
-        let report = crawl(&format!("{line} --rate '10 per 300ms'"));
-        report.assert_states(&[("ok", 35)]);
-        report.holds(&json!({"/budget/rate": "10 per 300ms", "/budget/kept": true}));
-        // Four windows: the last five go at 900 ms.
-        let took = report.number("/totals/duration_s");
-        assert!(took > 0.9, "{took}");
-    }
-}
-
-#[test]
-fn what_cannot_be_sent_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        let path = place.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        format!("--requests-file {}", path.display())
-    };
-    let timed = file(
-        "timed",
-        "{\"url\":\"/\",\"at\":1}\n{\"url\":\"/\",\"at\":2}\n",
-    );
-    let untimed = file("untimed", "GET http://127.0.0.1:1/\nx-a: secret\n");
-    let weighted = file("weighted", "{\"url\":\"/\",\"at\":1,\"weight\":2}\n");
-    let of_http_1 = file("te", "{\"url\":\"/\",\"header\":{\"TE\":\"secret\"}}\n");
-    let replay = format!("http://127.0.0.1:1 {timed} --arrivals replay");
-    for (line, named) in [
-        (
-            timed.clone(),
-            "line 1 has a path without a host: add the URL",
-        ),
-        (format!("URL {untimed}"), "needs a URL without a path"),
-        (format!("{untimed} --arrivals replay"), "line 1 has no time"),
-        (
-            format!("http://127.0.0.1:1 {weighted} --arrivals replay"),
-            "has weights",
-        ),
-        (
-            format!("http://127.0.0.1:1 {of_http_1} --http 2"),
-            "header te is not allowed",
-        ),
-        (
-            format!("{replay} --rate 5"),
-            "--rate does not work with --arrivals replay",
-        ),
-        (format!("{replay} --retries 1"), "--retries does not work"),
-        (
-            format!("{replay} --ids 0..5"),
-            "--ids does not work with --arrivals replay",
-        ),
-    ] {
-        assert_refused("run", &[(&line, named)]);
-    }
 }

@@ -14,9 +14,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-use crate::command::words;
 use crate::report::{Report, holds};
-use crate::run::{Run, crawl, crawl_once, ended};
+use crate::run::{crawl, crawl_once, ended, start_by};
 use crate::scripted::{OK, Peer, with_server};
 use crate::target::{Target, confirmed};
 
@@ -34,10 +33,13 @@ fn requests_of(flags: &str, variables: &[&str]) -> (Report, Vec<String>) {
         let mut launcher = Command::new("env");
         launcher.args(variables);
         let line = format!("http://{address}/a/{{id}} {flags}");
-        Run::start_by(launcher, words(&line)).end().report(0)
+        start_by(launcher, &line).end().report(0)
     });
     (report, requests.into_inner().unwrap())
 }
+
+/// A response that has no content, and no length of it.
+const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /// The ID in the path of a request.
 fn id(request: &str) -> u64 {
@@ -102,6 +104,80 @@ fn bodies_and_credentials_are_sent_and_not_recorded() {
         assert!(!text.contains("hidden") && !text.contains("hid.den"));
         assert!(!flags.contains("bearer") || text.contains("\"--bearer-env\",\"API_TOKEN\""));
     }
+}
+
+#[test]
+fn a_status_is_the_state_that_it_means() {
+    for (status, header, state) in [
+        (200, "", "ok"),
+        (204, "", "ok"),
+        (404, "", "not_found"),
+        (410, "", "not_found"),
+        (429, "", "gave_up"),
+        (503, "retry-after: 120\r\n", "gave_up"),
+        (503, "", "failed"),
+        (500, "", "failed"),
+        (301, "location: /elsewhere\r\n", "failed"),
+        (403, "", "failed"),
+        (599, "", "failed"),
+    ] {
+        let seen = Mutex::new(BTreeSet::new());
+        let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n{header}\r\n");
+        let serve = |mut peer: Peer| {
+            while let Some(path) = peer.request() {
+                assert!(
+                    seen.lock().unwrap().insert(path),
+                    "no item is asked for twice"
+                );
+                peer.send(if status == 204 { NO_CONTENT } else { &answer });
+            }
+        };
+        let report = with_server(serve, |address| {
+            crawl_once(&format!("http://{address}/{{id}} -n 12 --shards 2 -c 4"))
+        });
+        report.assert_states(&[(state, 12)]);
+        let throttled = if state == "gave_up" { 12 } else { 0 };
+        report.holds(&json!({
+            "/totals/attempts_by_status": {status.to_string(): 12}, "/totals/errors_by_kind": {},
+            "/totals/throttled": throttled,
+        }));
+        assert_eq!(seen.into_inner().unwrap().len(), 12, "{status}");
+    }
+}
+
+#[test]
+fn a_request_arrives_as_it_was_asked_for() {
+    let flags = "--ids 5..8 -s 1 -c 1 -m POST --body 'a=1&b=\u{e9}' -H 'X-Token: s3cret' \
+                 -H 'x-many: 1' -H 'x-many: 2' -H 'user-agent: me/2' -H accept:text/plain";
+    let (report, requests) = requests_of(flags, &[]);
+    for (request, id) in requests.iter().zip(5..8) {
+        assert!(
+            request.starts_with(&format!("POST /a/{id} HTTP/1.1\r\n")),
+            "{request}"
+        );
+        assert!(request.ends_with("\r\n\r\na=1&b=\u{e9}"), "{request}");
+        let lines = [
+            "content-length: 8",
+            "x-token: s3cret",
+            "x-many: 1",
+            "x-many: 2",
+        ];
+        for line in lines
+            .into_iter()
+            .chain(["user-agent: me/2", "accept: text/plain"])
+        {
+            assert_eq!(request.matches(line).count(), 1, "{line}: {request}");
+        }
+    }
+    // The value of a header may be a secret.
+    assert!(requests.len() == 3 && !report.json().to_string().contains("s3cret"));
+    // Without flags, a request names the tool and carries nothing else.
+    let (_, requests) = requests_of("-n 1", &[]);
+    let tool = concat!("user-agent: crawlmark/", env!("CARGO_PKG_VERSION"), "\r\n");
+    assert!(
+        requests[0].contains(tool) && requests[0].lines().count() == 5,
+        "{requests:?}"
+    );
 }
 
 #[test]
@@ -321,7 +397,7 @@ fn a_unix_socket_is_crawled_in_the_place_of_the_host() {
     );
     // Nobody listens any more.
     let ended = ended(&line);
-    assert!(ended.code() == Some(1) && ended.stderr().contains("check --unix-socket"));
+    assert!(ended.code == Some(1) && ended.stderr.contains("check --unix-socket"));
 }
 
 #[test]

@@ -106,38 +106,6 @@ fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
 }
 
 #[test]
-fn an_item_that_is_redirected_to_a_forbidden_path_is_finished() {
-    let (folder, robots) = (
-        tempfile::tempdir().unwrap(),
-        good("User-agent: *\nDisallow: /private\n"),
-    );
-    let place = folder.path().join("items");
-    let answer = |mut peer: Peer| {
-        while let Some(path) = peer.request() {
-            let id = path.rsplit('/').next().unwrap_or_default();
-            peer.send(&match path.as_str() {
-                "/robots.txt" => robots.clone(),
-                _ if id.ends_with('7') => format!(
-                    "HTTP/1.1 302 Found\r\nlocation: /private/{id}\r\ncontent-length: 0\r\n\r\n"
-                ),
-                _ => OK.to_owned(),
-            });
-        }
-    };
-    let flags = "--ids 0..40 --shards 2 -c 2 --robots honor --follow 3 --save";
-    let report = with_server(answer, |address| {
-        crawl(&format!(
-            "http://{address}/items/{{id}} {flags} {}",
-            place.display()
-        ))
-    });
-    report.assert_states(&[("ok", 36), ("failed", 4)]);
-    report.holds(&json!({"/totals/errors_by_kind/robots_forbidden": 4}));
-    let verified = call_line(folder.path(), "verify --complete items");
-    assert_eq!(verified.code, Some(0), "{}", verified.stdout);
-}
-
-#[test]
 fn a_host_is_crawled_without_a_robots_txt_and_not_with_a_broken_one() {
     let empty =
         |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").into_bytes();
@@ -171,13 +139,13 @@ fn a_host_is_crawled_without_a_robots_txt_and_not_with_a_broken_one() {
                     save.display()
                 ));
                 let Err(why) = crawled else {
-                    assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
+                    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
                     return;
                 };
                 assert!(
-                    ended.code() == Some(1) && ended.stderr().contains(why),
+                    ended.code == Some(1) && ended.stderr.contains(why),
                     "{}",
-                    ended.stderr()
+                    ended.stderr
                 );
                 // Nothing of it is final.
                 let verified = call_line(folder.path(), "verify items --json").stdout;
@@ -233,7 +201,7 @@ fn each_host_has_its_rules_and_of_one_without_an_answer_nothing_is_crawled() {
                         let place = tempfile::tempdir().unwrap();
                         let ended =
                             ended(&format!("{line} --save {}/items", place.path().display()));
-                        assert_eq!(ended.code(), Some(1), "{}", ended.stderr());
+                        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
                     },
                 );
             },

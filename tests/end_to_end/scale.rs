@@ -76,35 +76,6 @@ fn every_size_runs_in_every_repeat_in_the_order_drawn_and_is_saved() {
 }
 
 #[test]
-fn connections_are_sizes_too_and_a_curve_each_with_several_shards() {
-    let more = |sizes: &str| {
-        let short = "--repeats 1 -d 200ms --markdown --quiet";
-        run(&format!(
-            "scale --out out {sizes} {short} -- --target-latency 10ms"
-        ))
-        .code(&[0, 5])
-    };
-    let done = more("--shards 1 --connections 2,4");
-    let scaling = done.saved("scale.json");
-    holds(&scaling, &json!({"/curves/0/held/shards": 1}));
-    assert_eq!(sizes(&scaling["curves"][0]["points"]), [(1, 2), (1, 4)]);
-    assert_eq!(
-        done.stdout,
-        fs::read_to_string(done.out().join("summary.md")).unwrap()
-    );
-    assert_eq!(done.stderr, "");
-    let scaling = more("--shards 1,2 --connections 2,4").saved("scale.json");
-    for (n, connections) in [(0, 2), (1, 4)] {
-        let curve = &scaling["curves"][n];
-        assert_eq!(curve["held"]["connections"], connections);
-        assert_eq!(
-            sizes(&curve["points"]),
-            [(1, connections), (2, connections)]
-        );
-    }
-}
-
-#[test]
 fn rounds_that_do_not_measure_end_the_study() {
     // A target that nobody is at is known with the first round, as are too few items.
     for (line, says) in [

@@ -60,7 +60,7 @@ fn rungs_are_climbed_from_the_lowest_and_what_is_printed_is_saved() {
 fn each_pattern_does_what_its_name_says() {
     // The target allows twice the rate, and ten connections of 20 ms could do five times as much.
     let done = run(
-        "patterns -c 10 -R 50 -d 2s --out out --json -- --target-latency 20ms \
+        "patterns -c 10 -R 50 -d 1s --out out --json -- --target-latency 20ms \
          --target-limit 100/s:burst=20:key=everyone",
     )
     .code(&[0]);

@@ -7,9 +7,8 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::command::{Done, Started, start};
+use crate::command::{Done, Started, program, start};
 use crate::process::{wait_for, working_in};
-use crate::run::program;
 use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 
@@ -239,6 +238,8 @@ fn no_message_repeats_a_secret() {
         (format!("capacity {password}"), [2, 2]),
         (format!("capacity {key}"), [1, 1]),
         (format!("ladder -- {password}"), [2, 2]),
+        (format!("serve --proxy-auth {SECRET}"), [2, 2]),
+        (format!("serve --proxy-auth :{SECRET}"), [2, 2]),
     ] {
         let done = tells_nothing(start(&line), &codes);
         assert!(done.stderr.contains("error: "), "{line}: {}", done.stderr);

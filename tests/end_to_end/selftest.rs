@@ -4,10 +4,9 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::command::{Done, run, start};
-use crate::process::{children, wait_for};
+use crate::command::{Done, run};
 
 impl Done {
     /// The saved outcome, which fits its schema and whose verdict is that of its rows and of its
@@ -46,33 +45,4 @@ fn the_short_form_finds_nothing_wrong_and_shows_what_it_saved() {
     }
     let summary = fs::read_to_string(done.out().join("summary.md")).unwrap();
     assert!(summary.contains("expected"), "{summary}");
-}
-
-#[test]
-fn rows_that_are_named_are_the_only_ones_and_an_interrupted_selftest_saves_nothing() {
-    let done = run("selftest --quick --rows r2,R1,R2 --json --quiet --out out");
-    let outcome = done.outcome();
-    let rows = outcome["rows"].as_array().unwrap();
-    assert!(
-        rows.iter().map(|row| &row["row"]).eq(["R1", "R2"]),
-        "{outcome}"
-    );
-    let saved = fs::read_to_string(done.out().join("selftest.json")).unwrap();
-    assert_eq!((&*done.stdout, &*done.stderr), (&*saved, ""));
-    assert_eq!(outcome["form"], "quick");
-    // Every response tells its hold, and none comes before that is over, on any machine.
-    let is_met = |figure: usize| &rows[1]["figures"][figure]["met"];
-    assert_eq!([is_met(0), is_met(1)], [&json!(true); 2], "{outcome:#}");
-
-    let selftest = start("selftest --rows R3,R6 --quiet --out out");
-    let pid = selftest.pid();
-    let is_shard = |(_, name): &(i32, String)| name == "crawlmark-s0";
-    wait_for("its shard", || children(pid).into_iter().find(is_shard));
-    selftest.interrupt();
-    let done = selftest.end().code(&[130]);
-    assert!(
-        done.stdout.is_empty() && !done.out().exists(),
-        "{}",
-        done.stderr
-    );
 }

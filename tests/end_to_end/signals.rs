@@ -1,20 +1,23 @@
 //! What becomes of a run when somebody stops it, kills a part of it, or takes its target away: an
 //! exit code that says so, and a report that still adds up.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crawlmark_harness::clock::Clock;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+use crate::command::{Done, Started};
 use crate::process::{children, is_ended, is_pending, is_stopped, signal, wait_for};
-use crate::run::{Ended, Run, crawl, start};
+use crate::run::{crawl, start, start_by};
 use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
 /// Send `number` to a run that must end of it, within two seconds; a machine that does many things
 /// at once may take a little longer.
-fn stop(run: Run, number: Signal) -> Ended {
+fn stop(run: Started, number: Signal) -> Done {
     let clock = Clock::start();
     run.signal(number);
     let ended = run.end();
@@ -24,7 +27,7 @@ fn stop(run: Run, number: Signal) -> Ended {
 }
 
 /// Start a crawl of all items of a target, which takes longer than any test.
-fn endless(target: &Target) -> Run {
+fn endless(target: &Target) -> Started {
     start(&format!("{} --ids 0..100m --shards 2 -c 8", target.url()))
 }
 
@@ -57,7 +60,9 @@ fn a_signal_in_the_middle_ends_a_run_with_what_it_had() {
     // Also where nobody reads its output.
     let target = Target::start("--processes 1 --latency 1ms");
     let line = format!("{} --ids 0..100m --shards 2 -c 8", target.url());
-    let run = Run::start_unread(line.split(' '));
+    let mut nobody = Command::new("bash");
+    nobody.args(["-c", "exec \"$0\" \"$@\" > >(:)"]);
+    let run = start_by(nobody, &line);
     target.wait_for_requests(1);
     stop(run, Signal::SIGINT).report(130);
 }
@@ -116,7 +121,7 @@ fn a_bundled_target_that_loses_a_process_disturbs_the_run() {
     // The shard lives: the common start has come or comes within moments, and the signal waits for
     // it.
     wait_for("an end of the process", || is_ended(target).then_some(()));
-    run.connected_shard(0, 4);
+    run.shard(0, 4);
     let report = stop(run, Signal::SIGINT).report(130);
     report.holds(&json!({"/validity/verdict": "disturbed", "/witness/agrees": null}));
 }
@@ -129,7 +134,7 @@ fn a_second_interrupt_does_not_wait_for_shards_that_do_not_answer() {
         target.url()
     ));
     target.wait_for_requests(4);
-    for pid in [0, 1].map(|number| run.shard(number)) {
+    for pid in [0, 1].map(|number| run.shard(number, 0)) {
         signal(pid, Signal::SIGSTOP);
         wait_for("a stopped shard", || is_stopped(pid).then_some(()));
     }
@@ -144,30 +149,6 @@ fn a_second_interrupt_does_not_wait_for_shards_that_do_not_answer() {
     for shard in report.shards() {
         assert_eq!(shard["exits"], json!([{"signal": 9}]));
     }
-}
-
-#[test]
-fn signals_that_do_not_stop_coming_do_not_cost_the_report() {
-    let target = Target::start("--processes 1");
-    let run = endless(&target);
-    target.wait_for_requests(100);
-    let (pid, over) = (run.pid(), AtomicBool::new(false));
-    let ended = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // At its end the process waits to be reaped, so that no other can have its number in
-            // the meantime.
-            while !over.load(Ordering::SeqCst) {
-                signal(pid, Signal::SIGINT);
-                std::thread::yield_now();
-            }
-        });
-        wait_for("the end of the run", || is_ended(pid).then_some(()));
-        over.store(true, Ordering::SeqCst);
-        run.end()
-    });
-    ended
-        .report(130)
-        .holds(&json!({"/interrupted_by": Signal::SIGINT as i32}));
 }
 
 #[test]
@@ -197,7 +178,7 @@ fn c6_a_killed_shard_makes_the_run_incomplete_and_costs_its_own_items_only() {
         let run = start(&format!("http://{address}/{{id}} {line}"));
         let is_stuck = || (held.load(Ordering::SeqCst) == 4).then_some(());
         wait_for("the second shard to be stuck", is_stuck);
-        signal(run.shard(1), Signal::SIGKILL);
+        signal(run.shard(1, 0), Signal::SIGKILL);
         released.store(true, Ordering::SeqCst);
         run.end().report(4)
     });
@@ -219,14 +200,14 @@ fn c6_a_killed_shard_makes_the_run_incomplete_and_costs_its_own_items_only() {
 #[test]
 fn shards_and_the_bundled_target_die_with_their_supervisor() {
     let run = start("--shards 2 -c 2 --target-processes 2 --ids 0..100m");
-    run.connected_shard(1, 1);
+    run.shard(1, 1);
     assert_eq!(run.processes().len(), 5);
     run.signal(Signal::SIGKILL);
     let ended = run.end();
-    assert_eq!(ended.killed_by(), Some(Signal::SIGKILL as i32));
+    assert_eq!(ended.status.signal(), Some(Signal::SIGKILL as i32));
     ended.wait_for_its_processes();
     assert!(
-        !ended.result().exists(),
+        !ended.out().exists(),
         "half a result under the name of a whole one"
     );
 }

@@ -13,10 +13,10 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::command::Started;
+use crate::command::{Started, program};
 use crate::process::{is_stopped, signal, wait_for};
 use crate::report::Report;
-use crate::run::{Run, crawl, program, start};
+use crate::run::{crawl, start, start_by};
 use crate::target::Target;
 
 /// A process that does nothing but use one CPU, for half a minute at most. Dropped, it is ended.
@@ -43,7 +43,7 @@ impl Drop for Hog {
 
 /// The report of a run that fails for being invalid, with the first finding of this kind.
 #[track_caller]
-fn starved(run: Run, kind: &str) -> (Report, Value) {
+fn starved(run: Started, kind: &str) -> (Report, Value) {
     let report = run.end().report(4);
     let finding = report.finding(kind).clone();
     assert!(!finding.is_null(), "{}", report.at("/findings"));
@@ -52,8 +52,8 @@ fn starved(run: Run, kind: &str) -> (Report, Value) {
 }
 
 /// Stop the only shard of a run for half a second.
-fn pause(run: &Run) {
-    let shard = run.shard(0);
+fn pause(run: &Started) {
+    let shard = run.shard(0, 0);
     signal(shard, Signal::SIGSTOP);
     wait_for("a stopped shard", || is_stopped(shard).then_some(()));
     // This is what is injected, not a wait for anything.
@@ -64,7 +64,7 @@ fn pause(run: &Run) {
 #[test]
 fn a_shard_whose_cpu_is_given_to_others_says_so() {
     let target = Target::start("--processes 1");
-    let _hog = Hog::on(usable_cpus()[0]);
+    let _hogs: Vec<Hog> = usable_cpus().into_iter().map(Hog::on).collect();
     let run = start(&format!("{} --shards 1 -c 8 -d 1s --strict", target.url()));
     let (report, finding) = starved(run, "cpu_wait");
     assert_eq!(finding["shard"], 0);
@@ -150,17 +150,9 @@ fn too_few_descriptors_for_all_connections_are_refused() {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]);
         shell.arg(program());
-        shell.args([
-            "run",
-            &target.url(),
-            "-s",
-            "1",
-            "-n",
-            "64",
-            "-c",
-            connections,
-        ]);
-        let done = Started::launch(shell, tempfile::tempdir().unwrap(), None).end();
+        shell.args(["run", &target.url(), "-s", "1", "-n", "64"]);
+        shell.args(["-c", connections]);
+        let done = Started::new(shell).end();
         assert_eq!(
             done.code,
             Some(code),
@@ -187,7 +179,7 @@ fn a_machine_without_free_ports_says_so() {
         return;
     }
     let line = "--shards 1 -c 64 -n 500 --retries 0 --strict";
-    let run = Run::start_by(in_network("exec \"$0\" \"$@\""), line.split(' '));
+    let run = start_by(in_network("exec \"$0\" \"$@\""), line);
     let (report, finding) = starved(run, "no_local_port");
     assert_eq!(finding["ports"], 10);
     assert!(report.errors()["address_unavailable"] > 0 && report.items("ok") > 0);

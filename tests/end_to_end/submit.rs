@@ -10,9 +10,7 @@ use std::process::Command;
 use crawlmark_results::run::parts::PlanFile;
 use tempfile::TempDir;
 
-use crate::command::{Said, said, words};
-use crate::export::python;
-use crate::run::program;
+use crate::command::{Done, program, said, words};
 
 /// A directory with a plan of twelve parts, three at a time, and with the doubles of programs.
 struct Desk(TempDir);
@@ -43,7 +41,7 @@ impl Desk {
         command
     }
 
-    fn call(&self, line: &str) -> Said {
+    fn call(&self, line: &str) -> Done {
         let mut command = self.command(program());
         command.args(words(line));
         said(command)
@@ -124,38 +122,6 @@ fn what_is_printed_for_slurm_is_what_go_runs() {
             .unwrap();
         assert_eq!(script.permissions().mode() & 0o111, 0o111);
     }
-}
-
-#[test]
-fn parts_that_have_a_result_are_not_submitted_and_a_refused_job_is_named() {
-    let desk = Desk::new("");
-    desk.double("sbatch", SBATCH);
-    let go = || desk.call("submit slurm plan.json --into crawl --go");
-    let publish = |part: u32| {
-        let place = desk.path(&format!("crawl/part-{part:05}"));
-        fs::create_dir_all(&place).unwrap();
-        fs::write(place.join("RESULT"), "").unwrap();
-    };
-    publish(7);
-    let done = go();
-    let said = done.stdout + &done.stderr;
-    assert!(said.contains("have a result already: 1 of 12"), "{said}");
-    (0..12).for_each(publish);
-    let done = go();
-    assert_eq!((done.code, &*done.stdout), (Some(0), ""));
-    assert!(
-        done.stderr
-            .contains("All parts have a result (12 parts), so"),
-        "{}",
-        done.stderr
-    );
-    assert_eq!(desk.noted("noted").len(), 2, "nothing more is submitted");
-    let once = "[ -e once ] && { echo 'Invalid partition' >&2; exit 1; }; touch once; echo 7";
-    desk.double("sbatch", once);
-    let refused = desk.call("submit slurm plan.json --into other --go");
-    assert_eq!(refused.code, Some(1));
-    // With those before it.
-    assert!(refused.stderr.contains("Invalid partition") && refused.stderr.contains("scancel 7"));
 }
 
 #[test]
@@ -254,21 +220,4 @@ fn a_task_is_requeued_if_its_part_was_lost_and_not_if_it_was_measured_or_makes_n
             "{code} {restarts}"
         );
     }
-}
-
-/// The value at a path such as `spec/containers/0`.
-#[test]
-fn shipped_manifests_are_valid() {
-    // By the published schema of Kubernetes.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let shipped = ["claim.yaml", "job.yaml", "merge.yaml"]
-        .map(|name| root.join("results/cluster/kubernetes").join(name));
-    let mut checker = Command::new(python());
-    checker.arg(root.join("tests/consumers/read_manifests.py"));
-    let Ok(output) = checker.args(shipped).output() else {
-        eprintln!("skipped: the schema of Kubernetes: there is no Python");
-        return;
-    };
-    assert!(output.status.success(), "{output:?}");
-    eprintln!("{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -10,7 +10,6 @@ use rcgen::{
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::bad_input::assert_refused;
 use crate::command::run;
 use crate::foreign::{Foreign, column, nginx};
 use crate::proxy::assert_failed_as;
@@ -315,71 +314,4 @@ fn a_client_certificate_is_sent_and_its_key_stays_secret() {
         holding(done.place.path(), secret.lines().nth(1).unwrap()),
         Vec::<String>::new()
     );
-}
-
-#[test]
-fn settings_that_cannot_be_used_are_refused() {
-    let authority = Authority::new("one");
-    let [certificate, key] = authority.sign("client.example", GOOD);
-    let [_, other_key] = authority.sign("other.example", GOOD);
-    let file = |name: &str, content: &str| {
-        fs::write(authority.path(name), content).unwrap();
-        authority.path(name)
-    };
-    let section = |kind: &str, content: &str| {
-        format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n")
-    };
-    let empty = file("empty.pem", "");
-    let garbled = file("garbled.pem", &section("CERTIFICATE", "hush7f3a!"));
-    let encrypted = file("encrypted.key", &section("ENCRYPTED PRIVATE KEY", "AAAA"));
-    let old = "Proc-Type: 4,ENCRYPTED\n\nAAAA";
-    let old = file("old.key", &section("RSA PRIVATE KEY", old));
-    let url = "https://127.0.0.1:9/{id}";
-    for (flags, named) in [
-        (
-            "--cacert /nowhere/a.pem".to_owned(),
-            "--cacert /nowhere/a.pem: cannot be read: No such",
-        ),
-        (format!("--cacert {empty}"), "holds no certificate in PEM"),
-        (format!("--cacert {garbled}"), "is not valid PEM"),
-        (
-            format!("--cert {certificate} --key {other_key}"),
-            "is not the private key of --cert",
-        ),
-        (
-            format!("--cert {certificate} --key {certificate}"),
-            "holds no private key in PEM",
-        ),
-        (
-            format!("--cert {certificate} --key {encrypted}"),
-            "passphrase",
-        ),
-        (format!("--cert {certificate} --key {old}"), "passphrase"),
-        (format!("--key {key}"), "--cert"),
-        (
-            "--tls-min 1.3 --tls-max 1.2".to_owned(),
-            "--tls-min is higher than --tls-max",
-        ),
-        ("--connect-to a:b".to_owned(), "HOST:PORT:ADDRESS:PORT"),
-        (
-            "-k --connect-to a.example:443:127.0.0.1:9".to_owned(),
-            "matches no host of the URLs",
-        ),
-    ] {
-        assert_refused("run", &[(&format!("{url} {flags}"), named)]);
-    }
-    for flag in [
-        "--cacert a.pem",
-        "--insecure",
-        "--tls-resume",
-        "--tls-min 1.2",
-    ] {
-        let name = flag.split(' ').next().unwrap();
-        assert_refused(
-            "run",
-            &[(&format!("URL {flag}"), &format!("{name} is for "))],
-        );
-    }
-    let named = "--cacert is for a URL";
-    assert_refused("run", &[("--target-tls --cacert a.pem", named)]);
 }

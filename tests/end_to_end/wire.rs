@@ -116,7 +116,7 @@ fn requests_whose_connections_open_all_at_once_arrive_within_the_budget() {
     );
 }
 
-/// How many of 24 requests a server refuses that allows no burst, counting milliseconds as nginx
+/// How many of 12 requests a server refuses that allows no burst, counting milliseconds as nginx
 /// does.
 fn refused_without_burst(rate_per_s: u64) -> usize {
     let (clock, last, refused) = (Clock::start(), Mutex::new(None::<Nanos>), Mutex::new(0));
@@ -134,7 +134,7 @@ fn refused_without_burst(rate_per_s: u64) -> usize {
         }
     };
     with_server(serve, |address| {
-        let flags = format!("--ids 0..24 --per-host-rate {rate_per_s}/s -c 12");
+        let flags = format!("--ids 0..12 --per-host-rate {rate_per_s}/s -c 12");
         let report = crawl_once(&format!("http://{address}/{{id}} {flags}"));
         assert_eq!(report.count("/host_budget/burst"), 1);
         assert_eq!(*report.at("/host_budget/worst_window/host"), json!(0));
@@ -159,28 +159,5 @@ fn a_host_that_allows_no_burst_refuses_nothing_of_its_own_rate() {
         .map(|_| refused_without_burst(5))
         .take_while(|n| *n > 0)
         .collect();
-    assert!(refused.len() < 4, "{refused:?} of 24 refused");
-}
-
-#[test]
-fn a_rate_slower_than_a_target_keeps_connections_costs_no_request() {
-    for limits in ["--rate 4/s", "--per-host-rate 4/s", "--rate 4/s --burst 2"] {
-        let serve = |mut peer: Peer| {
-            peer.leave_when_idle(Duration::from_millis(60));
-            while peer.request().is_some() {
-                peer.send(OK);
-            }
-        };
-        let report = with_server(serve, |address| {
-            crawl_once(&format!(
-                "http://{address}/{{id}} -n 6 --shards 1 -c 1 {limits}"
-            ))
-        });
-        report.assert_states(&[("ok", 6)]);
-        assert_eq!(
-            (report.count("/totals/attempts"), report.errors().len()),
-            (6, 0),
-            "{limits}"
-        );
-    }
+    assert!(refused.len() < 4, "{refused:?} of 12 refused");
 }

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::client::{Answer, Client};
-use crate::protocols::curl;
 use crate::report::holds;
 use crate::target::Target;
 
@@ -60,67 +58,6 @@ fn delays_of_stubs_are_held_and_counted() {
             "/by_status": {"200": 83},
         }),
     );
-}
-
-/// Stubs with every fault, and one without.
-fn with_faults() -> TempDir {
-    let fault = |path: &str, fault: &str| json!({"request": {"urlPath": path}, "response": {"fault": fault, "fixedDelayMilliseconds": 2}});
-    stubs(&json!([
-        fault("/reset", "CONNECTION_RESET_BY_PEER"),
-        fault("/drop", "EMPTY_RESPONSE"),
-        fault("/malformed_chunk", "MALFORMED_RESPONSE_CHUNK"),
-        fault("/garbage", "RANDOM_DATA_THEN_CLOSE"),
-        {"request": {"urlPath": "/where"}, "response": {
-            "body": "{{request.scheme}} {{request.port}}", "transformers": ["response-template"],
-        }},
-    ]))
-}
-
-#[test]
-fn faults_of_stubs_are_counted_by_name_over_every_protocol() {
-    let root = with_faults();
-    let authority = root.path().join("authority.pem").display().to_string();
-    let tls = format!("--tls --tls-cert {authority}");
-    for (scheme, version, how) in [
-        ("http", "1.1", "--http1.1"),
-        ("http", "2", "--http2-prior-knowledge"),
-        ("https", "1.1", "--http1.1"),
-        ("https", "2", "--http2"),
-    ] {
-        let more = if scheme == "http" { "" } else { &tls };
-        let target = Target::start(&flags(&root, &format!("--processes 2 {more}")));
-        let ask = |path: &str| {
-            let url = target.origin() + path;
-            let trust: &[&str] = if more.is_empty() {
-                &[]
-            } else {
-                &["--cacert", &authority]
-            };
-            curl(&[trust, &[how, &url]].concat())
-        };
-        let Some(first) = ask("/where") else { return };
-        let port = target.address().rsplit_once(':').unwrap().1;
-        assert_eq!(
-            first,
-            (true, format!("{version} 200"), format!("{scheme} {port}"))
-        );
-        assert_eq!(ask("/other").unwrap().1, format!("{version} 404"));
-        let faults = ["reset", "drop", "malformed_chunk", "garbage"];
-        for fault in faults {
-            assert!(
-                !ask(&format!("/{fault}")).unwrap().0,
-                "{fault} over {scheme} {version}"
-            );
-        }
-        let books = target.stop();
-        holds(
-            &books,
-            &json!({"/stub_answers": 5, "/unmatched": 1, "/requests": 6}),
-        );
-        for fault in faults {
-            assert_eq!(books["faults"][fault], 1, "{fault} over {scheme} {version}");
-        }
-    }
 }
 
 #[test]
