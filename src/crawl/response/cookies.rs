@@ -127,7 +127,7 @@ impl Cookie {
             is_secure: false,
             expires: None,
         };
-        let mut max_age = None;
+        let (mut max_age, mut domain) = (None, &b""[..]);
         for part in parts {
             let (name, value) = pair(part);
             let value = value.unwrap_or_default();
@@ -138,8 +138,12 @@ impl Cookie {
                 b"secure" => cookie.is_secure = true,
                 b"max-age" => max_age = seconds(value).or(max_age),
                 b"expires" => cookie.expires = date::time(value).or(cookie.expires),
+                b"domain" => domain = value.strip_prefix(b".").unwrap_or(value),
                 _ => {}
             }
+        }
+        if !domain.is_empty() && !is_within(host_of(request), domain) {
+            return None;
         }
         if let Some(seconds) = max_age {
             let lifetime = u64::try_from(seconds)
@@ -209,6 +213,30 @@ fn path_of(request: &[u8]) -> &[u8] {
         .split(|byte| *byte == b'?')
         .next()
         .unwrap_or_default()
+}
+
+/// Return the host of a request's `Host` field, without its port.
+fn host_of(request: &[u8]) -> &[u8] {
+    let is_host = |line: &&[u8]| line.len() > 5 && line[..5].eq_ignore_ascii_case(b"host:");
+    let field = request.split(|byte| *byte == b'\n').find(is_host);
+    let host = field.map_or(&b""[..], |line| line[5..].trim_ascii());
+    match host.iter().rposition(|byte| *byte == b':') {
+        Some(colon) if !host.ends_with(b"]") => &host[..colon],
+        _ => host,
+    }
+}
+
+/// True if `host` is `domain` or a name below it (RFC 6265, 5.1.3). An address has nothing below
+/// it.
+fn is_within(host: &[u8], domain: &[u8]) -> bool {
+    let Some(above) = host.len().checked_sub(domain.len()) else {
+        return false;
+    };
+    let is_address = host
+        .last()
+        .is_none_or(|byte| byte.is_ascii_digit() || *byte == b']');
+    host[above..].eq_ignore_ascii_case(domain)
+        && (above == 0 || host[above - 1] == b'.' && !is_address)
 }
 
 /// The directory of a request path (RFC 6265, 5.1.4).
@@ -355,6 +383,32 @@ mod tests {
             &["one=new", "four=x; Max-Age=-1"],
         );
         assert_eq!(sent(&jar, "/a/b", Scheme::Http, later(10)), "one=new");
+    }
+
+    #[test]
+    fn a_cookie_of_another_domain_is_ignored() {
+        for (host, domain, is_kept) in [
+            ("a.example", "", true),
+            ("a.example", "a.example", true),
+            ("A.example:80", ".a.Example", true),
+            ("b.a.example", "a.example", true),
+            ("a.example", "b.a.example", false),
+            ("ba.example", "a.example", false),
+            ("a.example", "other.example", false),
+            ("127.0.0.1:8080", "127.0.0.1", true),
+            ("127.0.0.1:8080", "0.0.1", false),
+            ("[::1]:8080", "[::1]", true),
+            ("[::1]", "[::1]", true),
+        ] {
+            let mut jar = Jar::default();
+            let request = format!("GET / HTTP/1.1\r\naccept: */*\r\nHost: {host}\r\n\r\n");
+            store(&mut jar, &request, &[&format!("a=1; Domain={domain}")]);
+            assert_eq!(
+                sent(&jar, "/", Scheme::Http, later(0)) == "a=1",
+                is_kept,
+                "{host} {domain}"
+            );
+        }
     }
 
     #[test]

@@ -80,16 +80,32 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Verifier of `--insecure`, which accepts any certificate whose key the peer holds, as curl does.
-/// Where ring cannot read the certificate or its key (X.509 v1, P-521), it accepts any signature.
+/// Where ring cannot read the certificate or its key (X.509 v1, P-521, RSA of 1024 bits), it accepts
+/// any signature.
 #[derive(Debug)]
-pub(crate) struct Unverified(pub(crate) WebPkiSupportedAlgorithms);
+pub(crate) struct Unverified(pub(super) WebPkiSupportedAlgorithms);
+
+/// Longest `SubjectPublicKeyInfo` of an RSA key that is too short for ring: one of 2048 bits has 292
+/// bytes at least.
+const SHORT_RSA_BYTES: usize = 290;
 
 /// Accept a signature that is valid, or cannot be verified.
 fn known_or_valid(
     verified: Result<HandshakeSignatureValid, Error>,
+    certificate: &CertificateDer<'_>,
+    scheme: SignatureScheme,
 ) -> Result<HandshakeSignatureValid, Error> {
+    use SignatureScheme as Scheme;
+    let is_rsa = !matches!(
+        scheme,
+        Scheme::ECDSA_NISTP256_SHA256 | Scheme::ECDSA_NISTP384_SHA384 | Scheme::ED25519
+    );
+    let is_short = || {
+        let parsed = ParsedCertificate::try_from(certificate);
+        is_rsa && parsed.is_ok_and(|it| it.subject_public_key_info().len() < SHORT_RSA_BYTES)
+    };
     match verified {
-        Err(Error::InvalidCertificate(Flaw::BadSignature)) => verified,
+        Err(Error::InvalidCertificate(Flaw::BadSignature)) if !is_short() => verified,
         _ => Ok(HandshakeSignatureValid::assertion()),
     }
 }
@@ -112,12 +128,8 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        known_or_valid(verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.0,
-        ))
+        let verified = verify_tls12_signature(message, certificate, signed, &self.0);
+        known_or_valid(verified, certificate, signed.scheme)
     }
 
     fn verify_tls13_signature(
@@ -126,12 +138,8 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        known_or_valid(verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.0,
-        ))
+        let verified = verify_tls13_signature(message, certificate, signed, &self.0);
+        known_or_valid(verified, certificate, signed.scheme)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

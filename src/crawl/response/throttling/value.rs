@@ -97,9 +97,17 @@ fn is_digits(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(u8::is_ascii_digit)
 }
 
-/// A date, as time since 1970.
+/// A date in UTC, as time since 1970.
 fn date(value: &[u8]) -> Option<Duration> {
-    date::time(value)?.duration_since(UNIX_EPOCH).ok()
+    const UTC: [&[u8]; 4] = [b"GMT", b"UTC", b"UT", b"Z"];
+    let is_utc = match value.trim_ascii().rsplit(|byte| *byte == b' ').next()? {
+        [b'+' | b'-', offset @ ..] => offset.iter().all(|digit| *digit == b'0'),
+        // The year or the time: no zone is named.
+        [b'0'..=b'9', ..] => true,
+        name => UTC.iter().any(|utc| name.eq_ignore_ascii_case(utc)),
+    };
+    let instant = date::time(value).filter(|_| is_utc && value.is_ascii())?;
+    instant.duration_since(UNIX_EPOCH).ok()
 }
 
 #[cfg(test)]
