@@ -5,13 +5,14 @@
 //! That takes root and the program `ip`; without them it is skipped, and says so.
 
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::process::{Command, Stdio};
 
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::process::wait_for;
 use crate::report::{counts, holds};
 use crate::run::crawl_once;
 use crate::target::Target;
@@ -55,7 +56,15 @@ fn enter_own_network() -> Result<(), String> {
         .try_for_each(|address| {
             // Without a search for others who have it: there is nobody.
             ip(&format!("-6 addr add {address}/128 dev lo nodad"))
-        })
+        })?;
+    // The kernel adds its route later, in a task of its own.
+    for (address, _) in CLIENTS {
+        wait_for("a route", || {
+            let socket = UdpSocket::bind((address, 0)).ok()?;
+            socket.connect((HOME, 9)).ok()
+        });
+    }
+    Ok(())
 }
 
 /// Run a test in a network of its own.

@@ -64,7 +64,8 @@ fn pause(run: &Started) {
 #[test]
 fn a_shard_whose_cpu_is_given_to_others_says_so() {
     let target = Target::start("--processes 1");
-    let _hogs: Vec<Hog> = usable_cpus().into_iter().map(Hog::on).collect();
+    // One for each CPU would leave a shard that sleeps now and then nearly all that it wants.
+    let _hogs: Vec<Hog> = usable_cpus().repeat(4).into_iter().map(Hog::on).collect();
     let run = start(&format!("{} --shards 1 -c 8 -d 1s --strict", target.url()));
     let (report, finding) = starved(run, "cpu_wait");
     assert_eq!(finding["shard"], 0);
