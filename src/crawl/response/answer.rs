@@ -29,7 +29,7 @@ pub(crate) enum BodyCheck {
 /// The attempt that brought an answer, by the head of that and what it is to those who expected
 /// something; without times and traffic.
 ///
-/// [`Expectations`](super::Expectations) has the order of precedence as a table.
+/// [`Expectations`](super::expect::Expectations) has the order of precedence as a table.
 fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
     let HeadFacts {
         status,

@@ -46,8 +46,7 @@ pub(crate) struct HeadFacts {
     /// True if the content type is JSON's (`text/json` included) or ends in `+json` (RFC 6839,
     /// 3.1), with any parameters.
     pub(crate) is_json: bool,
-    /// [Number](super::expect::Expected::content_type) of the content type of a response that is
-    /// saved.
+    /// Number of the content type of a response that is saved, among those seen so far.
     pub(crate) content_type: u16,
     /// Coding of the content, where it is to be decoded.
     pub(crate) coding: Coding,

@@ -56,7 +56,7 @@ pub struct WarmUpReport {
     pub counted: WarmUpCounts,
 }
 
-/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and
+/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`](super::Ledger) and
 /// [`Totals`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpCounts {
