@@ -66,6 +66,7 @@ fn open_loop() -> Report {
         dropped: 0,
         dropped_by: std::collections::BTreeMap::new(),
         postponed: 0,
+        unscheduled: 0,
         sent_share: 1.0,
         achieved_per_s: 2_000.0,
         shifted_s: 0.0,
