@@ -13,7 +13,7 @@ use super::stalls::Stalls;
 use super::thresholds as limits;
 use crate::run::report::{
     Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report, ShardReport, TLS_TRUST,
-    UNVERIFIED, is_full, offered, share,
+    UNVERIFIED, is_endless, is_full, offered, share,
 };
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
@@ -154,8 +154,8 @@ fn end(report: &Report, shard: &ShardReport) -> Option<Finding> {
         exit,
         at_s: has_reported.then_some(shard.totals.duration_s),
         lost: has_reported.then_some(ledger.lost),
-        // Of a run that the time ends, most of the range would not have been tried anyway.
-        not_attempted: if report.plan.run.duration.is_some() {
+        // Most of a range that no time can use up would not have been tried anyway.
+        not_attempted: if is_endless(&report.plan.run) {
             0
         } else {
             ledger.not_attempted
@@ -258,16 +258,12 @@ fn is_open_loop(report: &Report) -> bool {
 /// Requests that failed, without the failures that are this machine's own, as a part of all after
 /// the warm-up.
 fn failed_share(report: &Report) -> f64 {
-    let Counters {
-        items, requests, ..
-    } = report.measured();
+    let Counters { requests, .. } = report.measured();
     let own: u64 = ErrorKind::LOCAL
         .map(|kind| requests.errors_of(kind))
         .iter()
         .sum();
-    let failed = requests
-        .failed(&items)
-        .saturating_sub(own + unsendable(report));
+    let failed = requests.failed().saturating_sub(own + unsendable(report));
     share(failed as f64, requests.attempts as f64)
 }
 

@@ -289,8 +289,7 @@ findings! {
     /// A process of the crawl died before its final report.
     ShardDied { shard: u32, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64 } =>
         format!(
-            "Shard {shard} died {} (its process {exit}): {} of its items are lost, {} were not attempted, nothing of its part of the \
-             schedule was sent from then on, and its times are left out",
+            "Shard {shard} died {} (its process {exit}): {} of its items are lost, {} were not attempted, and its times are left out",
             at_s.map_or_else(|| "before its first report".to_owned(), |s| format!("at {}", seconds(s))),
             lost.map_or_else(|| or_unknown(lost), |lost| format!("up to {}", grouped(lost))),
             grouped(not_attempted)
