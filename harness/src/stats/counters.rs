@@ -235,12 +235,12 @@ impl ItemCounts {
 
 impl RequestCounts {
     /// Attempts that failed: neither good, nor not found, nor throttled, nor redirected, nor cut
-    /// off.
+    /// off. `items` are what the attempts were for: a good item, and one that is not there, has one
+    /// attempt that says so.
     #[must_use]
-    pub fn failed(&self) -> u64 {
-        let errors: u64 = self.errors_by_kind.values().sum();
-        let rejected: u64 = self.rejected_by_status.values().sum();
-        errors + rejected + self.soft_blocked
+    pub const fn failed(&self, items: &ItemCounts) -> u64 {
+        let others = items.ok + items.not_found + self.throttled + self.redirects + items.aborted;
+        self.attempts.saturating_sub(others)
     }
 
     /// Attempts of one kind of error.
@@ -255,8 +255,14 @@ impl Counters {
     /// of thresholds and of the live view. Those cut off are among them. A good item, and one that
     /// is not there, has one attempt that says so.
     #[must_use]
-    pub fn errors(&self) -> u64 {
-        self.requests.failed() + self.items.aborted
+    pub const fn errors(&self) -> u64 {
+        let RequestCounts {
+            attempts,
+            throttled,
+            redirects,
+            ..
+        } = &self.requests;
+        attempts.saturating_sub(self.items.ok + self.items.not_found + *throttled + *redirects)
     }
 
     /// Requests that ended by themselves: those that were cut off are no responses.

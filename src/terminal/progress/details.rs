@@ -523,7 +523,6 @@ mod tests {
             counters.requests.retries,
         ) = (1_000, 250, 249);
         counters.items.ok -= 3;
-        counters.requests.rejected_by_status.insert(500, 3);
         throttled.shards[0].waiting_again = 7;
         throttled.standing = Some(ControllerState {
             limit: 12,
@@ -536,7 +535,7 @@ mod tests {
              249, 7 to come"
         );
         assert_eq!(
-            shown[4],
+            shown[3],
             "limit    connections 100 %  adaptive: 12 in flight at 123/s"
         );
         assert_eq!(
