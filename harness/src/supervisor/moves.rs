@@ -43,10 +43,10 @@ impl<L: ShardLine> Supervisor<L> {
             whole: self.members.iter().map(share).sum(),
             kept: largest * left().count() as u64,
         };
-        if self.growth.replace(growth) == Some(growth) || growth.kept >= growth.whole {
-            return;
+        // Whole numbers may leave nothing to add.
+        if growth.kept < growth.whole && self.growth.replace(growth) != Some(growth) {
+            self.tell_all(Control::Grow(growth));
         }
-        self.tell_all(Control::Grow(growth));
     }
 
     /// A quota that one shard met is shared by all: the target takes them for one client.

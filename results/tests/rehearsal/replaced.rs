@@ -263,6 +263,28 @@ fn a_replacement_earns_no_budget_for_the_time_before_it() {
 }
 
 #[test]
+fn a_replacement_has_its_share_of_a_window_that_shards_cannot_share_equally() {
+    let rate = Rate {
+        permits: 10,
+        period_ns: 100_000_000,
+    };
+    let mut plan = run_of(3, 24, 300);
+    plan.shape = RateShape::Windows {
+        every_ns: rate.period_ns,
+    };
+    (plan.rate, plan.burst, plan.at_start) = (Some(rate), 10, 10);
+    for shard in 0..3 {
+        let committed = Committed::default();
+        let rehearsal = run_dying(&plan, &[(800 * MS, shard)], &committed);
+        assert_eq!(committed.times.take().len(), 300);
+        let mut sent = committed.sent.take();
+        sent.sort_unstable();
+        assert!(most_in(&sent, plan.shape.apart_ns().unwrap()) <= 10);
+        assert!(rehearsal.report(&plan).budget.unwrap().kept);
+    }
+}
+
+#[test]
 fn a_replacement_keeps_the_pause_and_the_distance_that_the_others_were_told() {
     // Everything is throttled for 3 s from the first second on; shard 0 dies in between.
     let refused = |_, sent: Nanos| {
