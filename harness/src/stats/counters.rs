@@ -235,12 +235,13 @@ impl ItemCounts {
 
 impl RequestCounts {
     /// Attempts that failed: neither good, nor not found, nor throttled, nor redirected, nor cut
-    /// off. `items` are what the attempts were for: a good item, and one that is not there, has one
-    /// attempt that says so.
+    /// off.
     #[must_use]
-    pub const fn failed(&self, items: &ItemCounts) -> u64 {
-        let others = items.ok + items.not_found + self.throttled + self.redirects + items.aborted;
-        self.attempts.saturating_sub(others)
+    pub fn failed(&self) -> u64 {
+        // A result that is read may hold any numbers.
+        let all = self.errors_by_kind.values();
+        all.chain(self.rejected_by_status.values())
+            .fold(self.soft_blocked, |sum, count| sum.saturating_add(*count))
     }
 
     /// Attempts of one kind of error.
@@ -252,17 +253,10 @@ impl RequestCounts {
 
 impl Counters {
     /// Attempts that were neither good, nor not found, nor throttled, nor redirected: the `errors`
-    /// of thresholds and of the live view. Those cut off are among them. A good item, and one that
-    /// is not there, has one attempt that says so.
+    /// of thresholds and of the live view. Those cut off are among them.
     #[must_use]
-    pub const fn errors(&self) -> u64 {
-        let RequestCounts {
-            attempts,
-            throttled,
-            redirects,
-            ..
-        } = &self.requests;
-        attempts.saturating_sub(self.items.ok + self.items.not_found + *throttled + *redirects)
+    pub fn errors(&self) -> u64 {
+        self.requests.failed().saturating_add(self.items.aborted)
     }
 
     /// Requests that ended by themselves: those that were cut off are no responses.

@@ -258,16 +258,12 @@ fn is_open_loop(report: &Report) -> bool {
 /// Requests that failed, without the failures that are this machine's own, as a part of all after
 /// the warm-up.
 fn failed_share(report: &Report) -> f64 {
-    let Counters {
-        items, requests, ..
-    } = report.measured();
+    let Counters { requests, .. } = report.measured();
     let own: u64 = ErrorKind::LOCAL
         .map(|kind| requests.errors_of(kind))
         .iter()
         .sum();
-    let failed = requests
-        .failed(&items)
-        .saturating_sub(own + unsendable(report));
+    let failed = requests.failed().saturating_sub(own + unsendable(report));
     share(failed as f64, requests.attempts as f64)
 }
 

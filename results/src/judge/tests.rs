@@ -348,6 +348,7 @@ const FAILURES: [fn(&mut Run, u64); 4] = [
     |run, count| run.reject(500, count),
     |run, count| {
         run.reject(200, count);
+        run.counters.requests.rejected_by_status.clear();
         run.counters.requests.soft_blocked = count;
     },
 ];

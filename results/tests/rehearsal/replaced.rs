@@ -179,6 +179,11 @@ fn a_shard_that_dies_is_replaced_and_every_item_is_committed_once() {
             .iter()
             .all(|shard| shard.fault.is_none() && shard.exit == ShardExit::Clean)
     );
+    assert!(
+        shards
+            .iter()
+            .all(|shard| shard.stats.counters.errors() == 0)
+    );
     assert_eq!(
         shards
             .iter()

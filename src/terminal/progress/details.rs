@@ -523,6 +523,7 @@ mod tests {
             counters.requests.retries,
         ) = (1_000, 250, 249);
         counters.items.ok -= 3;
+        counters.requests.rejected_by_status.insert(500, 3);
         throttled.shards[0].waiting_again = 7;
         throttled.standing = Some(ControllerState {
             limit: 12,
@@ -535,7 +536,7 @@ mod tests {
              249, 7 to come"
         );
         assert_eq!(
-            shown[3],
+            shown[4],
             "limit    connections 100 %  adaptive: 12 in flight at 123/s"
         );
         assert_eq!(

@@ -419,11 +419,7 @@ fn redirects_go_at_once_within_the_budget_and_are_no_failures() {
             requests.attempts
         );
         assert_eq!(
-            (
-                items.failed,
-                stats.counters.errors(),
-                requests.failed(items)
-            ),
+            (items.failed, stats.counters.errors(), requests.failed()),
             (0, 0, 0)
         );
         assert_eq!(requests.redirects + items.ok, requests.attempts);

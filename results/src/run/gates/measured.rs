@@ -326,6 +326,7 @@ mod tests {
             attempts: 99,
             throttled: 20,
             retries: 10,
+            rejected_by_status: [(500, 9)].into(),
             ..RequestCounts::default()
         };
         let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2.0);

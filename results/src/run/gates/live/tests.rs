@@ -20,6 +20,7 @@ fn second(index: u64, [count, errors, ms]: Second) -> Interval {
         counters.items.failed,
         counters.requests.attempts,
     ) = (count - errors, errors, count);
+    counters.requests.rejected_by_status = [(500, errors)].into();
     Interval {
         figures: SecondFigures {
             index,
@@ -278,6 +279,7 @@ fn nothing_that_was_due_in_the_warm_up_counts() {
                 interval.figures.warmup.requests.attempts,
                 interval.figures.warmup.items.failed,
             ) = (50, 50);
+            interval.figures.warmup.requests.rejected_by_status = [(500, 50)].into();
             assert!(!live.has_enough(), "10 in each of three seconds, and 20");
             live.hear(&interval);
         }
