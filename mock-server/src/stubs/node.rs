@@ -62,7 +62,8 @@ const LIBERTIES: ParseOptions = ParseOptions {
 };
 
 /// Read JSON, or say where it is none. Of fields that come twice the last one counts, as for
-/// Jackson. A number in a `jsonBody` keeps its digits: [`with_digits`] gives them back.
+/// Jackson. A number in the `jsonBody` of a response keeps its digits: [`with_digits`] gives them
+/// back.
 pub(crate) fn parse_json(text: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(text).map_err(|error| format!("not UTF-8: {error}"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -72,7 +73,7 @@ pub(crate) fn parse_json(text: &[u8]) -> Result<Value, String> {
     })?;
     parsed
         .value
-        .map_or(Ok(Value::Null), |value| value_of(value, false))
+        .map_or(Ok(Value::Null), |value| value_of(value, "", false))
 }
 
 /// Stands before the digits of a number that is kept as a text. No character of Unicode.
@@ -81,7 +82,8 @@ const DIGITS: &str = "\u{fdd0}";
 /// The same where a text of JSON begins.
 const QUOTED_DIGITS: &str = "\"\u{fdd0}";
 
-fn value_of(parsed: ast::Value<'_>, is_body: bool) -> Result<Value, String> {
+/// `key` is that of the value's field.
+fn value_of(parsed: ast::Value<'_>, key: &str, is_body: bool) -> Result<Value, String> {
     Ok(match parsed {
         ast::Value::StringLit(text) => text.value.into(),
         ast::Value::BooleanLit(literal) => literal.value.into(),
@@ -89,14 +91,15 @@ fn value_of(parsed: ast::Value<'_>, is_body: bool) -> Result<Value, String> {
         ast::Value::Array(array) => {
             let elements = array.elements.into_iter();
             elements
-                .map(|value| value_of(value, is_body))
+                .map(|value| value_of(value, "", is_body))
                 .collect::<Result<_, _>>()?
         }
         ast::Value::Object(object) => {
             let fields = object.properties.into_iter().map(|field| {
                 let name = field.name.into_string();
-                let is_body = is_body || name == "jsonBody";
-                Ok((name, value_of(field.value, is_body)?))
+                let is_body = is_body || key == "response" && name == "jsonBody";
+                let value = value_of(field.value, &name, is_body)?;
+                Ok((name, value))
             });
             Value::Object(fields.collect::<Result<_, String>>()?)
         }
@@ -303,13 +306,12 @@ mod tests {
 
     #[test]
     fn numbers_of_a_body_keep_their_digits() {
-        let text =
-            r#"{"jsonBody":{"a":[1.50,1e3,-0.0,12345678901234567890123],"b":"1.50"},"n":1.50}"#;
+        let text = r#"{"response":{"jsonBody":{"a":[1.50,1e3,-0.0,12345678901234567890123],"b":"1.50"}},"jsonBody":1.50}"#;
         let read = parse_json(text.as_bytes()).unwrap();
-        assert_eq!(read["n"], json!(1.5));
+        assert_eq!(read["jsonBody"], json!(1.5), "of a pattern");
         assert_eq!(
             with_digits(&read.to_string()),
-            text.replace("\"n\":1.50", "\"n\":1.5")
+            text.replace("\"jsonBody\":1.50", "\"jsonBody\":1.5")
         );
     }
 
