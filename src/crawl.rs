@@ -28,7 +28,7 @@ mod response;
 mod retry;
 mod saving;
 mod spec;
-mod target;
+pub(crate) mod target;
 
 use std::future::pending;
 use std::rc::Rc;

@@ -7,170 +7,22 @@
 //! | `checks` | the checks that yield them, one table |
 //! | `stalls` | detection of stalls |
 //! | `thresholds` | limits of the checks, each with its reason |
+//! | `verdict` | what the figures are worth |
 //!
 //! To add a finding: a variant with its texts in `findings`, and the check that yields it in `checks`
 //! (`CONTRIBUTING.md`).
 
 mod checks;
-mod findings;
+pub(crate) mod findings;
 mod stalls;
 pub(crate) mod thresholds;
+pub(crate) mod verdict;
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
-pub use self::checks::Missing;
 pub(crate) use self::findings::serialize;
 pub use self::findings::{CauseCount, Finding, FindingKind, Severity, causes};
 pub(crate) use self::stalls::Stalls;
+pub use self::verdict::{Missing, Validity, Verdict};
 use crate::run::report::Report;
-
-/// Result of the checks, the gravest last: of several findings, the verdict is the one that a
-/// reader must know first.
-///
-/// The order says what the figures are worth, not what is worse. A graver finding makes the
-/// question of a lesser one moot:
-///
-/// - Figures that are not of the whole run ([`Incomplete`](Self::Incomplete)) may be missing the
-///   very requests that another finding is about.
-/// - Where all requests were within the warm-up, or all items were skipped because of robots.txt
-///   ([`NothingMeasured`](Self::NothingMeasured)), there are no figures to judge.
-/// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about
-///   failures, and a quiet machine or a faster client would only measure them better.
-/// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a
-///   limit of the client is worth mending. Where the client used all of a CPU, another run would
-///   find the CPU as hot and as wanted: that is a limit of the client. Where it used little and
-///   waited for a CPU, whatever had the CPU made it late: that is a disturbance.
-/// - A slow client ([`ClientLimited`](Self::ClientLimited)) makes requests wait for connections and
-///   for the budget.
-/// - Connections in use ([`ConcurrencyLimited`](Self::ConcurrencyLimited)) hold up requests that
-///   the budget would have let go.
-/// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few
-///   errors ([`Errors`](Self::Errors)) are left out of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// No check that was made found anything.
-    #[default]
-    Valid,
-    /// Some requests failed: the rate counts them, or the time in which the target did not work, as
-    /// well.
-    Errors,
-    /// The budget set the pace where the load was to.
-    BudgetLimited,
-    /// The number of connections set the pace where the load was to.
-    ConcurrencyLimited,
-    /// The client, not the target, set the pace.
-    ClientLimited,
-    /// Something happened that a measurement should not see.
-    Disturbed,
-    /// Too many requests failed, were throttled, cut off at the end or never sent, or the
-    /// connections to the target failed them.
-    TargetLimited,
-    /// Every request was within the warm-up, or every item was skipped because of robots.txt.
-    NothingMeasured,
-    /// A part is missing, or the parts do not add up.
-    Incomplete,
-}
-
-impl Verdict {
-    /// Every verdict, the gravest last.
-    pub const ALL: [Self; 9] = [
-        Self::Valid,
-        Self::Errors,
-        Self::BudgetLimited,
-        Self::ConcurrencyLimited,
-        Self::ClientLimited,
-        Self::Disturbed,
-        Self::TargetLimited,
-        Self::NothingMeasured,
-        Self::Incomplete,
-    ];
-
-    /// Its name, its meaning for the figures, and what to do about it.
-    const fn row(self) -> [&'static str; 3] {
-        match self {
-            Self::Valid => [
-                "valid",
-                "No check found a problem with these figures.",
-                "Use the figures.",
-            ],
-            Self::Errors => [
-                "errors",
-                "Some requests failed or were cut off: times leave them out, the rate of requests counts them.",
-                "See the errors by kind; mend them, or state them beside the rate.",
-            ],
-            Self::BudgetLimited => [
-                "budget_limited",
-                "Requests of an open loop waited for another limit than the schedule: response times include that.",
-                "Raise `--per-host-rate` or `--per-host-connections`, or lower `--rate`.",
-            ],
-            Self::ConcurrencyLimited => [
-                "concurrency_limited",
-                "Requests of an open loop waited for a free connection: response times include that.",
-                "Raise `-c` above the rate times the longest response time; if the rate does not grow with it, the target is the limit.",
-            ],
-            Self::ClientLimited => [
-                "client_limited",
-                "This client was too slow, at least at times: the times include its own delays.",
-                "Move the target to another machine, use fewer `--shards`, set a `--rate`, or use a faster client.",
-            ],
-            Self::Disturbed => [
-                "disturbed",
-                "Something disturbed the run. Repeat it before relying on these figures.",
-                "Run again; if it recurs, look for what else runs on the machine.",
-            ],
-            Self::TargetLimited => [
-                "target_limited",
-                "The target failed, throttled, cut off or delayed so many requests that these figures do not describe normal responses.",
-                "Look at the target; lower the rate; with throttling, do not ignore its waits.",
-            ],
-            Self::NothingMeasured => [
-                "nothing_measured",
-                "Nothing was measured.",
-                "Run longer, or shorten `--warmup`; crawl other URLs; mend the error that is named.",
-            ],
-            Self::Incomplete => [
-                "incomplete",
-                "Data is missing or inconsistent: these figures do not cover the whole run.",
-                "See the exits of the shards; run again; report totals that do not add up.",
-            ],
-        }
-    }
-
-    /// The name used in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.row()[0]
-    }
-
-    /// Meaning for the figures, in a sentence.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        self.row()[1]
-    }
-
-    /// What to do about it.
-    #[must_use]
-    pub const fn remedy(self) -> &'static str {
-        self.row()[2]
-    }
-}
-
-/// The verdict, and what was looked at. The findings behind it are in
-/// [`Report::findings`](crate::run::report::Report::findings).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Validity {
-    /// The gravest effect of a finding.
-    pub verdict: Verdict,
-    /// Effects of all findings, those that others cover included, the gravest last.
-    pub verdicts: Vec<Verdict>,
-    /// The checks that were made, whatever they found.
-    pub checked: Vec<String>,
-    /// The checks that could not be made, each with the reason.
-    pub unavailable: BTreeMap<String, Missing>,
-}
 
 /// Findings of the checks of a run, most severe first, without those that others make redundant.
 #[must_use]

@@ -23,7 +23,7 @@ use super::record::SavedRecord;
 use super::recover::records_of;
 use super::saved::{SavedCrawl, SavedError, SavedSegment, failed};
 use crate::cli::CrawlFormat;
-use crate::crawl::Shuffle;
+use crate::crawl::target::ids::Shuffle;
 
 /// Reason why a saved crawl cannot be exported.
 #[derive(Debug, thiserror::Error)]

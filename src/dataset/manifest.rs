@@ -16,7 +16,7 @@ use crawlmark_results::run::parts::digest::{is_sealed, seal};
 use crawlmark_results::run::report::CommandLine;
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::Shuffle;
+use crate::crawl::target::ids::Shuffle;
 
 /// Name of the file in the directory of a saved crawl.
 pub const MANIFEST: &str = "crawl.json";

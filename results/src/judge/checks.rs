@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::findings::{Finding, causes};
 use super::stalls::Stalls;
 use super::thresholds as limits;
+use super::verdict::Missing;
 use crate::run::report::{
     Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report, ShardReport, TLS_TRUST,
     UNVERIFIED, is_endless, is_full, offered, share,
@@ -21,35 +20,6 @@ use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::supervisor::ShardFault;
-
-/// Reason why a check has nothing to look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Missing {
-    /// The machine does not give the reading.
-    NotGiven,
-    /// No response has a receive time stamp of the kernel.
-    NoStamps,
-    /// Every shard ended before it reported.
-    NoShard,
-    /// The run was shorter than the reading takes.
-    TooShort,
-}
-
-impl Missing {
-    /// The reason in words.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NotGiven => "not available on this machine",
-            Self::NoStamps => {
-                "no response had a receive time stamp (TLS, HTTP/2 and --receive-stamps off give none)"
-            }
-            Self::NoShard => "no shard reported",
-            Self::TooShort => "the run was too short",
-        }
-    }
-}
 
 type Found = Result<Vec<Finding>, Missing>;
 
@@ -366,7 +336,7 @@ fn dead(report: &Report) -> Found {
     let Some(first) = measured.next() else {
         return Ok(Vec::new());
     };
-    let end_s = due_until_s(report);
+    let end_s = report.due_until_s();
     let of_s = (end_s - first.start_s as f64).max(0.0);
     let DeadTime { s, longest, last } = dead_time(report, end_s);
     let is_long = |from_s: f64, to_s: f64| to_s - from_s >= limits::LEAST_DEAD_S;
@@ -387,13 +357,6 @@ fn dead(report: &Report) -> Found {
         }),
         _ => None,
     })
-}
-
-/// End of the time in which requests were due, s: later, only the last answers are missing.
-pub(super) fn due_until_s(report: &Report) -> f64 {
-    let planned = report.plan.run.duration;
-    let planned_s = planned.map_or(f64::INFINITY, |planned| planned.as_secs_f64());
-    report.totals.duration_s.min(planned_s)
 }
 
 /// A target that gave no answer any more, however few requests waited for one when the run ended.
@@ -1007,7 +970,7 @@ pub(crate) fn requested_per_s(report: &Report) -> Option<f64> {
     if let Some(per_s) = plan.steady_rate() {
         return Some(per_s);
     }
-    let (from_s, to_s) = (plan.warmup.as_secs_f64(), due_until_s(report));
+    let (from_s, to_s) = (plan.warmup.as_secs_f64(), report.due_until_s());
     (to_s > from_s).then(|| offered(plan, from_s, to_s) / (to_s - from_s))
 }
 

@@ -6,11 +6,12 @@ use std::cmp::Reverse;
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Verdict::{
+use super::thresholds;
+use super::verdict::Verdict;
+use super::verdict::Verdict::{
     BudgetLimited, ClientLimited, ConcurrencyLimited, Disturbed, Errors, Incomplete,
     NothingMeasured, TargetLimited,
 };
-use super::{Verdict, thresholds};
 use crate::run::report::{
     Limit, Report, cause_in_words, failures, in_unit, listed, remedy_in_words,
 };

@@ -1,8 +1,7 @@
 //! Stalls of a target: times in which requests were waiting and no answer came, although it answers
 //! much faster otherwise.
 
-use super::Finding;
-use super::checks::due_until_s;
+use super::findings::Finding;
 use super::thresholds::{FREEZE_US, PAUSED};
 use crate::run::report::{IntervalRow, Report, Spread};
 use crawlmark_harness::shard::INTERVAL;
@@ -74,7 +73,7 @@ impl Stalls {
             .iter()
             .filter(|row| row.start_s as f64 >= warmup_s)
             .collect();
-        let end_s = due_until_s(report);
+        let end_s = report.due_until_s();
         let of_s = (end_s - rows.first().map_or(0.0, |row| row.start_s as f64)).max(0.0);
         let each = Judge::of(report, &rows, of_s).map_or_else(Vec::new, |judge| {
             let contiguous = rows.chunk_by(|a, b| a.start_s + 1 == b.start_s);

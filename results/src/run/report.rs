@@ -64,8 +64,9 @@ pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::throttling::{BindingReport, ThrottlingReport};
 pub(crate) use self::totals::is_endless;
 pub use self::totals::{Got, Ledger, Totals};
+pub use crate::judge::findings::Finding;
 pub(crate) use crate::judge::thresholds;
-pub use crate::judge::{Finding, Validity, Verdict};
+pub use crate::judge::verdict::{Validity, Verdict};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, TlsCounts};
@@ -469,6 +470,13 @@ impl Report {
             (None, Some(budget)) => budget.achieved_per_s,
             (None, None) => self.totals.attempts_per_s,
         }
+    }
+
+    /// End of the time in which requests were due, s: later, only the last answers are missing.
+    pub(crate) fn due_until_s(&self) -> f64 {
+        let planned = self.plan.run.duration;
+        let planned_s = planned.map_or(f64::INFINITY, |planned| planned.as_secs_f64());
+        self.totals.duration_s.min(planned_s)
     }
 
     /// CPU of the shards per request, us, over those that reported it; none when none did, and
