@@ -42,6 +42,9 @@ impl BehaviourArgs {
             handshake: self.target_handshake.unwrap_or(profile.handshake),
             work: self.target_work.unwrap_or(profile.work),
             stall: self.target_stall.or(profile.stall),
+            workers: self.target_workers.or(profile.workers),
+            keep_alive: self.target_keep_alive.or(profile.keep_alive),
+            accept: self.target_accept.or(profile.accept),
             limits,
             faults,
             ..profile

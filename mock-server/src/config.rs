@@ -2,11 +2,12 @@
 //!
 //! It must not hold state: everything that changes while serving lives in `shared`.
 
+use crate::connections::{Accept, KeepAlive};
 use crate::fault::Faults;
 use crate::latency::Latency;
 use crate::limit::Limits;
 use crate::proxy::Proxy;
-use crate::slowdown::{AddedDelay, Stall, Work};
+use crate::slowdown::{AddedDelay, Stall, Work, Workers};
 use crate::stubs::Mappings;
 use crate::tls::{Http, Tls};
 use std::time::Duration;
@@ -47,6 +48,12 @@ pub struct Config {
     pub work: Work,
     /// Recurring stalls; none means never.
     pub stall: Option<Stall>,
+    /// Requests served at the same time; none means all.
+    pub workers: Option<Workers>,
+    /// Requests of a connection; none means any number.
+    pub keep_alive: Option<KeepAlive>,
+    /// Connections open in a process; none means any number.
+    pub accept: Option<Accept>,
     /// Limits on requests and connections; none lets all through.
     pub limits: Limits,
     /// Faults of answers.
@@ -66,16 +73,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// For how many whole microseconds an answer is held back whose request arrived at `arrived_ns`
-    /// and whose own hold is `own`; 0 means not at all.
+    /// The instant at which an answer is due that is begun at `begun_ns` and whose own hold is
+    /// `own`.
     ///
-    /// A request that arrives in a stall begins its own hold when the stall ends, and an answer
-    /// that would be due in a stall is due when that ends: no answer is due in a stall. Rounded up,
-    /// lest it were by rounding.
-    pub(crate) fn hold_us(&self, arrived_ns: u64, own: Duration) -> u64 {
+    /// One that is begun in a stall begins its own hold when the stall ends, and an answer that
+    /// would be due in a stall is due when that ends: no answer is due in a stall.
+    pub(crate) fn due_ns(&self, begun_ns: u64, own: Duration) -> u64 {
         let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
-        let due_ns = self.answerable_ns(self.answerable_ns(arrived_ns).saturating_add(own_ns));
-        due_ns.saturating_sub(arrived_ns).div_ceil(1000)
+        self.answerable_ns(self.answerable_ns(begun_ns).saturating_add(own_ns))
     }
 
     /// The first instant from `now_ns` on at which anything is answered: that, or the end of the
@@ -100,29 +105,29 @@ mod tests {
             stall,
             ..Config::default()
         };
-        for (arrived_ns, own_us, hold_us) in [
+        for (begun_ns, own_us, due_ns) in [
             (0, 0, 0),
-            (0, 50, 50),
-            (0, 89, 89),
+            (0, 50, 50_000),
+            (0, 89, 89_000),
             // Due in a stall: at its end.
-            (0, 90, 100),
-            (89_999, 0, 0),
-            // In a stall: until its end, rounded up, then its own hold.
-            (90_000, 0, 10),
-            (90_001, 0, 10),
-            (99_999, 0, 1),
-            (95_000, 20, 25),
+            (0, 90, 100_000),
+            (89_999, 0, 89_999),
+            // In a stall: until its end, then its own hold.
+            (90_000, 0, 100_000),
+            (99_999, 0, 100_000),
+            (95_000, 20, 120_000),
             // Out of one stall and into the next.
-            (95_000, 95, 105),
-            (100_000, 0, 0),
+            (95_000, 95, 200_000),
+            (100_000, 0, 100_000),
         ] {
             let own = Duration::from_micros(own_us);
             assert_eq!(
-                config.hold_us(arrived_ns, own),
-                hold_us,
-                "{arrived_ns} ns, {own_us} us"
+                config.due_ns(begun_ns, own),
+                due_ns,
+                "{begun_ns} ns, {own_us} us"
             );
-            assert_eq!(Config::default().hold_us(arrived_ns, own), own_us);
+            let at_once = Config::default().due_ns(begun_ns, own);
+            assert_eq!(at_once, begun_ns + own_us * 1000);
         }
     }
 }

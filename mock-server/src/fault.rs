@@ -59,11 +59,15 @@ pub enum Fault {
     /// The good answer with a `Content-Length` of twice its body, and nothing more until the client
     /// leaves.
     LongLength,
+    /// The good answer, its head and its body in a write of its own each. With this fault the
+    /// connections do without `TCP_NODELAY`, so that the body waits until the client acknowledges the
+    /// head (Nagle's algorithm).
+    Nagle,
 }
 
 /// All kinds of faults: key in the ledger, fault with its usual parameter, and how a parameter is
 /// written.
-pub(crate) const KINDS: [(&str, Fault, &str); 15] = [
+pub(crate) const KINDS: [(&str, Fault, &str); 16] = [
     ("drop", Fault::Drop, ""),
     ("error", Fault::Status(500), "[:STATUS of 500 to 599]"),
     ("reset", Fault::Reset, ""),
@@ -91,6 +95,7 @@ pub(crate) const KINDS: [(&str, Fault, &str); 15] = [
     ),
     ("short_length", Fault::ShortLength, ""),
     ("long_length", Fault::LongLength, ""),
+    ("nagle", Fault::Nagle, ""),
 ];
 
 /// The most that a header is filled up to: more than any client reads.
@@ -238,6 +243,11 @@ impl Faults {
             ));
         }
         Ok(self)
+    }
+
+    /// True if small writes are held back until those before them are acknowledged.
+    pub(crate) fn delay_writes(&self) -> bool {
+        self.shares().any(|(fault, _)| fault == Fault::Nagle)
     }
 
     /// Both together.

@@ -48,7 +48,8 @@
 //! | `draw`, `text` | seeded draws; reading of settings, and their errors |
 //! | [`items`] | IDs of paths, and bodies of IDs |
 //! | [`latency`] | time for which each response is held |
-//! | [`slowdown`] | stalls, delays of connections, CPU cost of an item |
+//! | [`slowdown`] | stalls, delays of connections, workers, CPU cost of an item |
+//! | [`connections`] | requests of a connection; connections that are accepted |
 //! | [`proxy`] | settings of the forward proxy: credentials, source addresses, destinations |
 //! | [`limit`] | limits: algorithms, keys, refusals |
 //! | [`fault`] | faults of responses |
@@ -70,6 +71,7 @@ compile_error!(
 
 pub mod clock;
 pub mod config;
+pub mod connections;
 mod draw;
 pub mod fault;
 pub mod handle;
@@ -90,6 +92,7 @@ pub mod tls;
 
 pub use clock::Clock;
 pub use config::{Config, Journal, Unmatched};
+pub use connections::{Accept, KeepAlive};
 pub use fault::{Fault, Faults};
 pub use handle::{Handle, serve};
 pub use items::ItemPath;
@@ -101,7 +104,7 @@ pub use profile::Profile;
 pub use proxy::{Credentials, Exits, Proxy, Reach};
 pub use server::{ServeError, run_process, run_until};
 pub use shared::{Peaks, Shared, SharedError};
-pub use slowdown::{AddedDelay, Stall, Work};
+pub use slowdown::{AddedDelay, Stall, Work, Workers};
 pub use stubs::{LoadError, Mappings, OnUnsupported};
 pub use text::SettingError;
 pub use tls::{Http, Tls, TlsError};

@@ -36,6 +36,7 @@ use answer::{Answers, ServerState};
 use connection::Entrance;
 use gateway::Gateway;
 use live_stubs::LiveStubs;
+use socket2::SockRef;
 use std::cell::Cell;
 use std::io;
 use std::pin::pin;
@@ -131,11 +132,26 @@ async fn serve(
         stubs,
         gateway,
     });
+    let accept = state.config.accept;
+    if let Some(queue) = accept.and_then(|accept| accept.queue) {
+        // A socket may be told again how many it lets wait (listen(2)).
+        let queue = SockRef::from(&listener).listen(queue.into());
+        queue.map_err(ServeError::Listener)?;
+    }
+    let most = accept.map_or(usize::MAX, |accept| accept.open.get() as usize);
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
     loop {
-        let accepted = select! { biased; () = &mut shutdown => break, accepted = listener.accept() => accepted };
+        // Ended connections leave an entry behind; their results are not needed.
+        while connections.try_join_next().is_some() {}
+        let is_full = connections.len() >= most;
+        let accepted = select! {
+            biased;
+            () = &mut shutdown => break,
+            _ = connections.join_next(), if is_full => continue,
+            accepted = listener.accept(), if !is_full => accepted,
+        };
         match accepted {
             Ok((stream, address)) => match Answers::new(&state, address.ip()) {
                 Ok(answers) => {
@@ -151,8 +167,6 @@ async fn serve(
                 select! { biased; () = &mut shutdown => break, () = sleep(ACCEPT_PAUSE) => {} }
             }
         }
-        // Ended connections leave an entry behind; their results are not needed.
-        while connections.try_join_next().is_some() {}
     }
     drop(listener);
     stop.now();

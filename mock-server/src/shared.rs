@@ -11,7 +11,7 @@
 //! | `counters` | counters of one process; requests in flight |
 //! | `seen`, `window` | requests per ID, per millisecond |
 //! | `names` | numbers of addresses, sessions and limits |
-//! | `lock`, `keys` | lock between processes; words of a limit's keys |
+//! | `lock`, `keys`, `pool` | lock between processes; words of a limit's keys; workers |
 //! | `log` | changes of stubs at run time; recorded requests |
 //! | `scenarios` | states of scenarios |
 
@@ -20,6 +20,7 @@ mod keys;
 mod lock;
 mod log;
 mod names;
+mod pool;
 mod scenarios;
 mod seen;
 mod window;
@@ -36,6 +37,7 @@ use crate::limit::MAX_LIMITS;
 use counters::{InFlight, NAMED};
 use names::Names;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use pool::Pool;
 use seen::Seen;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -71,6 +73,7 @@ pub(crate) struct Region {
     pub(crate) sessions: Names<NAMED>,
     /// Turns taken by what goes through the proxy without a session.
     pub(crate) turns: AtomicU64,
+    pub(crate) pool: Pool,
     pub(crate) window: ArrivalCounts,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,

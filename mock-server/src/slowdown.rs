@@ -1,5 +1,5 @@
 //! What makes all answers slower, whatever their latency: a delay for each connection or for each
-//! request in flight, stalls, and CPU time.
+//! request in flight, stalls, a pool of workers, and CPU time.
 //!
 //! It must not read the time: a stall is a pure function of the clock's reading.
 
@@ -7,6 +7,7 @@ use crate::latency::MAX_HOLD;
 use crate::text::{duration, duration_text, from_text, hold};
 use std::fmt;
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// Time that is added to a hold, `0..=1h`; the default is none. Written as a duration, `50us`.
@@ -46,8 +47,12 @@ impl fmt::Display for AddedDelay {
     }
 }
 
-/// A recurring window in which the target sends no response, as when a service collects garbage or
-/// flushes a log. Written `10s,1s`: the last second of every ten.
+/// A recurring window in which the target sends no response. Written `10s,1s`: the last second of
+/// every ten.
+///
+/// A long period is a service that collects garbage or flushes a log; one of 100 ms a container that
+/// used up its CPU quota. A stall as long as its period leaves single instants: a service that wakes
+/// up once in a period, takes all requests and sends all responses.
 ///
 /// Counted from the clock's epoch, which is the making of the target's shared memory just before it
 /// serves; all processes of a target stall together, and a reset of the ledger moves nothing.
@@ -63,27 +68,27 @@ const MAX_EVERY: Duration = Duration::from_hours(24);
 from_text!(
     Stall,
     "stall",
-    "EVERY,LENGTH with a length up to 1h and below the period, which is up to 24h, as in 10s,1s for the last second of every ten"
+    "EVERY,LENGTH with a length up to 1h and up to the period, which is up to 24h, as in 10s,1s for the last second of every ten"
 );
 
 impl Stall {
     fn read(text: &str) -> Option<Self> {
         let (every, length) = text.split_once(',')?;
         let (every, length) = (duration(every)?, duration(length)?);
-        let is_possible = !length.is_zero() && length < every;
+        let is_possible = !length.is_zero() && length <= every;
         (is_possible && length <= MAX_HOLD && every <= MAX_EVERY).then_some(Self { every, length })
     }
 
     /// Return the end of the stall at `now_ns`, ns of the same clock; none if there is none. In
     /// period k, counted from 0, the target stalls from `(k + 1) every - length`, included, to
-    /// `(k + 1) every`, excluded.
+    /// `(k + 1) every`, excluded; never at `k every`.
     #[must_use]
     pub fn until_ns(&self, now_ns: u64) -> Option<u64> {
         // An hour at most, and a day at most: far below 2^64 ns. Neither is 0.
         let [every_ns, length_ns] =
             [self.every, self.length].map(|part| u64::try_from(part.as_nanos()).unwrap_or(1));
         let left_ns = every_ns - now_ns % every_ns;
-        (left_ns <= length_ns).then(|| now_ns.saturating_add(left_ns))
+        (left_ns <= length_ns.min(every_ns - 1)).then(|| now_ns.saturating_add(left_ns))
     }
 }
 
@@ -91,6 +96,36 @@ impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [every, length] = [self.every, self.length].map(duration_text);
         write!(f, "{every},{length}")
+    }
+}
+
+/// Workers of all processes together, `1..=1024`: so many requests are served at the same time, and
+/// the others wait for their turn, first come, first served.
+///
+/// A worker is taken for the time of a hold, stalls in it included; a client that leaves before its
+/// turn has taken it all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workers(NonZeroUsize);
+
+/// The most workers.
+pub(crate) const MAX_WORKERS: usize = 1024;
+
+from_text!(Workers, "number of workers", "1 to 1024, as in 8");
+
+impl Workers {
+    fn read(text: &str) -> Option<Self> {
+        let workers = text.parse::<NonZeroUsize>().ok()?;
+        (workers.get() <= MAX_WORKERS).then_some(Self(workers))
+    }
+
+    pub(crate) const fn get(self) -> usize {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -154,7 +189,7 @@ mod tests {
             "10s,1s,1s",
             "often,1s",
             "10s,0",
-            "10s,10s",
+            "10s,11s",
             "3h,2h",
             "2days,1s",
         ] {
@@ -173,14 +208,16 @@ mod tests {
     proptest! {
         #[test]
         fn a_stall_ends_outside_itself_and_within_its_length(
-            now_ns in 0_u64..1 << 62, every_us in 2_u64..86_400_000_000, share in 0.0..1.0_f64,
+            now_ns in 0_u64..1 << 62, every_us in 2_u64..86_400_000_000, share in 0.0..1.1_f64, is_edge: bool,
         ) {
             let every = Duration::from_micros(every_us);
-            let length = every.mul_f64(share).clamp(Duration::from_nanos(1), MAX_HOLD.min(every / 2));
+            let length = every.mul_f64(share).clamp(Duration::from_nanos(1), MAX_HOLD.min(every));
+            let now_ns = if is_edge { now_ns - now_ns % (every_us * 1000) } else { now_ns };
             let stall = Stall { every, length };
             prop_assert_eq!(stall.to_string().parse(), Ok(stall));
             let into_ns = u128::from(now_ns) % every.as_nanos();
-            prop_assert_eq!(stall.until_ns(now_ns).is_some(), into_ns + length.as_nanos() >= every.as_nanos());
+            let is_stalled = into_ns > 0 && into_ns + length.as_nanos() >= every.as_nanos();
+            prop_assert_eq!(stall.until_ns(now_ns).is_some(), is_stalled);
             if let Some(until_ns) = stall.until_ns(now_ns) {
                 prop_assert!(until_ns > now_ns && u128::from(until_ns - now_ns) <= length.as_nanos());
                 prop_assert_eq!(u128::from(until_ns) % every.as_nanos(), 0);

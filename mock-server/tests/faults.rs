@@ -284,6 +284,28 @@ fn a_goodbye_is_said_and_meant() {
 }
 
 #[test]
+fn a_body_waits_for_the_acknowledgement_of_its_head() {
+    let target = target("nagle:1");
+    let mut client = Client::connect(target.address());
+    // A client that speaks and listens in turn acknowledges late, 40 ms or more on Linux, after its
+    // first answers.
+    let (mut requests, mut waits) = (0, 0);
+    while waits < 3 {
+        client.send("GET", "/items/42");
+        head_of(&mut client);
+        let clock = Clock::start();
+        let mut bytes = vec![0; body(42).len()];
+        client.reader.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, body(42));
+        waits += u32::from(clock.now_ns() >= 30_000_000);
+        requests += 1;
+        assert!(requests < 1000, "{waits} bodies came late");
+    }
+    assert_eq!(target.ledger().connections, 1);
+    assert_books(target, "nagle", requests, &[(200, requests)]);
+}
+
+#[test]
 fn a_challenge_is_a_page_with_the_status_asked_for() {
     for status in [200, 403, 429] {
         let target = target(&format!("challenge:1:{status}"));

@@ -404,6 +404,96 @@ fn nothing_is_answered_in_a_stall() {
 }
 
 #[test]
+fn a_tick_lets_answers_out_at_its_multiples() {
+    let config = Config {
+        stall: Some("20ms,20ms".parse().unwrap()),
+        latency: "5ms".parse().unwrap(),
+        ..Config::default()
+    };
+    Target::serve(&config, 1, |target| {
+        let clock = target.shared.clock();
+        let mut client = target.connect();
+        for _ in 0..5 {
+            let asked_ns = clock.now_ns();
+            let answer = client.request("GET", "/items/7").unwrap();
+            let answered_ns = clock.now_ns();
+            // Taken at a tick, held beyond it, sent at a later one.
+            let ticks = |ns: u64| ns / 20_000_000;
+            assert!(ticks(answered_ns) > ticks(asked_ns));
+            let (intended_us, actual_us) = answer.held_us().unwrap();
+            assert!((20_000..=40_000).contains(&intended_us), "{intended_us}");
+            assert!(answered_ns - asked_ns >= actual_us * 1000);
+        }
+    });
+}
+
+#[test]
+fn a_pool_of_workers_is_one_for_all_processes() {
+    let config = Config {
+        latency: "20ms".parse().unwrap(),
+        workers: Some("2".parse().unwrap()),
+        ..Config::default()
+    };
+    Target::serve(&config, 3, |target| {
+        let clock = target.shared.clock();
+        let begun_ns = clock.now_ns();
+        let mut clients: Vec<Client> = (0..10).map(|_| target.connect()).collect();
+        for client in &mut clients {
+            client.send("GET", "/items/7");
+        }
+        for client in &mut clients {
+            assert_eq!(client.receive("GET").unwrap().status, 200);
+        }
+        // Ten times 20 ms of two workers.
+        assert!(clock.now_ns() - begun_ns >= 100_000_000);
+    });
+}
+
+#[test]
+fn a_connection_carries_as_many_requests_as_it_may() {
+    for (text, goodbye) in [("3", Some("close")), ("3:silent", None)] {
+        let config = Config {
+            keep_alive: Some(text.parse().unwrap()),
+            ..Config::default()
+        };
+        Target::serve(&config, 1, |target| {
+            for _ in 0..2 {
+                let mut client = target.connect();
+                for last in [false, false, true] {
+                    let answer = client.request("GET", "/items/7").unwrap();
+                    assert_eq!(answer.body, body(0, 7));
+                    let said = answer.headers.get("connection").map(String::as_str);
+                    assert_eq!(said, goodbye.filter(|_| last));
+                }
+                assert_eq!(client.rest(), Ok(Vec::new()));
+            }
+            assert_eq!(Ledger::read(&target.shared).connections, 2);
+        });
+    }
+}
+
+#[test]
+fn the_next_connection_is_accepted_when_one_has_ended() {
+    let config = Config {
+        accept: Some("1:8".parse().unwrap()),
+        ..Config::default()
+    };
+    Target::serve(&config, 1, |target| {
+        let mut first = target.connect();
+        first.request("GET", "/items/1").unwrap();
+        let mut second = target.connect();
+        second.send("GET", "/items/2");
+        for _ in 0..20 {
+            first.request("GET", "/items/1").unwrap();
+        }
+        assert_eq!(Ledger::read(&target.shared).connections, 1);
+        drop(first);
+        assert_eq!(second.receive("GET").unwrap().body, body(0, 2));
+        assert_eq!(Ledger::read(&target.shared).requests, 22);
+    });
+}
+
+#[test]
 fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
     Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();

@@ -93,7 +93,10 @@ under its name, with _ for -.
   huge-headers:SHARE[:SIZE]  a good response with a header of 64k, or
                              this size
   huge-body:SHARE[:SIZE]     a good response padded to 8m, or this
-                             size";
+                             size
+  nagle:SHARE                headers and body in two writes, without
+                             TCP_NODELAY: the body waits for the
+                             client's ACK of the headers";
 
 /// Flags that make it a forward proxy.
 const FORWARD: &str = "forward_proxy";
@@ -156,8 +159,31 @@ pub struct BehaviourArgs {
     #[arg(long, value_name = "ROUNDS")]
     pub target_work: Option<target::Work>,
     /// Stall for the last LENGTH of every EVERY since the start, as in 10s,1s
-    #[arg(long, value_name = "EVERY,LENGTH")]
+    ///
+    /// Requests are taken and responses sent between stalls only.
+    ///
+    ///   2s,300ms     a garbage collector
+    ///   100ms,80ms   a container with 0.2 CPUs that has used up its quota
+    ///   10ms,10ms    a timer: only at multiples of 10 ms
+    #[arg(long, value_name = "EVERY,LENGTH", verbatim_doc_comment)]
     pub target_stall: Option<target::Stall>,
+    /// Handle N requests at a time; the others queue
+    ///
+    /// All processes share the workers. A request occupies one for the time that its response is
+    /// held.
+    #[arg(long, value_name = "N")]
+    pub target_workers: Option<target::Workers>,
+    /// Close a connection after N requests, as in 100 (HTTP/1.1)
+    ///
+    /// The last response announces it with `Connection: close`; with N:silent it does not.
+    #[arg(long, value_name = "N[:silent]")]
+    pub target_keep_alive: Option<target::KeepAlive>,
+    /// Accept a connection only while fewer than N are open in its process
+    ///
+    /// The others wait in the listen queue: QUEUE of each process, 4096 unless given. With 1, the
+    /// next connection is served when the present one has ended.
+    #[arg(long, value_name = "N[:QUEUE]")]
+    pub target_accept: Option<target::Accept>,
     /// Limit requests, as in 1000/s:burst=50: see `crawlmark serve --help`
     #[arg(long = "target-limit", value_name = "LIMIT", long_help = LIMITS)]
     pub target_limits: Vec<target::Limit>,
@@ -248,7 +274,7 @@ pub struct ServeArgs {
 
 /// Give an argument of `serve` its place in the help.
 pub(super) fn described(argument: Arg) -> Arg {
-    const RARE: [&str; 9] = [
+    const RARE: [&str; 11] = [
         "seed",
         "lenient",
         "journal",
@@ -258,6 +284,8 @@ pub(super) fn described(argument: Arg) -> Arg {
         "proxy_allow_private",
         "proxy_timeout",
         "target_work",
+        "target_keep_alive",
+        "target_accept",
     ];
     let id = argument.get_id().as_str();
     let (is_rare, name) = (RARE.contains(&id), id.strip_prefix("target_"));

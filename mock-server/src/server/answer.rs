@@ -13,6 +13,7 @@ use super::live_stubs::LiveStubs;
 use super::quota;
 use super::spoil::{Act, Fate, Interrupted, Spoiler, Spoilt, can_meet};
 use crate::config::Config;
+use crate::connections::KeepAlive;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{ConnectionSource, LedgerWriter};
@@ -21,7 +22,7 @@ use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
@@ -63,6 +64,10 @@ pub(super) struct Answers {
     /// Delay that the connection's first answer has yet to be held for.
     handshake: Cell<Duration>,
     tunnel: Cell<Option<Tunnel>>,
+    /// Requests of the connection.
+    requests: Cell<u32>,
+    /// True once the last response was handed over, which did not say so.
+    is_silently_over: Cell<bool>,
 }
 
 impl Answers {
@@ -78,6 +83,8 @@ impl Answers {
             fate: Fate::default(),
             handshake: Cell::new(config.handshake.get()),
             tunnel: Cell::default(),
+            requests: Cell::default(),
+            is_silently_over: Cell::default(),
             state: Rc::clone(state),
         })
     }
@@ -90,6 +97,11 @@ impl Answers {
     /// End of the connection, once that is no longer the HTTP library's concern.
     pub(super) fn fate(&self) -> &Fate {
         &self.fate
+    }
+
+    /// True if the connection is to be closed behind the last response.
+    pub(super) fn is_silently_over(&self) -> bool {
+        self.is_silently_over.get()
     }
 
     /// Answers one request.
@@ -110,13 +122,32 @@ impl Answers {
         let is_own = gateway.is_none() && !admin::is_admin(parts.uri.path());
         // Count now: hyper 1.12 drops the future unpolled if the client has left.
         let arrival = is_own.then(|| self.arrived(&parts));
+        self.requests.set(self.requests.get().saturating_add(1));
         async move {
-            match (arrival, gateway) {
+            let answer = match (arrival, gateway) {
                 (Some(arrival), _) => self.serve(&mut parts, arrival, incoming).await,
                 (None, Some(gateway)) => Box::pin(self.forward(gateway, parts, incoming)).await,
                 (None, None) => Box::pin(self.administer(&parts, incoming)).await,
+            };
+            answer.map(|answer| self.parting(answer))
+        }
+    }
+
+    /// The answer, with a goodbye if it is the last one of its connection and says so.
+    fn parting(&self, mut answer: Response<AnswerBody>) -> Response<AnswerBody> {
+        if let Some(KeepAlive {
+            requests,
+            is_silent,
+        }) = self.state.config.keep_alive
+            && self.requests.get() >= requests.get()
+        {
+            self.is_silently_over.set(is_silent);
+            if !is_silent {
+                let goodbye = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, goodbye);
             }
         }
+        answer
     }
 
     /// Forwards a request that is meant for another server, if the limits on its session let it
@@ -301,21 +332,32 @@ impl Answers {
         }
     }
 
-    /// Holds back an answer for `own`, longer on a new connection or in a stall, and says so in its
-    /// headers.
+    /// Holds back an answer for `own`, longer on a new connection, in a stall or while all workers
+    /// are busy, and says so in its headers.
     async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) {
-        let intended_us = self
-            .state
-            .config
-            .hold_us(arrival.now_ns, own + arrival.handshake);
+        let ServerState {
+            config,
+            books,
+            timer,
+            ..
+        } = &*self.state;
+        let own = own + arrival.handshake;
+        let due_ns = match config.workers {
+            None => config.due_ns(arrival.now_ns, own),
+            Some(workers) => books.shared().region().pool.take(workers, |free_ns| {
+                config.due_ns(arrival.now_ns.max(free_ns), own)
+            }),
+        };
+        // Rounded up, lest it were too early by rounding.
+        let intended_us = due_ns.saturating_sub(arrival.now_ns).div_ceil(NS_PER_US);
         if intended_us == 0 {
             return;
         }
         let due_ns = arrival
             .now_ns
             .saturating_add(intended_us.saturating_mul(NS_PER_US));
-        let actual_us = (self.state.timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
-        self.state.books.held(intended_us, actual_us);
+        let actual_us = (timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
+        books.held(intended_us, actual_us);
         headers.insert(HOLD_US, HeaderValue::from(intended_us));
         headers.insert(HELD_US, HeaderValue::from(actual_us));
     }

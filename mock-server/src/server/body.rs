@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::task::yield_now;
 
 /// Body of an answer.
 pub(super) enum AnswerBody {
@@ -72,6 +73,18 @@ impl AnswerBody {
             timer: Rc::clone(timer),
             pieces: all,
             waiting: None,
+        })
+    }
+
+    /// A body that is not there yet when its head is: they are written apart.
+    pub(super) fn apart(timer: &Rc<Timer>, body: Bytes) -> Self {
+        Self::Dribble(Dribble {
+            timer: Rc::clone(timer),
+            pieces: VecDeque::from([(0, body)]),
+            waiting: Some(Box::pin(async {
+                yield_now().await;
+                0
+            })),
         })
     }
 }

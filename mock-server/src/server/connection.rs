@@ -75,7 +75,14 @@ async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
                 connection.as_mut().graceful_shutdown();
             }
         }
-        connection.poll(cx)
+        let polled = connection.as_mut().poll(cx);
+        if polled.is_pending() && !is_told && answers.is_silently_over() {
+            // The head of the last answer is written: it says nothing of the end any more.
+            is_told = true;
+            connection.as_mut().graceful_shutdown();
+            return connection.poll(cx);
+        }
+        polled
     });
     // An error is a client that left, bytes that are no HTTP, or an answer that was given up for a
     // fault or a tunnel: all of them end this connection and nothing else.
@@ -141,6 +148,7 @@ pub(super) enum Protocol {
 pub(super) struct Entrance {
     tls: Option<TlsAcceptor>,
     http: Http,
+    has_nodelay: bool,
     books: Rc<LedgerWriter>,
 }
 
@@ -153,6 +161,7 @@ impl Entrance {
         Self {
             tls,
             http: config.http,
+            has_nodelay: !config.faults.delay_writes(),
             books: Rc::clone(books),
         }
     }
@@ -161,9 +170,9 @@ impl Entrance {
     /// waited for without a limit once the handshake, if there is one, is done: an idle connection
     /// is no offence.
     pub(super) async fn admit(&self, stream: TcpStream) -> Option<(Wire, Protocol)> {
-        // Without it the kernel would hold small answers back; where it cannot be set, answers are
+        // Without it the kernel may hold small answers back; where it cannot be set, answers are
         // late but right.
-        drop(stream.set_nodelay(true));
+        drop(stream.set_nodelay(self.has_nodelay));
         let (mut wire, agreed) = match &self.tls {
             None => (Wire::plain(stream), None),
             Some(acceptor) => Box::pin(self.shake_hands(acceptor, stream)).await?,

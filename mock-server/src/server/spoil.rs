@@ -102,6 +102,7 @@ impl Spoiler<'_> {
                 self.mismatched(&good, length, sent, Act::Silence)
             }
             Fault::Drip(time) => Spoilt::Answer(good.map(|body| self.drip(&body, time))),
+            Fault::Nagle => Spoilt::Answer(good.map(|body| AnswerBody::apart(self.timer, body))),
             Fault::HugeBody(bytes) => {
                 Spoilt::Answer(good.map(|body| AnswerBody::filled(body, bytes)))
             }

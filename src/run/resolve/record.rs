@@ -95,9 +95,8 @@ pub(super) fn workload(
 }
 
 /// Behaviour of the bundled target.
-fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String); 9] {
+fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String); 12] {
     let config = &target.config;
-    let stall = config.stall.map(|stall| stall.to_string());
     [
         ("target_profile", args.target.target_profile.to_string()),
         (TARGET_PROCESSES, target.processes.to_string()),
@@ -108,10 +107,17 @@ fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String);
         ),
         ("target_handshake", config.handshake.to_string()),
         ("target_work", config.work.to_string()),
-        ("target_stall", stall.unwrap_or_else(|| "none".to_owned())),
+        ("target_stall", or_none(config.stall)),
+        ("target_workers", or_none(config.workers)),
+        ("target_keep_alive", or_none(config.keep_alive)),
+        ("target_accept", or_none(config.accept)),
         ("target_limit", config.limits.to_string()),
         ("target_faults", config.faults.to_string()),
     ]
+}
+
+fn or_none(setting: Option<impl ToString>) -> String {
+    setting.map_or_else(|| "none".to_owned(), |setting| setting.to_string())
 }
 
 fn us(time: Duration) -> String {
