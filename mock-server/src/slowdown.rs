@@ -208,7 +208,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_stall_ends_outside_itself_and_within_its_length(
-            now_ns in 0_u64..1 << 62, every_us in 2_u64..86_400_000_000, share in 0.0..1.1_f64, is_edge: bool,
+            now_ns in 0_u64..1 << 62, every_us in 2_u64..7_200_000_000, share in 0.0..1.5_f64, is_edge: bool,
         ) {
             let every = Duration::from_micros(every_us);
             let length = every.mul_f64(share).clamp(Duration::from_nanos(1), MAX_HOLD.min(every));
