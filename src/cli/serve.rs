@@ -274,7 +274,7 @@ pub struct ServeArgs {
 
 /// Give an argument of `serve` its place in the help.
 pub(super) fn described(argument: Arg) -> Arg {
-    const RARE: [&str; 11] = [
+    const RARE: [&str; 12] = [
         "seed",
         "lenient",
         "journal",
@@ -284,6 +284,7 @@ pub(super) fn described(argument: Arg) -> Arg {
         "proxy_allow_private",
         "proxy_timeout",
         "target_work",
+        "target_workers",
         "target_keep_alive",
         "target_accept",
     ];
