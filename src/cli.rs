@@ -50,8 +50,7 @@ pub use run::{PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
 pub use save::{PartArgs, SaveArgs};
 pub(crate) use saved::check_png;
 pub use saved::{
-    CompareArgs, CrawlFormat, CutArgs, Destination, Export, ExportArgs, Ground, OutcomeFilter,
-    ReportArgs, VerifyArgs,
+    CompareArgs, CrawlFormat, Destination, Export, ExportArgs, Ground, ReportArgs, VerifyArgs,
 };
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
@@ -145,7 +144,7 @@ Exit codes:
        violations, or items left (--complete)
   5    a threshold could not be decided; ab, compare: inconclusive;
        capacity: not found; scale: nothing to compare; selftest: none
-       failed, some could not be judged; report: no steady state found
+       failed, some could not be judged
   129, 130, 143
        ended by SIGHUP, SIGINT, SIGTERM; partial report written
 

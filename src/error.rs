@@ -7,9 +7,8 @@ use crawlmark_harness::process::{ForkError, signal_in_words};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 use crawlmark_results::export::ExportError;
-use crawlmark_results::run::cut::CutError;
 use crawlmark_results::run::parts::{MergeError, PlanFileError};
-use crawlmark_results::run::result_dir::{LogError, ReadError, ResultDir, ResultError};
+use crawlmark_results::run::result_dir::{ReadError, ResultDir, ResultError};
 use crawlmark_results::studies::compare::DesignError;
 
 use crate::cluster::slots::SlotsError;
@@ -30,8 +29,8 @@ pub(crate) const GATE: u8 = 3;
 pub(crate) const K6_GATE: u8 = 99;
 /// The measurement is invalid: a shard died, or `--strict` and not valid.
 pub(crate) const INVALID: u8 = 4;
-/// Nothing failed, and something could not be judged: a gate had too few samples, the machine was
-/// disturbed, or a run has no steady state.
+/// Nothing failed, and something could not be judged: a gate had too few samples, or the machine was
+/// disturbed.
 pub(crate) const INCONCLUSIVE: u8 = 5;
 /// The shells' convention: 128 and the signal's number, so 130 for SIGINT and 143 for SIGTERM.
 pub(crate) const SIGNALLED: u8 = 128;
@@ -144,12 +143,6 @@ pub(crate) enum Error {
     /// A report has no place in a format.
     #[error("{0}")]
     Export(#[from] ExportError),
-    /// A result has no such part.
-    #[error("{0}")]
-    Cut(#[from] CutError),
-    /// A result's log of times cannot be read.
-    #[error("{0}")]
-    Log(#[from] LogError),
     /// A saved crawl cannot be read.
     #[error("{0}")]
     Saved(#[from] SavedError),
@@ -265,7 +258,6 @@ impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Needless(_) => DONE,
-            Self::Cut(CutError::NotSteady(_)) => INCONCLUSIVE,
             Self::Usage(_)
             | Self::Read(_)
             | Self::Manifest(_)
@@ -273,8 +265,6 @@ impl Error {
             | Self::Merge(MergeError::Plan(_))
             | Self::Saved(_)
             | Self::CrawlExport(CrawlExportError::Lacking(_))
-            | Self::Cut(_)
-            | Self::Log(_)
             | Self::Design(_)
             | Self::Result(
                 ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. },

@@ -1,6 +1,5 @@
 //! `crawlmark report`: recreates page, plots and exports of saved results.
 
-mod cut;
 mod overlay;
 
 use std::path::{Path, PathBuf};
@@ -16,9 +15,6 @@ use crate::terminal;
 /// Remakes, and returns the exit code.
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
     check_png(args.png).map_err(Error::Usage)?;
-    if let Some(ask) = args.cut.ask() {
-        return cut::cut(args, &ask);
-    }
     if !args.exports.is_empty() {
         return export_only(args);
     }

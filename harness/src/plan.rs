@@ -226,16 +226,6 @@ impl RunPlan {
             .map(|rate| rate.per_second())
     }
 
-    /// Return the flag that sets the pace of the requests; none without one.
-    #[must_use]
-    pub const fn pace_flag(&self) -> Option<&'static str> {
-        match (self.arrivals, self.rate) {
-            (Arrivals::Replay, _) => Some("--speed"),
-            (_, Some(_)) => Some("--rate"),
-            (_, None) => None,
-        }
-    }
-
     /// Checks the plan as a whole.
     ///
     /// # Errors

@@ -4,13 +4,11 @@
 //! |---|---|
 //! | [`report`] | the merged result, as it is saved, with its validity |
 //! | [`gates`] | thresholds, and whether the run met them |
-//! | [`cut`] | a part of a saved run, measured again |
 //! | [`result_dir`] | the directory that a report is saved in |
 //! | [`words`] | the run as a document |
 //! | [`parts`] | a crawl in parts, on several machines |
 //! | [`overlay`] | several runs as a document |
 
-pub mod cut;
 pub mod gates;
 pub mod overlay;
 pub mod parts;

@@ -11,7 +11,6 @@ mod page;
 mod parts;
 mod pictures;
 mod plots;
-mod recut;
 mod rehearsal;
 mod report;
 mod scaling;

@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use crawlmark_results::export::{Format, UnknownFormat};
-use crawlmark_results::run::cut::{Ask, Outcomes, Shards, Span, parse_second};
 use crawlmark_results::show::plot;
 
 use super::FormArgs;
@@ -53,65 +52,6 @@ pub struct CompareArgs {
     pub form: FormArgs,
 }
 
-/// Part of a result to measure again; none without any of these.
-#[derive(Debug, Clone, Default, PartialEq, Args)]
-#[command(next_help_heading = "A part of one result")]
-pub struct CutArgs {
-    /// Start at this second [default: the end of the warm-up]
-    #[arg(long, value_name = "TIME", value_parser = parse_second)]
-    pub from: Option<u64>,
-    /// End before this second [default: the end of the run]
-    #[arg(long, value_name = "TIME", value_parser = parse_second)]
-    pub to: Option<u64>,
-    /// Find the seconds in which the run was steady
-    #[arg(long, conflicts_with_all = ["from", "to"])]
-    pub steady: bool,
-    /// Include only these shards: 0-3, or 0,2,5-7
-    #[arg(long, value_name = "NUMBERS")]
-    pub shards: Option<Shards>,
-    /// Include only the times of these responses
-    #[arg(long, value_name = "KIND")]
-    pub outcome: Option<OutcomeFilter>,
-    /// Print the part as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Kinds of responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutcomeFilter {
-    /// Good and not-found responses.
-    Ok,
-    /// Throttled responses.
-    Throttled,
-    /// Rejected, challenged and failed requests.
-    Error,
-    /// Each kind by itself.
-    All,
-}
-
-impl CutArgs {
-    /// Return the requested part; none without any of these flags.
-    #[must_use]
-    pub fn ask(&self) -> Option<Ask> {
-        let (from, to) = (self.from, self.to);
-        (*self != Self::default()).then(|| Ask {
-            span: if self.steady {
-                Span::Steady
-            } else {
-                Span::Seconds { from, to }
-            },
-            shards: self.shards.clone(),
-            outcomes: match self.outcome {
-                None | Some(OutcomeFilter::All) => Outcomes::All,
-                Some(OutcomeFilter::Ok) => Outcomes::Ok,
-                Some(OutcomeFilter::Throttled) => Outcomes::Throttled,
-                Some(OutcomeFilter::Error) => Outcomes::Error,
-            },
-        })
-    }
-}
-
 pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
   Recreate the page and the plots of a result in its own directory:
@@ -119,9 +59,6 @@ Examples:
   A table of its seconds for a spreadsheet, and its metrics for Prometheus:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
         --export openmetrics
-  Part of a result, measured again from its log of times (--out saves it):
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s \\
-        --to 70s --shards 0-3 --outcome ok
   Several runs overlaid on one page:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
         results/runs/2026-11-22T10-05-00Z-crawl";
@@ -168,22 +105,18 @@ pub struct ReportArgs {
     pub results: Vec<PathBuf>,
     /// Write to DIR [default: the result's own directory]
     ///
-    /// Several results: results/runs/TIME-overlay unless given. A part of a result is saved only
-    /// with this flag.
+    /// Several results: results/runs/TIME-overlay unless given.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
-    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, conflicts_with_all = ["png", "CutArgs"])]
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, conflicts_with = "png")]
     pub exports: Vec<Export>,
     /// PNG copies of the plots.
-    #[arg(long, help = PNG, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light", conflicts_with = "CutArgs")]
+    #[arg(long, help = PNG, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light")]
     pub png: Option<Ground>,
     /// Print only errors
     #[arg(long)]
     pub quiet: bool,
-    /// A part of one result.
-    #[command(flatten)]
-    pub cut: CutArgs,
 }
 
 pub(super) const EXPORT: &str = "\

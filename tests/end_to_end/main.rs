@@ -47,7 +47,6 @@ mod process;
 mod protocols;
 mod proxy;
 mod raw;
-mod recut;
 mod release;
 mod remade;
 mod report;

@@ -1,26 +1,20 @@
 //! A histogram in HDR V2 encoding, read cell by cell without building it.
 //!
-//! Called with the frames of shards each second, and with the lines of a log, which may be damaged.
+//! Called with the frames of shards each second.
 //! Whatever the bytes are, reading them does not panic, and takes no more memory than a histogram
 //! with the run's bounds.
 
 use crate::stats::{Bounds, Cells, SIGNIFICANT_DIGITS};
 
-/// The first word of a histogram in V2 encoding, and of one that is deflated on top
+/// The first word of a histogram in V2 encoding
 /// (`HdrHistogram`, `V2EncodingCookieBase` with a word size of 0x10).
 const COOKIE: u32 = 0x1c84_9303 | 0x10;
-/// The first word of the deflated form.
-pub const DEFLATED_COOKIE: u32 = 0x1c84_9304 | 0x10;
-
-/// The header of the deflated form: cookie, length.
-pub const DEFLATED_HEADER: usize = 8;
-
 /// The header of the plain form: cookie, length, normalising offset, digits, lowest, highest,
 /// ratio. All are big endian.
-pub const HEADER: usize = 40;
+const HEADER: usize = 40;
 
 /// The most bytes of a number in it.
-pub const LONGEST_NUMBER: usize = 9;
+const LONGEST_NUMBER: usize = 9;
 
 /// The cells of the histogram in `plain`, which must have such bounds: positive numbers are counts,
 /// negative ones say how many cells are empty.
@@ -113,7 +107,7 @@ fn number(bytes: &mut impl Iterator<Item = u8>) -> Result<Option<i64>, &'static 
 }
 
 /// The word that begins at this byte; 0 beyond the end.
-pub fn word(bytes: &[u8], at: usize) -> u32 {
+fn word(bytes: &[u8], at: usize) -> u32 {
     bytes
         .get(at..)
         .and_then(|rest| rest.first_chunk())

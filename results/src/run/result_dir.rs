@@ -8,14 +8,13 @@
 //! |---|---|
 //! | `log`, `made` | writing: `latency.hlog`; page, summary, plots and `junit.xml` |
 //! | `left` | unfinished directories of earlier runs, and their locks |
-//! | [`foreign`], `read`, `logged` | reading: bounds of saved files, results, `latency.hlog` |
+//! | [`foreign`], `read` | reading: bounds of saved files, results |
 //! | [`laws`] | laws of reading any file, for fuzzing and tests |
 
 pub mod foreign;
 pub mod laws;
 mod left;
 mod log;
-mod logged;
 mod made;
 mod read;
 
@@ -26,7 +25,6 @@ use std::time::SystemTime;
 
 pub use self::left::{holds_measurements, is_announced, left_over, mark_announced};
 pub use self::log::{IntervalLog, LOG, LogFile};
-pub use self::logged::{LogError, LogProgress, recut};
 use self::made::replace;
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
 pub use self::read::{ReadError, read, read_study};

@@ -7,7 +7,7 @@ use super::foreign;
 use super::read::parse;
 use crate::export::{Format, export};
 use crate::run::report::{Report, SCHEMA};
-use crate::run::{cut, words};
+use crate::run::words;
 use crate::show::plot;
 use crate::studies::StudyResult;
 use crate::studies::compare::Contest;
@@ -61,12 +61,7 @@ fn check_contest(contest: &Contest) {
 fn show(report: &Report) {
     let plots = plot::all(report);
     let doc = words::doc(report, &plots);
-    let _ = (
-        doc.html(&plots),
-        doc.terminal(80),
-        doc.markdown(),
-        cut::find_steady(report).is_ok(),
-    );
+    let _ = (doc.html(&plots), doc.terminal(80), doc.markdown());
     for format in Format::ALL {
         let _ = export(report, format).is_ok();
     }

@@ -14,7 +14,6 @@ use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 
 use super::ResultError;
-use crate::run::cut::CENSORED;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::Interval;
@@ -22,6 +21,9 @@ use crawlmark_harness::wire::EncodedTiming;
 
 /// The name of the file.
 pub const LOG: &str = "latency.hlog";
+
+/// Suffix of tags whose lines hold the ages of requests that were cut off.
+const CENSORED: &str = "_censored";
 
 /// Divisor of a line's greatest value, stated for the tools: that value is in ms.
 const MAX_DIVISOR: f64 = 1e6;

@@ -215,7 +215,7 @@ fn witness(report: &Report) -> Option<String> {
 }
 
 /// The limits that held, the longest first, each with its part of the time.
-pub(crate) fn limited_by(limits: [(f64, Limit); 6]) -> String {
+fn limited_by(limits: [(f64, Limit); 6]) -> String {
     let shown = limits.into_iter().filter(|(part, _)| *part >= SHOWN);
     shown
         .map(|(part, limit)| held(part, limit))

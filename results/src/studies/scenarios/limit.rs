@@ -100,15 +100,6 @@ impl Limit {
             .unwrap_or(Self::Unclear)
     }
 
-    /// True if there was no CPU left.
-    #[must_use]
-    pub const fn is_cpu(&self) -> bool {
-        matches!(
-            self,
-            Self::Cpu { .. } | Self::CpuWait { .. } | Self::OneCpu { .. }
-        )
-    }
-
     /// The name used for people.
     #[must_use]
     pub const fn name(&self) -> &'static str {
