@@ -249,7 +249,7 @@ pub enum Command {
     /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_long_help = saved::COMPARE_EXAMPLES)]
     Compare(CompareArgs),
-    /// Recreate page, plots and exports of a saved result, or overlay several
+    /// Recreate page, plots and exports of saved results
     #[command(after_long_help = saved::REPORT_EXAMPLES)]
     Report(ReportArgs),
     /// Split a crawl into parts for several machines

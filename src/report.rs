@@ -1,7 +1,5 @@
 //! `crawlmark report`: recreates page, plots and exports of saved results.
 
-mod overlay;
-
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
@@ -18,12 +16,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
     if !args.exports.is_empty() {
         return export_only(args);
     }
-    let page = match &*args.results {
-        [result] => remake(result, args)?,
-        _ => overlay::overlay(args)?,
-    };
-    if !args.quiet {
-        terminal::print(&format!("{}\n", page.display()))?;
+    if args.results.len() > 1 && args.out.is_some() {
+        return Err(one_place());
+    }
+    for result in &args.results {
+        let page = remake(result, args)?;
+        if !args.quiet {
+            terminal::print(&format!("{}\n", page.display()))?;
+        }
     }
     Ok(DONE)
 }
@@ -51,10 +51,7 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
             .iter()
             .any(|export| export.to != Destination::Result);
     if args.results.len() > 1 && elsewhere {
-        return Err(Error::Usage(
-            "several results cannot be exported to one place: name one result, or remove --out and the FILE of each --export"
-                .to_owned(),
-        ));
+        return Err(one_place());
     }
     for result in &args.results {
         let directory = directory(result, args)?;
@@ -70,6 +67,13 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
         }
     }
     Ok(DONE)
+}
+
+/// The error of several results for one place.
+fn one_place() -> Error {
+    Error::usage(
+        "several results cannot be written to one place: name one result, or remove --out and the FILE of each --export",
+    )
 }
 
 /// Return the directory for what is made of a result. A directory that holds another result is

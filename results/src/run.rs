@@ -7,10 +7,8 @@
 //! | [`result_dir`] | the directory that a report is saved in |
 //! | [`words`] | the run as a document |
 //! | [`parts`] | a crawl in parts, on several machines |
-//! | [`overlay`] | several runs as a document |
 
 pub mod gates;
-pub mod overlay;
 pub mod parts;
 pub mod report;
 pub mod result_dir;

@@ -6,7 +6,6 @@ mod capacity_truth;
 mod contest;
 mod export;
 mod foreign_results;
-mod overlay;
 mod page;
 mod parts;
 mod pictures;

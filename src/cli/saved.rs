@@ -58,10 +58,7 @@ Examples:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
   A table of its seconds for a spreadsheet, and its metrics for Prometheus:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
-        --export openmetrics
-  Several runs overlaid on one page:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
-        results/runs/2026-11-22T10-05-00Z-crawl";
+        --export openmetrics";
 
 /// Help of `--png`.
 pub(super) const PNG: &str = "Save plots as PNG, too (builds with --features png) [default: light]";
@@ -100,12 +97,10 @@ impl From<Ground> for plot::Ground {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Results that `crawlmark run` saved; 2 to 8 are overlaid on one page
+    /// Results that `crawlmark run` saved
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
     /// Write to DIR [default: the result's own directory]
-    ///
-    /// Several results: results/runs/TIME-overlay unless given.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated

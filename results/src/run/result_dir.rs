@@ -26,7 +26,7 @@ use std::time::SystemTime;
 pub use self::left::{holds_measurements, is_announced, left_over, mark_announced};
 pub use self::log::{IntervalLog, LOG, LogFile};
 use self::made::replace;
-pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
+pub use self::made::{PAGE, made_from, pictures, remake};
 pub use self::read::{ReadError, read, read_study};
 use crate::run::report::Report;
 use crate::show::plot::PngError;

@@ -9,14 +9,12 @@
 //! |---|---|
 //! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
 //! | `spectrum`, `cells`, `bars` | percentiles, heat map and shards, causes and budget of a run |
-//! | [`overlay`] | several runs on one page |
 //! | `png` | PNG files |
 //! | `../doc/page.js` | interaction on a page: values, zoom, keys |
 
 mod bars;
 mod cells;
 mod over_time;
-pub mod overlay;
 mod png;
 mod seconds;
 mod spectrum;

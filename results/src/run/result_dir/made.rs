@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use super::ResultError;
 use crate::export::{self, Format};
 use crate::run::report::Report;
-use crate::run::{overlay, words};
-use crate::show::plot::overlay::Run;
+use crate::run::words;
 use crate::show::plot::{self, Ground, Plot, Rasterizer};
 
 /// The name of the page.
@@ -38,36 +37,6 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
             .map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)),
     );
     files
-}
-
-/// Files made from several results, and their plots.
-#[derive(Debug)]
-pub struct Overlaid {
-    /// Files by their names, which may lie in a folder.
-    pub files: Vec<(String, String)>,
-    /// The plots.
-    pub plots: Vec<Plot>,
-}
-
-/// A page of several results side by side, and its plots: of
-/// [`MOST_RUNS`](plot::overlay::MOST_RUNS) at most. `directories` are the names of their
-/// directories.
-#[must_use]
-pub fn overlaid(reports: &[Report], directories: &[String]) -> Overlaid {
-    let labels = overlay::labels(reports, directories);
-    let runs: Vec<Run<'_>> = labels
-        .iter()
-        .zip(reports)
-        .map(|(label, report)| Run { label, report })
-        .collect();
-    let plots = plot::overlay::all(&runs);
-    let mut files = vec![(PAGE.to_owned(), overlay::doc(&runs, &plots).html(&plots))];
-    files.extend(
-        plots
-            .iter()
-            .map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg.clone())),
-    );
-    Overlaid { files, plots }
 }
 
 /// Every plot of the report as PNG, by the name of its file: a folder and a name beside that of the
