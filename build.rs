@@ -1,4 +1,4 @@
-//! Version of the program, with its commit, target and features, for `crawlmark --version`.
+//! Version of the program, with its commit and target, for `crawlmark --version`.
 
 use std::env;
 use std::fs;
@@ -15,25 +15,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let target = env::var("TARGET").unwrap_or_else(|_| UNKNOWN.to_owned());
     let (commit, date) = commit().unwrap_or_else(|| (UNKNOWN.to_owned(), UNKNOWN.to_owned()));
-    let mut features: Vec<String> = env::vars()
-        .filter_map(|(name, _)| {
-            name.strip_prefix("CARGO_FEATURE_")
-                .map(|name| name.to_lowercase().replace('_', "-"))
-        })
-        .filter(|name| name != "default")
-        .collect();
-    features.sort();
-    let features = if features.is_empty() {
-        "none".to_owned()
-    } else {
-        features.join(", ")
-    };
-    for (name, value) in [
-        ("COMMIT", commit),
-        ("DATE", date),
-        ("TARGET", target),
-        ("FEATURES", features),
-    ] {
+    for (name, value) in [("COMMIT", commit), ("DATE", date), ("TARGET", target)] {
         println!("cargo::rustc-env=CRAWLMARK_{name}={value}");
     }
 }

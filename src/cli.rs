@@ -48,10 +48,7 @@ pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, may_be_secret, raw_values, refused_in_rounds, resumed};
 pub use run::{PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
 pub use save::{PartArgs, SaveArgs};
-pub(crate) use saved::check_png;
-pub use saved::{
-    CompareArgs, CrawlFormat, Destination, Export, ExportArgs, Ground, ReportArgs, VerifyArgs,
-};
+pub use saved::{CompareArgs, Destination, Export, ExportArgs, ReportArgs, VerifyArgs};
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::{BehaviourArgs, ServeArgs};
@@ -85,8 +82,6 @@ const LONG_VERSION: &str = concat!(
     env!("CRAWLMARK_DATE"),
     "\ntarget:   ",
     env!("CRAWLMARK_TARGET"),
-    "\nfeatures: ",
-    env!("CRAWLMARK_FEATURES"),
 );
 
 const CONFIG: &str = "\

@@ -264,7 +264,6 @@ impl Error {
             | Self::Plan(_)
             | Self::Merge(MergeError::Plan(_))
             | Self::Saved(_)
-            | Self::CrawlExport(CrawlExportError::Lacking(_))
             | Self::Design(_)
             | Self::Result(
                 ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. },

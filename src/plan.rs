@@ -138,7 +138,6 @@ fn of_result(crawl: &RunArgs) -> Option<&'static str> {
         ("--json", crawl.json),
         ("--latency", crawl.latency),
         ("--export", !crawl.exports.is_empty()),
-        ("--png", crawl.png.is_some()),
     ];
     flags
         .into_iter()

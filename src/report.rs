@@ -3,16 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
-use crawlmark_results::show::plot;
 
-use crate::cli::{Destination, ReportArgs, check_png};
+use crate::cli::{Destination, ReportArgs};
 use crate::error::{DONE, Error};
 use crate::export;
 use crate::terminal;
 
 /// Remakes, and returns the exit code.
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
-    check_png(args.png).map_err(Error::Usage)?;
     if !args.exports.is_empty() {
         return export_only(args);
     }
@@ -34,12 +32,6 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let report = result_dir::read(result)?;
     let files = result_dir::made_from(&report);
     result_dir::remake(directory, &files)?;
-    if let Some(ground) = args.png {
-        result_dir::remake(
-            directory,
-            &result_dir::pictures(&plot::all(&report), ground.into())?,
-        )?;
-    }
     Ok(directory.join(PAGE))
 }
 

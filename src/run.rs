@@ -21,11 +21,9 @@ use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
     Environment, Group, IntervalRow, Placement, Report, Source, TLS_TRUST, UNVERIFIED, Verdict,
 };
-use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
 use crawlmark_results::run::words::{self, OfWhole};
 use crawlmark_results::show::doc::Readers;
-use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions, Voice};
 use self::part::{PartOutcome, PartRun, PartSeconds, PartSlot};
@@ -286,12 +284,6 @@ pub(crate) fn save_merged(
 /// Writes what was asked for beyond the result: once that has its name, for nothing of this may
 /// cost a measurement.
 fn write_more(report: &Report, saved: &Path, wanted: &OutputOptions) -> Result<(), Error> {
-    if let Some(ground) = wanted.png {
-        result_dir::remake(
-            saved,
-            &result_dir::pictures(&plot::all(report), ground.into())?,
-        )?;
-    }
     export::write(report, saved, &wanted.exports).map(drop)
 }
 

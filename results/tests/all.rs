@@ -8,7 +8,6 @@ mod export;
 mod foreign_results;
 mod page;
 mod parts;
-mod pictures;
 mod plots;
 mod rehearsal;
 mod report;

@@ -11,11 +11,11 @@ use crawlmark_harness::plan::{
 use crawlmark_harness::units::{IdRange, Rate, ShapedRate, parse_duration};
 use crawlmark_results::run::gates::Condition;
 
-use super::saved::{EXPORT, PNG};
+use super::saved::EXPORT;
 use super::{
-    Auto, BehaviourArgs, ConnectionArgs, Export, Ground, PartArgs, ProxyArgs, SaveArgs, TlsArgs,
-    Typed, parse_error_rate, parse_limit_time, parse_method, parse_name, parse_positive_time,
-    parse_tag, whole,
+    Auto, BehaviourArgs, ConnectionArgs, Export, PartArgs, ProxyArgs, SaveArgs, TlsArgs, Typed,
+    parse_error_rate, parse_limit_time, parse_method, parse_name, parse_positive_time, parse_tag,
+    whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
 
@@ -423,17 +423,6 @@ pub struct RunArgs {
     /// Save a label with the result; may be repeated
     #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = parse_tag)]
     pub tags: Vec<(String, String)>,
-    /// PNG copies of the plots.
-    #[arg(
-        long,
-        help = PNG,
-        value_enum,
-        value_name = "light|dark",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "light"
-    )]
-    pub png: Option<Ground>,
     /// Print the report as JSON to standard output
     #[arg(long)]
     pub json: bool,

@@ -4,9 +4,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use crawlmark_results::export::{Format, UnknownFormat};
-use crawlmark_results::show::plot;
 
 use super::FormArgs;
 
@@ -60,40 +59,6 @@ Examples:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
         --export openmetrics";
 
-/// Help of `--png`.
-pub(super) const PNG: &str = "Save plots as PNG, too (builds with --features png) [default: light]";
-
-/// Background of PNG plots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Ground {
-    /// White
-    Light,
-    /// Nearly black
-    Dark,
-}
-
-/// Refuse PNG plots of a program that cannot draw them.
-///
-/// # Errors
-/// In builds without the feature `png`.
-pub(crate) fn check_png(png: Option<Ground>) -> Result<(), String> {
-    if png.is_none() || plot::CAN_DRAW_PNG {
-        return Ok(());
-    }
-    Err("--png: this program was built without PNG. Plots are saved as SVG without this flag; for PNG, build crawlmark with \
-         `--features png`"
-        .to_owned())
-}
-
-impl From<Ground> for plot::Ground {
-    fn from(ground: Ground) -> Self {
-        match ground {
-            Ground::Light => Self::Light,
-            Ground::Dark => Self::Dark,
-        }
-    }
-}
-
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -104,11 +69,8 @@ pub struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
-    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, conflicts_with = "png")]
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
-    /// PNG copies of the plots.
-    #[arg(long, help = PNG, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light")]
-    pub png: Option<Ground>,
     /// Print only errors
     #[arg(long)]
     pub quiet: bool,
@@ -146,24 +108,19 @@ nothing_measured, or that was stopped early, is no data point for a history
 of benchmarks: github-benchmark-* and bencher refuse it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
-Each format has the fields that the crawl saved (see --save-fields of `crawlmark run
---help`). csv and jsonl have binary bodies as base64, and then say so in
-body_encoding.
-
-jsonl has the lines of the segments; csv a header line (RFC 4180), and an empty
-field without quotes for what is absent; parquet (builds with --features parquet)
-typed columns with zstd; warc (WARC/1.1) a `resource` record for each body, gzip
-per record.
+A JSON line for each item: its last committed record, with the fields that the crawl
+saved (see --save-fields of `crawlmark run --help`). Binary bodies are base64.
 
 Of a crawl in parts, name the directory of the parts. Records of a crawl that was
 stopped are exported as far as they are committed. A damaged crawl is not
 exported: see `crawlmark verify`.
 
 Examples:
-  A saved crawl as Parquet, into crawl.parquet:
-    crawlmark export crawl --to parquet
-  As CSV to another program:
-    crawlmark export crawl --to csv --out - | head";
+  Into a file:
+    crawlmark export crawl > crawl.jsonl
+  As Parquet, by DuckDB:
+    crawlmark export crawl > crawl.jsonl
+    duckdb -c \"COPY (FROM 'crawl.jsonl') TO 'crawl.parquet'\"";
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
@@ -171,42 +128,6 @@ pub struct ExportArgs {
     /// Directory of a saved crawl (`crawlmark run --save DIR`), or of parts
     #[arg(value_name = "DIR")]
     pub crawl: PathBuf,
-    /// Format: jsonl, csv, parquet or warc
-    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
-    pub to: CrawlFormat,
-    /// Write to FILE, or - for standard output [default: DIR.FORMAT]
-    ///
-    /// An existing file is never overwritten. The file has its name only once it is complete.
-    #[arg(short, long, value_name = "FILE", value_parser = parse_destination)]
-    pub out: Option<Destination>,
-    /// Print only errors
-    #[arg(long)]
-    pub quiet: bool,
-}
-
-/// Format of an exported crawl.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CrawlFormat {
-    /// JSON lines.
-    Jsonl,
-    /// CSV (RFC 4180).
-    Csv,
-    /// Apache Parquet.
-    Parquet,
-    /// WARC/1.1 (ISO 28500).
-    Warc,
-}
-
-impl CrawlFormat {
-    /// Return the extension of its files.
-    pub(crate) const fn extension(self) -> &'static str {
-        match self {
-            Self::Jsonl => "jsonl",
-            Self::Csv => "csv",
-            Self::Parquet => "parquet",
-            Self::Warc => "warc.gz",
-        }
-    }
 }
 
 /// An export that was asked for.

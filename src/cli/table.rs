@@ -320,7 +320,6 @@ const GROUPS: [Group; 12] = [
             never("out").not_for_rounds().common(),
             typed("name"),
             typed("tags"),
-            never("png").not_for_rounds(),
             never("json").not_for_rounds().common(),
             never("latency"),
             never("exports").not_for_rounds(),

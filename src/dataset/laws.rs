@@ -112,10 +112,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cli::CrawlFormat;
     use crate::dataset::batch::Item;
     use crate::dataset::disk::Directory;
-    use crate::dataset::export::CrawlExport;
+    use crate::dataset::export::export;
     use crate::dataset::line::outcome_name;
     use crate::dataset::log::{SegmentLog, Steps};
     use crate::dataset::manifest::{self, Bodies, Durability, Manifest, Saved, ShuffledRange};
@@ -259,15 +258,14 @@ mod tests {
             let finished = last.values().filter(|outcome| is_finished(outcome)).count() as u64;
             prop_assert_eq!((audit.recorded, audit.finished), (last.len() as u64, finished));
             prop_assert_eq!(audit.complete, finished == ITEMS.len());
-            let path = place.path().join("export");
-            let mut export = CrawlExport::begin(&crawl.manifest, CrawlFormat::Jsonl, File::create(&path).unwrap()).unwrap();
-            export.add(&crawl, |_| {}).unwrap();
-            prop_assert_eq!(export.finish().unwrap().written, last.len() as u64);
-            for line in std::fs::read_to_string(&path).unwrap().lines() {
+            let mut exported = Vec::new();
+            export(&crawl, &mut exported).unwrap();
+            for line in String::from_utf8(exported).unwrap().lines() {
                 let record = SavedRecord::parse(line).unwrap();
                 let outcome = last.remove(&shuffle.item(record.id)).expect("one row for each ID");
                 prop_assert_eq!(&*record.outcome, outcome_name(outcome));
             }
+            prop_assert!(last.is_empty(), "{last:?}");
         }
 
         #[test]

@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::line::{DIGEST, ItemState};
-use super::manifest::RecordField;
 
 /// A record. Each field but the ID and the outcome may be absent: `--save-fields` leaves fields
 /// out, and an item without a response has no status.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(not(test), expect(dead_code, reason = "read for their types alone"))]
 pub(crate) struct SavedRecord<'a> {
     /// ID in the URL.
     pub(crate) id: u64,
@@ -65,15 +65,6 @@ impl Deref for RecordText<'_> {
     }
 }
 
-/// Value of a field; none where the record does not have it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Value<'a> {
-    /// A number.
-    Number(Option<u64>),
-    /// A text or a body.
-    Bytes(Option<&'a [u8]>),
-}
-
 /// A saved body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SavedBody<'a> {
@@ -100,23 +91,6 @@ impl<'a> SavedRecord<'a> {
     /// Return the state in which its item ended.
     pub(crate) fn state(&self) -> ItemState {
         ItemState::of(&self.outcome)
-    }
-
-    /// Return the value of a field but the body.
-    pub(crate) fn value(&self, field: RecordField) -> Value<'_> {
-        let text = match field {
-            RecordField::Id => return Value::Number(Some(self.id)),
-            RecordField::Status => return Value::Number(self.status.map(u64::from)),
-            RecordField::Attempts => return Value::Number(self.attempts.map(u64::from)),
-            RecordField::LatencyUs => return Value::Number(self.latency_us),
-            RecordField::Outcome => Some(&*self.outcome),
-            RecordField::Url => self.url.as_deref(),
-            RecordField::At => self.at.as_deref(),
-            RecordField::ContentType => self.content_type.as_deref(),
-            RecordField::Digest => self.digest.as_deref(),
-            RecordField::Body => None,
-        };
-        Value::Bytes(text.map(str::as_bytes))
     }
 
     /// Return the saved body; none where none was saved.
@@ -199,7 +173,7 @@ mod tests {
     use super::*;
     use crate::dataset::batch::{self, Item};
     use crate::dataset::line::{LineWriter, outcome_name};
-    use crate::dataset::manifest::Fields;
+    use crate::dataset::manifest::{Fields, RecordField};
 
     /// Body of any kind, with its content type.
     fn body() -> impl Strategy<Value = (Vec<u8>, &'static str)> {

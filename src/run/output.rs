@@ -1,6 +1,6 @@
 //! Outputs of a run beside its result: standard output, the exports, and exit codes.
 
-use crate::cli::{Export, Ground, RunArgs, check_png};
+use crate::cli::{Export, RunArgs};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
 use crate::terminal;
@@ -30,8 +30,6 @@ impl Output {
 pub(super) struct OutputOptions {
     pub(super) output: Output,
     pub(super) exports: Vec<Export>,
-    /// Background of the PNG plots; none when there are to be none.
-    pub(super) png: Option<Ground>,
     pub(super) voice: Voice,
     /// True if exit codes are those of k6.
     is_k6: bool,
@@ -54,11 +52,9 @@ impl OutputOptions {
             (false, false) => Output::Summary,
         };
         export::check(&exports, None)?;
-        check_png(args.png).map_err(Error::Usage)?;
         Ok(Self {
             output,
             exports,
-            png: args.png,
             voice: Voice {
                 is_quiet: args.quiet,
                 has_progress: !args.quiet && !args.no_progress,
@@ -69,7 +65,7 @@ impl OutputOptions {
 
     /// True if a result is wanted beyond the one that every run saves.
     pub(super) fn has_result(&self) -> bool {
-        self.output.is_data() || !self.exports.is_empty() || self.png.is_some()
+        self.output.is_data() || !self.exports.is_empty()
     }
 
     /// The exit code as the caller knows it.

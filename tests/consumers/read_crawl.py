@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Reads a saved crawl and its exports with other programs' readers, and compares them.
+"""Reads a saved crawl with other programs' readers, and compares it with its export.
 
     read_crawl.py DIRECTORY
 
-DIRECTORY holds a saved crawl, `crawl`, and its exports: crawl.jsonl, crawl.csv, crawl.warc.gz and, where crawlmark was built with
-it, crawl.parquet. Each reader that is installed reads the segments as they lie there, and the exports; each that is not is skipped, and
-says so: `skipped: <reader>: <reason>`. Exits with 1 at the first difference. CI installs what requirements.txt lists.
+DIRECTORY holds a saved crawl, `crawl`, and its export, crawl.jsonl. Each reader that is installed reads the segments as they lie there;
+each that is not is skipped, and says so: `skipped: <reader>: <reason>`. Exits with 1 at the first difference. CI installs what
+requirements.txt lists.
 """
 
 import base64
-import csv
 import glob
 import hashlib
 import importlib
@@ -79,7 +78,7 @@ def zstdcat(place, records):
 
 
 def duckdb(place, records):
-    """Segments, Parquet and CSV, by DuckDB, with the statements of the documentation."""
+    """Segments, by DuckDB, with the statements of the documentation."""
     import duckdb
 
     columns = "id, outcome, status, attempts"
@@ -89,26 +88,10 @@ def duckdb(place, records):
     by_outcome = "SELECT outcome, count(*), avg(latency_us) FROM read_json('{}') GROUP BY outcome"
     counts = {row[0]: row[1] for row in duckdb.sql(by_outcome.format(f"{place}/crawl/*.jsonl.zst")).fetchall()}
     same(len(records), sum(counts.values()), "counts by outcome")
-    if (place / "crawl.parquet").exists():
-        parquet = f"'{place}/crawl.parquet'"
-        rows = duckdb.sql(f"SELECT {columns}, body FROM {parquet}").fetchall()
-        compare(records, rows, "crawl.parquet by DuckDB")
-        wrong = duckdb.sql(f"SELECT count(*) FROM {parquet} WHERE NOT starts_with(sha256(body), digest)").fetchall()
-        same([(0,)], wrong, "wrong digests in crawl.parquet")
-        names = f"SELECT id, decode(body)::JSON->>'name' FROM {parquet} WHERE content_type = 'application/json' AND body_bytes IS NULL"
-        same(
-            [(record["id"], body(record)["name"]) for record in records if isinstance(body(record), dict)],
-            duckdb.sql(names + " ORDER BY id").fetchall(),
-            "names in bodies",
-        )
-        yield f"duckdb: {len(rows)} records in crawl.parquet"
-    rows = duckdb.sql(f"SELECT {columns} FROM read_csv('{place}/crawl.csv')").fetchall()
-    compare(records, rows, "crawl.csv by DuckDB")
-    yield f"duckdb: {len(rows)} records in crawl.csv"
 
 
 def pandas(place, records):
-    """Segments and Parquet, by pandas."""
+    """Segments, by pandas."""
     import pandas
 
     paths = sorted(glob.glob(str(place / "crawl/*.jsonl.zst")))
@@ -116,86 +99,13 @@ def pandas(place, records):
     same([record["id"] for record in records], sorted(int(n) for n in frame["id"]), "IDs by pandas")
     same(sum(record["attempts"] for record in records), int(frame["attempts"].sum()), "attempts by pandas")
     yield f"pandas: {len(frame)} records in the segments"
-    if (place / "crawl.parquet").exists():
-        frame = pandas.read_parquet(place / "crawl.parquet")
-        same(sum(record["attempts"] for record in records), int(frame["attempts"].sum()), "attempts in crawl.parquet")
-        yield f"pandas: {len(frame)} records in crawl.parquet"
-
-
-def pyarrow(place, records):
-    """Parquet, by pyarrow: types and values of each column."""
-    if not (place / "crawl.parquet").exists():
-        yield "skipped: crawlmark was built without Parquet"
-        return
-    from pyarrow import parquet
-
-    table = parquet.read_table(place / "crawl.parquet")
-    types = {
-        "id": "uint64",
-        "url": "string",
-        "status": "uint16",
-        "outcome": "string",
-        "attempts": "uint32",
-        "at": "timestamp[us, tz=UTC]",
-        "latency_us": "uint64",
-        "content_type": "string",
-        "digest": "string",
-        "body": "binary",
-        "body_bytes": "uint64",
-    }
-    same(types, {field.name: str(field.type) for field in table.schema}, "types in crawl.parquet")
-    for record, row in zip(records, sorted(table.to_pylist(), key=lambda row: row["id"]), strict=True):
-        for name in set(types) - {"at", "body"}:
-            same(record.get(name), row[name], f"{name} of record {record['id']}")
-        same(record["at"], row["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ"), f"time of record {record['id']}")
-        same(body(record), value_of(row["body"], body(record)), f"body of record {record['id']}")
-    yield f"pyarrow: {table.num_rows} rows"
-
-
-def table(place, records):
-    """CSV, by Python's own reader."""
-    with open(place / "crawl.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, strict=True))
-    same(len(records), len(rows), "rows of crawl.csv")
-    for record, row in zip(records, sorted(rows, key=lambda row: int(row["id"]))):
-        for name in set(row) - {"body"}:
-            same(str(record.get(name, "")), row[name], f"{name} of record {record['id']}")
-        content = row["body"].encode()
-        content = base64.b64decode(content) if row["body_encoding"] else content
-        same(body(record) or b"", value_of(content, body(record) or b""), f"body of record {record['id']}")
-    yield f"csv: {len(rows)} rows"
-
-
-def warc(place, records):
-    """WARC, by warcio, which checks the digests."""
-    from warcio.archiveiterator import ArchiveIterator
-
-    expected = [record for record in records if "body" in record]
-    with open(place / "crawl.warc.gz", "rb") as file:
-        found = []
-        for record in ArchiveIterator(file, check_digests="raise"):
-            content = record.content_stream().read()
-            found.append((record.rec_type, record.rec_headers, content))
-    same("warcinfo", found[0][0], "first record")
-    same(len(expected), len(found) - 1, "records in crawl.warc.gz")
-    same(len(found), len({headers.get_header("WARC-Record-ID") for _, headers, _ in found}), "different IDs of records")
-    for record, (kind, headers, content) in zip(expected, found[1:]):
-        url = record.get("url", f"http://127.0.0.1:8080/items/{record['id']:04}")
-        ours = ("resource", url, record["at"], record["content_type"], "length" if "body_bytes" in record else None)
-        names = ("WARC-Target-URI", "WARC-Date", "Content-Type", "WARC-Truncated")
-        same(ours, (kind, *(headers.get_header(name) for name in names)), f"head of record {record['id']}")
-        same(body(record), value_of(content, body(record)), f"body of record {record['id']}")
-    yield f"warcio: {len(found)} records"
 
 
 READERS = (
-    ("csv", "csv", table),
     ("zstdcat", "subprocess", zstdcat),
     ("zstandard", "zstandard", zstandard),
     ("duckdb", "duckdb", duckdb),
     ("pandas", "pandas", pandas),
-    ("pyarrow", "pyarrow", pyarrow),
-    ("warcio", "warcio", warc),
 )
 
 

@@ -240,14 +240,13 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
         &audit,
         &json!({"/complete": true, "/recorded": IDS, "/parts": 3}),
     );
-    let exported = run(&format!("export {into} --to csv --out -"))
-        .code(&[0])
-        .stdout;
-    let ids = exported
+    let exported = run(&format!("export {into}")).code(&[0]).stdout;
+    let records = exported
         .lines()
-        .skip(1)
-        .map(|line| line.split(',').next().unwrap());
-    let mut ids: Vec<u64> = ids.map(|id| id.parse().unwrap()).collect();
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut ids: Vec<u64> = records
+        .map(|record| record["id"].as_u64().unwrap())
+        .collect();
     ids.sort_unstable();
     assert!(ids.into_iter().eq(0..IDS));
     let out = merged.out();

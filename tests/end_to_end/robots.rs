@@ -83,7 +83,7 @@ fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
     assert_eq!(requested, expected);
     let verified = call_line(folder.path(), "verify items");
     assert_eq!(verified.code, Some(0), "{}", verified.stdout);
-    let lines = call_line(folder.path(), "export items --to jsonl --out -").stdout;
+    let lines = call_line(folder.path(), "export items").stdout;
     let records: Vec<Value> = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

@@ -384,7 +384,7 @@ fn what_failed_is_asked_for_again_until_it_is_good_and_nothing_is_dropped_for_th
         assert!([Some(0), Some(1)].contains(&ended.code), "{}", ended.stderr);
         (audit(&crawl).0 == Some(0)).then_some(())
     });
-    let exported = call_line(&crawl.path, "export . --to jsonl --out -").stdout;
+    let exported = call_line(&crawl.path, "export .").stdout;
     let records = exported
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -26,10 +26,9 @@ use std::time::SystemTime;
 pub use self::left::{holds_measurements, is_announced, left_over, mark_announced};
 pub use self::log::{IntervalLog, LOG, LogFile};
 use self::made::replace;
-pub use self::made::{PAGE, made_from, pictures, remake};
+pub use self::made::{PAGE, made_from, remake};
 pub use self::read::{ReadError, read, read_study};
 use crate::run::report::Report;
-use crate::show::plot::PngError;
 use crate::show::text::shell_word;
 
 /// The name of the file that everything else is made from.
@@ -95,9 +94,6 @@ pub enum ResultError {
         /// Error of the system.
         error: io::Error,
     },
-    /// A plot cannot be drawn.
-    #[error("{0}")]
-    Png(#[from] PngError),
     /// The report is no JSON.
     #[error("write result.json: {0}")]
     Json(#[from] serde_json::Error),

@@ -10,7 +10,6 @@ mod svg;
 
 use serde::Serialize;
 
-pub use self::palette::Ground;
 use self::scale::Scale;
 use crate::show::visible;
 

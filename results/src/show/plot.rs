@@ -1,5 +1,5 @@
-//! The charts of a report, as SVG files that stand alone, follow the reader's
-//! light or dark, and need no font of ours; and as PNG files, for what shows none.
+//! The charts of a report, as SVG files that stand alone, follow the reader's light or dark, and
+//! need no font of ours.
 //!
 //! Each file describes a [`Chart`]; pure functions, called when a result is saved and when a page is
 //! made of it. What was not measured is a gap, never a zero, and what is longer than the sheet is
@@ -9,21 +9,18 @@
 //! |---|---|
 //! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
 //! | `spectrum`, `cells`, `bars` | percentiles, heat map and shards, causes and budget of a run |
-//! | `png` | PNG files |
 //! | `../doc/page.js` | interaction on a page: values, zoom, keys |
 
 mod bars;
 mod cells;
 mod over_time;
-mod png;
 mod seconds;
 mod spectrum;
 
 use self::over_time::OverTime;
-pub use self::png::{CAN_DRAW_PNG, PngError, Rasterizer};
 use crate::run::report::Report;
 use crate::show::chart::Chart;
-pub use crate::show::chart::{Ground, Plot, style_sheet};
+pub use crate::show::chart::{Plot, style_sheet};
 
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";

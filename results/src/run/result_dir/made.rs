@@ -8,7 +8,7 @@ use super::ResultError;
 use crate::export::{self, Format};
 use crate::run::report::Report;
 use crate::run::words;
-use crate::show::plot::{self, Ground, Plot, Rasterizer};
+use crate::show::plot::{self, Plot};
 
 /// The name of the page.
 pub const PAGE: &str = "report.html";
@@ -37,24 +37,6 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
             .map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)),
     );
     files
-}
-
-/// Every plot of the report as PNG, by the name of its file: a folder and a name beside that of the
-/// SVG.
-///
-/// # Errors
-/// When one cannot be drawn.
-pub fn pictures(plots: &[Plot], ground: Ground) -> Result<Vec<(String, Vec<u8>)>, ResultError> {
-    let rasterizer = Rasterizer::on(ground);
-    plots
-        .iter()
-        .map(|plot| {
-            Ok((
-                format!("{}/{}.png", plot::FOLDER, plot.name),
-                rasterizer.png(plot)?,
-            ))
-        })
-        .collect()
 }
 
 /// Writes files by their names into a directory that is there or is made; what has such a name is

@@ -30,6 +30,14 @@ pub(crate) fn population(report: &Report, latency: &Latency) -> String {
     }
 }
 
+/// The percentiles that are known.
+pub(super) fn spectrum(latency: &Latency) -> String {
+    let known = latency.figures().into_iter();
+    let known =
+        known.filter_map(|(name, key, us)| Some(format!("{name} {}", figure(latency, key, us)?)));
+    known.collect::<Vec<_>>().join("  ")
+}
+
 /// A figure of a distribution by its key (`p99_us`); none when it is not known.
 pub(crate) fn figure(latency: &Latency, key: &str, us: Option<f64>) -> Option<String> {
     let at_least = if latency.is_at_least(key) { ">= " } else { "" };

@@ -10,15 +10,6 @@ use std::fmt::Write;
 
 use super::{Dash, Role};
 
-/// Background of a plot. A PNG cannot follow its reader's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ground {
-    /// White.
-    Light,
-    /// Nearly black.
-    Dark,
-}
-
 /// Start of the part of the style sheet that depends on the reader. Paper is white, whatever the
 /// reader prefers.
 const DARK: &str = "@media screen and (prefers-color-scheme:dark){";
@@ -86,9 +77,6 @@ const RUNS: [(Ink, Dash); 8] = [
     (Ink::Olive, Dash::Short),
 ];
 
-/// Number of runs whose lines can be told apart.
-pub(in crate::show) const MOST_RUNS: usize = RUNS.len();
-
 impl Ink {
     pub(super) const fn class(self) -> &'static str {
         INKS[self as usize].0
@@ -113,7 +101,7 @@ impl Role {
             Self::Storage | Self::P50 => (Ink::Green, Dash::Solid),
             Self::Asked => (Ink::Grey, Dash::Solid),
             Self::Reference => (Ink::Text, Dash::Solid),
-            Self::Run(n) => RUNS[n % MOST_RUNS],
+            Self::Run(n) => RUNS[n % RUNS.len()],
             Self::Level(n) => (HEAT[n], Dash::Solid),
             Self::Shade => (Ink::Shade, Dash::Solid),
             Self::Highlight => (Ink::Highlight, Dash::Solid),
@@ -155,11 +143,6 @@ pub(in crate::show) fn style_sheet() -> String {
     rules(0) + DARK + &colours(1) + "}"
 }
 
-/// The chart with the style sheet of one ground alone: for readers without preferences.
-pub(in crate::show) fn resolved(svg: &str, ground: Ground) -> String {
-    svg.replacen(&style_sheet(), &rules(ground as usize), 1)
-}
-
 /// Every rule, with the colours of a mode. A line keeps its width when a reader zooms.
 fn rules(mode: usize) -> String {
     let mut out = colours(mode)
@@ -197,25 +180,6 @@ pub(in crate::show) fn variables() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_resolved_plot_has_the_colours_of_its_ground_alone() {
-        let svg = format!(
-            "<svg><style>{}</style><rect class=\"paper\"/></svg>",
-            style_sheet()
-        );
-        for (ground, its, other) in [
-            (Ground::Light, ".paper{color:#FFFFFF", "14181D"),
-            (Ground::Dark, ".paper{color:#14181D", "FFFFFF"),
-        ] {
-            let resolved = resolved(&svg, ground);
-            assert!(
-                resolved.contains(its) && !resolved.contains(other) && !resolved.contains("@media"),
-                "{resolved}"
-            );
-            assert!(resolved.contains(".dashed{stroke-dasharray:"), "{resolved}");
-        }
-    }
 
     /// Relative luminance as the Web Content Accessibility Guidelines have it.
     fn luminance(colour: u32) -> f64 {
