@@ -26,16 +26,13 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
 
 fn print(args: &ExportArgs) -> Result<(), Error> {
     let mut output = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-    match SavedParts::open(&args.crawl)? {
-        Some(parts) => {
-            for part in &parts.parts {
-                write(&part.open()?, &mut output)?;
-            }
+    if let Some(parts) = SavedParts::open(&args.crawl)? {
+        for part in &parts.parts {
+            write(&part.open()?, &mut output)?;
         }
-        None => {
-            let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
-            write(&crawl, &mut output)?;
-        }
+    } else {
+        let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
+        write(&crawl, &mut output)?;
     }
     output
         .flush()
