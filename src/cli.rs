@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `table` | one row for each flag of `run`: its group, what is recorded of it, where it may stand |
 //! | `run`, `network`, `save` | flags of `run`: requests, load, throttling, results; connections, proxies, TLS; saving and parts |
-//! | `ab`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve` | arguments of each command |
+//! | `ab`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps |
 
@@ -15,6 +15,7 @@ mod ladder;
 mod network;
 mod parts;
 mod patterns;
+mod probe;
 mod recorded;
 mod run;
 mod save;
@@ -44,6 +45,7 @@ pub(crate) use network::NO_PROXY;
 pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
 pub use parts::{MergeArgs, PlanArgs, Scheduler, SubmitArgs, WatchArgs};
 pub use patterns::PatternsArgs;
+pub use probe::{ProbeArgs, TargetProbeArgs};
 pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, may_be_secret, raw_values, refused_in_rounds, resumed};
 pub use run::{PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
@@ -268,6 +270,9 @@ pub enum Command {
     /// Run the bundled target, with seeded delays, limits and faults
     #[command(after_long_help = serve::EXAMPLES, mut_args = serve::described)]
     Serve(Box<ServeArgs>),
+    /// Sample the processes of a target: CPU, waits, throttling, memory, queue
+    #[command(after_long_help = probe::EXAMPLES)]
+    Probe(ProbeArgs),
     /// Measure this machine's measurement error against known answers
     #[command(after_long_help = selftest::EXAMPLES)]
     Selftest(SelftestArgs),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_harness::process::{ForkError, signal_in_words};
 use crawlmark_harness::supervisor::SuperviseError;
+use crawlmark_harness::target::NotFound;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 use crawlmark_results::export::ExportError;
 use crawlmark_results::run::parts::{MergeError, PlanFileError};
@@ -149,6 +150,9 @@ pub(crate) enum Error {
     /// A saved crawl cannot be exported.
     #[error("{0}")]
     CrawlExport(#[from] CrawlExportError),
+    /// There is no target to sample.
+    #[error("find the target: {0}")]
+    NoTarget(#[from] NotFound),
     /// A round of a comparison gave nothing to compare.
     #[error("{0}")]
     Round(String),

@@ -20,7 +20,7 @@
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder` and `patterns`), `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
+//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder` and `patterns`), `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -38,6 +38,7 @@ mod manual;
 mod measure;
 mod merge;
 mod plan;
+mod probe;
 mod process_list;
 mod report;
 mod run;
@@ -132,6 +133,7 @@ fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
         Command::Verify(args) => verify::verify(&args),
         Command::Export(args) => export::crawl::export(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Probe(args) => probe::probe(&args),
         Command::Selftest(args) => selftest::selftest(&args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(&args),

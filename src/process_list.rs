@@ -32,7 +32,7 @@ pub(crate) fn hide_credentials() -> io::Result<()> {
 }
 
 /// Flags whose value is overwritten as a whole.
-const SECRET: [&[u8]; 2] = [b"-a", b"--auth"];
+const SECRET: [&[u8]; 3] = [b"-a", b"--auth", b"--target-probe"];
 
 /// Overwrite the credentials of a command line, whose arguments end with a zero byte.
 fn hide_all(line: &mut [u8]) {

@@ -9,6 +9,7 @@ mod requests;
 mod resolve;
 mod robots;
 mod saving;
+mod target_probe;
 
 use std::path::Path;
 
@@ -36,6 +37,7 @@ pub(crate) use self::resolve::{objectives, stranger};
 use self::robots::Watch;
 use self::saving::SavedCrawl;
 pub(crate) use self::saving::{resume_command, with_recorded_flags};
+use self::target_probe::TargetProbe;
 use crate::cli::{MergeArgs, RunArgs};
 use crate::cluster::attempt::Publication;
 use crate::crawl::HoldHeader;
@@ -248,6 +250,7 @@ pub(crate) fn crawl_bundled(
         plan: &resolved.plan,
         labels: &resolved.labels,
         record: &record,
+        target: None,
         intervals: Vec::new(),
         environment: Environment::read(resolved.placement),
     });
@@ -327,7 +330,17 @@ fn crawl(
         voice.warn(&shortage.to_string());
     }
     let mut file = directory.log()?;
+    let probe = TargetProbe::start(&resolved.probe, &resolved.spec, clock)?;
+    if let Some(probe) = probe.as_ref().filter(|_| resolved.probe.is_explicit())
+        && let Some(why) = probe.failure()
+    {
+        voice.warn(&format!(
+            "the target's side is not measured: {}: {why}",
+            probe.source()
+        ));
+    }
     let mut recorder = Recorder {
+        probe,
         rows: Vec::new(),
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
@@ -342,6 +355,7 @@ fn crawl(
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
     let Recorder {
+        probe,
         rows,
         log,
         thresholds,
@@ -354,6 +368,7 @@ fn crawl(
         plan: &resolved.plan,
         labels: &resolved.labels,
         record: &record,
+        target: probe.map(TargetProbe::end),
         intervals: rows,
         environment: Environment::read(resolved.placement),
     });
@@ -381,6 +396,7 @@ fn crawl(
 
 /// Everything that watches the run.
 struct Recorder<'a> {
+    probe: Option<TargetProbe>,
     rows: Vec<IntervalRow>,
     log: IntervalLog<'a>,
     thresholds: LiveThresholds,
@@ -390,6 +406,9 @@ struct Recorder<'a> {
 
 impl Observer for Recorder<'_> {
     fn progress(&mut self, live: &Live) {
+        if let Some(probe) = &mut self.probe {
+            probe.drain();
+        }
         self.progress.show(live, &self.rows);
     }
 

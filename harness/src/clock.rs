@@ -108,6 +108,12 @@ fn kernel_time() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
+/// The reading of `CLOCK_MONOTONIC`, ns: for times that another process of this machine, or of
+/// another one, compares with its own.
+pub(crate) fn monotonic_ns() -> u64 {
+    duration_ns(kernel_time())
+}
+
 /// CPU time that this thread has used, ns; none when the kernel does not say. For work that is
 /// timed by itself, never for anything that waits.
 pub(crate) fn thread_cpu_ns() -> Option<u64> {

@@ -20,6 +20,7 @@
 //! | [`units`] | what people type: ID ranges, counts, rates, durations; how they read numbers |
 //! | [`clock`] | the one source of time: nanoseconds since the run's epoch |
 //! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
+//! | [`target`] | the target's processes: their CPU time, waits, throttling, memory, accept queue |
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
 //! | [`pacer`] | when the next request may go, and the audit of when it went |
 //! | [`sample`] | one attempt: its timestamps, its progress, its outcome |
@@ -47,6 +48,7 @@ pub mod sample;
 pub mod shard;
 pub mod stats;
 pub mod supervisor;
+pub mod target;
 pub mod units;
 pub mod wire;
 pub mod workload;

@@ -219,6 +219,7 @@ fn valid() -> Report {
     let (environment, labels) = (Environment::read(Placement::Apart), Labels::default());
     let intervals = intervals.iter().map(IntervalRow::new).collect();
     let mut report = Report::new(Source {
+        target: None,
         plan: &plan,
         labels: &labels,
         record: &record,

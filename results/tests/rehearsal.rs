@@ -141,6 +141,7 @@ impl Reported for Rehearsal {
 
     fn as_it_is(&self, plan: &RunPlan) -> Report {
         Report::new(Source {
+            target: None,
             plan,
             labels: &Labels::default(),
             record: &self.record,

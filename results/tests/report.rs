@@ -336,6 +336,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
     };
     let intervals = vec![IntervalRow::new(&first_second())];
     let mut report = Report::new(Source {
+        target: None,
         plan: &plan,
         labels: &labels,
         record: &record,

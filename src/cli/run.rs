@@ -13,9 +13,9 @@ use crawlmark_results::run::gates::Condition;
 
 use super::saved::EXPORT;
 use super::{
-    Auto, BehaviourArgs, ConnectionArgs, Export, PartArgs, ProxyArgs, SaveArgs, TlsArgs, Typed,
-    parse_error_rate, parse_limit_time, parse_method, parse_name, parse_positive_time, parse_tag,
-    whole,
+    Auto, BehaviourArgs, ConnectionArgs, Export, PartArgs, ProxyArgs, SaveArgs, TargetProbeArgs,
+    TlsArgs, Typed, parse_error_rate, parse_limit_time, parse_method, parse_name,
+    parse_positive_time, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
 
@@ -205,7 +205,8 @@ in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
   counts     items, ok, not_found, failed, gave_up, aborted, lost,
              unfinished, not_attempted, attempts, retries, throttled,
              soft_blocked, errors, dropped, connections_opened: 100, 10k
-  others     cpu_us_per_attempt, valid (== or != true or false)
+  others     cpu_us_per_attempt (of the client), target_cpu_per_request: 40us;
+             valid (== or != true or false)
 
 A condition with a window, as in error_rate[10s], must hold in every window of 1s
 to 60s after the warm-up. Windows are for service and response times, rates,
@@ -469,6 +470,10 @@ pub struct RunArgs {
     /// End a shard that is silent for TIME; the run is then incomplete
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub shard_deadline: Duration,
+
+    /// Probe of the target's processes.
+    #[command(flatten)]
+    pub probe: TargetProbeArgs,
 
     /// Processes of the bundled target: a number, or auto for one per core
     #[arg(long, value_name = "N|auto", default_value = "auto")]

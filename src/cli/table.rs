@@ -178,7 +178,7 @@ struct Group {
 /// Heading of the flags that a URL excludes.
 const BUNDLED: &str = "Bundled target, without a URL";
 
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     Group {
         heading: "",
         may_differ: false,
@@ -338,6 +338,15 @@ const GROUPS: [Group; 12] = [
             typed("k6_exit_codes"),
             typed("strict").not_for_rounds().common(),
             typed("shard_deadline"),
+        ],
+    },
+    Group {
+        heading: "Target's side",
+        may_differ: true,
+        flags: &[
+            withheld("target_probe"),
+            typed("target_pid"),
+            typed("target_cgroup"),
         ],
     },
     Group {

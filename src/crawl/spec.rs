@@ -90,18 +90,25 @@ impl CrawlSpec {
     /// behind a proxy, then those of each proxy.
     #[must_use]
     pub fn peers(&self) -> Vec<&[SocketAddr]> {
+        let proxies = self
+            .proxies
+            .iter()
+            .flat_map(|proxies| &proxies.all)
+            .map(|proxy| &*proxy.addresses);
+        self.direct().into_iter().chain(proxies).collect()
+    }
+
+    /// Return the addresses of each host; of one that is reached through a proxy, none.
+    #[must_use]
+    pub fn direct(&self) -> Vec<&[SocketAddr]> {
         let is_direct = |host: usize| {
             self.proxies
                 .as_ref()
                 .is_none_or(|proxies| !proxies.serves(host))
         };
         let hosts = self.addresses.iter().enumerate();
-        let hosts = hosts.map(|(host, addresses)| if is_direct(host) { &**addresses } else { &[] });
-        let proxies = self
-            .proxies
-            .iter()
-            .flat_map(|proxies| &proxies.all)
-            .map(|proxy| &*proxy.addresses);
-        hosts.chain(proxies).collect()
+        hosts
+            .map(|(host, addresses)| if is_direct(host) { &**addresses } else { &[] })
+            .collect()
     }
 }

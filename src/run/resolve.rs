@@ -29,6 +29,7 @@ use self::addresses::{Found, Peers, find_all, keep_reachable, on_this_machine};
 pub(super) use self::bundled::BundledTarget;
 use self::record::Resolution;
 use self::targets::{Chosen, mean_rate, methods};
+use super::target_probe::ProbeChoice;
 use crate::cli::{Auto, RunArgs};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Settings, Tls};
@@ -67,6 +68,8 @@ pub(super) struct Resolved {
     pub(super) bundled: Option<BundledTarget>,
     /// Hosts without an address, by their number. There is another one that has some.
     pub(super) unresolved: Vec<(usize, Error)>,
+    /// The target's probe.
+    pub(super) probe: ProbeChoice,
     /// Numbers of the hosts whose robots.txt is obeyed.
     pub(super) robots: Vec<usize>,
     /// Note on what is left out of the file of requests.
@@ -223,6 +226,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             name: args.name,
             tags: args.tags.into_iter().collect(),
         },
+        probe: ProbeChoice::of(&args.probe, args.connection.unix_socket.is_none()),
         out: args.out,
         is_strict: args.strict,
         bundled,

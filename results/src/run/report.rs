@@ -14,6 +14,7 @@
 //! | `interval`, `bin`, `course`, `shard` | figures per second, per tenth of a second, per shard over time, per shard |
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
 //! | `environment` | machine; system-wide counters |
+//! | `target` | CPU, waits and memory of the target's processes |
 //! | `crawl` | recorded command line; saved crawl; rules of robots.txt; merged parts |
 
 mod bin;
@@ -31,6 +32,7 @@ mod limit;
 mod schedule;
 mod shard;
 mod spread;
+mod target;
 mod throttling;
 mod totals;
 
@@ -61,6 +63,7 @@ pub(crate) use self::limit::{LimitEvidence, is_full};
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
+pub use self::target::{BusiestReport, QueueReport, ServiceSplit, TargetReport, TargetSecond};
 pub use self::throttling::{BindingReport, ThrottlingReport};
 pub(crate) use self::totals::is_endless;
 pub use self::totals::{Got, Ledger, Totals};
@@ -71,6 +74,7 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, TlsCounts};
 use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
+use crawlmark_harness::target::TargetRecord;
 use crawlmark_harness::wire::{BindingTimes, Usage};
 
 /// The name of the format.
@@ -209,6 +213,9 @@ pub struct Report {
     pub supervisor: SupervisorReport,
     /// Counters of the machine during the run.
     pub host: HostReport,
+    /// The target's processes. Absent if no probe was started: see `--target-probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetReport>,
     /// Findings, the most severe first, without those that others make redundant.
     #[serde(serialize_with = "crate::judge::serialize")]
     pub findings: Vec<Finding>,
@@ -298,6 +305,8 @@ pub struct Source<'a> {
     pub labels: &'a Labels,
     /// Record of the run.
     pub record: &'a RunRecord,
+    /// Record of the target's probe; none without one.
+    pub target: Option<TargetRecord>,
     /// Each second.
     pub intervals: Vec<IntervalRow>,
     /// Machine and system on which it ran.
@@ -337,6 +346,7 @@ impl Report {
             plan,
             labels,
             record,
+            target,
             mut intervals,
             environment,
         } = source;
@@ -419,6 +429,7 @@ impl Report {
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host: HostReport::from(record.host),
+            target: None,
             findings: Vec::new(),
             validity: Validity::default(),
             gates: Vec::new(),
@@ -428,6 +439,9 @@ impl Report {
             intervals,
             witness: None,
         };
+        if let Some(target) = target {
+            target::add(&mut report, &target, record.start);
+        }
         report.judge();
         report
     }
@@ -491,6 +505,12 @@ impl Report {
             }
         }
         (attempts > 0).then(|| cpu_s * 1e6 / attempts as f64)
+    }
+
+    /// CPU of the target's processes per request, us; none if it is not known.
+    #[must_use]
+    pub fn target_cpu_us_per_attempt(&self) -> Option<f64> {
+        self.target.as_ref()?.cpu_us_per_attempt
     }
 
     /// Counts of items and attempts after the warm-up.

@@ -270,6 +270,10 @@ fn figures(report: &Report) -> Vec<Figure> {
     let cpu = report.cpu_us_per_attempt().map(micros);
     let of = format!("all {}s", report.shard_word());
     figures.extend(cpu.map(|cpu| figure("client CPU per request", cpu, of)));
+    let target = report.target_cpu_us_per_attempt().map(micros);
+    let names = report.target.iter().flat_map(|target| &target.names);
+    let names = names.map(String::as_str).collect::<Vec<_>>().join(", ");
+    figures.extend(target.map(|cpu| figure("target CPU per request", cpu, names)));
     figures
 }
 

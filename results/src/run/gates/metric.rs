@@ -179,6 +179,8 @@ quantities! {
     BudgetUtilisation = "budget_utilisation", Share, AtEnd(|report| Some(report.budget.as_ref()?.utilisation));
     /// CPU of the shards per attempt, us.
     CpuUsPerAttempt = "cpu_us_per_attempt", Us, AtEnd(Report::cpu_us_per_attempt);
+    /// CPU of the target's processes per attempt, us.
+    TargetCpuPerRequest = "target_cpu_per_request", Us, AtEnd(Report::target_cpu_us_per_attempt);
     /// True if the verdict is `valid`.
     Valid = "valid", Flag, AtEnd(|report| some(u64::from(report.validity.verdict == Verdict::Valid)));
 }

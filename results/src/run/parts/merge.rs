@@ -336,6 +336,7 @@ pub fn merge(
         ..Labels::default()
     };
     let mut report = Report::new(Source {
+        target: None,
         plan: &crawl,
         labels: &labels,
         record: &record,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::bin::{self, BinRow};
 use super::budget::offered;
 use super::totals::reads_as;
-use super::{BindingReport, Spread};
+use super::{BindingReport, Spread, TargetSecond};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, SecondCounts, Series};
@@ -68,6 +68,9 @@ pub struct IntervalRow {
     /// Distribution of the times of good answers: the response time in an open loop, the service
     /// time in a closed one. Null when there was none.
     pub spread: Option<Spread>,
+    /// The target's processes in it. Absent if they were not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetSecond>,
     /// Its tenths; none but in the first seconds of a short run. In JSON a column for each figure,
     /// but for those that are always 0.
     #[serde(default, with = "bin", skip_serializing_if = "Option::is_none")]
@@ -124,6 +127,7 @@ impl IntervalRow {
             limit: interval.standing.map(|standing| standing.limit),
             pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
             spread: main.and_then(Spread::of),
+            target: None,
             bins: BinRow::all(&interval.bins),
             shards: interval.seconds.clone(),
         }

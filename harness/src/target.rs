@@ -1,0 +1,171 @@
+//! The target's side of a run: readings of the processes that serve it.
+//!
+//! A *probe* is a process beside the target, on its machine: `crawlmark probe`. It finds the
+//! target's processes, samples them about ten times a second, writes a JSON line for each sample to
+//! standard output, and answers each line on standard input with its clock. A run starts one, for a
+//! target on the same machine or, through a command such as `ssh`, for any other, and keeps what it
+//! writes in a [`TargetRecord`]. There is no open port and no authentication of its own.
+//!
+//! Reads nothing of processes that are not the target's, beyond the links in `/proc/PID/fd` that
+//! show who holds a listening socket. A reading that the machine does not give is absent, with a
+//! reason in [`TargetFound::unavailable`], and never 0.
+//!
+//! | room | for |
+//! |---|---|
+//! | `find` | processes by port, process ID or cgroup |
+//! | `track` | CPU time and waits of a set of processes that come and go |
+//! | `cgroup` | CPU quota, throttling and pressure of a cgroup, v1 and v2 |
+//! | `sockets` | listening sockets and their accept queues |
+//! | `sampler` | all of these in one sample |
+//! | `probe` | the loop of the probe |
+//! | `line` | the lines between a probe and a run |
+
+mod cgroup;
+mod find;
+mod line;
+mod probe;
+mod sampler;
+mod sockets;
+mod track;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::line::{Line, Lines, Pong};
+pub use self::probe::serve;
+pub use self::sampler::{NotFound, Sampler, boot_id};
+
+/// Choice of the processes of a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Those that listen on one of these TCP ports, with their children.
+    Ports(Vec<u16>),
+    /// This process, with its children.
+    Pid(i32),
+    /// Those in this cgroup and in the cgroups below it: a directory, or a path as in
+    /// `/proc/PID/cgroup`.
+    Cgroup(PathBuf),
+}
+
+/// A target that a probe has found. The first line of a probe.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetFound {
+    /// Names of its processes, each once.
+    pub names: Vec<String>,
+    /// Its processes, at most 64 of them.
+    pub pids: Vec<i32>,
+    /// Cgroup of the first of them, or the nearest one above it that has a CPU quota.
+    pub cgroup: Option<String>,
+    /// CPUs that its threads may run on.
+    pub cpus: Vec<usize>,
+    /// Identity of the machine since it booted: equal if probe and client are on one machine.
+    pub boot_id: Option<String>,
+    /// Processes that the CPU pressure is of.
+    pub pressure_of: Option<PressureOf>,
+    /// Fields of [`TargetSample`] that cannot be read, each with the reason.
+    pub unavailable: BTreeMap<String, String>,
+}
+
+/// Processes that a CPU pressure is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PressureOf {
+    /// Those of the target's cgroup.
+    Cgroup,
+    /// All of the target's machine.
+    Machine,
+}
+
+/// Readings of a target at one time. Counts and times grow from an arbitrary origin, so only their
+/// differences say something.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSample {
+    /// Time of the sample, ns: of the probe's `CLOCK_MONOTONIC` on the line, and of the run's clock
+    /// in a [`TargetRecord`].
+    pub at_ns: u64,
+    /// Processes.
+    pub processes: u32,
+    /// Threads.
+    pub threads: u32,
+    /// CPU time, ns, with that of children that ended and were waited for, to 10 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// Time for which its threads were ready to run and had no CPU, ns, summed over the threads.
+    /// Throttled time is in it. Of threads that live for less than a second, it may be missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_delay_ns: Option<u64>,
+    /// The same of the thread that waited most since the probe began, from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_delay_ns: Option<u64>,
+    /// Time for which its cgroup was throttled by its CPU quota, ns, summed over the CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_ns: Option<u64>,
+    /// Periods of the quota in which the cgroup had work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<u64>,
+    /// Periods in which it was throttled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_periods: Option<u64>,
+    /// Time in which a thread was ready to run and had no CPU (PSI, `some`), us; see
+    /// [`TargetFound::pressure_of`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure_us: Option<u64>,
+    /// Resident memory, bytes, summed over the processes: pages that they share count for each.
+    /// Once a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_bytes: Option<u64>,
+    /// Open descriptors. Once a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fds: Option<u64>,
+    /// Accept queues of its listening sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept_queue: Option<AcceptQueue>,
+    /// The process that used most CPU since the probe began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_process: Option<Busiest>,
+    /// The thread that used most CPU since the probe began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_thread: Option<Busiest>,
+}
+
+/// Accept queues, summed over listening sockets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptQueue {
+    /// Connections that wait to be accepted.
+    pub length: u64,
+    /// Connections that may wait.
+    pub limit: u64,
+    /// Connections and segments that the sockets dropped. Absent if the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<u64>,
+}
+
+/// A process or a thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Busiest {
+    /// Its ID.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// CPU time since the probe began, ns.
+    pub cpu_ns: u64,
+}
+
+/// What a probe wrote over a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TargetRecord {
+    /// Choice of the probe, as `port 8080`, or the first word of its command.
+    pub source: String,
+    /// True if it ran on the machine of the run.
+    pub is_here: bool,
+    /// Target that it found; none if it found none.
+    pub found: Option<TargetFound>,
+    /// Its samples, in order, on the clock of the run.
+    pub samples: Vec<TargetSample>,
+    /// Lines that could not be read.
+    pub bad_lines: u64,
+    /// Reason why it ended before the run; none if it did not.
+    pub ended: Option<String>,
+}

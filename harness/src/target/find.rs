@@ -1,0 +1,128 @@
+//! Processes of a target: who holds a listening socket, and whose children they are.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The process that starts all others. Where it is systemd, it holds the sockets of services that
+/// it starts on demand.
+const INIT: i32 = 1;
+
+/// Forwards ports of containers: what it uses is not the target's.
+const FORWARDER: &str = "docker-proxy";
+
+/// Return the processes that hold one of these sockets, without the first one of the machine. Of
+/// processes of other users, only root sees that.
+pub(super) fn owners(inodes: &BTreeSet<u32>) -> Vec<i32> {
+    numbers(Path::new("/proc"))
+        .into_iter()
+        .filter(|pid| *pid != INIT && name(*pid).as_deref() != Some(FORWARDER))
+        .filter(|pid| sockets(*pid).any(|inode| inodes.contains(&inode)))
+        .collect()
+}
+
+/// Return the sockets that a process holds, by their inodes.
+pub(super) fn sockets(pid: i32) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        let inode = link.as_os_str().as_bytes().strip_prefix(b"socket:[")?;
+        std::str::from_utf8(inode.strip_suffix(b"]")?)
+            .ok()?
+            .parse()
+            .ok()
+    })
+}
+
+/// Return the threads of a process.
+pub(super) fn threads(pid: i32) -> Vec<i32> {
+    numbers(Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// Return the children of a thread.
+pub(super) fn children(pid: i32, thread: i32) -> Vec<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
+    let children = children.unwrap_or_default();
+    let children = children.split_whitespace();
+    children.filter_map(|child| child.parse().ok()).collect()
+}
+
+/// Return the name of a process.
+pub(super) fn name(pid: i32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+/// Return this process and those that it descends from: not the target's, unless they serve.
+pub(super) fn own_line() -> BTreeSet<i32> {
+    let mut line = BTreeSet::new();
+    let mut next = i32::try_from(std::process::id()).ok();
+    while let Some(pid) = next.filter(|pid| *pid > INIT && line.insert(*pid)) {
+        next = fs::read_to_string(format!("/proc/{pid}/stat"))
+            .ok()
+            .and_then(|stat| Stat::parse(&stat))
+            .map(|stat| stat.parent);
+    }
+    line
+}
+
+fn numbers(directory: &Path) -> Vec<i32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.collect()
+}
+
+/// Fields of `/proc/PID/stat` (`proc_pid_stat(5)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) parent: i32,
+    /// CPU time of children that ended and were waited for, in hundredths of a second.
+    pub(super) waited_ticks: u64,
+}
+
+impl Stat {
+    /// Parse the file. The second field is a name in parentheses, which may hold anything.
+    pub(super) fn parse(stat: &str) -> Option<Self> {
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            parent: fields.get(1)?.parse().ok()?,
+            waited_ticks: number(13)?.saturating_add(number(14)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::target::sockets::Diag;
+
+    #[test]
+    fn the_holder_of_a_listening_socket_is_found() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let listeners = Diag::open().unwrap().listeners().unwrap();
+        let inodes = listeners.iter().filter(|it| it.port == port);
+        let inodes: BTreeSet<u32> = inodes.map(|it| it.inode).collect();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(owners(&inodes), [own]);
+        assert!(own_line().contains(&own));
+    }
+
+    #[test]
+    fn a_name_may_look_like_fields() {
+        let stat = Stat::parse("7 (a) S 9) R 3 7 7 0 -1 0 0 0 0 0 1 2 30 4 20 0 1 0 0");
+        assert_eq!(
+            stat,
+            Some(Stat {
+                parent: 3,
+                waited_ticks: 34
+            })
+        );
+    }
+}

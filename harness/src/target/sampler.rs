@@ -1,0 +1,326 @@
+//! One sample of all that is read of a target.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::{Pid, SysconfVar, sysconf};
+
+use super::cgroup::{Cgroup, Hierarchies, pressure_us, read};
+use super::find;
+use super::sockets::{Diag, Listener};
+use super::track::Tracked;
+use super::{AcceptQueue, PressureOf, Selection, TargetFound, TargetSample};
+use crate::clock::{duration_ns, monotonic_ns};
+
+/// Interval between looks for new processes and threads, which cost more than a sample.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Processes that the first line of a probe lists.
+const LISTED: usize = 64;
+
+/// Reason why there is no target to sample.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotFound {
+    /// Nothing listens.
+    #[error(
+        "no process listens on port {}. Start the target first; name one in a container or in another network namespace with --pid or --cgroup",
+        listed(.0)
+    )]
+    Ports(Vec<u16>),
+    /// There is no such process.
+    #[error("no process has the ID {0}")]
+    Pid(i32),
+    /// There is no such cgroup, or it is empty.
+    #[error(
+        "no process is in the cgroup {0}. Write its path as in /proc/PID/cgroup, or its directory below /sys/fs/cgroup"
+    )]
+    Cgroup(String),
+}
+
+fn listed(ports: &[u16]) -> String {
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    ports.join(", ")
+}
+
+/// Samples a target.
+#[derive(Debug)]
+pub struct Sampler {
+    selection: Selection,
+    hierarchies: Hierarchies,
+    tracked: Tracked,
+    /// This process and those that it descends from.
+    own_line: BTreeSet<i32>,
+    diag: Result<Diag, Errno>,
+    /// Its listening sockets.
+    inodes: BTreeSet<u32>,
+    cgroup: Cgroup,
+    /// Pressure of the machine, where that of the cgroup is not known.
+    machine_pressure: Option<File>,
+    next_look_ns: u64,
+    page_bytes: u64,
+}
+
+impl Sampler {
+    /// Find a target, and return its first sample.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find(selection: Selection) -> Result<(Self, TargetFound, TargetSample), NotFound> {
+        let mut sampler = Self {
+            hierarchies: Hierarchies::read(),
+            tracked: Tracked::default(),
+            own_line: find::own_line(),
+            diag: Diag::open(),
+            inodes: BTreeSet::new(),
+            cgroup: Cgroup::default(),
+            machine_pressure: None,
+            next_look_ns: 0,
+            page_bytes: page_bytes(),
+            selection,
+        };
+        let listeners = sampler.listeners();
+        sampler.look(&listeners);
+        let is_found = !sampler.tracked.is_empty() || !sampler.inodes.is_empty();
+        match &sampler.selection {
+            _ if is_found => {}
+            Selection::Ports(ports) => return Err(NotFound::Ports(ports.clone())),
+            Selection::Pid(pid) => return Err(NotFound::Pid(*pid)),
+            Selection::Cgroup(path) => return Err(NotFound::Cgroup(path.display().to_string())),
+        }
+        sampler.open_cgroup();
+        let sample = sampler.sample();
+        let found = sampler.found(&sample);
+        Ok((sampler, found, sample))
+    }
+
+    fn open_cgroup(&mut self) {
+        let first = self.tracked.pids().next();
+        self.cgroup = match &self.selection {
+            Selection::Cgroup(path) => {
+                let path = self.hierarchies.path(path);
+                let members = self.hierarchies.members(&path);
+                let has_probe = members.iter().any(|pid| self.own_line.contains(pid));
+                let cgroup = Cgroup::named(&self.hierarchies, &path);
+                // The cgroup's CPU time is the target's alone if this probe is not in it.
+                if has_probe {
+                    cgroup.without_usage()
+                } else {
+                    cgroup
+                }
+            }
+            _ => first.map_or_else(Cgroup::default, |pid| {
+                Cgroup::of_process(&self.hierarchies, pid)
+            }),
+        };
+        if self.cgroup.pressure_us().is_none() {
+            self.machine_pressure = File::open("/proc/pressure/cpu").ok();
+        }
+    }
+
+    fn listeners(&mut self) -> Vec<Listener> {
+        let Ok(diag) = &mut self.diag else {
+            return Vec::new();
+        };
+        match diag.listeners() {
+            Ok(listeners) => listeners,
+            Err(error) => {
+                self.diag = Err(error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Look for processes, threads and sockets that are new.
+    fn look(&mut self, listeners: &[Listener]) {
+        let found = match &self.selection {
+            Selection::Ports(ports) => {
+                let own = listeners.iter().filter(|it| ports.contains(&it.port));
+                let inodes: BTreeSet<u32> = own.map(|it| it.inode).collect();
+                // Going through the descriptors of all processes takes milliseconds.
+                let is_new = inodes != self.inodes || self.tracked.is_empty();
+                self.inodes = inodes;
+                if is_new {
+                    find::owners(&self.inodes)
+                } else {
+                    Vec::new()
+                }
+            }
+            Selection::Pid(pid) => vec![*pid],
+            Selection::Cgroup(path) => {
+                let members = self.hierarchies.members(&self.hierarchies.path(path));
+                let others = members.iter().filter(|pid| !self.own_line.contains(pid));
+                others.copied().collect()
+            }
+        };
+        self.tracked.look(&found, &self.own_line);
+        if self.inodes.is_empty() {
+            let held: BTreeSet<u32> = self.tracked.pids().flat_map(find::sockets).collect();
+            let listening = listeners.iter().map(|it| it.inode);
+            self.inodes = listening.filter(|inode| held.contains(inode)).collect();
+        }
+    }
+
+    /// Take a sample. Once a second, look for new processes first.
+    #[must_use]
+    pub fn sample(&mut self) -> TargetSample {
+        let at_ns = monotonic_ns();
+        let is_thorough = at_ns >= self.next_look_ns;
+        let listeners = self.listeners();
+        if is_thorough {
+            self.next_look_ns = at_ns + duration_ns(LOOK_EVERY);
+            self.look(&listeners);
+        }
+        let read = self.tracked.read(is_thorough);
+        let is_known = !self.tracked.is_empty() || read.cpu_ns > 0;
+        let throttling = self.cgroup.throttling();
+        let machine = self.machine_pressure.as_ref();
+        let machine = machine.and_then(|file| pressure_us(&self::read(file)?));
+        TargetSample {
+            at_ns,
+            processes: read.processes,
+            threads: read.threads,
+            cpu_ns: self.cgroup.usage_ns().or(is_known.then_some(read.cpu_ns)),
+            run_delay_ns: read.run_delay_ns,
+            longest_delay_ns: read.longest_delay_ns,
+            throttled_ns: throttling.map(|it| it.throttled_ns),
+            periods: throttling.map(|it| it.periods),
+            throttled_periods: throttling.map(|it| it.throttled_periods),
+            pressure_us: self.cgroup.pressure_us().or(machine),
+            rss_bytes: self.sum(is_thorough, |pid| Some(rss_pages(pid)? * self.page_bytes)),
+            fds: self.sum(is_thorough, open_descriptors),
+            accept_queue: accept_queue(&listeners, &self.inodes),
+            busiest_process: read.busiest_process,
+            busiest_thread: read.busiest_thread,
+        }
+    }
+
+    /// Sum a value over the processes; none if it is not time, or no process has it.
+    fn sum(&self, is_time: bool, of: impl Fn(i32) -> Option<u64>) -> Option<u64> {
+        let pids = self.tracked.pids().filter(|_| is_time);
+        pids.filter_map(of)
+            .fold(None, |sum, own| Some(sum.unwrap_or(0) + own))
+    }
+
+    fn found(&self, sample: &TargetSample) -> TargetFound {
+        let pressure_of = if self.machine_pressure.is_some() {
+            PressureOf::Machine
+        } else {
+            PressureOf::Cgroup
+        };
+        TargetFound {
+            names: self.tracked.names(),
+            pids: self.tracked.pids().take(LISTED).collect(),
+            cgroup: self.cgroup.path.clone(),
+            cpus: cpus(self.tracked.threads()),
+            boot_id: boot_id(),
+            pressure_of: sample.pressure_us.map(|_| pressure_of),
+            unavailable: self.unavailable(sample),
+        }
+    }
+
+    fn unavailable(&self, sample: &TargetSample) -> BTreeMap<String, String> {
+        let of_other_user = self.tracked.is_empty();
+        let processes = if of_other_user {
+            "its processes are not visible: run the probe as their user or as root, or name one (--pid)"
+        } else {
+            "the kernel does not say"
+        };
+        let accept_queue = match &self.diag {
+            Err(error) => format!("the kernel refuses to list sockets: {}", error.desc()),
+            Ok(_) => "it has no listening TCP socket in the probe's network namespace".to_owned(),
+        };
+        let rows = [
+            ("cpu", sample.cpu_ns.is_none(), processes),
+            ("run_delay", sample.run_delay_ns.is_none(), processes),
+            (
+                "throttled",
+                sample.throttled_ns.is_none(),
+                if of_other_user {
+                    processes
+                } else {
+                    "no CPU quota applies to its cgroup"
+                },
+            ),
+            (
+                "pressure",
+                sample.pressure_us.is_none(),
+                "the kernel has no pressure information (PSI)",
+            ),
+            ("rss", sample.rss_bytes.is_none(), processes),
+            (
+                "fds",
+                sample.fds.is_none(),
+                "the probe may not see its descriptors, or the kernel is older than Linux 6.2",
+            ),
+            (
+                "accept_queue",
+                sample.accept_queue.is_none(),
+                accept_queue.as_str(),
+            ),
+        ];
+        let missing = rows.into_iter().filter(|(_, is_missing, _)| *is_missing);
+        missing
+            .map(|(field, _, why)| (field.to_owned(), why.to_owned()))
+            .collect()
+    }
+}
+
+/// Sum the accept queues of listening sockets; none without any.
+fn accept_queue(listeners: &[Listener], inodes: &BTreeSet<u32>) -> Option<AcceptQueue> {
+    let own = listeners.iter().filter(|it| inodes.contains(&it.inode));
+    own.fold(None, |sum: Option<AcceptQueue>, it| {
+        let sum = sum.unwrap_or(AcceptQueue {
+            drops: Some(0),
+            ..AcceptQueue::default()
+        });
+        Some(AcceptQueue {
+            length: sum.length + u64::from(it.length),
+            limit: sum.limit + u64::from(it.limit),
+            drops: sum
+                .drops
+                .zip(it.drops)
+                .map(|(sum, own)| sum + u64::from(own)),
+        })
+    })
+}
+
+/// Return the CPUs that any of these threads may run on.
+fn cpus(threads: impl Iterator<Item = i32>) -> Vec<usize> {
+    let allowed: Vec<CpuSet> = threads
+        .filter_map(|thread| sched_getaffinity(Pid::from_raw(thread)).ok())
+        .collect();
+    let is_allowed = |cpu: &usize| allowed.iter().any(|set| set.is_set(*cpu) == Ok(true));
+    (0..CpuSet::count()).filter(is_allowed).collect()
+}
+
+/// Read the identity of this machine since it booted.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+fn page_bytes() -> u64 {
+    let size = sysconf(SysconfVar::PAGE_SIZE);
+    size.ok()
+        .flatten()
+        .and_then(|size| u64::try_from(size).ok())
+        .unwrap_or(4096)
+}
+
+fn rss_pages(pid: i32) -> Option<u64> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    statm.split(' ').nth(1)?.parse().ok()
+}
+
+/// Return the number of open descriptors: the size of the directory that lists them, since Linux
+/// 6.2; before that it is 0, which no server has.
+fn open_descriptors(pid: i32) -> Option<u64> {
+    let path = format!("/proc/{pid}/fd");
+    let size = fs::metadata(Path::new(&path)).ok()?.len();
+    Some(size).filter(|size| *size > 0)
+}

@@ -1,0 +1,86 @@
+//! Arguments of `probe`, and of the probe that a run starts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use crawlmark_harness::target::Selection;
+
+use super::parse_positive_time;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  Follow the server on port 8080, a JSON line ten times a second, until Ctrl-D:
+    crawlmark probe --port 8080
+  One reading:
+    crawlmark probe --port 8080 < /dev/null | jq .sample.cpu_ns
+  A container, by any of its processes:
+    crawlmark probe --pid \"$(docker inspect -f '{{.State.Pid}}' web)\"
+  A service of systemd:
+    crawlmark probe --cgroup /system.slice/nginx.service
+  Beside a target on another machine, started by a run and ended with it:
+    crawlmark run 'http://server:8080/items/{id}' \\
+        --target-probe 'ssh server crawlmark probe --port 8080'
+  The same in Kubernetes:
+    --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'";
+
+/// Arguments of `probe`.
+#[derive(Debug, Clone, Args)]
+#[command(group = ArgGroup::new("target").required(true).args(["port", "pid", "cgroup"]))]
+pub struct ProbeArgs {
+    /// Processes that listen on TCP port N, with their children; may be repeated
+    #[arg(long = "port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Vec<u16>,
+    /// Process with the ID N, with its children
+    #[arg(long, value_name = "N", conflicts_with = "port", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// Processes in cgroup PATH and below it
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "pid"])]
+    pub cgroup: Option<PathBuf>,
+    /// Interval between samples
+    ///
+    /// A target of so many threads that a sample costs more than 0.2 % of the interval is sampled
+    /// less often.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_positive_time)]
+    pub interval: Duration,
+}
+
+impl ProbeArgs {
+    /// Return the choice of processes.
+    #[must_use]
+    pub fn selection(&self) -> Selection {
+        match (self.pid, &self.cgroup) {
+            (Some(pid), _) => Selection::Pid(pid),
+            (None, Some(cgroup)) => Selection::Cgroup(cgroup.clone()),
+            (None, None) => Selection::Ports(self.port.clone()),
+        }
+    }
+}
+
+const PROBE: &str = "\
+A probe samples the target's processes ten times a second: CPU time per request,
+waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept
+queue. A target on this machine is found by its port, without a flag. For
+another machine, a command starts the probe there:
+
+  --target-probe 'ssh server crawlmark probe --port 8080'
+  --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'
+  --target-probe none      no probe
+
+The command gets a clock exchange on its standard input, which ends with the
+run; what it writes is read from its standard output. A result names only its
+first word. If it fails, the run goes on without it, and the result says why.";
+
+/// Choice of the target's probe, as typed.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TargetProbeArgs {
+    /// Start the target's probe with CMD, as for another machine, or none
+    #[arg(long, value_name = "CMD|none", long_help = PROBE, conflicts_with_all = ["target_pid", "target_cgroup"])]
+    pub target_probe: Option<String>,
+    /// Sample process N and its children as the target, on this machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub target_pid: Option<i32>,
+    /// Sample the processes in cgroup PATH as the target, on this machine
+    #[arg(long, value_name = "PATH", conflicts_with = "target_pid")]
+    pub target_cgroup: Option<PathBuf>,
+}

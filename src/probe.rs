@@ -1,0 +1,31 @@
+//! `crawlmark probe`: samples of a target's processes on standard output, until standard input
+//! ends.
+
+use std::os::fd::AsFd;
+
+use crawlmark_harness::process::raise_descriptor_limit;
+use crawlmark_harness::target::{Line, Sampler, serve};
+
+use crate::cli::ProbeArgs;
+use crate::error::{DONE, Error};
+use crate::terminal;
+
+/// Samples until standard input ends. A failure is told on standard output, too, where the run that
+/// started it reads it.
+pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Error> {
+    // A descriptor for each thread.
+    let _ = raise_descriptor_limit();
+    let target = match Sampler::find(args.selection()) {
+        Ok(target) => target,
+        Err(error) => {
+            if !terminal::is_seen() {
+                let line = serde_json::to_string(&Line::Failed(error.to_string()))?;
+                terminal::print_data(&(line + "\n"))?;
+            }
+            return Err(error.into());
+        }
+    };
+    let (input, output) = (std::io::stdin(), std::io::stdout().lock());
+    serve(target, args.interval, input.as_fd(), output).map_err(Error::Output)?;
+    Ok(DONE)
+}

@@ -1,0 +1,427 @@
+//! The probe of a run's target, as the run sees it: a process of its own that is started before the
+//! shards and ended after them. Its loss harms nothing.
+//!
+//! The clocks are compared before the start and after the end, where this process can wait for an
+//! answer: during the run it looks at the pipe ten times a second only, so an answer may lie there
+//! for a tenth of a second. Between the two, the difference of the clocks is taken as linear.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::process::{Child, Role, fork};
+use crawlmark_harness::target::{Line, Lines, Pong, TargetRecord, boot_id};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, pipe2};
+
+use super::resolve::is_own;
+use crate::cli::TargetProbeArgs;
+use crate::crawl::CrawlSpec;
+use crate::error::Error;
+
+/// Time limit for a probe to find its target: `ssh` has to log in first.
+const FIND: Duration = Duration::from_secs(10);
+
+/// Time limit of a comparison of the clocks.
+const EXCHANGE: Duration = Duration::from_secs(2);
+
+/// Questions of a comparison: the one that was answered first counts.
+const QUESTIONS: u64 = 5;
+
+/// Time limit for a probe to end once its standard input has ended.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Samples that are kept: an hour of them, 10 MB. Beyond it, every second one is dropped and as
+/// many of those that come.
+const KEPT: usize = 36_000;
+
+/// Longest reason that is kept of a probe that failed, characters.
+const REASON: usize = 300;
+
+/// Word that switches the probe off.
+const NONE: &str = "none";
+
+/// Choice of a probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ProbeChoice {
+    /// None.
+    Off,
+    /// Of the ports of those hosts that are on this machine.
+    Ports,
+    /// With this flag and value, on this machine.
+    Here(&'static str, String),
+    /// By a command of the shell.
+    Command(String),
+}
+
+impl ProbeChoice {
+    /// Return the choice that was typed.
+    pub(super) fn of(args: &TargetProbeArgs, has_ports: bool) -> Self {
+        match (&args.target_probe, args.target_pid, &args.target_cgroup) {
+            (Some(command), ..) if command == NONE => Self::Off,
+            (Some(command), ..) => Self::Command(command.clone()),
+            (_, Some(pid), _) => Self::Here("pid", pid.to_string()),
+            (.., Some(cgroup)) => Self::Here("cgroup", cgroup.display().to_string()),
+            _ if has_ports => Self::Ports,
+            _ => Self::Off,
+        }
+    }
+
+    /// True if the user asked for it.
+    pub(super) fn is_explicit(&self) -> bool {
+        matches!(self, Self::Here(..) | Self::Command(_))
+    }
+
+    /// Return the name of the probe's source, and its command line; none without a probe.
+    fn command(&self, spec: &CrawlSpec) -> Result<Option<(String, Command)>, Error> {
+        let (source, words) = match self {
+            Self::Off => return Ok(None),
+            Self::Command(line) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", line]);
+                return Ok(Some((first_word(line), shell)));
+            }
+            Self::Here(flag, value) => (
+                format!("{flag} {value}"),
+                vec![format!("--{flag}"), value.clone()],
+            ),
+            Self::Ports => {
+                let mut ports: Vec<String> = own_ports(spec);
+                if ports.is_empty() {
+                    return Ok(None);
+                }
+                let source = format!("port {}", ports.join(", "));
+                ports
+                    .iter_mut()
+                    .for_each(|port| port.insert_str(0, "--port="));
+                (source, ports)
+            }
+        };
+        let mut own = Command::new(std::env::current_exe().map_err(Error::Program)?);
+        // Flags of the environment are this process's.
+        own.env_clear().arg("probe").args(words);
+        Ok(Some((source, own)))
+    }
+}
+
+/// Return the ports of the hosts that are connected to on this machine, each once.
+fn own_ports(spec: &CrawlSpec) -> Vec<String> {
+    let own = spec.direct().into_iter().flatten().filter(|it| is_own(it));
+    let mut ports: Vec<u16> = own.map(std::net::SocketAddr::port).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports.iter().map(u16::to_string).collect()
+}
+
+/// Return the program of a command, all that is told of it: the rest may hold a secret, and so may
+/// variables that it sets.
+fn first_word(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let word = words.find(|word| !word.contains('='));
+    word.unwrap_or("command").to_owned()
+}
+
+/// Comparison of the two clocks.
+#[derive(Debug, Clone, Copy)]
+struct Exchange {
+    /// On the clock of the run, ns.
+    at_ns: u64,
+    /// Clock of the probe less that of the run, ns.
+    ahead_ns: i128,
+    round_trip_ns: u64,
+}
+
+/// A probe that runs.
+#[derive(Debug)]
+pub(super) struct TargetProbe {
+    child: Child,
+    clock: Clock,
+    /// None once it has ended, or is to end.
+    input: Option<File>,
+    output: File,
+    lines: Lines,
+    record: TargetRecord,
+    /// Question that is not answered yet, and when it was sent.
+    asked: (u64, Nanos),
+    /// The best of the comparison that is under way.
+    best: Option<Exchange>,
+    /// Comparisons before the start and after the end.
+    exchanges: Vec<Exchange>,
+    /// Samples that came.
+    came: u64,
+    /// One in so many is kept.
+    kept_each: u64,
+}
+
+impl TargetProbe {
+    /// Start the probe that was chosen, and wait until it has found its target, or failed to. None
+    /// without one.
+    ///
+    /// # Errors
+    /// When no process can be made.
+    pub(super) fn start(
+        choice: &ProbeChoice,
+        spec: &CrawlSpec,
+        clock: Clock,
+    ) -> Result<Option<Self>, Error> {
+        let Some((source, command)) = choice.command(spec)? else {
+            return Ok(None);
+        };
+        let mut probe = Self::spawn(source, command, clock)?;
+        probe.wait_until(FIND, |probe| probe.record.found.is_some());
+        probe.compare_clocks();
+        Ok(Some(probe))
+    }
+
+    fn spawn(source: String, mut command: Command, clock: Clock) -> Result<Self, Error> {
+        let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|error| Error::Program(error.into()));
+        let ((input_below, input), (output, output_below)) = (pipe()?, pipe()?);
+        fcntl(&output, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map_err(|error| Error::Program(error.into()))?;
+        command
+            .stdin(input_below)
+            .stdout(output_below)
+            .stderr(Stdio::null());
+        let child = fork("crawlmark-probe", Role::Session, || {
+            // Only comes back when there is no such program.
+            let _ = command.exec();
+            127
+        })?;
+        // The other ends are closed with it.
+        drop(command);
+        Ok(Self {
+            child,
+            clock,
+            input: Some(input.into()),
+            output: output.into(),
+            lines: Lines::default(),
+            record: TargetRecord {
+                source,
+                ..TargetRecord::default()
+            },
+            asked: (0, Nanos::default()),
+            best: None,
+            exchanges: Vec::new(),
+            came: 0,
+            kept_each: 1,
+        })
+    }
+
+    /// Return the reason why it has no target; none if it has one.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.record.ended.as_deref()
+    }
+
+    /// Return the name of its source.
+    pub(super) fn source(&self) -> &str {
+        &self.record.source
+    }
+
+    /// Take in what it wrote. Does not wait.
+    pub(super) fn drain(&mut self) {
+        let mut bytes = [0; 1 << 14];
+        while self.input.is_some() {
+            match self.output.read(&mut bytes) {
+                Ok(length @ 1..) => {
+                    for line in self.lines.take(&bytes[..length]) {
+                        self.take(line);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => self.lose(),
+            }
+        }
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Found(found) => {
+                self.record.is_here = found.boot_id.is_some() && found.boot_id == boot_id();
+                self.record.found = Some(found);
+            }
+            Line::Failed(why) => {
+                self.record.ended = Some(why.chars().take(REASON).collect());
+            }
+            Line::Pong(pong) => self.answered(pong),
+            Line::Sample(sample) => {
+                let samples = &mut self.record.samples;
+                self.came += 1;
+                let is_later = samples.last().is_none_or(|last| last.at_ns < sample.at_ns);
+                if is_later && self.came.is_multiple_of(self.kept_each) {
+                    samples.push(sample);
+                }
+                if samples.len() == KEPT {
+                    let mut nth = 0_usize;
+                    samples.retain(|_| {
+                        nth += 1;
+                        nth % 2 == 1
+                    });
+                    self.kept_each *= 2;
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, Pong { number, at_ns }: Pong) {
+        let (asked, sent) = self.asked;
+        if number != asked {
+            return;
+        }
+        let round_trip_ns = self.clock.now().since(sent);
+        let middle_ns = sent.0 + round_trip_ns / 2;
+        let exchange = Exchange {
+            at_ns: middle_ns,
+            ahead_ns: i128::from(at_ns) - i128::from(middle_ns),
+            round_trip_ns,
+        };
+        let is_better = |best: &Exchange| round_trip_ns < best.round_trip_ns;
+        if self.best.as_ref().is_none_or(is_better) {
+            self.best = Some(exchange);
+        }
+    }
+
+    /// Ask for its clock a few times, and keep the answer that took the least time.
+    fn compare_clocks(&mut self) {
+        let began = self.clock.now();
+        for _ in 0..QUESTIONS {
+            let left = EXCHANGE.saturating_sub(Duration::from_nanos(self.clock.now().since(began)));
+            let number = self.asked.0 + 1;
+            let Some(input) = self.input.as_mut().filter(|_| !left.is_zero()) else {
+                break;
+            };
+            self.asked = (number, self.clock.now());
+            if writeln!(input, "{number}").is_err() {
+                self.lose();
+            }
+            let samples = self.came;
+            // The sample of that moment, too.
+            self.wait_until(left, |probe| probe.came > samples && probe.best.is_some());
+        }
+        self.exchanges.extend(self.best.take());
+    }
+
+    /// Wait for something of it, at most so long, or until it has ended.
+    fn wait_until(&mut self, most: Duration, is_there: impl Fn(&Self) -> bool) {
+        let began = self.clock.now();
+        loop {
+            self.drain();
+            let left = most.saturating_sub(Duration::from_nanos(self.clock.now().since(began)));
+            if self.input.is_none() || is_there(self) {
+                return;
+            }
+            if left.is_zero() {
+                return self.give_up(most);
+            }
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let mut files = [PollFd::new(self.output.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut files, timeout);
+        }
+    }
+
+    fn give_up(&mut self, waited: Duration) {
+        let why = format!("it wrote nothing for {} s", waited.as_secs());
+        self.record.ended.get_or_insert(why);
+        self.input = None;
+    }
+
+    /// Note that it has closed its output.
+    fn lose(&mut self) {
+        self.input = None;
+        let exit = self.child.end(GRACE);
+        self.record.ended.get_or_insert_with(|| exit.to_string());
+    }
+
+    /// End it, and return what it wrote, on the clock of the run.
+    pub(super) fn end(mut self) -> TargetRecord {
+        self.drain();
+        self.compare_clocks();
+        let mut record = std::mem::take(&mut self.record);
+        record.bad_lines = self.lines.bad();
+        let (Some(first), Some(last)) = (self.exchanges.first(), self.exchanges.last()) else {
+            record.samples.clear();
+            record
+                .ended
+                .get_or_insert_with(|| "it did not tell its clock".to_owned());
+            return record;
+        };
+        for sample in &mut record.samples {
+            sample.at_ns = on_clock_of_run(sample.at_ns, *first, *last);
+        }
+        record
+    }
+}
+
+/// Return the time of the run's clock at which that of the probe read `at_ns`.
+fn on_clock_of_run(at_ns: u64, first: Exchange, last: Exchange) -> u64 {
+    let at = i128::from(at_ns) - first.ahead_ns;
+    let between = i128::from(last.at_ns) - i128::from(first.at_ns);
+    let drift = (last.ahead_ns - first.ahead_ns)
+        .saturating_mul(at - i128::from(first.at_ns))
+        .checked_div(between);
+    u64::try_from(at - drift.unwrap_or(0)).unwrap_or(0)
+}
+
+impl Drop for TargetProbe {
+    fn drop(&mut self) {
+        // With its input it ends by itself, however many shells or machines are in between.
+        self.input = None;
+        let clock = Clock::start();
+        let mut exit = None;
+        while exit.is_none() && clock.now() < Nanos::default().plus(GRACE) {
+            let mut files = [PollFd::new(self.output.as_fd(), PollFlags::empty())];
+            let _ = poll(&mut files, PollTimeout::from(2_u8));
+            exit = self.child.try_wait();
+        }
+        // What it started and left behind, too.
+        let group = Pid::from_raw(self.child.pid());
+        let _ = killpg(group, Signal::SIGKILL);
+        if exit.is_none() {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_named_without_what_may_be_secret() {
+        for (line, word) in [
+            ("ssh -i key host crawlmark probe", "ssh"),
+            ("TOKEN=abc  kubectl exec web", "kubectl"),
+            ("TOKEN=abc", "command"),
+            ("", "command"),
+        ] {
+            assert_eq!(first_word(line), word);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn times_of_a_clock_that_drifts_are_mapped(
+            ahead in 0_u64..1 << 60, drift in -1_000_000_i64..1_000_000, at in 0_u64..3_600,
+        ) {
+            let hour_ns = 3_600_000_000_000_i128;
+            let of_probe = |ns: i128| ns + i128::from(ahead) + i128::from(drift) * ns / hour_ns;
+            let exchange = |at_ns: i128| Exchange {
+                at_ns: u64::try_from(at_ns).unwrap(),
+                ahead_ns: of_probe(at_ns) - at_ns,
+                round_trip_ns: 0,
+            };
+            let at = i128::from(at) * 1_000_000_000;
+            let read = u64::try_from(of_probe(at)).unwrap();
+            let mapped = on_clock_of_run(read, exchange(0), exchange(hour_ns));
+            prop_assert!((i128::from(mapped) - at).abs() < 1_000, "{mapped} {at}");
+        }
+    }
+}
