@@ -222,6 +222,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Placement::Apart
     };
     let mut report = Report::new(Source {
+        target: None,
         plan: &plan,
         labels: &Labels {
             name: "memcached".to_owned(),

@@ -97,9 +97,9 @@ impl ProbeChoice {
                     return Ok(None);
                 }
                 let source = format!("port {}", ports.join(", "));
-                ports
-                    .iter_mut()
-                    .for_each(|port| port.insert_str(0, "--port="));
+                for port in &mut ports {
+                    port.insert_str(0, "--port=");
+                }
                 (source, ports)
             }
         };
@@ -130,11 +130,11 @@ fn first_word(line: &str) -> String {
 /// Comparison of the two clocks.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
-    /// On the clock of the run, ns.
-    at_ns: u64,
+    /// On the clock of the run.
+    at: Nanos,
     /// Clock of the probe less that of the run, ns.
     ahead_ns: i128,
-    round_trip_ns: u64,
+    round_trip: Duration,
 }
 
 /// A probe that runs.
@@ -274,15 +274,14 @@ impl TargetProbe {
         if number != asked {
             return;
         }
-        let round_trip_ns = self.clock.now().since(sent);
-        let middle_ns = sent.0 + round_trip_ns / 2;
+        let round_trip = Duration::from_nanos(self.clock.now().since(sent));
+        let middle = sent.plus(round_trip / 2);
         let exchange = Exchange {
-            at_ns: middle_ns,
-            ahead_ns: i128::from(at_ns) - i128::from(middle_ns),
-            round_trip_ns,
+            at: middle,
+            ahead_ns: i128::from(at_ns) - i128::from(middle.0),
+            round_trip,
         };
-        let is_better = |best: &Exchange| round_trip_ns < best.round_trip_ns;
-        if self.best.as_ref().is_none_or(is_better) {
+        if self.best.is_none_or(|best| round_trip < best.round_trip) {
             self.best = Some(exchange);
         }
     }
@@ -361,9 +360,9 @@ impl TargetProbe {
 /// Return the time of the run's clock at which that of the probe read `at_ns`.
 fn on_clock_of_run(at_ns: u64, first: Exchange, last: Exchange) -> u64 {
     let at = i128::from(at_ns) - first.ahead_ns;
-    let between = i128::from(last.at_ns) - i128::from(first.at_ns);
+    let between = i128::from(last.at.0) - i128::from(first.at.0);
     let drift = (last.ahead_ns - first.ahead_ns)
-        .saturating_mul(at - i128::from(first.at_ns))
+        .saturating_mul(at - i128::from(first.at.0))
         .checked_div(between);
     u64::try_from(at - drift.unwrap_or(0)).unwrap_or(0)
 }
@@ -414,9 +413,9 @@ mod tests {
             let hour_ns = 3_600_000_000_000_i128;
             let of_probe = |ns: i128| ns + i128::from(ahead) + i128::from(drift) * ns / hour_ns;
             let exchange = |at_ns: i128| Exchange {
-                at_ns: u64::try_from(at_ns).unwrap(),
+                at: Nanos(u64::try_from(at_ns).unwrap()),
                 ahead_ns: of_probe(at_ns) - at_ns,
-                round_trip_ns: 0,
+                round_trip: Duration::ZERO,
             };
             let at = i128::from(at) * 1_000_000_000;
             let read = u64::try_from(of_probe(at)).unwrap();

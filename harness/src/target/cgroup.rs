@@ -164,7 +164,7 @@ impl Cgroup {
     pub(super) fn of_process(hierarchies: &Hierarchies, pid: i32) -> Self {
         let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let place = |controller| hierarchies.directory(&membership, controller);
-        Self::open(place(None), place(Some("cpu")))
+        Self::open(place(None).as_ref(), place(Some("cpu")).as_ref())
     }
 
     /// Open the files of a cgroup.
@@ -176,21 +176,19 @@ impl Cgroup {
         };
         Self {
             usage,
-            ..Self::open(place(None), place(Some("cpu")))
+            ..Self::open(place(None).as_ref(), place(Some("cpu")).as_ref())
         }
     }
 
-    fn open(unified: Option<Place<'_>>, cpu: Option<Place<'_>>) -> Self {
+    fn open(unified: Option<&Place<'_>>, cpu: Option<&Place<'_>>) -> Self {
         // That of the cgroup of all, which has no type, is the machine's.
-        let typed = unified
-            .as_ref()
-            .filter(|place| place.directory.join("cgroup.type").exists());
+        let typed = unified.filter(|place| place.directory.join("cgroup.type").exists());
         let pressure = typed.and_then(|place| open(&place.directory, "cpu.pressure"));
-        let quota = [&cpu, &unified]
+        let quota = [cpu, unified]
             .into_iter()
             .flatten()
             .find_map(Place::with_quota);
-        let own = cpu.as_ref().or(unified.as_ref());
+        let own = cpu.or(unified);
         let shown = quota.or(own.map(|place| &*place.directory));
         Self {
             path: shown.map(|path| path.display().to_string()),
@@ -305,7 +303,7 @@ mod tests {
         ));
         let membership = "2:cpuacct:/pod/app\n1:cpu:/pod/app\n0::/pod/app\n";
         let place = |controller| hierarchies.directory(membership, controller);
-        let of_process = Cgroup::open(place(None), place(Some("cpu")));
+        let of_process = Cgroup::open(place(None).as_ref(), place(Some("cpu")).as_ref());
         let named = Cgroup::named(&hierarchies, Path::new("/pod/app"));
         for cgroup in [&of_process, &named] {
             assert_eq!(
@@ -351,7 +349,7 @@ mod tests {
         let hierarchies =
             Hierarchies::parse(&format!("1 2 0:3 /box {at} rw - cgroup2 cgroup rw\n"));
         let place = hierarchies.directory("0::/box/app\n", None);
-        let cgroup = Cgroup::open(place, None);
+        let cgroup = Cgroup::open(place.as_ref(), None);
         let read = cgroup.throttling().unwrap();
         assert_eq!(
             (read.throttled_ns, read.periods, read.throttled_periods),
@@ -373,7 +371,7 @@ mod tests {
         );
         let at = root.path().display();
         let hierarchies = Hierarchies::parse(&format!("1 2 0:3 / {at} rw - cgroup2 cgroup rw\n"));
-        let cgroup = Cgroup::open(hierarchies.directory("0::/\n", None), None);
+        let cgroup = Cgroup::open(hierarchies.directory("0::/\n", None).as_ref(), None);
         assert_eq!(cgroup.throttling(), None);
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Diag {
 const BUFFER: usize = 1 << 15;
 /// Length of `nlmsghdr`.
 const HEADER: usize = 16;
+/// Length of a request: with its header.
+const REQUEST: u32 = 72;
 /// Length of `inet_diag_msg`.
 const MESSAGE: usize = 72;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -87,8 +89,8 @@ impl Diag {
 
 /// Write a request for the listening sockets of a family.
 fn request(family: AddressFamily) -> Vec<u8> {
-    let mut request = Vec::with_capacity(HEADER + 56);
-    request.extend((HEADER as u32 + 56).to_ne_bytes());
+    let mut request = Vec::with_capacity(REQUEST as usize);
+    request.extend(REQUEST.to_ne_bytes());
     request.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     request.extend(REQUEST_DUMP.to_ne_bytes());
     // Sequence number and sender.

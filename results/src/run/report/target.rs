@@ -2,6 +2,7 @@
 //! of a probe.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +150,15 @@ impl<'a> Window<'a> {
         self.samples.get(..end)?.iter().rev().find_map(of)
     }
 
+    /// Return the growth of a count between the last readings before its ends.
+    fn added(self, of: Counter) -> Option<u64> {
+        let before = Self {
+            to_ns: self.from_ns,
+            ..self
+        };
+        Some(self.last(of)?.saturating_sub(before.last(of)?))
+    }
+
     /// Return the growth of a counter in it; none unless there are samples on both sides.
     fn growth(self, of: Counter) -> Option<f64> {
         let (from, to) = (self.at(self.from_ns, of)?, self.at(self.to_ns, of)?);
@@ -196,7 +206,10 @@ impl<'a> Window<'a> {
 /// Take the target's side of a run that began at `start` into its report: the whole run after the
 /// warm-up, and each second.
 pub(super) fn add(report: &mut Report, record: &TargetRecord, start: Nanos) {
-    let ns = |since_start_s: f64| start.0.saturating_add((since_start_s * 1e9) as u64);
+    let ns = |since_start_s| {
+        let passed = Duration::try_from_secs_f64(since_start_s).unwrap_or_default();
+        start.plus(passed).0
+    };
     let end_ns = ns(report.totals.duration_s);
     let window = Window {
         samples: &record.samples,
@@ -266,9 +279,7 @@ impl TargetReport {
                 mean,
                 max: queues().map(|it| it.length).max().unwrap_or(0),
                 limit: queues().map(|it| it.limit).max().unwrap_or(0),
-                drops: window
-                    .growth(|it| it.accept_queue?.drops)
-                    .map(|drops| drops as u64),
+                drops: window.added(|it| it.accept_queue?.drops),
             }),
             rss_bytes: inside.iter().filter_map(|it| it.rss_bytes).max(),
             fds: inside.iter().filter_map(|it| it.fds).max(),
@@ -319,7 +330,7 @@ mod tests {
     proptest! {
         #[test]
         fn growth_over_parts_adds_up_to_that_of_the_whole(
-            steps in prop::collection::vec((1_u64..1_000, 0_u64..1_000), 2..30), cut in 0.0..1.0_f64,
+            steps in prop::collection::vec((1_u64..1_000, 0_u64..1_000), 2..30), cut in 0_u64..100,
         ) {
             let (mut at, mut cpu) = (0, 0);
             let samples: Vec<TargetSample> = steps.iter().map(|(passed, used)| {
@@ -327,7 +338,7 @@ mod tests {
                 sample(at, cpu)
             }).collect();
             let (from_ns, to_ns) = (samples[0].at_ns, at);
-            let middle = from_ns + ((to_ns - from_ns) as f64 * cut) as u64;
+            let middle = from_ns + (to_ns - from_ns) * cut / 100;
             let growth = |from_ns, to_ns| {
                 let window = Window { samples: &samples, from_ns, to_ns };
                 window.growth(|it| it.cpu_ns).unwrap()
