@@ -125,6 +125,7 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
     };
     let rehearsal = rehearse(&plan, incidents, crawl).unwrap();
     let report = Report::new(Source {
+        target: None,
         plan: &plan,
         labels: &Labels::default(),
         record: &rehearsal.record,
