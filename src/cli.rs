@@ -47,7 +47,7 @@ pub use parts::{MergeArgs, PlanArgs, Scheduler, SubmitArgs, WatchArgs};
 pub use patterns::PatternsArgs;
 pub use probe::{ProbeArgs, TargetProbeArgs};
 pub use recorded::Typed;
-pub(crate) use recorded::{given_in_rounds, may_be_secret, raw_values, refused_in_rounds, resumed};
+pub(crate) use recorded::{given_in_rounds, refused_in_rounds, resumed};
 pub use run::{PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
 pub use save::{PartArgs, SaveArgs};
 pub use saved::{CompareArgs, Destination, Export, ExportArgs, ReportArgs, VerifyArgs};
@@ -59,7 +59,7 @@ pub(crate) use table::{Need, check_needs, first_flag_of, flags_of, may_differ, s
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
-#[command(version, long_version = LONG_VERSION, about, long_about = None, after_long_help = EXIT_CODES, max_term_width = 110)]
+#[command(version, args_override_self = true, long_version = LONG_VERSION, about, long_about = None, after_long_help = EXIT_CODES, max_term_width = 110)]
 pub struct Cli {
     /// Subcommand.
     #[command(subcommand)]
@@ -67,12 +67,12 @@ pub struct Cli {
     /// Use colors: auto (on a terminal without `NO_COLOR`), always, never
     #[arg(long, global = true, hide_short_help = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, hide_possible_values = true)]
     pub color: Color,
-    /// Take flags from the table of the command in FILE (TOML)
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", long_help = CONFIG)]
+    /// Take flags from FILE, in place of this one
+    ///
+    /// The file has words as in a shell, on any number of lines; a # begins a comment. A flag
+    /// replaces the same one before it, so that those behind --config count.
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print a configuration file: the flags given, and the defaults
-    #[arg(long, global = true, hide_short_help = true)]
-    pub print_config: bool,
 }
 
 /// Version with what build.rs found.
@@ -85,24 +85,6 @@ const LONG_VERSION: &str = concat!(
     "\ntarget:   ",
     env!("CRAWLMARK_TARGET"),
 );
-
-const CONFIG: &str = "\
-Take flags from the table of the command in FILE (TOML)
-
-Each flag is a key, by its long name; the URL is url. A list repeats a flag,
-and true is a flag without a value:
-
-  [run]
-  url = \"http://127.0.0.1:8080/items/{id}\"
-  rate = \"500/s\"
-  threshold = [\"service_p95 < 250ms\", \"error_rate < 1%\"]
-  shuffle = true
-
-A flag on the command line replaces the value of the environment
-(CRAWLMARK_RUN_RATE for --rate of `run`), which replaces that of the file. So does
-another way to say the same: --urls replaces the file's url. No file is read unless
-it is named here or in CRAWLMARK_CONFIG. The report says where each value came
-from. --print-config writes such a file, without secrets.";
 
 /// Use of colors in what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -180,20 +162,6 @@ impl Cli {
             .try_get_matches_from(words)
             .map_err(explained)
     }
-
-    /// Return the arguments of a command line that may lack some which are required: they may stand
-    /// in a configuration.
-    ///
-    /// # Errors
-    /// As [`Self::matches`].
-    pub(crate) fn matches_so_far(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
-        match Self::matches(words) {
-            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => Self::command()
-                .ignore_errors(true)
-                .try_get_matches_from(words),
-            matches => matches,
-        }
-    }
 }
 
 /// Say where a URL goes that stands in the wrong place, which clap cannot know.
@@ -264,7 +232,7 @@ pub enum Command {
     /// Audit a saved crawl: every ID exactly once, nothing damaged
     #[command(after_long_help = saved::VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
-    /// Export a saved crawl as JSON lines, CSV, Parquet or WARC
+    /// Export a saved crawl as JSON lines
     #[command(after_long_help = saved::EXPORT_EXAMPLES)]
     Export(ExportArgs),
     /// Run the bundled target, with seeded delays, limits and faults

@@ -10,7 +10,7 @@
 //! | [`dataset`] | the saved crawl: segments, their recovery, the writer |
 //! | `cluster` | a crawl on several machines: attempts at its parts |
 //! | [`cli`] | arguments of the command line, each checked by itself |
-//! | `config` | values of flags from a file (`--config`) and from the environment |
+//! | `config` | words of a file in place of `--config` |
 //! | `error` | errors, and the exit code of each; `run` has that of a finished run |
 //! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
 //! | `target` | the bundled target as processes of its own |
@@ -59,8 +59,7 @@ use std::process::ExitCode;
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::show::text::wrapped;
 
-use crate::cli::Command;
-use crate::config::Config;
+use crate::cli::{Cli, Command};
 #[cfg(any(test, fuzzing))]
 pub use crate::run::request_file_laws;
 
@@ -71,20 +70,16 @@ pub fn main() -> ExitCode {
     let clock = Clock::start();
     crawlmark_harness::process::report_large_files();
     crawlmark_harness::process::prefer_small_pages();
-    let config = match Config::read(std::env::args_os().collect(), std::env::vars_os()) {
-        Ok(config) => config,
+    let words = match config::expanded(std::env::args_os()) {
+        Ok(words) => words,
         Err(error) => return ended(Err(error)),
     };
-    if let Some(file) = config.printed() {
-        return ended(terminal::print_data(&file).map(|()| error::DONE));
-    }
-    let cli = match config.cli() {
+    let cli = match Cli::of(&words) {
         Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage,
         // exit 2.
         Err(error) if error.use_stderr() => {
             terminal::say_usage(&error);
-            terminal::say(&config.origins());
             return ExitCode::from(error::USAGE);
         }
         Err(help) => return ended(terminal::print_help(&help).map(|()| error::DONE)),
@@ -92,14 +87,7 @@ pub fn main() -> ExitCode {
     // Where that is not possible, they are as visible as on any command line.
     let _ = process_list::hide_credentials();
     terminal::set_color(cli.color);
-    let executed =
-        run::with_recorded_flags(cli, config.words()).and_then(|cli| execute(cli.command, clock));
-    let is_usage = matches!(executed, Err(error::Error::Usage(_)));
-    let code = ended(executed);
-    if is_usage {
-        terminal::say(&config.origins());
-    }
-    code
+    ended(run::with_recorded_flags(cli, &words).and_then(|cli| execute(cli.command, clock)))
 }
 
 /// Return the exit code of what ended so, and say why it failed.

@@ -72,7 +72,6 @@ fn full() -> Report {
             .map(str::to_owned)
             .to_vec(),
         withheld: vec!["--body ...".to_owned()],
-        sources: [("rate".to_owned(), "crawl.toml".to_owned())].into(),
     });
     let ledger = serde_json::json!({ "requests": 5 });
     report.witness = Some(Witness {
@@ -258,7 +257,6 @@ fn what_a_run_did_not_have_is_left_out() {
         report.command = Some(CommandLine {
             arguments,
             withheld: vec!["rm -rf ~".to_owned()],
-            sources: [("rm".to_owned(), "rm -rf /".to_owned())].into(),
         });
         let page = self::page(&report);
         assert!(
@@ -297,7 +295,6 @@ fn spoilt(text: &str) -> Report {
     report.command = Some(CommandLine {
         arguments: vec!["crawlmark".to_owned(), "run".to_owned(), text()],
         withheld: vec![text()],
-        sources: [(text(), text())].into(),
     });
     report.budget.as_mut().unwrap().rate = text();
     let ledger = serde_json::json!({ text(): text() });

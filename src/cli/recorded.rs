@@ -5,8 +5,6 @@
 //! condition came from `--max-error-rate` or a latency from `--target-profile`, and `--rate 5k`
 //! reads better than its parsed form. Values that depend on the machine are taken from the plan.
 
-use std::collections::BTreeMap;
-
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 use crawlmark_harness::plan::RunPlan;
@@ -25,8 +23,6 @@ const RUN: [&str; 2] = ["crawlmark", "run"];
 pub struct Typed {
     /// Values as they were written, by the names of their fields.
     pub values: Values,
-    /// Where the values came from that were not typed: a file or a variable, by flag.
-    pub sources: BTreeMap<String, String>,
 }
 
 impl Typed {
@@ -39,10 +35,7 @@ impl Typed {
                 values.insert(id.to_owned(), raw_values(matches, id));
             }
         }
-        Self {
-            values,
-            sources: BTreeMap::new(),
-        }
+        Self { values }
     }
 
     /// Read words after `run`; empty if they are not understood.
@@ -69,7 +62,6 @@ impl Typed {
     pub fn command(&self, plan: Option<&RunPlan>) -> CommandLine {
         let mut command = CommandLine {
             arguments: RUN.map(str::to_owned).into(),
-            sources: self.sources.clone(),
             ..CommandLine::default()
         };
         for (argument, values) in self.arguments() {
@@ -141,7 +133,7 @@ fn words(argument: &Arg, values: &[String]) -> Vec<String> {
 }
 
 /// Return the values of an argument as they were written.
-pub(crate) fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
+fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
     let raw = matches.get_raw(id).into_iter().flatten();
     raw.map(|value| value.to_string_lossy().into_owned())
         .collect()
@@ -217,26 +209,6 @@ fn redacted(id: &str, values: &[String]) -> Vec<String> {
             .collect()
     } else {
         values.iter().map(|url| redact::url(url)).collect()
-    }
-}
-
-/// True if these values of an argument, of any command, may hold a secret.
-pub(crate) fn may_be_secret(id: &str, values: &[String]) -> bool {
-    /// Credentials of the bundled proxy (`serve`).
-    const PROXY_AUTH: &str = "proxy_auth";
-    match row(id).map(|flag| flag.record) {
-        Some(Record::Withheld) => true,
-        Some(Record::Redacted) => redacted(id, values) != values,
-        Some(_) => false,
-        None => {
-            // A value may be flags itself, as in `--base '-a user:password'`.
-            let words = values
-                .iter()
-                .flat_map(|value| shlex::split(value).unwrap_or_default());
-            let words: Vec<String> = words.collect();
-            let in_text = values.iter().any(|value| redact::text(value) != *value);
-            id == PROXY_AUTH || in_text || redact::words(&words) != words
-        }
     }
 }
 

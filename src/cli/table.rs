@@ -186,7 +186,6 @@ const GROUPS: [Group; 13] = [
             redacted(URL).common().sets(&["target", "per_host.hosts"]),
             never("color"),
             never("config").not_for_rounds(),
-            never("print_config").not_for_rounds(),
         ],
     },
     Group {

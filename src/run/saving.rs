@@ -66,11 +66,7 @@ pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cl
         ))
     })?;
     all.extend(saving);
-    let sources = std::mem::take(&mut args.typed.sources);
     let mut merged = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
-    if let Some(run) = merged.command.run_mut() {
-        run.typed.sources = sources;
-    }
     merged.color = cli.color;
     Ok(merged)
 }

@@ -21,7 +21,6 @@ use nix::sys::signal::Signal;
 
 use super::PORT;
 use super::service::Service;
-use crate::config::configures_run;
 use crate::error::Error;
 use crate::terminal::Stages;
 
@@ -224,10 +223,6 @@ impl<'a> Rounds<'a> {
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet");
         run.arg("--out").arg(place);
-        // The words say all that a round does, so that its command can be repeated.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| configures_run(name)) {
-            run.env_remove(name);
-        }
         let errors = errors.try_clone().map_err(Error::Output)?;
         run.stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -1,47 +1,33 @@
-//! Configuration: a run from a file and the environment, and its repetition by the recorded command
-//! line alone.
+//! Flags from a file: a run with them, and its repetition by the recorded command line alone.
 
 use std::fs;
-use std::process::Command;
 
 use serde_json::json;
 
-use crate::command::{assert_fits, call, call_line, json as read_json, program, said};
+use crate::command::{assert_fits, call, call_line, json as read_json};
 use crate::report::holds;
 use crate::target::Target;
 
 #[test]
 fn a_configured_run_is_repeated_by_its_recorded_command_line() {
     let place = tempfile::tempdir().unwrap();
-    fs::write(
-        place.path().join("crawlmark.toml"),
-        "[run]\nitems = 64\nconnections = 4\nshards = 1\nquiet = true\ntag = ['a=1']\n\
-         header = ['x-key: k7f3']\n",
-    )
-    .unwrap();
+    let flags = "--items 64 -c 4 --shards 1 # few\n--quiet --tag a=1\n-H 'x-key: k7f3'\n";
+    fs::write(place.path().join("flags"), flags).unwrap();
     // One that lasts: the address of a bundled target is part of the plan.
     let target = Target::start("");
-    let mut command = Command::new(program());
-    command
-        .args(["run", &target.url(), "--seed", "7"])
-        .current_dir(place.path());
-    command
-        .env("CRAWLMARK_RUN_OUT", "first")
-        .env("CRAWLMARK_RUN_CONNECTIONS", "8");
-    command.env("CRAWLMARK_CONFIG", "crawlmark.toml");
-    let output = said(command);
+    let url = target.url();
+    let first = [
+        "run", &url, "--seed", "7", "--config", "flags", "-c", "8", "--out", "first",
+    ];
+    let output = call(place.path(), &first);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let first = read_json(&place.path().join("first/result.json"));
     assert_fits("result", &first);
-    let (file, variable) = ("crawlmark.toml", "CRAWLMARK_RUN_CONNECTIONS");
     holds(
         &first,
         &json!({
             "/command/withheld": ["--header 'x-key: ...'"],
-            "/command/sources": {
-                "items": file, "connections": variable, "shards": file, "quiet": file,
-                "tag": file, "header": file, "out": "CRAWLMARK_RUN_OUT",
-            },
+            "/plan/connections": 8,
         }),
     );
     let page = fs::read_to_string(place.path().join("first/report.html")).unwrap();
@@ -56,7 +42,6 @@ fn a_configured_run_is_repeated_by_its_recorded_command_line() {
         &["-H", "x-key: k7f3", "--out", "second", "--quiet"],
     ]
     .concat();
-    // Without the variable, the file in the working directory is not read.
     let output = call(place.path(), &again);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let second = read_json(&place.path().join("second/result.json"));
@@ -65,9 +50,6 @@ fn a_configured_run_is_repeated_by_its_recorded_command_line() {
         first["command"]["arguments"],
         second["command"]["arguments"]
     );
-    assert_eq!(second["command"].get("sources"), None);
-    let file = place.path().join("crawlmark.toml");
-    call_line(place.path(), "scale --config crawlmark.toml").code(&[2]);
-    fs::write(file, "[run]\nno-such-key = 1\n").unwrap();
-    call_line(place.path(), "run --config crawlmark.toml").code(&[2]);
+    fs::write(place.path().join("flags"), "-H 'x").unwrap();
+    call_line(place.path(), "run --config flags").code(&[2]);
 }

@@ -4,8 +4,6 @@
 //! Made by the commands, and by [`crate::run::parts`]. Items that the rules forbid are `skipped` in
 //! the ledger; the shards of a merged report are the parts of the crawl.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 /// The command line that asks for the same plan again. Made by the reader of the one that was
@@ -17,10 +15,6 @@ pub struct CommandLine {
     pub arguments: Vec<String>,
     /// Parts to be added by hand because they may be secret, or were never seen: for people.
     pub withheld: Vec<String>,
-    /// Arguments that were not typed, by their names, and where their values came from: a file, or
-    /// a variable of the environment.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sources: BTreeMap<String, String>,
 }
 
 impl CommandLine {

@@ -13,20 +13,10 @@ pub(super) fn parts(report: &Report) -> Doc {
         Some(CommandLine {
             arguments,
             withheld,
-            sources,
-        }) => doc
-            .commands("", &[shell(arguments)])
-            .list(
-                "Left out (secret or unknown), add by hand:",
-                withheld.clone(),
-            )
-            .list(
-                "Not typed, but configured:",
-                sources
-                    .iter()
-                    .map(|(name, source)| format!("{name}: {source}"))
-                    .collect(),
-            ),
+        }) => doc.commands("", &[shell(arguments)]).list(
+            "Left out (secret or unknown), add by hand:",
+            withheld.clone(),
+        ),
         None => doc.text("No command line started this run; see its plan."),
     };
     doc.text(format!(
