@@ -34,7 +34,9 @@ use std::future::pending;
 use std::rc::Rc;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
-use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
+use crawlmark_harness::sample::{
+    Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample, TcpReading,
+};
 use crawlmark_harness::workload::{Flight, Workload};
 
 use self::carrier::{Carrier, Carriers, Past};
@@ -49,6 +51,7 @@ pub use self::connect::pool::Reuse;
 pub use self::connect::receive_stamps::ReceiveStamps;
 use self::connect::receive_stamps::Sampler;
 pub use self::connect::stream::{Stream, Wire};
+use self::connect::tcp_info::SlowLimit;
 pub use self::connect::{proxy, tls};
 pub use self::http1::codec;
 use self::http1::request::Writer as RequestWriter;
@@ -94,6 +97,7 @@ pub struct Crawl<D: Dial = Tcp> {
     requests: Requests,
     redirects: Redirects,
     sampler: Sampler,
+    slow_limit: SlowLimit,
     /// Collector of records; none without `--save`.
     collector: Option<Rc<Collector>>,
 }
@@ -136,7 +140,8 @@ impl<D: Dial> Crawl<D> {
             } else {
                 Redirects::default()
             },
-            sampler: Sampler::new(spec.options.receive_stamps),
+            sampler: Sampler::default(),
+            slow_limit: SlowLimit::default(),
             collector: None,
             spec,
         }
@@ -276,6 +281,29 @@ impl<D: Dial> Crawl<D> {
         attempt.outcome = Outcome::Error(kind);
     }
 
+    /// Read the connection of a request that was sent at `sent` and has ended: if that is of the
+    /// sample, was slow, or failed.
+    fn read_tcp(
+        &self,
+        carrier: &mut Carrier<D::Stream>,
+        ended: &Result<Attempt, ExchangeFailure>,
+        sent: Nanos,
+        is_sampled: bool,
+    ) -> Option<TcpReading> {
+        let is_slow = match ended {
+            Ok(attempt) => self.slow_limit.is_beyond(attempt.done.since(sent)),
+            Err(_) => false,
+        };
+        if !is_sampled && !is_slow && ended.is_ok() {
+            return None;
+        }
+        Some(TcpReading {
+            is_slow,
+            is_sampled,
+            ..carrier.read_tcp(sent, self.clock.now())?
+        })
+    }
+
     /// True if robots.txt allows a path of a host, or does not apply.
     fn is_allowed(&self, host: usize, path: &str) -> bool {
         let rules = self
@@ -353,6 +381,10 @@ impl<D: Dial> Workload for Crawl<D> {
 
     fn template(&self, id: u64) -> u32 {
         self.spec.targets.template_of(self.id(id))
+    }
+
+    fn known_as(&self, id: u64) -> u64 {
+        self.id(id)
     }
 
     fn sources(&self) -> u32 {
@@ -458,7 +490,7 @@ impl<D: Dial> Workload for Crawl<D> {
                     }
                 }
                 Carrier::Stream(stream) => {
-                    stream.count_request();
+                    stream.count_request(flight);
                     request = self.requests.request(id, chain);
                 }
             }
@@ -468,12 +500,17 @@ impl<D: Dial> Workload for Crawl<D> {
                 .cleared(&mut carrier, &clear_to_send, &mut is_counted)
                 .await;
             let mut expected = self.checker.for_item(id);
+            let is_sampled = self.sampler.takes_next();
             let watch = Watch {
                 clock: self.clock,
                 sent,
                 deadline: sent.plus(self.spec.timeout),
                 flight,
-                is_sampled: self.sampler.takes_next(),
+                is_stamped: match self.spec.options.receive_stamps {
+                    ReceiveStamps::All => true,
+                    ReceiveStamps::Sampled => is_sampled,
+                    ReceiveStamps::Off => false,
+                },
             };
             let (ended, traffic, is_reusable) = match &mut carrier {
                 Carrier::Connection(connection) => {
@@ -490,8 +527,11 @@ impl<D: Dial> Workload for Crawl<D> {
                     (ended, stream.traffic, stream.is_reusable())
                 }
             };
+            let reading = self.read_tcp(&mut carrier, &ended, sent, is_sampled);
             if is_reusable {
                 self.carriers.keep(host, carrier);
+            } else if let Carrier::Connection(connection) = &carrier {
+                flight.closed(connection.closed(ended.as_ref().err().copied()));
             }
             let mut attempt = match ended {
                 Ok(attempt) => attempt,
@@ -523,6 +563,9 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
+            if let Some(reading) = reading {
+                flight.read_tcp(reading);
+            }
             if is_first {
                 flight.first_from_source(attempt.outcome);
             }

@@ -128,6 +128,7 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         voice.warn(unreached);
     }
     voice.say(&left_over(directory.path()));
+    let lookup = resolved.lookup;
     let crawled = crawl(resolved, &directory, part_slot, voice, clock);
     let (mut crawled, thresholds) = match crawled {
         Ok(crawled) => crawled,
@@ -140,6 +141,9 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
             .map(|reason| Finding::HostUnreached { reason });
         report.note("hosts before the start", unreached);
         report.check_connections = Some(checks);
+    }
+    if let Some(took) = lookup {
+        report.add_lookup(took);
     }
     report.robots = robots;
     if let Some(Ok(outcome)) = &crawled.part {

@@ -13,6 +13,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Nanos;
 use crate::units::names;
 
@@ -75,6 +77,44 @@ pub struct Asides {
     pub sources_used: u64,
     /// Source addresses whose first request was throttled.
     pub sources_throttled_at_first: u64,
+    /// Connections that opened only after the kernel had sent something again.
+    pub opened_after_retransmit: u64,
+}
+
+/// Reading of the connection of a request that has just ended, as the kernel has it (`TCP_INFO`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpReading {
+    /// True if the request took much longer than those before it.
+    pub is_slow: bool,
+    /// True if the request is of the sample that is read however it ended.
+    pub is_sampled: bool,
+    /// Shortest round trip to the first TCP peer, a proxy if there is one, ns; none where the kernel
+    /// knows it in milliseconds alone.
+    pub network_ns: Option<u64>,
+    /// Segments that the kernel sent again and the request may have waited for.
+    pub retransmits: u32,
+    /// True if the peer's kernel had acknowledged all that was sent.
+    pub is_acknowledged: bool,
+}
+
+/// Side that closed a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClosedBy {
+    /// The target, which had said so (`connection: close`, GOAWAY).
+    Announced,
+    /// The target, without a word.
+    Target,
+    /// This client.
+    Client,
+}
+
+/// A connection that was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClosedConnection {
+    /// Side that closed it.
+    pub by: ClosedBy,
+    /// Requests that were sent on it.
+    pub requests: u64,
 }
 
 /// An open connection.
@@ -187,7 +227,7 @@ impl Quota {
 }
 
 /// Outcome of an attempt. A failure is data, never an `Err`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// A good answer.
     Ok,
@@ -204,6 +244,22 @@ pub enum Outcome {
     Rejected,
     /// No valid answer.
     Error(ErrorKind),
+}
+
+impl Outcome {
+    /// The name used in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotFound => "not_found",
+            Self::Throttled => "throttled",
+            Self::SoftBlocked => "soft_blocked",
+            Self::Redirected => "redirected",
+            Self::Rejected => "rejected",
+            Self::Error(kind) => kind.name(),
+        }
+    }
 }
 
 names! {
@@ -422,6 +478,15 @@ impl Sample {
         let is_at_once =
             first_byte == Some(done) && matches!(outcome, Outcome::Ok | Outcome::NotFound);
         sent.filter(|_| is_at_once).map(|sent| done.since(sent))
+    }
+
+    /// From the first to the last byte of the answer, ns.
+    #[must_use]
+    pub fn body_ns(&self) -> Option<u64> {
+        let Attempt {
+            first_byte, done, ..
+        } = self.attempt;
+        first_byte.map(|first| done.since(first))
     }
 
     /// Time to the first byte of the answer, ns.

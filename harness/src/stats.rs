@@ -11,6 +11,8 @@
 //! | `order` | median, ranks, samples that a percentile takes |
 //! | `cells`, `timing` | non-empty cells of a histogram; one distribution of times |
 //! | `coarse`, `groups` | small distributions; counts and times by host and URL template |
+//! | `connections` | readings of the kernel: retransmissions, network time; closed connections |
+//! | `slowest` | slowest requests, by name |
 //! | `answers`, `bins` | parts of a second: number of responses, counts and times |
 //! | `failures` | failures by cause, with an example |
 
@@ -18,10 +20,12 @@ mod answers;
 mod bins;
 mod cells;
 mod coarse;
+mod connections;
 mod counters;
 mod failures;
 mod groups;
 mod order;
+mod slowest;
 mod table;
 mod timing;
 
@@ -31,10 +35,12 @@ pub use self::answers::AnswerBins;
 pub use self::bins::{Bin, Bins};
 pub use self::cells::{Cells, highest_beside};
 pub use self::coarse::CoarseTimes;
+pub use self::connections::{ConnectionCounts, SplitSums, TcpCounts};
 pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsCounts};
 pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
 pub use self::groups::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 pub use self::order::{median, rank, samples_for};
+pub use self::slowest::{MOST_SLOWEST, SlowRequest, Slowest};
 pub(crate) use self::table::counters;
 pub use self::table::{Count, Counter};
 pub use self::timing::{
@@ -58,6 +64,8 @@ names! {
         /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts
         /// that timed out, or were cut off, before one.
         Ttfb = "ttfb",
+        /// First to last byte of good and not-found answers; 0 of those that were read at once.
+        Body = "body",
         /// Scheduled to released.
         SchedLag = "sched_lag",
         /// Released to admitted.
@@ -91,6 +99,14 @@ names! {
         /// Receipt of an answer's last segment by the kernel to the read of its last byte. Of a sample
         /// of the answers, where the kernel stamps them.
         ReceiveDelay = "receive_delay",
+        /// Service time of good and not-found answers that waited for a retransmission, as the kernel
+        /// says of slow ones.
+        ServiceRetransmitted = "service_retransmitted",
+        /// Shortest round trip to the target's kernel, or that of the proxy. Of a sample of the
+        /// answers.
+        Network = "network",
+        /// Time that the target says it took (`Server-Timing`), of good and not-found answers.
+        Reported = "reported",
         /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims
         /// more than that. Only of targets that say it, to a workload that reads it; in no report.
         Overhead = "overhead",
@@ -103,14 +119,21 @@ impl Series {
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
 
     /// Those that only some reports have.
-    pub const OPTIONAL: [Self; 3] = [Self::Tls, Self::Tunnel, Self::ReceiveDelay];
+    pub const OPTIONAL: [Self; 6] = [
+        Self::Tls,
+        Self::Tunnel,
+        Self::ReceiveDelay,
+        Self::ServiceRetransmitted,
+        Self::Network,
+        Self::Reported,
+    ];
 
     /// Waits before a request is let through: zero for all requests of a closed loop without
     /// limits.
     pub(crate) const WAITS: [Self; 2] = [Self::SchedLag, Self::BudgetWait];
 
-    /// Times that are equal for a good answer whose first read is its last.
-    pub(crate) const READ_AT_ONCE: [Self; 2] = [Self::ServiceOk, Self::Ttfb];
+    /// Times that are known from one for a good answer whose first read is its last.
+    pub(crate) const READ_AT_ONCE: [Self; 3] = [Self::ServiceOk, Self::Ttfb, Self::Body];
 
     /// Those that are kept per interval as well.
     pub const PER_INTERVAL: [Self; 6] = [
@@ -128,10 +151,10 @@ impl Series {
     pub const fn of(arrivals: Arrivals) -> [&'static [Self]; 2] {
         match arrivals {
             Arrivals::Asap | Arrivals::Waves => {
-                [Self::ALL.split_at(10).0, Self::PER_INTERVAL.split_at(3).0]
+                [Self::ALL.split_at(11).0, Self::PER_INTERVAL.split_at(3).0]
             }
             Arrivals::Constant | Arrivals::Poisson | Arrivals::Replay => {
-                [Self::ALL.split_at(13).0, &Self::PER_INTERVAL]
+                [Self::ALL.split_at(14).0, &Self::PER_INTERVAL]
             }
         }
     }
@@ -280,6 +303,9 @@ impl ShardStats {
             record(series, attempt.done.since(sent));
         }
         record(Series::Ttfb, first_byte.since(sent));
+        if matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) {
+            record(Series::Body, attempt.done.since(first_byte));
+        }
         record(Series::SchedLag, sample.sched_lag_ns());
         record(Series::BudgetWait, sample.budget_wait_ns());
         record(Series::PoolWait, sent.since(permit.admitted));
@@ -291,6 +317,9 @@ impl ShardStats {
         }
         if let Some(ns) = sample.overhead_ns() {
             record(Series::Overhead, ns);
+        }
+        if let Some(Took::Exactly(ns)) = took(sample, Series::Reported) {
+            record(Series::Reported, ns);
         }
     }
 
@@ -321,8 +350,13 @@ impl ShardStats {
     /// first byte as well, and of which [`record_times`](Self::record_times) was told to leave out
     /// [`Series::READ_AT_ONCE`].
     pub(crate) fn record_read_at_once(&mut self, times: &Timing) {
-        for series in Series::READ_AT_ONCE {
-            self.timing_mut(series).merge(times);
+        let count = times.exact().count;
+        for series in Series::READ_AT_ONCE.into_iter().filter(|_| count > 0) {
+            if series == Series::Body {
+                self.timing_mut(series).record_zeros(count);
+            } else {
+                self.timing_mut(series).merge(times);
+            }
         }
     }
 
@@ -334,11 +368,14 @@ impl ShardStats {
         }
     }
 
-    /// Counts what of the attempt's time was not the target's hold, where the target says how long
-    /// that was.
-    pub fn record_overhead(&mut self, sample: &Sample) {
+    /// Records the target's hold, and what of the attempt's time was not that, where the target
+    /// says how long it was.
+    pub fn record_held(&mut self, sample: &Sample) {
         if sample.attempt.advice.held_ns.is_some() {
-            self.record_times(sample, const { SeriesSet::of(&[Series::Overhead]) });
+            self.record_times(
+                sample,
+                const { SeriesSet::of(&[Series::Overhead, Series::Reported]) },
+            );
         }
     }
 
@@ -355,6 +392,16 @@ impl ShardStats {
     /// Record how long an answer lay unread, ns.
     pub fn read_late(&mut self, ns: u64) {
         self.timing_mut(Series::ReceiveDelay).record(ns);
+    }
+
+    /// Record the round trip of a connection, ns.
+    pub(crate) fn read_network(&mut self, ns: u64) {
+        self.timing_mut(Series::Network).record(ns);
+    }
+
+    /// Record the service time of a good answer that waited for a retransmission, ns.
+    pub(crate) fn wait_for_retransmission(&mut self, ns: u64) {
+        self.timing_mut(Series::ServiceRetransmitted).record(ns);
     }
 
     /// Record a connection that was opened, in some of the distributions.
@@ -497,6 +544,7 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
     let is_sent = sample.attempt.sent.is_some();
     let exactly = |is: bool, ns: u64| is.then_some(Took::Exactly(ns));
     let at_least = |is: bool, ns: u64| is.then_some(Took::AtLeast(ns));
+    let is_good = matches!(outcome, Outcome::Ok | Outcome::NotFound);
     match series {
         Series::ServiceOk if timed_out => at_least(is_sent, sample.service_ns()),
         Series::ResponseOk if timed_out => at_least(true, sample.response_ns()),
@@ -519,10 +567,17 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         Series::SchedLag => exactly(true, sample.sched_lag_ns()),
         Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
         Series::Overhead => sample.overhead_ns().map(Took::Exactly),
+        Series::Body | Series::Reported if !is_good => None,
+        Series::Body => sample.body_ns().map(Took::Exactly),
+        Series::Reported => sample.attempt.advice.held_ns.map(Took::Exactly),
         // Not of attempts: they are recorded when they happen.
-        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag | Series::ReceiveDelay => {
-            None
-        }
+        Series::Connect
+        | Series::Tunnel
+        | Series::Tls
+        | Series::LoopLag
+        | Series::ReceiveDelay
+        | Series::ServiceRetransmitted
+        | Series::Network => None,
     }
 }
 
@@ -713,7 +768,7 @@ pub(crate) mod tests {
                 fate: Fate::Ended,
             };
             sample.attempt.advice.held_ns = held_ns;
-            stats.record_overhead(&sample);
+            stats.record_held(&sample);
             stats
                 .timing(Series::Overhead)
                 .map(|timing| (timing.exact().max_ns, timing.histogram().count_at(0)))

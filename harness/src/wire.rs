@@ -36,8 +36,8 @@ const VERSION: u8 = 1;
 /// Length and checksum.
 const HEADER: usize = 8;
 
-/// More than a final frame with every histogram full needs (14 of 27,000 cells of at most 9 bytes).
-const MAX_BODY: usize = 4 << 20;
+/// More than a final frame with every histogram full needs (21 of 27,000 cells of at most 9 bytes).
+const MAX_BODY: usize = 6 << 20;
 
 /// A [`Timing`](crate::stats::Timing) in transit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -253,7 +253,7 @@ impl EncodedTiming {
 #[cfg(test)]
 mod tests {
     use crate::clock::Nanos;
-    use crate::stats::{AnswerBins, Bins};
+    use crate::stats::{AnswerBins, Bins, SplitSums};
     use proptest::prelude::*;
 
     use super::*;
@@ -279,6 +279,10 @@ mod tests {
                     limit: 19,
                     pace_per_s: Some(23.5),
                 }),
+                split: SplitSums {
+                    requests: 31,
+                    ..SplitSums::default()
+                },
                 warmup: stats.counters.clone(),
                 scheduled: Scheduled {
                     requests: 29,

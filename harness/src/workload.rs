@@ -9,7 +9,7 @@ use std::future::{Future, pending, ready};
 
 use crate::clock::Nanos;
 pub use crate::sample::{Asides, Handshake, InFlight, Opened, Opening};
-use crate::sample::{Attempt, ErrorKind, Outcome, Sample};
+use crate::sample::{Attempt, ClosedConnection, ErrorKind, Outcome, Sample, TcpReading};
 
 /// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is
 /// dropped there.
@@ -58,6 +58,11 @@ pub trait Workload: 'static {
     /// Record that `id` was skipped because it may not be requested. Called once for each.
     fn skipped(&self, id: u64) {
         let _ = id;
+    }
+
+    /// Return the ID that users know `id` by.
+    fn known_as(&self, id: u64) -> u64 {
+        id
     }
 
     /// Number of source addresses that are counted one by one; 0 if none are.
@@ -133,6 +138,7 @@ pub struct Flight {
     /// True if anything but the progress was noted since the attempt began.
     has_notes: Cell<bool>,
     progress: Cell<Option<InFlight>>,
+    nth: Cell<u64>,
     opening: Cell<Option<Opening>>,
     tunnel_ns: Cell<Option<u64>>,
     handshake: Cell<Option<Handshake>>,
@@ -142,6 +148,8 @@ pub struct Flight {
     source: Cell<u32>,
     protocol: Cell<Option<&'static str>>,
     receive_delay_ns: Cell<Option<u64>>,
+    reading: Cell<Option<TcpReading>>,
+    closed: RefCell<Vec<ClosedConnection>>,
 }
 
 impl Flight {
@@ -221,6 +229,43 @@ impl Flight {
     /// Take the time for which the answer lay unread; none unless it was noted.
     pub(crate) fn take_receive_delay(&self) -> Option<u64> {
         self.receive_delay_ns.take()
+    }
+
+    /// Note the number of the request among those of its connection, from 1 on.
+    pub fn carried(&self, nth: u64) {
+        self.nth.set(nth);
+    }
+
+    /// Take the number of the request among those of its connection; none if it was not noted.
+    pub(crate) fn take_nth(&self) -> Option<u64> {
+        Some(self.nth.take()).filter(|nth| *nth > 0)
+    }
+
+    /// Note a reading of the connection of the request that has just ended.
+    pub fn read_tcp(&self, reading: TcpReading) {
+        self.has_notes.set(true);
+        self.reading.set(Some(reading));
+    }
+
+    /// Take the reading of the connection; none unless it was noted.
+    pub(crate) fn take_reading(&self) -> Option<TcpReading> {
+        self.reading.take()
+    }
+
+    /// Note a connection that was closed.
+    pub fn closed(&self, closed: ClosedConnection) {
+        self.has_notes.set(true);
+        self.closed.borrow_mut().push(closed);
+    }
+
+    /// Take the connections that were closed.
+    pub(crate) fn take_closed(&self) -> Vec<ClosedConnection> {
+        self.closed.take()
+    }
+
+    /// Note that the connection that was opened had to send something again.
+    pub fn opened_after_retransmit(&self) {
+        self.aside(|asides| asides.opened_after_retransmit += 1);
     }
 
     /// Note that the request is sent once more, because the target had not begun it.

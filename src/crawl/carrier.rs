@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::sample::{ErrorKind, Opening};
+use crawlmark_harness::sample::{ErrorKind, Opening, TcpReading};
 use crawlmark_harness::workload::Flight;
 
 use super::connect::{
@@ -24,6 +24,7 @@ use super::connect::{
     pool::{Lease, Place, Places, Pool, Reuse, Signal},
     proxy::{Hop, Session},
     stream::Stream,
+    tcp_info::TcpReadings,
 };
 use super::http1::Connection;
 use super::http2::{self, Greeted, StreamSlot};
@@ -46,7 +47,15 @@ impl<S: Stream> Carrier<S> {
     fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
         match self {
             Self::Connection(connection) => connection.unusable(cx, flight),
-            Self::Stream(stream) => stream.unusable(cx),
+            Self::Stream(stream) => stream.unusable(cx, flight),
+        }
+    }
+
+    /// Read the state of its connection at the end of a request that was sent at `sent`.
+    pub(crate) fn read_tcp(&mut self, sent: Nanos, now: Nanos) -> Option<TcpReading> {
+        match self {
+            Self::Connection(connection) => connection.read_tcp(sent, now),
+            Self::Stream(stream) => stream.read_tcp(sent, now),
         }
     }
 
@@ -55,6 +64,14 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => connection.lease.source(),
             Self::Stream(stream) => stream.source(),
+        }
+    }
+
+    /// Note the end of its connection, which is unusable because of `kind`. That of a stream is noted
+    /// already.
+    fn note_end(&self, kind: ErrorKind, flight: &Flight) {
+        if let Self::Connection(connection) = self {
+            flight.closed(connection.closed_at_rest(kind));
         }
     }
 
@@ -71,6 +88,7 @@ impl<S: Stream> Carrier<S> {
 #[derive(Debug)]
 struct Opened<S> {
     spoken: Spoken<S>,
+    tcp: TcpReadings,
     /// When the byte stream was open.
     at: Nanos,
 }
@@ -286,8 +304,11 @@ impl<D: Dial> Carriers<D> {
             self.peers.borrow_mut()[peer].answered(&order, answered, self.clock.now());
         }
         let kind = match opened {
-            Ok(Opened { spoken, at }) => {
+            Ok(Opened { spoken, tcp, at }) => {
                 flight.opened(at.since(began));
+                if tcp.is_opened_late() {
+                    flight.opened_after_retransmit();
+                }
                 let family = Family::of(order[answered.get().unwrap_or(0)].ip());
                 let source = self
                     .source_addresses
@@ -297,6 +318,7 @@ impl<D: Dial> Carriers<D> {
                 return Ok(self.carrier(
                     host,
                     spoken,
+                    tcp,
                     hop,
                     Lease {
                         place,
@@ -325,9 +347,11 @@ impl<D: Dial> Carriers<D> {
         let (spec, clock) = (&*self.spec, self.clock);
         let timeout = spec.connect_timeout;
         let (dialled, has_settings) = (Cell::new(Nanos::default()), Cell::new(false));
+        let tcp = Cell::new(TcpReadings::default());
         let opened = async {
             let stream = self.dial.dial(route, flight).await?;
             dialled.set(clock.now());
+            tcp.set(TcpReadings::begin(stream.socket()));
             let scheme = spec.targets.hosts()[route.host].scheme();
             if speaks_2(spec.http.version, scheme, stream.alpn())? {
                 flight.greeting(HTTP_2, dialled.get());
@@ -343,6 +367,7 @@ impl<D: Dial> Carriers<D> {
             Ok(Err(error)) => Err(connect_error(&error, flight)),
             Ok(Ok(spoken)) => Ok(Opened {
                 spoken,
+                tcp: tcp.get(),
                 at: dialled.get(),
             }),
         }
@@ -367,6 +392,7 @@ impl<D: Dial> Carriers<D> {
         &self,
         host: usize,
         spoken: Spoken<D::Stream>,
+        tcp: TcpReadings,
         hop: Option<Hop>,
         lease: Lease,
     ) -> Carrier<D::Stream> {
@@ -374,10 +400,12 @@ impl<D: Dial> Carriers<D> {
             Spoken::Http1(stream) => {
                 let jar = self.jar(host, hop.as_ref());
                 let left = self.spec.reuse.begin();
-                Carrier::Connection(Box::new(Connection::new(stream, left, hop, lease, jar)))
+                let mut connection = Connection::new(stream, left, hop, lease, jar);
+                connection.tcp = tcp;
+                Carrier::Connection(Box::new(connection))
             }
             Spoken::Http2(greeted) => {
-                let (first, others) = greeted.slots(self.spec.reuse.begin(), lease);
+                let (first, others) = greeted.slots(self.spec.reuse.begin(), lease, tcp);
                 others.for_each(|stream| self.keep(host, Carrier::Stream(Box::new(stream))));
                 Carrier::Stream(Box::new(first))
             }
@@ -452,11 +480,14 @@ impl<D: Dial> Carriers<D> {
     pub(crate) async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         if let Some(most) = self.spec.options.idle_timeout {
             let now = self.clock.now();
-            self.pool.expire(host, |carrier| {
+            let expired = self.pool.expire(host, |carrier| {
                 carrier
                     .idle_since()
                     .is_some_and(|since| u128::from(now.since(since)) >= most.as_nanos())
             });
+            for carrier in expired {
+                carrier.note_end(ErrorKind::Timeout, flight);
+            }
         }
         loop {
             // Before the request is charged: what goes on a new connection instead goes later than
@@ -472,8 +503,13 @@ impl<D: Dial> Carriers<D> {
         mut carrier: Carrier<D::Stream>,
         flight: &Flight,
     ) -> Option<Carrier<D::Stream>> {
-        let unusable = poll_fn(|cx| Poll::Ready(carrier.unusable(cx, flight))).await;
-        unusable.is_none().then_some(carrier)
+        match poll_fn(|cx| Poll::Ready(carrier.unusable(cx, flight))).await {
+            None => Some(carrier),
+            Some(kind) => {
+                carrier.note_end(kind, flight);
+                None
+            }
+        }
     }
 
     /// Wait until the request on `carrier` may be sent, count it unless its attempt `is_counted`,

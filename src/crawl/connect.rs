@@ -11,4 +11,5 @@ pub(crate) mod pool;
 pub mod proxy;
 pub(crate) mod receive_stamps;
 pub(crate) mod stream;
+pub(crate) mod tcp_info;
 pub mod tls;

@@ -21,7 +21,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::{Nanos, wall_time};
-use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
+use crawlmark_harness::sample::{
+    Attempt, ClosedBy, ClosedConnection, ErrorKind, Outcome, TcpReading,
+};
 use crawlmark_harness::workload::{Flight, InFlight};
 
 use self::codec::{Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
@@ -31,6 +33,7 @@ use super::connect::{
     pool::{Lease, Left},
     proxy::{Absolute, Hop, Way},
     stream::Stream,
+    tcp_info::TcpReadings,
 };
 use super::response::{
     cookies::{Jar, LentJar},
@@ -78,6 +81,9 @@ pub(crate) struct Connection<S: Stream> {
     /// Time at which its last exchange ended.
     pub(crate) idle_since: Nanos,
     pub(crate) lease: Lease,
+    /// Requests that it was given.
+    requests: u64,
+    pub(crate) tcp: TcpReadings,
 }
 
 impl<S: Stream> Connection<S> {
@@ -107,6 +113,36 @@ impl<S: Stream> Connection<S> {
             jar,
             idle_since: Nanos::default(),
             lease,
+            requests: 0,
+            tcp: TcpReadings::default(),
+        }
+    }
+
+    /// Read the state of the connection at the end of a request that was sent at `sent`.
+    pub(crate) fn read_tcp(&mut self, sent: Nanos, now: Nanos) -> Option<TcpReading> {
+        self.tcp.read(self.stream.socket(), sent, now)
+    }
+
+    /// Describe the end of a connection that is not used any more, because of `failed` if that was
+    /// its last exchange.
+    pub(crate) fn closed(&self, failed: Option<ExchangeFailure>) -> ClosedConnection {
+        let is_unsent = failed.is_some_and(|failed| failed.progress == Progress::NotSent);
+        let by = match failed {
+            Some(failed) => closed_by(failed.kind),
+            None if self.decoder.keeps_alive() || self.left.is_none() => ClosedBy::Client,
+            None => ClosedBy::Announced,
+        };
+        ClosedConnection {
+            by,
+            requests: self.requests - u64::from(is_unsent),
+        }
+    }
+
+    /// Describe the end of a connection at rest that is unusable because of `kind`.
+    pub(crate) const fn closed_at_rest(&self, kind: ErrorKind) -> ClosedConnection {
+        ClosedConnection {
+            by: closed_by(kind),
+            requests: self.requests,
         }
     }
 
@@ -155,6 +191,8 @@ impl<S: Stream> Connection<S> {
         watch: &Watch<'_>,
     ) -> Result<Attempt, ExchangeFailure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
+        self.requests += 1;
+        watch.flight.carried(self.requests);
         self.deadline.arm(watch);
         self.decoder.restart_for(match *self.output {
             [b'H', b'E', b'A', b'D', b' ', ..] => RequestKind::Head,
@@ -286,7 +324,7 @@ impl<S: Stream> Connection<S> {
     ) -> Poll<Result<Nanos, ErrorKind>> {
         let clock = exchange.watch.clock;
         while exchange.left > 0 {
-            let polled = if exchange.watch.is_sampled {
+            let polled = if exchange.watch.is_stamped {
                 self.input
                     .poll_read_stamped(&mut self.stream, cx, exchange.left)
             } else {
@@ -482,6 +520,14 @@ impl Exchange<'_, '_> {
             kind,
             progress: Progress::Sent(status),
         }
+    }
+}
+
+/// Return the side that closed a connection because of `kind`.
+const fn closed_by(kind: ErrorKind) -> ClosedBy {
+    match kind {
+        ErrorKind::Closed | ErrorKind::Incomplete | ErrorKind::Reset => ClosedBy::Target,
+        _ => ClosedBy::Client,
     }
 }
 

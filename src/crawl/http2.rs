@@ -22,6 +22,8 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::sample::{ClosedBy, ClosedConnection};
+use crawlmark_harness::workload::Flight;
 use h2::client::{Builder, SendRequest};
 use tokio::task::{JoinHandle, spawn_local};
 
@@ -32,6 +34,7 @@ pub(crate) use self::request::Requests;
 use super::connect::{
     pool::{Lease, Left},
     stream::Stream,
+    tcp_info::TcpReadings,
 };
 use super::response::fields::MOST_HEAD_BYTES;
 
@@ -52,6 +55,9 @@ const FRAME_HEADER_BYTES: u64 = 9;
 struct Shared {
     meter: Rc<Meter>,
     left: Cell<Left>,
+    /// Requests that it was given.
+    requests: Cell<u64>,
+    tcp: Cell<TcpReadings>,
     /// True if no further request may begin on it.
     is_closing: Cell<bool>,
     /// Possessions, of which its place is given back when it closes.
@@ -60,9 +66,12 @@ struct Shared {
 }
 
 impl Shared {
-    /// Begin no further request on it. Another connection may take its place.
-    fn retire(&self) {
-        self.is_closing.set(true);
+    /// Begin no further request on it, which `by` closes. Another connection may take its place.
+    fn retire(&self, by: ClosedBy, flight: &Flight) {
+        if !self.is_closing.replace(true) {
+            let requests = self.requests.get();
+            flight.closed(ClosedConnection { by, requests });
+        }
         drop(self.lease.borrow_mut().place.take());
     }
 
@@ -147,6 +156,7 @@ impl Greeted {
         self,
         left: Left,
         lease: Lease,
+        tcp: TcpReadings,
     ) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
         let Self {
             sender,
@@ -157,6 +167,8 @@ impl Greeted {
         let shared = Rc::new(Shared {
             meter,
             left: Cell::new(left),
+            requests: Cell::new(0),
+            tcp: Cell::new(tcp),
             is_closing: Cell::new(false),
             lease: RefCell::new(lease),
             driver,

@@ -40,13 +40,7 @@ pub struct LineWriter {
 pub const fn outcome_name(outcome: Option<Outcome>) -> &'static str {
     match outcome {
         None => "skipped",
-        Some(Outcome::Ok) => "ok",
-        Some(Outcome::NotFound) => "not_found",
-        Some(Outcome::Throttled) => "throttled",
-        Some(Outcome::SoftBlocked) => "soft_blocked",
-        Some(Outcome::Redirected) => "redirected",
-        Some(Outcome::Rejected) => "rejected",
-        Some(Outcome::Error(kind)) => kind.name(),
+        Some(outcome) => outcome.name(),
     }
 }
 

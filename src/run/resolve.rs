@@ -70,6 +70,8 @@ pub(super) struct Resolved {
     pub(super) unresolved: Vec<(usize, Error)>,
     /// The target's probe.
     pub(super) probe: ProbeChoice,
+    /// Time that looking up names took; none without one.
+    pub(super) lookup: Option<Duration>,
     /// Numbers of the hosts whose robots.txt is obeyed.
     pub(super) robots: Vec<usize>,
     /// Note on what is left out of the file of requests.
@@ -108,6 +110,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let Found {
         mut addresses,
         unresolved,
+        lookup,
     } = match &args.connection.unix_socket {
         _ if bundled.is_some() => Found::default(),
         Some(_) => Found {
@@ -231,6 +234,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         is_strict: args.strict,
         bundled,
         unresolved,
+        lookup,
         robots,
         note,
     })

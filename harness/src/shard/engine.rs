@@ -19,9 +19,10 @@ use super::intervals::Intervals;
 use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
+use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample, TcpReading};
 use crate::stats::{
-    Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Timing, Unfinished,
+    Bounds, ConnectionCounts, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Slowest,
+    SplitSums, TcpCounts, Timing, Unfinished,
 };
 use crate::wire::{CpuHealth, EncodedStats, Frame, Progress, ShardOutcome, Usage, WireError};
 use crate::workload::{Asides, Flight, Opened, Workload};
@@ -78,6 +79,10 @@ struct Books {
     /// Start of the measurement: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
     warmup: Counters,
+    tcp: TcpCounts,
+    split: SplitSums,
+    connections: ConnectionCounts,
+    slowest: Slowest,
     failures: Failures,
     hosts: Groups,
     templates: Groups,
@@ -104,6 +109,10 @@ impl<W: Workload> Engine<W> {
             read_at_once: Timing::new(bounds),
             measured_from: start.plus(plan.warmup),
             warmup: Counters::default(),
+            tcp: TcpCounts::default(),
+            split: SplitSums::default(),
+            connections: ConnectionCounts::default(),
+            slowest: Slowest::default(),
             failures: Failures::default(),
             hosts: Groups::new(plan.per_host.hosts),
             templates: Groups::new(workload.templates()),
@@ -321,10 +330,21 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         books.record(sample);
         let flight = Some(&self.flights[lane]).filter(|flight| flight.has_notes());
+        let reading = flight.and_then(Flight::take_reading);
+        let nth = self.flights[lane].take_nth();
         let receive_delay_ns = flight.and_then(Flight::take_receive_delay);
-        if let Some(ns) = receive_delay_ns.filter(|_| sample.permit.intended >= books.measured_from)
-        {
-            books.stats.read_late(ns);
+        if sample.permit.intended >= books.measured_from {
+            if let Some(ns) = receive_delay_ns {
+                books.stats.read_late(ns);
+            }
+            if let Some((reading, under_way)) = reading.zip(self.under_way[lane].get()) {
+                let interval = under_way.interval;
+                books.read_connection(sample, &reading, nth, receive_delay_ns, interval);
+            }
+            if books.slowest.takes(sample.response_ns()) {
+                let id = self.workload.known_as(sample.permit.id);
+                books.slowest.record(sample, id, nth, reading.as_ref());
+            }
         }
         let details = flight.and_then(Flight::take_explanation);
         books.failures.record(&sample.attempt, details, || {
@@ -629,6 +649,10 @@ impl<W: Workload> Engine<W> {
             timetable: limits.timetable_use(),
             longest_slack: Some(limits.longest_slack),
             warmup: books.warmup.clone(),
+            tcp: books.tcp,
+            split: books.split,
+            connections: books.connections.clone(),
+            slowest: books.slowest.clone(),
             failures: books.failures.clone(),
             hosts,
             templates: books.templates.clone(),
@@ -654,7 +678,7 @@ impl Books {
             self.warmup.record(sample);
             SeriesSet::of(&[])
         } else {
-            self.stats.record_overhead(sample);
+            self.stats.record_held(sample);
             let mut kept = self.kept_set;
             // Most attempts of a closed loop are both: noted here once, and recorded in each series
             // when it is read.
@@ -702,6 +726,35 @@ impl Books {
         if asides != Asides::default() {
             self.stats.counters.add_asides(asides);
             self.intervals.add_asides(now, asides);
+            self.connections.opened_after_retransmit += asides.opened_after_retransmit;
+        }
+        for closed in flight.take_closed() {
+            self.connections.record(closed);
+        }
+    }
+
+    /// Record what the kernel says of the connection of an attempt that ended: the `nth` of that,
+    /// whose answer lay unread for `receive_delay_ns`, and which counts in `interval`.
+    fn read_connection(
+        &mut self,
+        sample: &Sample,
+        reading: &TcpReading,
+        nth: Option<u64>,
+        receive_delay_ns: Option<u64>,
+        interval: u64,
+    ) {
+        self.tcp.record(sample, reading, nth);
+        if !matches!(sample.attempt.outcome, Outcome::Ok | Outcome::NotFound) {
+            return;
+        }
+        if reading.retransmits > 0 {
+            self.stats.wait_for_retransmission(sample.service_ns());
+        }
+        if let Some(network_ns) = reading.network_ns.filter(|_| reading.is_sampled) {
+            self.stats.read_network(network_ns);
+            let split = SplitSums::of(sample, network_ns, receive_delay_ns);
+            self.split.merge(&split);
+            self.intervals.add_split(interval, &split);
         }
     }
 

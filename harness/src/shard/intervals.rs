@@ -12,7 +12,9 @@ use std::time::Duration;
 use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
-use crate::stats::{Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took};
+use crate::stats::{
+    Bins, Bounds, Counters, Series, SeriesSet, ShardStats, SplitSums, Took, Unfinished, took,
+};
 use crate::wire::{BindingTimes, SecondFigures};
 use crate::workload::{Asides, Opened};
 
@@ -178,6 +180,13 @@ impl Intervals {
         ended.counters_at(rest.now).abort(attempt, rest.in_flight);
         if is_warmup {
             ended.figures.warmup.abort(attempt, rest.in_flight);
+        }
+    }
+
+    /// Add the parts of an answer that began in interval `index`.
+    pub(super) fn add_split(&mut self, index: u64, split: &SplitSums) {
+        if let Some(interval) = self.get(index) {
+            interval.figures.split.merge(split);
         }
     }
 

@@ -94,6 +94,14 @@ impl AllCells {
             .for_each(|(own, other)| *own = own.saturating_add(*other));
     }
 
+    /// Subtract values of the same bounds, which are among these.
+    pub(super) fn subtract(&mut self, part: &Self) {
+        self.0
+            .iter_mut()
+            .zip(&part.0)
+            .for_each(|(own, part)| *own = own.saturating_sub(*part));
+    }
+
     /// Cells that are not empty.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
         self.0

@@ -1,6 +1,7 @@
 //! Counters: items by final state, attempts by outcome, connections, TLS handshakes.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -85,14 +86,18 @@ counters! {
 }
 
 /// Read counts by a number, which is a text in JSON.
-fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
+pub(super) fn by_number<'de, K, D>(deserializer: D) -> Result<BTreeMap<K, u64>, D::Error>
+where
+    K: Ord + FromStr + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
     if !deserializer.is_human_readable() {
         return BTreeMap::deserialize(deserializer);
     }
     let read = BTreeMap::<String, u64>::deserialize(deserializer)?;
     let number = |text: String| {
         text.parse()
-            .map_err(|_| D::Error::custom(format_args!("{text:?} is not a status")))
+            .map_err(|_| D::Error::custom(format_args!("{text:?} is not a number")))
     };
     read.into_iter()
         .map(|(text, count)| Ok((number(text)?, count)))

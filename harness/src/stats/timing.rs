@@ -271,6 +271,17 @@ impl Timing {
         self.exact.merge(exact);
     }
 
+    /// Return this distribution without the times of `part`, which are among them. The greatest
+    /// time stays.
+    #[must_use]
+    pub fn without(mut self, part: &Self) -> Self {
+        self.times.subtract(&part.times);
+        self.exact.count = self.exact.count.saturating_sub(part.exact.count);
+        self.exact.sum_ns = self.exact.sum_ns.saturating_sub(part.exact.sum_ns);
+        self.exact.overflow = self.exact.overflow.saturating_sub(part.exact.overflow);
+        self
+    }
+
     /// Adds a distribution of the same bounds that is known by its cells: its times, how old those
     /// were that were cut off, its exact figures.
     pub(crate) fn add_cells(&mut self, times: &Cells, ages: Option<&Cells>, exact: &Exact) {

@@ -13,7 +13,10 @@ use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::{Growth, WorstWindow};
 use crate::sample::Outcome;
-use crate::stats::{AnswerBins, Bins, Counters, Failures, Groups, counters};
+use crate::stats::{
+    AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Slowest, SplitSums, TcpCounts,
+    counters,
+};
 use crate::units::IdRange;
 
 /// Message from a shard to its supervisor.
@@ -291,6 +294,8 @@ pub struct SecondFigures {
     pub binding: BindingTimes,
     /// Limit and pace at its end; none unless adaptive.
     pub standing: Option<ControllerState>,
+    /// Parts of the response times of a sample of what was scheduled in it.
+    pub split: SplitSums,
     /// Counts of what ended in it and was scheduled in the warm-up.
     pub warmup: Counters,
     /// Requests scheduled in it.
@@ -311,6 +316,7 @@ impl SecondFigures {
             max_sched_lag_ns,
             binding,
             standing,
+            split,
             warmup,
             scheduled,
             answers,
@@ -324,6 +330,7 @@ impl SecondFigures {
             (Some(all), Some(one)) => Some(all.plus(one)),
             (all, one) => all.or(one),
         };
+        self.split.merge(split);
         self.warmup.merge(warmup);
         self.scheduled.merge(scheduled);
         self.answers.merge(answers);
@@ -373,6 +380,14 @@ pub struct ShardOutcome {
     pub longest_slack: Option<Duration>,
     /// Counts of what was scheduled in the warm-up.
     pub warmup: Counters,
+    /// Counts of readings of connections, without those of the warm-up.
+    pub tcp: TcpCounts,
+    /// Parts of the response times of a sample, without those of the warm-up.
+    pub split: SplitSums,
+    /// Connections that were closed.
+    pub connections: ConnectionCounts,
+    /// The slowest requests, without those of the warm-up.
+    pub slowest: Slowest,
     /// Failures by cause.
     pub failures: Failures,
     /// Counts and times by host; none of a crawl of one.
@@ -407,6 +422,10 @@ impl ShardOutcome {
             timetable: None,
             longest_slack: None,
             warmup: Counters::default(),
+            tcp: TcpCounts::default(),
+            split: SplitSums::default(),
+            connections: ConnectionCounts::default(),
+            slowest: Slowest::default(),
             failures: Failures::default(),
             hosts: Groups::default(),
             templates: Groups::default(),
@@ -435,6 +454,10 @@ impl ShardOutcome {
         self.timetable = either(self.timetable, other.timetable, TimetableUse::plus);
         self.longest_slack = self.longest_slack.max(other.longest_slack);
         self.warmup.merge(&other.warmup);
+        self.tcp.merge(&other.tcp);
+        self.split.merge(&other.split);
+        self.connections.merge(&other.connections);
+        self.slowest.merge(&other.slowest);
         self.failures.merge(&other.failures);
         self.hosts.merge(&other.hosts);
         self.templates.merge(&other.templates);
@@ -448,6 +471,7 @@ impl ShardOutcome {
     /// Move all moments to another clock.
     pub(crate) fn shift(&mut self, clock: impl Fn(Nanos) -> Nanos) {
         self.failures.shift(&clock);
+        self.slowest.shift(&clock);
         self.first_sent = self.first_sent.map(&clock);
         self.last_ended = self.last_ended.map(&clock);
         self.last_done = clock(self.last_done);

@@ -11,8 +11,8 @@ use super::stalls::Stalls;
 use super::thresholds as limits;
 use super::verdict::Missing;
 use crate::run::report::{
-    Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report, ShardReport, TLS_TRUST,
-    UNVERIFIED, is_endless, is_full, offered, share,
+    Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report, ShardReport,
+    TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
 };
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
@@ -76,7 +76,8 @@ pub(super) const CHECKS: &[Check] = &[
     of_machine("local ports in TIME_WAIT", ports_held_back),
     of_machine("file descriptors", descriptors),
     of_run("TCP retransmits", retransmits),
-    of_run("listen queue of the target", listen_queue),
+    of_run("requests that timed out", timeouts),
+    of_run("closed connections", closed),
     of_run("requests never sent", never_sent),
     of_run("waits of an open loop", open_loop_waits),
     of_run("requested rate", pace),
@@ -806,56 +807,72 @@ fn descriptors(report: &Report) -> Found {
     }))
 }
 
-/// True if a connection or an answer of this run took as much longer than usual as the kernel waits
-/// until it tries again, or none came in time.
-fn was_late(report: &Report, series: &[Series], least_us: f64, timeout: ErrorKind) -> bool {
-    let shards = report.shards.iter();
-    let mut all = shards.flat_map(|shard| series.iter().filter_map(|one| times(shard, *one)));
-    let is_late = |times: &Latency| {
-        let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
-        times.max_us.is_some_and(|us| us >= usual_us + least_us)
-    };
-    all.any(is_late) || report.totals.errors_of(timeout) > 0
-}
-
-fn waited_to_connect(report: &Report) -> bool {
-    let again_us = limits::OPENED_AGAIN_US;
-    was_late(
-        report,
-        &[Series::Connect],
-        again_us,
-        ErrorKind::ConnectTimeout,
-    )
-}
-
-/// Segments lost on the way to a target on this machine, where nothing is lost by itself. What the
-/// whole machine counted may be another program's, so a request of this run must have been late.
+/// Responses that waited for a retransmission, and connections that opened after one: many more of
+/// these are no loss on the way, but a listen queue that the target does not empty.
 fn retransmits(report: &Report) -> Found {
-    let segments = report.host.tcp_retransmits.ok_or(Missing::NotGiven)?;
-    let attempts = report.totals.attempts as f64;
-    let allowed = limits::STRAY_RETRANSMITS as f64 + attempts * limits::RETRANSMITS;
-    let answers = [
-        Series::ServiceOk,
-        Series::ServiceThrottled,
-        Series::ServiceError,
-    ];
-    let is_found = report.environment.colocated
-        && segments as f64 > allowed
-        && (was_late(report, &answers, limits::SENT_AGAIN_US, ErrorKind::Timeout)
-            || waited_to_connect(report));
-    some(is_found.then_some(Finding::Retransmits { segments }))
+    let (tcp, connections) = (&report.tcp, &report.connections);
+    let opened = report.totals.connections_opened;
+    let responses = report.measured().items;
+    let responses = responses.ok + responses.not_found;
+    let (late, first) = (
+        connections.opened_after_retransmit,
+        tcp.counts.first_with_retransmit,
+    );
+    let later = tcp.counts.slow_with_retransmit - first;
+    // Where each request has a connection of its own, there are no later ones to compare with.
+    let usual = if responses > opened.saturating_mul(2) {
+        share(later as f64, responses as f64)
+    } else {
+        share(first as f64, opened as f64)
+    };
+    let late_share = share(late as f64, opened as f64);
+    let is_queue = late >= limits::LEAST_LATE && late_share > usual * limits::MORE_OFTEN;
+    let queue = is_queue.then_some(Finding::ListenQueueFull {
+        connections: late,
+        of: opened,
+    });
+    let waited = if is_queue { later } else { later + first };
+    let share = share(waited as f64, responses as f64);
+    let is_lost = waited >= limits::LEAST_LATE && share >= limits::RETRANSMITS;
+    let lost = is_lost.then_some(Finding::PacketLoss {
+        waited,
+        responses,
+        share,
+        p99_us: tcp.p99_us,
+        p99_without_us: tcp.p99_without_us,
+    });
+    Ok(queue.into_iter().chain(lost).collect())
 }
 
-/// Connections that the target did not take in time. If it is on another machine, the counts are of
-/// other programs' connections. Every overflow is a drop as well.
-fn listen_queue(report: &Report) -> Found {
-    let (Some(full), Some(dropped)) = (report.host.listen_overflows, report.host.listen_drops)
-    else {
-        return Err(Missing::NotGiven);
-    };
-    let connections = full.max(dropped);
-    let is_found = report.environment.colocated && connections > 0 && waited_to_connect(report);
-    some(is_found.then_some(Finding::ListenQueueFull { connections }))
+/// Requests that timed out, by whether they reached the target's kernel.
+fn timeouts(report: &Report) -> Found {
+    let counts = &report.tcp.counts;
+    let (unacknowledged, acknowledged) =
+        (counts.timeouts_unacknowledged, counts.timeouts_acknowledged);
+    let is_found = unacknowledged + acknowledged >= limits::LEAST_LATE;
+    some(is_found.then(|| Finding::TimedOut {
+        unacknowledged,
+        acknowledged,
+        is_proxied: report.plan.run.workload.contains_key(PROXY),
+    }))
+}
+
+/// A target that closes connections after a number of requests, where that costs: another one is
+/// opened for each so many requests, or requests fail because it does not say so.
+fn closed(report: &Report) -> Found {
+    let closed_by = &report.connections.closed_by;
+    let closed = closed_by.announced + closed_by.target;
+    let limit = report
+        .connections
+        .served_max
+        .filter(|most| report.connections.served_median == Some(*most) && *most > 1);
+    let is_notable = |most: &u64| *most <= limits::KEEP_ALIVE || closed_by.target > 0;
+    let limit = limit.filter(|most| closed >= limits::LEAST_CLOSED && is_notable(most));
+    some(limit.map(|requests| Finding::KeepAliveLimit {
+        requests,
+        closed,
+        announced: closed_by.announced,
+    }))
 }
 
 /// Requests that were due and never went: for each limit, the shard that dropped the greatest part.

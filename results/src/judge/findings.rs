@@ -635,19 +635,56 @@ findings! {
         ),
         effect: lateness(is_disturbed),
         remedy: RUN_AGAIN;
-    /// TCP segments were retransmitted on this machine.
-    Retransmits { segments: u64 } =>
+    /// Responses waited for a TCP retransmission, as the kernel says of their connections.
+    PacketLoss { waited: u64, responses: u64, share: f64, p99_us: Option<f64>, p99_without_us: Option<f64> } =>
         format!(
-            "TCP retransmitted {} on this machine, and a response or a connection was late by as much",
-            counted(segments, "segment")
+            "{} of {} waited for a TCP retransmission{}",
+            grouped(waited),
+            counted(responses, "response"),
+            p99_us.zip(p99_without_us).map_or_else(String::new, |(with, without)| {
+                format!(": p99 is {}, without them {}", micros(with), micros(without))
+            })
+        ),
+        effect: (share >= thresholds::FAILED).then_some(Disturbed),
+        remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.";
+    /// Connections opened only after a retransmission, many more than packet loss explains.
+    ListenQueueFull { connections: u64, of: u64 } =>
+        format!(
+            "{} of {} opened only after a retransmission: this looks like a full listen queue of the target",
+            grouped(connections),
+            counted(of, "connection")
         ),
         effect: TargetLimited,
-        remedy: "Look for a full queue of the target, a packet filter or traffic shaping, or run again without other programs.";
-    /// Connections met a full listen queue.
-    ListenQueueFull { connections: u64 } =>
-        format!("{} met a full listen queue on this machine and were retried after a second", counted(connections, "connection")),
-        effect: TargetLimited,
         remedy: "Increase the target's backlog, or open fewer connections (-c).";
+    /// Requests timed out, and the kernel knows which of them reached the target's kernel.
+    TimedOut { unacknowledged: u64, acknowledged: u64, is_proxied: bool } => {
+        let who = if is_proxied { "The proxy's" } else { "The target's" };
+        match (unacknowledged, acknowledged) {
+            (0, all) => format!("{who} kernel acknowledged all {} requests that timed out: they were received and not answered", grouped(all)),
+            (all, 0) => format!("{who} kernel acknowledged none of the {} requests that timed out: its application never had them", grouped(all)),
+            (lost, some) => format!(
+                "{who} kernel acknowledged {} of the requests that timed out, and never {}: its application never had those",
+                grouped(some),
+                grouped(lost)
+            ),
+        }
+    };
+    /// The target closed connections after a number of requests.
+    KeepAliveLimit { requests: u64, closed: u64, announced: u64 } =>
+        format!(
+            "The target closes a connection after {}, {}",
+            counted(requests, "request"),
+            if announced >= closed {
+                "as it announces".to_owned()
+            } else {
+                format!("{} of {} times without announcing it", grouped(closed - announced), grouped(closed))
+            }
+        ),
+        severity: if announced >= closed { Severity::Info } else { Severity::Warning },
+        remedy: "Raise the target's limit (nginx: keepalive_requests), or have it announce the end (connection: close).";
+    /// Looking up names before the run took long.
+    LookupSlow { took_s: f64 } => format!("Looking up names took {} before the run", seconds(took_s)),
+        remedy: "Check the name servers of this machine (/etc/resolv.conf): a lost query takes 5 s.";
     /// Most of the run was warm-up.
     MostlyWarmUp { measured_s: f64, of_s: f64 } =>
         format!(

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::run::report::{
-    Audit, BindingReport, Course, Environment, HostReport, IntervalRow, Latency, Ledger,
-    ShardReport, Totals, UsageReport, WindowReport, share,
+    Audit, BindingReport, ConnectionsReport, Course, Environment, HostReport, IntervalRow, Latency,
+    Ledger, ShardReport, Totals, UsageReport, WindowReport, share,
 };
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::fixtures::{closed_connections, plan, proc_with};
@@ -18,7 +18,9 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
+use crawlmark_harness::stats::{
+    Bounds, ConnectionCounts, Counters, ItemCounts, RequestCounts, Series, ShardStats, TcpCounts,
+};
 use crawlmark_harness::supervisor::{Interval, ShardFault};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{Scheduled, SecondFigures};
@@ -31,6 +33,8 @@ struct Run {
     host: HostReport,
     shards: Vec<ShardReport>,
     counters: Counters,
+    tcp: TcpCounts,
+    closed: ConnectionCounts,
     ledger: Ledger,
     intervals: Vec<IntervalRow>,
 }
@@ -87,6 +91,8 @@ impl Run {
                 },
                 ..Counters::default()
             },
+            tcp: TcpCounts::default(),
+            closed: ConnectionCounts::default(),
             ledger,
             intervals: Vec::new(),
         }
@@ -106,6 +112,8 @@ impl Run {
         report.totals = Totals::new(&self.counters, duration_s, 8);
         report.ledger = self.ledger;
         report.intervals = self.intervals.clone();
+        report.tcp.counts = self.tcp;
+        report.connections = ConnectionsReport::from(&self.closed);
         report.binding = BindingReport::default();
         (report.budget, report.schedule, report.warmup) = (None, None, None);
         report.judge();
@@ -802,8 +810,8 @@ fn a_check_that_was_not_made_says_why() {
     });
     let timed = ["CPU steal", "CPU use of each shard", "wait for a CPU"];
     assert_eq!(short, all(Missing::TooShort, &timed));
-    let blind = not_made(10.0, &|run| run.host.tcp_retransmits = None);
-    assert_eq!(blind, all(Missing::NotGiven, &["TCP retransmits"]));
+    let blind = not_made(10.0, &|run| run.host.ports_held = None);
+    assert_eq!(blind, all(Missing::NotGiven, &["local ports in TIME_WAIT"]));
     let waits = not_made(10.0, &|run| {
         let shards = run.shards.iter_mut();
         shards.for_each(|shard| shard.usage.run_delay_share = None);
@@ -911,70 +919,105 @@ fn g_descriptors() {
 
 #[test]
 fn g_retransmits() {
-    let again = |run: &mut Run, segments: u64| {
-        let snmp = |n: u64| format!("Tcp: ActiveOpens RetransSegs\nTcp: 7 {n}\n");
-        run.host.tcp_retransmits = counted(
-            &[("net/snmp", &snmp(70))],
-            &[("net/snmp", &snmp(70 + segments))],
-        )
-        .tcp_retransmits;
-        run.environment.colocated = true;
-        (
-            run.times(Series::ServiceOk).p50_us,
-            run.times(Series::ServiceOk).max_us,
-        ) = (Some(600_000.0), Some(800_000.0));
+    let waited = |run: &mut Run, responses: u64, first: u64| {
+        (run.tcp.slow_with_retransmit, run.tcp.first_with_retransmit) = (responses, first);
     };
-    // Other programs lose segments, too: no answer of this run was late by a retransmission.
-    passes(|run| {
-        again(run, 6);
-        run.times(Series::ServiceOk).max_us = Some(750_000.0);
+    // Of a thousand responses, ten are one in a hundred.
+    trips(Verdict::Disturbed, FindingKind::PacketLoss, |run| {
+        waited(run, 10, 0);
     });
-    // One of a thousand attempts, and four.
-    trips(Verdict::TargetLimited, FindingKind::Retransmits, |run| {
-        again(run, 6);
+    finds(Some(FindingKind::PacketLoss), |run| waited(run, 3, 0));
+    finds(None, |run| waited(run, 2, 0));
+    // Where each request has a connection, the first one is as good as any.
+    finds(Some(FindingKind::PacketLoss), |run| {
+        waited(run, 3, 3);
+        run.counters.requests.connections_opened = 1_000;
+        run.closed.opened_after_retransmit = 3;
     });
-    passes(|run| again(run, 5));
-    // A network may lose something.
-    passes(|run| {
-        again(run, 6);
-        run.environment.colocated = false;
-    });
-    unavailable(&["TCP retransmits"], |run| run.host.tcp_retransmits = None);
 }
 
 #[test]
 fn g_listen_queue() {
-    let full = |run: &mut Run, connections: u64| {
-        let netstat = |n: u64| format!("TcpExt: ListenOverflows ListenDrops\nTcpExt: {n} {n}\n");
-        let host = counted(
-            &[("net/netstat", &netstat(3))],
-            &[("net/netstat", &netstat(3 + connections))],
-        );
-        (run.host.listen_overflows, run.host.listen_drops) =
-            (host.listen_overflows, host.listen_drops);
-        run.environment.colocated = true;
-        run.times(Series::Connect).max_us = Some(1_000_000.0);
-    };
-    // Other programs meet full queues, too: each connection of this run was open at once.
-    passes(|run| {
-        full(run, 4);
-        run.times(Series::Connect).max_us = Some(78.0);
-    });
+    trips(
+        Verdict::TargetLimited,
+        FindingKind::ListenQueueFull,
+        |run| run.closed.opened_after_retransmit = 3,
+    );
+    passes(|run| run.closed.opened_after_retransmit = 2);
+    // Requests that were sent before the queue had room are no loss on the way.
     trips(
         Verdict::TargetLimited,
         FindingKind::ListenQueueFull,
         |run| {
-            full(run, 1);
+            run.closed.opened_after_retransmit = 3;
+            (run.tcp.slow_with_retransmit, run.tcp.first_with_retransmit) = (5, 5);
         },
     );
-    passes(|run| full(run, 0));
-    passes(|run| {
-        full(run, 1);
-        run.environment.colocated = false;
+    // As many connections are late as requests.
+    trips(Verdict::Disturbed, FindingKind::PacketLoss, |run| {
+        run.closed.opened_after_retransmit = 3;
+        run.tcp.slow_with_retransmit = 100;
     });
-    unavailable(&["listen queue of the target"], |run| {
-        run.host.listen_drops = None;
-    });
+}
+
+#[test]
+fn g_timeouts() {
+    for (unacknowledged, acknowledged, found) in
+        [(3, 0, true), (0, 3, true), (2, 1, true), (1, 1, false)]
+    {
+        finds(found.then_some(FindingKind::TimedOut), |run| {
+            run.tcp.timeouts_unacknowledged = unacknowledged;
+            run.tcp.timeouts_acknowledged = acknowledged;
+        });
+    }
+}
+
+#[test]
+fn g_keep_alive_limit() {
+    let closed = |run: &mut Run, requests: &[(u64, u64)], unannounced: u64| {
+        run.closed.requests = requests.iter().copied().collect();
+        let all: u64 = run.closed.requests.values().sum();
+        (run.closed.target, run.closed.announced) = (unannounced, all - unannounced);
+    };
+    let limit = Some(FindingKind::KeepAliveLimit);
+    finds(limit, |run| closed(run, &[(3, 1), (100, 9)], 0));
+    finds(limit, |run| closed(run, &[(1_000, 5)], 5));
+    // Too few, at random, at a number that costs nothing, and after each request.
+    finds(None, |run| closed(run, &[(100, 4)], 0));
+    finds(None, |run| closed(run, &[(3, 9), (40, 9), (100, 9)], 27));
+    finds(None, |run| closed(run, &[(1_000, 50)], 0));
+    finds(None, |run| closed(run, &[(1, 50)], 50));
+}
+
+#[test]
+fn g_lookup() {
+    for (ms, found) in [(999, false), (5_000, true)] {
+        let mut report = Run::quiet().judge();
+        report.add_lookup(std::time::Duration::from_millis(ms));
+        let kinds = report.findings.iter().map(Finding::kind);
+        assert_eq!(
+            kinds
+                .filter(|kind| *kind == FindingKind::LookupSlow)
+                .count(),
+            usize::from(found)
+        );
+    }
+}
+
+/// A quiet run, changed so, has a finding of this kind and no other of those of its connections.
+#[track_caller]
+fn finds(kind: Option<FindingKind>, change: impl FnOnce(&mut Run)) {
+    let mut run = Run::quiet();
+    change(&mut run);
+    let of_connections = [
+        FindingKind::PacketLoss,
+        FindingKind::ListenQueueFull,
+        FindingKind::TimedOut,
+        FindingKind::KeepAliveLimit,
+    ];
+    let mut kinds: Vec<FindingKind> = run.judge().findings.iter().map(Finding::kind).collect();
+    kinds.retain(|kind| of_connections.contains(kind));
+    assert_eq!(kinds, Vec::from_iter(kind));
 }
 
 /// A quiet run of which a machine does not say this is valid, and says so.

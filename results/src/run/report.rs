@@ -12,6 +12,7 @@
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
 //! | `interval`, `bin`, `course`, `shard` | figures per second, per tenth of a second, per shard over time, per shard |
+//! | `connections` | readings of TCP connections, closed connections, parts of response times, slowest requests |
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
 //! | `environment` | machine; system-wide counters |
 //! | `target` | CPU, waits and memory of the target's processes |
@@ -20,6 +21,7 @@
 mod bin;
 mod budget;
 mod causes;
+mod connections;
 mod course;
 mod crawl;
 mod distribution;
@@ -37,7 +39,7 @@ mod throttling;
 mod totals;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +48,7 @@ pub(crate) use self::budget::offered;
 pub use self::budget::{Audit, BudgetReport, WindowReport};
 pub(crate) use self::causes::listed;
 pub use self::causes::{FailureReport, cause_in_words, failures, remedy_in_words};
+pub use self::connections::{ClosedBy, ConnectionsReport, SlowRow, Split, TcpReport};
 pub use self::course::Course;
 pub use self::crawl::{
     CommandLine, MergedReport, OtherAttempt, RobotsHost, RobotsOutcome, RobotsReport, SavedReport,
@@ -72,7 +75,9 @@ pub(crate) use crate::judge::thresholds;
 pub use crate::judge::verdict::{Validity, Verdict};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
-use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, TlsCounts};
+use crawlmark_harness::stats::{
+    Bounds, ConnectionCounts, Counters, Series, ShardStats, SplitSums, TcpCounts, TlsCounts,
+};
 use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
 use crawlmark_harness::target::TargetRecord;
 use crawlmark_harness::wire::{BindingTimes, Usage};
@@ -205,6 +210,14 @@ pub struct Report {
     pub moved: Moved,
     /// Times over all shards, by series.
     pub latency: BTreeMap<String, Latency>,
+    /// Readings of the TCP connections.
+    pub tcp: TcpReport,
+    /// Connections that ended before the run did.
+    pub connections: ConnectionsReport,
+    /// Parts of the response times, means over a sample; null without a reading.
+    pub split: Option<Split>,
+    /// The 20 requests with the longest response time after the warm-up, the slowest first.
+    pub slowest: Vec<SlowRow>,
     /// Each shard.
     pub shards: Vec<ShardReport>,
     /// Each second.
@@ -250,6 +263,8 @@ pub struct SupervisorReport {
     /// From the start of the program to the common start of the shards, by the clock that the
     /// program read first: the kernel's part before that is not in it.
     pub start_ms: Option<f64>,
+    /// Looking up names before the run; null where there was none to look up.
+    pub lookup_ms: Option<f64>,
     /// From the start of the program to the first request, of those that ended by themselves; null
     /// when none did.
     pub first_request_ms: Option<f64>,
@@ -273,6 +288,7 @@ impl SupervisorReport {
             cpu_share: share(cpu_s, worked_s),
             max_rss_bytes: record.supervisor.max_rss_bytes,
             start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(record.start)),
+            lookup_ms: None,
             first_request_ms: first_sent.min().map(ms),
             start_cpu_s: Some(effort.starting_us as f64 / 1e6),
             running_cpu_share: (running_s > 0.0)
@@ -355,6 +371,8 @@ impl Report {
         let (mut shards, mut ledger) = (Vec::new(), Ledger::default());
         let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
         let (mut warm, mut binding) = (Counters::default(), BindingTimes::default());
+        let (mut tcp, mut split) = (TcpCounts::default(), SplitSums::default());
+        let mut connections = ConnectionCounts::default();
         let (mut duration_s, mut peak) = (waited_until_s(plan, record), 0);
         for own in &record.shards {
             let shard = ShardReport {
@@ -363,6 +381,9 @@ impl Report {
             };
             own.stats.add_to(&mut merged);
             warm.merge(&own.warmup);
+            tcp.merge(&own.tcp);
+            split.merge(&own.split);
+            connections.merge(&own.connections);
             binding = binding.plus(&own.binding);
             peak += u64::from(own.peak_in_flight);
             duration_s = f64::max(duration_s, shard.totals.duration_s);
@@ -427,6 +448,10 @@ impl Report {
             schedule: ScheduleReport::new(plan, record, &totals),
             warmup: WarmUpReport::new(plan, &warm),
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
+            tcp: TcpReport::new(tcp, &merged),
+            connections: ConnectionsReport::from(&connections),
+            split: Split::of(&split),
+            slowest: SlowRow::all(record),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host: HostReport::from(record.host),
             target: None,
@@ -462,6 +487,14 @@ impl Report {
     pub(crate) fn add_finished(&mut self, ids: u64) {
         self.finished_before = Some(ids).filter(|ids| *ids > 0);
         self.got = Got::new(&self.ledger, &self.plan.run, ids);
+    }
+
+    /// Add the time that looking up names took before the run.
+    pub fn add_lookup(&mut self, took: Duration) {
+        let took_s = took.as_secs_f64();
+        self.supervisor.lookup_ms = Some(took_s * 1e3);
+        let found = (took_s >= thresholds::LOOKUP_S).then_some(Finding::LookupSlow { took_s });
+        self.note("name look-up", found);
     }
 
     /// Adds what the target's own counts say. A target that counted something else makes the result

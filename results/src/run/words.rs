@@ -77,6 +77,11 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .section("times", "Times", tables::times(report))
         .only(Readers::FILES)
         .section(
+            "slowest",
+            "Slowest requests",
+            table(tables::slowest(report)),
+        )
+        .section(
             "shards",
             capital(report.shard_word()) + "s",
             table(tables::shards(report)),

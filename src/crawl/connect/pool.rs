@@ -43,15 +43,15 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Close the connections to `host` that were unused for longest, as long as they are `old`.
-    pub(crate) fn expire(&self, host: usize, old: impl Fn(&C) -> bool) {
+    /// Take the connections to `host` that were unused for longest, as long as they are `old`.
+    pub(crate) fn expire(&self, host: usize, old: impl Fn(&C) -> bool) -> Vec<C> {
         let mut idle = self.idle.borrow_mut();
         let expired = idle[host]
             .iter()
             .take_while(|connection| old(connection))
             .count();
-        idle[host].drain(..expired);
         self.resting.set(self.resting.get() - expired);
+        idle[host].drain(..expired).collect()
     }
 
     /// A connection to `host`, if one is at rest.

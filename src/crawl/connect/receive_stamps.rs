@@ -61,10 +61,9 @@ impl FromStr for ReceiveStamps {
     }
 }
 
-/// Chooses the answers of a shard whose stamps are read.
+/// Chooses the answers of a shard whose stamps and connections are read.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler {
-    stamps: ReceiveStamps,
     answers: Cell<u32>,
 }
 
@@ -76,22 +75,9 @@ const ONE_IN: u32 = 64;
 const STEP: u32 = 0x9E37_79B9;
 
 impl Sampler {
-    pub(crate) fn new(stamps: ReceiveStamps) -> Self {
-        Self {
-            stamps,
-            ..Self::default()
-        }
-    }
-
-    /// True if the stamp of the next answer is to be read.
+    /// True if the next answer is of the sample.
     pub(crate) fn takes_next(&self) -> bool {
-        match self.stamps {
-            ReceiveStamps::All => true,
-            ReceiveStamps::Sampled => {
-                self.answers.replace(self.answers.get().wrapping_add(STEP)) < u32::MAX / ONE_IN
-            }
-            ReceiveStamps::Off => false,
-        }
+        self.answers.replace(self.answers.get().wrapping_add(STEP)) < u32::MAX / ONE_IN
     }
 }
 
@@ -154,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn one_answer_in_64_is_sampled_and_of_every_nth_answer_as_well(n in 1..200_u32, first in 0..200_u32) {
-            let sampler = Sampler::new(ReceiveStamps::Sampled);
+            let sampler = Sampler::default();
             let sampled: Vec<bool> = (0..n * 6_400 + first).map(|_| sampler.takes_next()).collect();
             let count = |step: u32| sampled.iter().skip(first as usize).step_by(step as usize).filter(|is| **is).count();
             let all = sampled.len().div_ceil(ONE_IN as usize);

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -20,6 +21,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
     /// promise.
     fn may_be_readable(&self) -> bool {
         true
+    }
+
+    /// The socket below it; none of a stream in memory.
+    fn socket(&self) -> Option<RawFd> {
+        None
     }
 
     /// Protocol that the TLS handshake chose (ALPN, RFC 7301); none without one.
@@ -93,6 +99,14 @@ impl Stream for Wire {
             // The session may have more than the socket.
             Self::Tls(_) => true,
         }
+    }
+
+    fn socket(&self) -> Option<RawFd> {
+        let stream = match self {
+            Self::Plain(plain) => &plain.stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        Some(stream.as_raw_fd())
     }
 
     fn alpn(&self) -> Option<&[u8]> {

@@ -51,7 +51,7 @@ impl<S: Stream> Pair<S> {
             sent,
             deadline,
             flight: &self.flight,
-            is_sampled: true,
+            is_stamped: true,
         };
         self.connection.output = REQUEST.to_vec();
         self.connection

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Attempt, ErrorKind, InFlight};
+use crawlmark_harness::sample::{Attempt, ClosedBy, ErrorKind, InFlight, TcpReading};
 use crawlmark_harness::workload::Flight;
 use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
@@ -33,6 +33,8 @@ pub(crate) struct StreamSlot {
     sender: SendRequest<Bytes>,
     shared: Rc<Shared>,
     deadline: Deadline,
+    /// Number of its last request among those of the connection.
+    nth: u64,
     /// Bytes and times since the last exchange began.
     pub(crate) traffic: Traffic,
 }
@@ -59,18 +61,30 @@ impl StreamSlot {
             sender,
             shared,
             deadline: Deadline::new(),
+            nth: 0,
             traffic: Traffic::default(),
         }
     }
 
     /// Return the reason why no further request may begin on it; none if one may.
-    pub(crate) fn unusable(&mut self, cx: &mut Context<'_>) -> Option<ErrorKind> {
-        let is_gone =
-            self.shared.is_closing() || matches!(self.sender.poll_ready(cx), Poll::Ready(Err(_)));
+    pub(crate) fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
+        let error = match self.sender.poll_ready(cx) {
+            Poll::Ready(Err(error)) => Some(error),
+            _ => None,
+        };
+        let is_gone = error.is_some() || self.shared.is_closing();
         is_gone.then(|| {
-            self.shared.retire();
+            self.shared.retire(closed_by(error.as_ref()), flight);
             ErrorKind::Closed
         })
+    }
+
+    /// Read the state of the connection at the end of a request that was sent at `sent`.
+    pub(crate) fn read_tcp(&self, sent: Nanos, now: Nanos) -> Option<TcpReading> {
+        let mut tcp = self.shared.tcp.get();
+        let reading = tcp.read(self.shared.meter.socket(), sent, now);
+        self.shared.tcp.set(tcp);
+        reading
     }
 
     /// As [`Lease::source`](crate::crawl::connect::pool::Lease::source).
@@ -79,12 +93,14 @@ impl StreamSlot {
     }
 
     /// Count a request that is about to be sent.
-    pub(crate) fn count_request(&self) {
+    pub(crate) fn count_request(&mut self, flight: &Flight) {
         let mut left = self.shared.left.get();
         let after = left.take();
         self.shared.left.set(left);
+        self.nth = self.shared.requests.get() + 1;
+        self.shared.requests.set(self.nth);
         if after == After::Close {
-            self.shared.retire();
+            self.shared.retire(ClosedBy::Client, flight);
         }
     }
 
@@ -102,6 +118,7 @@ impl StreamSlot {
         watch: &Watch<'_>,
     ) -> Result<Attempt, ExchangeFailure> {
         self.traffic = Traffic::default();
+        watch.flight.carried(self.nth);
         self.deadline.arm(watch);
         let before = self.shared.meter.passed();
         let response = match self.sender.send_request(request, body.is_empty()) {
@@ -113,7 +130,7 @@ impl StreamSlot {
                 response
             }
             Err(error) => {
-                self.shared.retire();
+                self.shared.retire(closed_by(Some(&error)), watch.flight);
                 return Err(ExchangeFailure {
                     kind: self.explained(&error, watch.flight),
                     progress: Progress::NotSent,
@@ -232,7 +249,8 @@ impl StreamSlot {
             error.is_io() || error.is_go_away()
         });
         if is_of_connection {
-            self.shared.retire();
+            let by = error.map_or(ClosedBy::Client, |error| closed_by(Some(error)));
+            self.shared.retire(by, flight);
         }
         let is_end = matches!(kind, ErrorKind::Closed | ErrorKind::Reset | ErrorKind::Io);
         let progress = match head {
@@ -265,5 +283,13 @@ impl StreamSlot {
             flight.explain(kind, details);
         }
         ExchangeFailure { kind, progress }
+    }
+}
+
+/// Return the side that closed a connection, given the error of its last request, if any.
+fn closed_by(error: Option<&h2::Error>) -> ClosedBy {
+    match error {
+        Some(error) if error.is_go_away() && error.is_remote() => ClosedBy::Announced,
+        _ => ClosedBy::Target,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -30,6 +31,8 @@ pub(crate) struct Meter {
     /// Failure of the byte stream, which the library above it does not pass on.
     failure: RefCell<Option<Failure>>,
     is_over: Cell<bool>,
+    /// The socket of the connection while it is open.
+    socket: Cell<Option<RawFd>>,
 }
 
 impl Meter {
@@ -57,6 +60,11 @@ impl Meter {
         self.last_read.get()
     }
 
+    /// The socket of the connection; none once it is closed.
+    pub(crate) fn socket(&self) -> Option<RawFd> {
+        self.socket.get()
+    }
+
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure.borrow().clone()
     }
@@ -80,14 +88,15 @@ impl Meter {
 
 /// A stream with its counts.
 #[derive(Debug)]
-pub(crate) struct Metered<S> {
+pub(crate) struct Metered<S: Stream> {
     stream: S,
     meter: Rc<Meter>,
     clock: Clock,
 }
 
-impl<S> Metered<S> {
+impl<S: Stream> Metered<S> {
     pub(crate) fn new(stream: S, meter: &Rc<Meter>, clock: Clock) -> Self {
+        meter.socket.set(stream.socket());
         Self {
             stream,
             meter: Rc::clone(meter),
@@ -100,6 +109,13 @@ impl<S> Metered<S> {
             self.meter.add(bytes, 0);
         }
         written.map_err(|error| self.meter.fail(error))
+    }
+}
+
+impl<S: Stream> Drop for Metered<S> {
+    /// Its number may be another descriptor's from now on.
+    fn drop(&mut self) {
+        self.meter.socket.set(None);
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Watch<'a> {
     /// Progress, read when the exchange is cut off.
     pub(crate) flight: &'a Flight,
     /// True if the kernel's receive time stamps of the answer are to be read.
-    pub(crate) is_sampled: bool,
+    pub(crate) is_stamped: bool,
 }
 
 /// An exchange without a complete answer.

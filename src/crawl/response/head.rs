@@ -1,8 +1,8 @@
 //! Facts of a response head that are needed after its bytes are gone. It must not judge them.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::clock::{duration_ns, wall_time};
 
 use super::compressed::{Coding, Content};
 use super::fields::HeaderFields;
@@ -10,6 +10,9 @@ use super::throttling::{self, Signals};
 
 /// Cloudflare's header field of every challenge page, with the only value `challenge`.
 const MITIGATED: &str = "cf-mitigated";
+
+/// Header field in which a target says what it took (Server-Timing, W3C).
+const SERVER_TIMING: &str = "server-timing";
 
 /// The bundled target's header field of every answer that it held back: the time, µs.
 const HELD_US: &str = "x-mock-held-us";
@@ -50,19 +53,20 @@ pub(crate) struct HeadFacts {
     pub(crate) content_type: u16,
     /// Coding of the content, where it is to be decoded.
     pub(crate) coding: Coding,
-    /// Time for which the bundled target held the response back, ns, where that is used.
+    /// Time that the target says it took (`Server-Timing`), or for which the bundled target held the
+    /// response back where that is used, ns.
     pub(crate) held_ns: Option<u64>,
 }
 
 impl HeadFacts {
     /// Read the head of a response that has just arrived.
     pub(crate) fn read(status: u16, fields: HeaderFields<'_>, used: HeadUse) -> Self {
-        let (mut content_type, mut mitigated) = (None, None);
-        for (name, value) in fields
-            .iter()
-            .filter(|(name, _)| name.len() == MITIGATED.len())
-        {
-            if name.eq_ignore_ascii_case("content-type") {
+        let (mut content_type, mut mitigated, mut is_timed) = (None, None, false);
+        for (name, value) in fields.iter() {
+            if name.len() == SERVER_TIMING.len() {
+                is_timed |= name.eq_ignore_ascii_case(SERVER_TIMING);
+            } else if name.len() != MITIGATED.len() {
+            } else if name.eq_ignore_ascii_case("content-type") {
                 content_type = content_type.or(Some(value));
             } else if name.eq_ignore_ascii_case(MITIGATED) {
                 mitigated = mitigated.or(Some(value));
@@ -85,6 +89,8 @@ impl HeadFacts {
             },
             held_ns: if used.held == HoldHeader::Read {
                 fields.all(HELD_US).next().and_then(microseconds)
+            } else if is_timed {
+                server_timing_ns(fields)
             } else {
                 None
             },
@@ -111,6 +117,27 @@ fn is_json(content_type: &[u8]) -> bool {
         || essence.eq_ignore_ascii_case(b"text/json")
 }
 
+/// Return the time that a target says a response took, ns: that of its metric `total`, or else
+/// `app`, or else the longest, of which the others are parts in the fields of most frameworks.
+fn server_timing_ns(fields: HeaderFields<'_>) -> Option<u64> {
+    let metrics = fields.all(SERVER_TIMING);
+    let metrics = metrics.filter_map(|value| std::str::from_utf8(value).ok());
+    let metrics = metrics.flat_map(|value| value.split(','));
+    let timed = metrics.filter_map(|metric| {
+        let mut parts = metric.split(';').map(str::trim);
+        let rank = match parts.next()? {
+            "total" => 2,
+            "app" => 1,
+            _ => 0,
+        };
+        let duration = parts.find_map(|part| part.strip_prefix("dur="))?;
+        let ms: f64 = duration.trim_matches('"').parse().ok()?;
+        let duration = Duration::try_from_secs_f64(ms / 1e3).ok()?;
+        Some((rank, duration_ns(duration)))
+    });
+    timed.max().map(|(_, ns)| ns)
+}
+
 /// Parse microseconds; return ns.
 fn microseconds(value: &[u8]) -> Option<u64> {
     let us: u64 = std::str::from_utf8(value).ok()?.parse().ok()?;
@@ -125,6 +152,15 @@ pub(crate) const fn is_redirect(status: u16) -> bool {
 /// The facts of a head with these fields.
 #[cfg(test)]
 pub(crate) fn facts(status: u16, fields: &[(&str, &str)]) -> HeadFacts {
+    let used = HeadUse {
+        held: HoldHeader::Read,
+        ..HeadUse::default()
+    };
+    facts_with(status, fields, used)
+}
+
+#[cfg(test)]
+fn facts_with(status: u16, fields: &[(&str, &str)], used: HeadUse) -> HeadFacts {
     let fields: Vec<_> = fields
         .iter()
         .map(|(name, value)| httparse::Header {
@@ -132,16 +168,12 @@ pub(crate) fn facts(status: u16, fields: &[(&str, &str)]) -> HeadFacts {
             value: value.as_bytes(),
         })
         .collect();
-    let used = HeadUse {
-        held: HoldHeader::Read,
-        ..HeadUse::default()
-    };
     HeadFacts::read(status, HeaderFields::new(&fields), used)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::facts;
+    use super::{HeadUse, HoldHeader, facts, facts_with};
 
     #[test]
     fn fields_are_read_by_name_in_any_case_and_the_first_counts() {
@@ -153,6 +185,21 @@ mod tests {
             ],
         );
         assert!((read.is_markup, read.is_json) == (true, false));
+        for (value, ns) in [
+            ("total;dur=12.5, db;dur=40", Some(12_500_000)),
+            (
+                "cache;desc=\"hit\", db;dur=53;desc=sql, app;dur=\"47\"",
+                Some(47_000_000),
+            ),
+            ("sql;dur=1, view;dur=2.25", Some(2_250_000)),
+            ("cache;desc=hit, total;dur=-1, x;dur=NaN, y;dur=1e300", None),
+        ] {
+            let fields = [("Server-Timing", value)];
+            let mut used = HeadUse::default();
+            assert_eq!(facts_with(200, &fields, used).held_ns, ns, "{value}");
+            used.held = HoldHeader::Read;
+            assert_eq!(facts_with(200, &fields, used).held_ns, None);
+        }
         let read = facts(
             200,
             &[("x-not-a-type", "text/html"), ("CF-Mitigated", "Challenge")],

@@ -2,7 +2,9 @@
 //! ones without a rate.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+use std::time::Duration;
 
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::units::Rate;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
@@ -19,6 +21,8 @@ pub(super) struct Found {
     pub(super) addresses: Vec<Vec<SocketAddr>>,
     /// Hosts without an address, by their number.
     pub(super) unresolved: Vec<(usize, Error)>,
+    /// Time that looking them up took; none where there was no name.
+    pub(super) lookup: Option<Duration>,
 }
 
 /// Look up the addresses of each host, unless its proxy does. No proxy is asked to look up those
@@ -32,6 +36,7 @@ pub(super) fn find_all(
     proxies: Option<&mut Proxies>,
 ) -> Result<Found, Error> {
     let mut all = Found::default();
+    let clock = Clock::start();
     for (number, host) in hosts.iter().enumerate() {
         let is_needed = proxies
             .as_ref()
@@ -39,6 +44,9 @@ pub(super) fn find_all(
         let mut addresses = Vec::new();
         if is_needed {
             let (name, port) = destination(host, connect_to);
+            if looked_up(name, port).is_some() {
+                all.lookup = Some(Duration::ZERO);
+            }
             match find(name, port) {
                 Ok(found) => addresses = found,
                 Err(error) => all.unresolved.push((number, error)),
@@ -46,6 +54,7 @@ pub(super) fn find_all(
         }
         all.addresses.push(addresses);
     }
+    all.lookup = all.lookup.map(|_| Duration::from_nanos(clock.now().0));
     if all.unresolved.len() == hosts.len() {
         let errors = all.unresolved.into_iter().map(|(_, error)| error);
         return Err(Error::no_host(errors.collect()));

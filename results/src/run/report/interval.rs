@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::bin::{self, BinRow};
 use super::budget::offered;
 use super::totals::reads_as;
-use super::{BindingReport, Spread, TargetSecond};
+use super::{BindingReport, Split, Spread, TargetSecond};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, SecondCounts, Series};
@@ -71,6 +71,10 @@ pub struct IntervalRow {
     /// The target's processes in it. Absent if they were not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetSecond>,
+    /// Parts of the response times of what was scheduled in it, means over a sample; absent without
+    /// a reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// Its tenths; none but in the first seconds of a short run. In JSON a column for each figure,
     /// but for those that are always 0.
     #[serde(default, with = "bin", skip_serializing_if = "Option::is_none")]
@@ -128,6 +132,7 @@ impl IntervalRow {
             pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
             spread: main.and_then(Spread::of),
             target: None,
+            split: Split::of(&interval.split),
             bins: BinRow::all(&interval.bins),
             shards: interval.seconds.clone(),
         }

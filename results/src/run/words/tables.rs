@@ -10,7 +10,8 @@ use super::failures::{CUT_OFF, explained};
 use super::times::{figure, main_times, meaning, spectrum};
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    FailureReport, Group, GroupRow, Limit, PROXY, Report, cause_in_words, failures, is_endless,
+    FailureReport, Group, GroupRow, Limit, PROXY, Report, SlowRow, cause_in_words, failures,
+    is_endless,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
@@ -457,10 +458,52 @@ pub(super) fn times(report: &Report) -> Doc {
         rows: first.into_iter().chain(rest).filter_map(row).collect(),
         ..Table::default()
     };
-    Doc::default().table(table).text(
+    let parts = figures(
+        "Parts of the response time, means over a sample",
+        &report.split,
+    );
+    Doc::default().table(table).table(parts).text(
         "\"-\": too few samples (fewer than ten above the percentile). \">=\": a lower bound, because unfinished requests count at the \
          age that they had reached; the mean leaves them out.",
     )
+}
+
+/// The slowest requests.
+pub(super) fn slowest(report: &Report) -> Table {
+    let row = |slow: &SlowRow| {
+        let count = |n: Option<u64>| or_dash(n.map(grouped));
+        let time = |us: Option<f64>| or_dash(us.map(micros));
+        vec![
+            slow.id.to_string(),
+            slow.attempt.to_string(),
+            or_dash(slow.trace_id.clone()),
+            format!("{:.3} s", slow.at_s),
+            micros(slow.response_us),
+            micros(slow.queue_us),
+            time(slow.ttfb_us),
+            time(slow.service_us),
+            count(slow.nth_on_connection),
+            count(slow.retransmits.map(u64::from)),
+            slow.outcome.replace('_', " "),
+        ]
+    };
+    Table {
+        columns: vec![
+            Column::words("ID"),
+            Column::numbers("attempt").leaving(1),
+            Column::words("trace id").leaving(6),
+            Column::numbers("scheduled at"),
+            Column::numbers("response"),
+            Column::numbers("queued in the client").leaving(3),
+            Column::numbers("first byte").leaving(4),
+            Column::numbers("service"),
+            Column::numbers("request of its connection").leaving(2),
+            Column::numbers("retransmissions").leaving(5),
+            Column::words("outcome"),
+        ],
+        rows: report.slowest.iter().map(row).collect(),
+        ..Table::default()
+    }
 }
 
 /// What limited the run: shares of its time, budgets, schedule, throttling.
@@ -481,6 +524,8 @@ pub(super) fn limits(report: &Report) -> Doc {
         .table(figures("Throttling", &report.throttling))
         .table(figures("Budget", &report.budget))
         .table(figures("Budget of each host", &report.host_budget))
+        .table(figures("TCP connections", &report.tcp))
+        .table(figures("Closed connections", &report.connections))
         .table(figures("TLS handshakes", &report.tls))
         .table(figures("robots.txt", &report.robots))
         .table(figures("Moved between shards", &report.moved))

@@ -51,6 +51,7 @@ pub(super) fn meaning(series: &str) -> &'static str {
         Some(Series::ServiceThrottled) => "sent to complete response, throttled",
         Some(Series::ServiceError) => "sent to the end, failed",
         Some(Series::Ttfb) => "sent to first byte",
+        Some(Series::Body) => "first to last byte, good and not found",
         Some(Series::SchedLag) => "scheduled to sent (send delay of this client)",
         Some(Series::BudgetWait) => "waiting for a limit",
         Some(Series::PoolWait) => "waiting for a free connection",
@@ -60,6 +61,11 @@ pub(super) fn meaning(series: &str) -> &'static str {
         Some(Series::Item) => "of an item, all its requests together",
         Some(Series::LoopLag) => "event-loop delay of this client",
         Some(Series::ReceiveDelay) => "received by the kernel to read by this client",
+        Some(Series::ServiceRetransmitted) => {
+            "the same of responses that waited for a retransmission"
+        }
+        Some(Series::Network) => "shortest round trip of the connection (a sample)",
+        Some(Series::Reported) => "of the target, as it says (Server-Timing)",
         Some(Series::ResponseOk) => "scheduled to complete response, good and not found",
         Some(Series::ResponseThrottled) => "scheduled to complete response, throttled",
         Some(Series::ResponseError) => "scheduled to the end, failed",

@@ -1,0 +1,188 @@
+//! What the kernel says of the connections: network time, retransmissions, requests that were never
+//! acknowledged; closed connections; the parts of the response times; the slowest requests.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::latency::REPORTED;
+use super::rfc3339;
+use crawlmark_harness::stats::{
+    ConnectionCounts, Series, ShardStats, Slowest, SplitSums, TcpCounts,
+};
+use crawlmark_harness::supervisor::RunRecord;
+
+/// Readings of the TCP connections (`TCP_INFO`): of requests that were slow, failed or timed out, and
+/// of a sample of the others. Through a proxy, they end at the proxy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TcpReport {
+    /// Median of the connections' shortest round trips, over the sample; null without a reading.
+    pub min_rtt_us: Option<f64>,
+    /// Counts.
+    #[serde(flatten)]
+    pub counts: TcpCounts,
+    /// The 99th percentile of the service time.
+    pub p99_us: Option<f64>,
+    /// The same without the responses that waited for a retransmission.
+    pub p99_without_us: Option<f64>,
+}
+
+impl TcpReport {
+    pub(super) fn new(counts: TcpCounts, stats: &ShardStats) -> Self {
+        let (p99, _) = REPORTED[2];
+        let service = stats.timing(Series::ServiceOk);
+        let waited = stats.timing(Series::ServiceRetransmitted);
+        let without = service.zip(waited);
+        let without = without.map(|(all, waited)| all.clone().without(waited));
+        let p99_us = service.and_then(|all| all.percentile(p99).least_us());
+        let network = stats.timing(Series::Network);
+        Self {
+            min_rtt_us: network.and_then(|network| network.percentile(0.5).least_us()),
+            counts,
+            p99_us,
+            p99_without_us: without.map_or(p99_us, |some| some.percentile(p99).least_us()),
+        }
+    }
+}
+
+/// Connections that ended before the run did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionsReport {
+    /// Connections that opened only after the kernel had sent something again.
+    pub opened_after_retransmit: u64,
+    /// Connections by the side that closed them.
+    pub closed_by: ClosedBy,
+    /// The most requests of a connection that the target closed, to three digits; null without one.
+    pub served_max: Option<u64>,
+    /// The median of them, to three digits; null without one.
+    pub served_median: Option<u64>,
+}
+
+/// Connections by the side that closed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedBy {
+    /// The target, which had said so (`connection: close`, GOAWAY).
+    pub announced: u64,
+    /// The target, without a word.
+    pub target: u64,
+    /// This client.
+    pub client: u64,
+}
+
+impl From<&ConnectionCounts> for ConnectionsReport {
+    fn from(counts: &ConnectionCounts) -> Self {
+        Self {
+            opened_after_retransmit: counts.opened_after_retransmit,
+            closed_by: ClosedBy {
+                announced: counts.announced,
+                target: counts.target,
+                client: counts.client,
+            },
+            served_max: counts.most(),
+            served_median: counts.median(),
+        }
+    }
+}
+
+/// Parts of the response time of good and not-found responses, means over a sample: they add up to
+/// `response_us`, where `reported_us` is a part of `target_us`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Responses of the sample.
+    pub n: u64,
+    /// Response time: scheduled to last byte read.
+    pub response_us: f64,
+    /// Waits in this client before the request was sent.
+    pub client_queue_us: f64,
+    /// Shortest round trip of the connection; through a proxy, to that.
+    pub network_us: f64,
+    /// What is left: in the target until its first byte, in its queues and those of the network.
+    pub target_us: f64,
+    /// Time that the target says it took (`Server-Timing`); null where it does not say.
+    pub reported_us: Option<f64>,
+    /// First to last byte.
+    pub body_us: f64,
+    /// Unread in this client.
+    pub receive_delay_us: f64,
+}
+
+impl Split {
+    /// The means of sums; none of an empty sample.
+    pub(super) fn of(sums: &SplitSums) -> Option<Self> {
+        let n = sums.requests;
+        let mean_us = |ns: u64| ns as f64 / 1e3 / n as f64;
+        let reported_us = sums.reported_ns as f64 / 1e3 / sums.reported as f64;
+        (n > 0).then(|| Self {
+            n,
+            response_us: mean_us(sums.response_ns),
+            client_queue_us: mean_us(sums.client_queue_ns),
+            network_us: mean_us(sums.network_ns),
+            target_us: mean_us(sums.target_ns()),
+            reported_us: (sums.reported > 0).then_some(reported_us),
+            body_us: mean_us(sums.body_ns),
+            receive_delay_us: mean_us(sums.receive_delay_ns),
+        })
+    }
+}
+
+/// A request among the slowest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SlowRow {
+    /// Its ID.
+    pub id: u64,
+    /// Its number among the attempts of its item, from 1 on.
+    pub attempt: u32,
+    /// Its trace id; null where none was sent.
+    pub trace_id: Option<String>,
+    /// Scheduled time, s after the common start.
+    pub at_s: f64,
+    /// Scheduled time, RFC 3339, UTC.
+    pub at: String,
+    /// Scheduled to its end.
+    pub response_us: f64,
+    /// Sent to its end; null of a request that was not sent.
+    pub service_us: Option<f64>,
+    /// Waits in this client before it was sent.
+    pub queue_us: f64,
+    /// Sent to its first byte; null without a response.
+    pub ttfb_us: Option<f64>,
+    /// Its number among the requests of its connection, from 1 on.
+    pub nth_on_connection: Option<u64>,
+    /// TCP segments sent again that it may have waited for; null where the connection was not read.
+    pub retransmits: Option<u32>,
+    /// Its outcome, as `--save` has it.
+    pub outcome: String,
+    /// Status of its response.
+    pub status: Option<u16>,
+}
+
+impl SlowRow {
+    /// The slowest requests of a run, the slowest first.
+    pub(super) fn all(record: &RunRecord) -> Vec<Self> {
+        let mut slowest = Slowest::default();
+        for shard in &record.shards {
+            slowest.merge(&shard.slowest);
+        }
+        let us = |ns: u64| ns as f64 / 1e3;
+        let rows = slowest.iter().map(|request| {
+            let since_start = Duration::from_nanos(request.intended.since(record.start));
+            let service_ns = request.service_ns.unwrap_or(0);
+            Self {
+                id: request.id,
+                attempt: request.attempt + 1,
+                trace_id: None,
+                at_s: since_start.as_secs_f64(),
+                at: rfc3339(record.started_at + since_start),
+                response_us: us(request.response_ns),
+                service_us: request.service_ns.map(us),
+                queue_us: us(request.response_ns.saturating_sub(service_ns)),
+                ttfb_us: request.ttfb_ns.map(us),
+                nth_on_connection: request.nth,
+                retransmits: request.retransmits,
+                outcome: request.outcome.name().to_owned(),
+                status: request.status,
+            }
+        });
+        rows.collect()
+    }
+}
