@@ -123,7 +123,9 @@ mod tests {
             }
             shards.rotate_left(first);
             let mut merged = Slowest::default();
-            shards.iter().for_each(|shard| merged.merge(shard));
+            for shard in &shards {
+                merged.merge(shard);
+            }
             let mut times: Vec<u64> = samples.iter().map(|(sample, _)| sample.response_ns()).collect();
             times.sort_unstable_by(|a, b| b.cmp(a));
             times.truncate(MOST_SLOWEST);

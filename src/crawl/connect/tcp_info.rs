@@ -178,7 +178,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_server, _) = listener.accept().unwrap();
         client.set_nonblocking(true).unwrap();
-        while client.write(&[0; 1 << 16]).is_ok() {}
+        while client.write(&[0; 1 << 12]).is_ok() {}
         let socket = Some(client.as_raw_fd());
         let reading = TcpReadings::begin(socket).read(socket, Nanos(1), Nanos(2));
         assert!(!reading.unwrap().is_acknowledged);
