@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::line::{Line, Lines, Pong};
 pub use self::probe::serve;
-pub use self::sampler::{NotFound, Sampler, boot_id};
+pub use self::sampler::{Depth, NotFound, Sampler, boot_id};
 
 /// Choice of the processes of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,16 +79,19 @@ pub enum PressureOf {
 }
 
 /// Readings of a target at one time. Counts and times grow from an arbitrary origin, so only their
-/// differences say something.
+/// differences say something. Of a target with many threads, most samples have the accept queue
+/// alone: reading the others costs CPU time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSample {
     /// Time of the sample, ns: of the probe's `CLOCK_MONOTONIC` on the line, and of the run's clock
     /// in a [`TargetRecord`].
     pub at_ns: u64,
     /// Processes.
-    pub processes: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
     /// Threads.
-    pub threads: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
     /// CPU time, ns, with that of children that ended and were waited for, to 10 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,

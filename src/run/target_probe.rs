@@ -41,6 +41,15 @@ const GRACE: Duration = Duration::from_secs(1);
 /// many of those that come.
 const KEPT: usize = 36_000;
 
+/// Reads of 16 KiB at a time: a probe writes some 5 KiB a second.
+const READS: usize = 16;
+
+/// Bad lines that may come before the first good one, such as a greeting of the other machine.
+const BAD_LINES: u64 = 1_000;
+
+/// Names of processes that are kept.
+const NAMES: usize = 16;
+
 /// Longest reason that is kept of a probe that failed, characters.
 const REASON: usize = 300;
 
@@ -173,13 +182,33 @@ impl TargetProbe {
         let Some((source, command)) = choice.command(spec)? else {
             return Ok(None);
         };
-        let mut probe = Self::spawn(source, command, clock)?;
-        probe.wait_until(FIND, |probe| probe.record.found.is_some());
+        // A signal to all processes of the run at once is for the supervisor. A shell expects all
+        // signals.
+        let role = match choice {
+            ProbeChoice::Command(_) => Role::Session,
+            _ => Role::Part,
+        };
+        let mut probe = Self::spawn(source, role, command, clock)?;
+        probe.wait_until(FIND, |probe| {
+            probe.record.found.is_some() || probe.lines.bad() > BAD_LINES
+        });
+        if probe.record.found.is_none() {
+            probe
+                .record
+                .ended
+                .get_or_insert_with(|| "its output is not a probe's".to_owned());
+            probe.input = None;
+        }
         probe.compare_clocks();
         Ok(Some(probe))
     }
 
-    fn spawn(source: String, mut command: Command, clock: Clock) -> Result<Self, Error> {
+    fn spawn(
+        source: String,
+        role: Role,
+        mut command: Command,
+        clock: Clock,
+    ) -> Result<Self, Error> {
         let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|error| Error::Program(error.into()));
         let ((input_below, input), (output, output_below)) = (pipe()?, pipe()?);
         fcntl(&output, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
@@ -188,7 +217,7 @@ impl TargetProbe {
             .stdin(input_below)
             .stdout(output_below)
             .stderr(Stdio::null());
-        let child = fork("crawlmark-probe", Role::Session, || {
+        let child = fork("crawlmark-probe", role, || {
             // Only comes back when there is no such program.
             let _ = command.exec();
             127
@@ -226,7 +255,11 @@ impl TargetProbe {
     /// Take in what it wrote. Does not wait.
     pub(super) fn drain(&mut self) {
         let mut bytes = [0; 1 << 14];
-        while self.input.is_some() {
+        // A probe that writes without end must not hold up the run.
+        for _ in 0..READS {
+            if self.input.is_none() {
+                return;
+            }
             match self.output.read(&mut bytes) {
                 Ok(length @ 1..) => {
                     for line in self.lines.take(&bytes[..length]) {
@@ -242,7 +275,8 @@ impl TargetProbe {
 
     fn take(&mut self, line: Line) {
         match line {
-            Line::Found(found) => {
+            Line::Found(mut found) => {
+                found.names.truncate(NAMES);
                 self.record.is_here = found.boot_id.is_some() && found.boot_id == boot_id();
                 self.record.found = Some(found);
             }
@@ -325,7 +359,7 @@ impl TargetProbe {
     }
 
     fn give_up(&mut self, waited: Duration) {
-        let why = format!("it wrote nothing for {} s", waited.as_secs());
+        let why = format!("no answer within {} s", waited.as_secs());
         self.record.ended.get_or_insert(why);
         self.input = None;
     }
@@ -347,7 +381,7 @@ impl TargetProbe {
             record.samples.clear();
             record
                 .ended
-                .get_or_insert_with(|| "it did not tell its clock".to_owned());
+                .get_or_insert_with(|| "no answer about its clock".to_owned());
             return record;
         };
         for sample in &mut record.samples {

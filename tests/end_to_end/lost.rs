@@ -148,7 +148,11 @@ fn a_signal_to_all_processes_at_once_is_for_the_supervisor_alone() {
         let run = run::start("--shards 2 -c 8 --target-processes 2 --target-latency 2ms");
         run.shard(1, 4);
         let mut all = run.processes();
-        assert_eq!(all.len(), 5, "a supervisor, two shards, two of the target");
+        assert_eq!(
+            all.len(),
+            6,
+            "a supervisor, two shards, two of the target, its probe"
+        );
         // The supervisor last: it finds what the others make of it.
         all.sort_unstable_by_key(|pid| *pid == run.pid());
         for pid in all {
@@ -157,6 +161,7 @@ fn a_signal_to_all_processes_at_once_is_for_the_supervisor_alone() {
         let report = run.end().report(code);
         report.holds(&json!({
             "/interrupted_by": number as i32, "/ledger/lost": 0, "/witness/agrees": true,
+            "/target/ended": null,
         }));
         for shard in report.shards() {
             holds(shard, &json!({"/fault": null, "/exits": ["clean"]}));
@@ -199,7 +204,7 @@ fn ctrl_z_stops_and_continues_the_shards_as_well_and_the_gap_is_counted() {
     const DEADLINE: Duration = Duration::from_secs(1);
     let target = Target::start("--processes 1 --latency 2ms");
     let args = format!(
-        "{} --shards 2 -c 8 --ids 0..100m --shard-deadline 1s",
+        "{} --shards 2 -c 8 --ids 0..100m --shard-deadline 1s --target-probe none",
         target.url()
     );
     let run = run::start_by(as_a_job(), &args);

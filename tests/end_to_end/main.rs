@@ -67,6 +67,7 @@ mod stubs;
 mod submit;
 mod target;
 mod target_counts;
+mod target_side;
 mod throttling;
 mod tls;
 mod urls;

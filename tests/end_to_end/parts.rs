@@ -364,7 +364,9 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     stopped.end().code(&[130]);
     let lost = parts.start(0);
     target.wait_for_requests(80);
-    signal(children(lost.pid())[0].0, Signal::SIGKILL);
+    let mut shards = children(lost.pid()).into_iter();
+    let shard = shards.find(|(_, name)| name.starts_with("crawlmark-s"));
+    signal(shard.unwrap().0, Signal::SIGKILL);
     lost.end().code(&[1]);
     let sent = target.requests();
     let missing = parts.merge().code(&[1]).stderr;

@@ -201,7 +201,8 @@ fn c6_a_killed_shard_makes_the_run_incomplete_and_costs_its_own_items_only() {
 fn shards_and_the_bundled_target_die_with_their_supervisor() {
     let run = start("--shards 2 -c 2 --target-processes 2 --ids 0..100m");
     run.shard(1, 1);
-    assert_eq!(run.processes().len(), 5);
+    // The target's probe is one of them.
+    assert_eq!(run.processes().len(), 6);
     run.signal(Signal::SIGKILL);
     let ended = run.end();
     assert_eq!(ended.status.signal(), Some(Signal::SIGKILL as i32));

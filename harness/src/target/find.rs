@@ -80,6 +80,7 @@ pub(super) struct Stat {
     pub(super) parent: i32,
     /// CPU time of children that ended and were waited for, in hundredths of a second.
     pub(super) waited_ticks: u64,
+    pub(super) threads: u64,
 }
 
 impl Stat {
@@ -91,6 +92,7 @@ impl Stat {
         Some(Self {
             parent: fields.get(1)?.parse().ok()?,
             waited_ticks: number(13)?.saturating_add(number(14)?),
+            threads: number(17)?,
         })
     }
 }
@@ -106,7 +108,7 @@ mod tests {
     fn the_holder_of_a_listening_socket_is_found() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        let listeners = Diag::open().unwrap().listeners().unwrap();
+        let listeners = Diag::open().unwrap().listeners(&[false]).unwrap();
         let inodes = listeners.iter().filter(|it| it.port == port);
         let inodes: BTreeSet<u32> = inodes.map(|it| it.inode).collect();
         let own = i32::try_from(std::process::id()).unwrap();
@@ -121,7 +123,8 @@ mod tests {
             stat,
             Some(Stat {
                 parent: 3,
-                waited_ticks: 34
+                waited_ticks: 34,
+                threads: 1,
             })
         );
     }

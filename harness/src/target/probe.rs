@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 
-use super::{Line, Pong, Sampler, TargetFound, TargetSample};
+use super::{Depth, Line, Pong, Sampler, TargetFound, TargetSample};
 use crate::clock::{duration_ns, monotonic_ns, thread_cpu_ns};
 
 /// Part of a CPU that sampling may use, as its reciprocal: 0.2 %. A target of so many processes
@@ -65,12 +65,12 @@ fn answer(
             line.extend(&bytes[..length]);
             for number in numbers(&mut line) {
                 output.write(&Line::Pong(Pong { number, at_ns }))?;
-                output.write(&Line::Sample(sampler.sample()))?;
+                output.write(&Line::Sample(sampler.sample(Depth::Full)))?;
             }
         }
         let now_ns = monotonic_ns();
         if now_ns >= next_ns {
-            output.write(&Line::Sample(sampler.sample()))?;
+            output.write(&Line::Sample(sampler.sample(Depth::Affordable)))?;
             let used_ns = thread_cpu_ns().unwrap_or(0).saturating_sub(cpu_before);
             let affordable_ns = begun_ns.saturating_add(used_ns.saturating_mul(CPU_PARTS));
             next_ns = (next_ns + interval_ns).max(now_ns).max(affordable_ns);

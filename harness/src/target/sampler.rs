@@ -14,10 +14,24 @@ use super::find;
 use super::sockets::{Diag, Listener};
 use super::track::Tracked;
 use super::{AcceptQueue, PressureOf, Selection, TargetFound, TargetSample};
-use crate::clock::{duration_ns, monotonic_ns};
+use crate::clock::{duration_ns, monotonic_ns, thread_cpu_ns};
 
 /// Interval between looks for new processes and threads, which cost more than a sample.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Parts of a CPU that looks, and readings of all processes and threads, may use, as reciprocals:
+/// 0.05 % and 0.1 %. They are made less often of a target that has many.
+const LOOK_CPU_PARTS: u64 = 2_000;
+const READING_CPU_PARTS: u64 = 1_000;
+
+/// Depth of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// All readings.
+    Full,
+    /// The accept queue; all else only if its CPU time can be afforded.
+    Affordable,
+}
 
 /// Processes that the first line of a probe lists.
 const LISTED: usize = 64;
@@ -57,10 +71,13 @@ pub struct Sampler {
     diag: Result<Diag, Errno>,
     /// Its listening sockets.
     inodes: BTreeSet<u32>,
+    /// Families of these sockets: IPv4, IPv6.
+    is_v6: BTreeSet<bool>,
     cgroup: Cgroup,
     /// Pressure of the machine, where that of the cgroup is not known.
     machine_pressure: Option<File>,
     next_look_ns: u64,
+    next_reading_ns: u64,
     page_bytes: u64,
 }
 
@@ -76,13 +93,15 @@ impl Sampler {
             own_line: find::own_line(),
             diag: Diag::open(),
             inodes: BTreeSet::new(),
+            is_v6: BTreeSet::new(),
             cgroup: Cgroup::default(),
             machine_pressure: None,
             next_look_ns: 0,
+            next_reading_ns: 0,
             page_bytes: page_bytes(),
             selection,
         };
-        let listeners = sampler.listeners();
+        let listeners = sampler.listeners(true);
         sampler.look(&listeners);
         let is_found = !sampler.tracked.is_empty() || !sampler.inodes.is_empty();
         match &sampler.selection {
@@ -92,7 +111,7 @@ impl Sampler {
             Selection::Cgroup(path) => return Err(NotFound::Cgroup(path.display().to_string())),
         }
         sampler.open_cgroup();
-        let sample = sampler.sample();
+        let sample = sampler.sample(Depth::Full);
         let found = sampler.found(&sample);
         Ok((sampler, found, sample))
     }
@@ -121,11 +140,16 @@ impl Sampler {
         }
     }
 
-    fn listeners(&mut self) -> Vec<Listener> {
+    /// List listening sockets: all, or those of the families that the target has.
+    fn listeners(&mut self, is_thorough: bool) -> Vec<Listener> {
         let Ok(diag) = &mut self.diag else {
             return Vec::new();
         };
-        match diag.listeners() {
+        let families: Vec<bool> = [false, true]
+            .into_iter()
+            .filter(|is_v6| is_thorough || self.is_v6.contains(is_v6))
+            .collect();
+        match diag.listeners(&families) {
             Ok(listeners) => listeners,
             Err(error) => {
                 self.diag = Err(error);
@@ -162,17 +186,42 @@ impl Sampler {
             let listening = listeners.iter().map(|it| it.inode);
             self.inodes = listening.filter(|inode| held.contains(inode)).collect();
         }
+        let own = listeners
+            .iter()
+            .filter(|it| self.inodes.contains(&it.inode));
+        self.is_v6 = own.map(|it| it.is_v6).collect();
     }
 
-    /// Take a sample. Once a second, look for new processes first.
+    /// Take a sample.
     #[must_use]
-    pub fn sample(&mut self) -> TargetSample {
+    pub fn sample(&mut self, depth: Depth) -> TargetSample {
         let at_ns = monotonic_ns();
         let is_thorough = at_ns >= self.next_look_ns;
-        let listeners = self.listeners();
+        let listeners = self.listeners(is_thorough);
+        if depth == Depth::Affordable && at_ns < self.next_reading_ns {
+            return TargetSample {
+                at_ns,
+                accept_queue: accept_queue(&listeners, &self.inodes),
+                ..TargetSample::default()
+            };
+        }
+        let used_before = thread_cpu_ns();
+        let sample = self.read(at_ns, is_thorough, &listeners);
+        let used = thread_cpu_ns().zip(used_before);
+        let used_ns = used.map_or(0, |(now, before)| now.saturating_sub(before));
         if is_thorough {
-            self.next_look_ns = at_ns + duration_ns(LOOK_EVERY);
-            self.look(&listeners);
+            let least_ns = duration_ns(LOOK_EVERY);
+            self.next_look_ns = at_ns + least_ns.max(used_ns.saturating_mul(LOOK_CPU_PARTS));
+        } else {
+            self.next_reading_ns = at_ns + used_ns.saturating_mul(READING_CPU_PARTS);
+        }
+        sample
+    }
+
+    /// Read all processes and threads; `is_thorough` looks for new ones first.
+    fn read(&mut self, at_ns: u64, is_thorough: bool, listeners: &[Listener]) -> TargetSample {
+        if is_thorough {
+            self.look(listeners);
         }
         let read = self.tracked.read(is_thorough);
         let is_known = !self.tracked.is_empty() || read.cpu_ns > 0;
@@ -181,8 +230,8 @@ impl Sampler {
         let machine = machine.and_then(|file| pressure_us(&self::read(file)?));
         TargetSample {
             at_ns,
-            processes: read.processes,
-            threads: read.threads,
+            processes: Some(read.processes),
+            threads: Some(read.threads),
             cpu_ns: self.cgroup.usage_ns().or(is_known.then_some(read.cpu_ns)),
             run_delay_ns: read.run_delay_ns,
             longest_delay_ns: read.longest_delay_ns,
@@ -192,7 +241,7 @@ impl Sampler {
             pressure_us: self.cgroup.pressure_us().or(machine),
             rss_bytes: self.sum(is_thorough, |pid| Some(rss_pages(pid)? * self.page_bytes)),
             fds: self.sum(is_thorough, open_descriptors),
-            accept_queue: accept_queue(&listeners, &self.inodes),
+            accept_queue: accept_queue(listeners, &self.inodes),
             busiest_process: read.busiest_process,
             busiest_thread: read.busiest_thread,
         }

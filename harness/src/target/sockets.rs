@@ -11,6 +11,7 @@ use nix::sys::socket::{
 /// A listening socket of this network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Listener {
+    pub(super) is_v6: bool,
     pub(super) port: u16,
     pub(super) inode: u32,
     /// Connections that wait to be accepted.
@@ -63,13 +64,18 @@ impl Diag {
         })
     }
 
-    /// List the listening sockets.
+    /// List the listening sockets of IPv4, of IPv6, or of both.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn listeners(&mut self) -> Result<Vec<Listener>, Errno> {
+    pub(super) fn listeners(&mut self, is_v6: &[bool]) -> Result<Vec<Listener>, Errno> {
         let mut found = Vec::new();
-        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        for is_v6 in is_v6 {
+            let family = if *is_v6 {
+                AddressFamily::Inet6
+            } else {
+                AddressFamily::Inet
+            };
             self.list(family, &mut found)?;
         }
         Ok(found)
@@ -125,6 +131,7 @@ fn read_messages(mut bytes: &[u8], found: &mut Vec<Listener>) -> Result<bool, Er
 fn listener(message: &[u8]) -> Option<Listener> {
     let word = |at| number(message, at).map(u32::from_ne_bytes);
     Some(Listener {
+        is_v6: *message.first()? == AddressFamily::Inet6 as u8,
         port: u16::from_be_bytes(number(message, 4)?),
         length: word(56)?,
         limit: word(60)?,
@@ -171,7 +178,7 @@ mod tests {
                 TcpStream::connect(at).unwrap(),
                 TcpStream::connect(at).unwrap(),
             ];
-            let found = diag.listeners().unwrap();
+            let found = diag.listeners(&[false, true]).unwrap();
             let own: Vec<_> = found.iter().filter(|it| it.port == at.port()).collect();
             assert_eq!(own.len(), 1, "{found:?}");
             assert_eq!((own[0].length, own[0].drops), (2, Some(0)));

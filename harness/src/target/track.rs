@@ -90,6 +90,8 @@ pub(super) struct Tracked {
     /// CPU time of processes that are gone and had no parent here, less that of processes from
     /// before they were found, ns.
     past_cpu_ns: i128,
+    /// CPU time as it was read last, ns.
+    cpu_ns: u64,
     past_delay_ns: u64,
     /// The thread that waited most, of those that are gone, too.
     longest_delay_ns: u64,
@@ -150,13 +152,13 @@ impl Tracked {
         let mut at = 0;
         while at < self.processes.len() {
             let pid = self.processes[at].pid;
-            for thread in find::threads(pid) {
-                let process = &mut self.processes[at];
-                if !process.threads.contains_key(&thread)
-                    && let Some(opened) = Thread::open(pid, thread, Began::Since, &mut self.buffer)
-                {
-                    process.threads.insert(thread, opened);
-                }
+            let (process, buffer) = (&mut self.processes[at], &mut self.buffer);
+            process.look(buffer);
+            // Each look at a thread takes microseconds: those of a process that has had no children
+            // are not asked for any, but for the first one.
+            let asked = process.threads.keys().copied();
+            let asked: Vec<i32> = asked.filter(|it| *it == pid || process.is_parent).collect();
+            for thread in asked {
                 for child in find::children(pid, thread) {
                     self.processes[at].is_parent = true;
                     if !others.contains(&child)
@@ -234,7 +236,9 @@ impl Tracked {
 
     fn readings(&mut self) -> Readings {
         let cpu = self.processes.iter().map(|it| i128::from(it.total_ns()));
-        let cpu = cpu.sum::<i128>() + self.past_cpu_ns;
+        let cpu = u64::try_from(cpu.sum::<i128>() + self.past_cpu_ns).unwrap_or(0);
+        // Up to 10 ms of a child are lost in its parent's `stat`, until others make up for them.
+        self.cpu_ns = self.cpu_ns.max(cpu);
         let threads = self.processes.iter().flat_map(|it| &it.threads);
         let busiest = threads.clone().max_by_key(|(_, it)| it.ran.grown());
         let busiest = busiest.map(|(id, it)| (*id, it.ran.grown()));
@@ -247,7 +251,7 @@ impl Tracked {
         Readings {
             processes: u32::try_from(self.processes.len()).unwrap_or(u32::MAX),
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            cpu_ns: u64::try_from(cpu).unwrap_or(0),
+            cpu_ns: self.cpu_ns,
             run_delay_ns: has_delay.then_some(delays + self.past_delay_ns),
             longest_delay_ns: has_delay.then_some(longest),
             busiest_process: process.map(|it| Busiest {
@@ -283,6 +287,21 @@ impl Process {
     fn longest_delay_ns(&self) -> u64 {
         let threads = self.threads.values().map(|it| it.delayed.grown());
         threads.max().unwrap_or(0)
+    }
+
+    /// Open the files of new threads, if the number of threads has changed.
+    fn look(&mut self, buffer: &mut Vec<u8>) {
+        let threads = read(&self.stat, buffer).and_then(Stat::parse);
+        if threads.is_none_or(|it| it.threads == self.threads.len() as u64) {
+            return;
+        }
+        for thread in find::threads(self.pid) {
+            if !self.threads.contains_key(&thread)
+                && let Some(opened) = Thread::open(self.pid, thread, Began::Since, buffer)
+            {
+                self.threads.insert(thread, opened);
+            }
+        }
     }
 
     /// Read its clocks. False if it is gone.
@@ -348,4 +367,80 @@ fn read<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     buffer.resize(1 << 10, 0);
     let length = file.read_at(buffer, 0).ok()?;
     std::str::from_utf8(buffer.get(..length)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::fd::AsFd;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use nix::poll::{PollFd, PollFlags, poll};
+    use nix::sys::resource::{UsageWho, getrusage};
+
+    use super::*;
+
+    /// CPU time of all children of this process that have ended.
+    fn of_children() -> Duration {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+        let time = |time: nix::sys::time::TimeVal| {
+            let (seconds, micros) = (time.tv_sec(), time.tv_usec());
+            Duration::from_micros(u64::try_from(seconds * 1_000_000 + micros).unwrap())
+        };
+        time(usage.user_time()) + time(usage.system_time())
+    }
+
+    /// A shell that does `work` for each line, followed from the outside until it has used `least`:
+    /// its CPU time as tracked, and as the kernel counts it when the shell has ended.
+    fn followed(work: &str, least: Duration) -> [Duration; 2] {
+        let before = of_children();
+        let script = format!(
+            "burn() {{ i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; }}; while read x; do {work}; echo; done"
+        );
+        let mut shell = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        let mut output = BufReader::new(shell.stdout.take().unwrap());
+        let mut tracked = Tracked::default();
+        tracked.look(&[i32::try_from(shell.id()).unwrap()], &BTreeSet::new());
+        let mut last = tracked.read(true).cpu_ns;
+        while Duration::from_nanos(last) < least {
+            writeln!(input).unwrap();
+            loop {
+                tracked.look(&[], &BTreeSet::new());
+                let read = tracked.read(false).cpu_ns;
+                assert!(read >= last, "{read} after {last}");
+                last = read;
+                let mut files = [PollFd::new(output.get_ref().as_fd(), PollFlags::POLLIN)];
+                if poll(&mut files, 2_u8).unwrap() > 0 {
+                    break;
+                }
+            }
+            output.read_line(&mut String::new()).unwrap();
+        }
+        let tracked = tracked.read(true).cpu_ns;
+        drop(input);
+        assert!(shell.wait().unwrap().success());
+        [Duration::from_nanos(tracked), of_children() - before]
+    }
+
+    #[test]
+    fn cpu_time_is_the_kernels_of_a_process_and_of_children_that_come_and_go() {
+        for work in [
+            "burn",
+            "(burn)",
+            "(burn)& (burn)& ( (burn); burn )& (burn; burn; burn; burn)& wait",
+        ] {
+            let [tracked, kernels] = followed(work, Duration::from_millis(600));
+            let apart = tracked.abs_diff(kernels);
+            // Ticks of 10 ms, and the start and the end of the shell.
+            let most = kernels.mul_f64(0.03) + Duration::from_millis(15);
+            assert!(apart <= most, "{work}: {tracked:?} and {kernels:?}");
+        }
+    }
 }

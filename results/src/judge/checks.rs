@@ -4,7 +4,7 @@
     reason = "a check has one signature, whether it can be unavailable or not"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{Finding, causes};
 use super::stalls::Stalls;
@@ -1039,13 +1039,29 @@ fn pace(report: &Report) -> Found {
         limit: limit.map(|(_, limit)| limit),
         share: limit.map_or(0.0, |(share, _)| share),
     });
-    let cpus = report.environment.cores;
-    let shared = (report.environment.colocated && report.shards.len() >= cpus)
-        .then_some(Finding::CpusShared { cpus });
+    let shared = shared_cpus(report).map(|cpus| Finding::CpusShared { cpus });
     Ok([missed, limited, unused, shared]
         .into_iter()
         .flatten()
         .collect())
+}
+
+/// Return the number of CPUs that the target has, if the shards may use each of them at once.
+/// Without a probe, a target on this machine may run on all of its CPUs.
+fn shared_cpus(report: &Report) -> Option<usize> {
+    let target = report.target.as_ref().filter(|target| target.is_here);
+    let Some(cpus) = target
+        .map(|target| &target.cpus)
+        .filter(|cpus| !cpus.is_empty())
+    else {
+        let cpus = report.environment.cores;
+        let is_shared = report.environment.colocated && report.shards.len() >= cpus;
+        return is_shared.then_some(cpus);
+    };
+    let pinned: BTreeSet<usize> = report.shards.iter().filter_map(|shard| shard.cpu).collect();
+    let anywhere = report.shards.iter().filter(|shard| shard.cpu.is_none());
+    let used = anywhere.count() + cpus.iter().filter(|cpu| pinned.contains(cpu)).count();
+    (used >= cpus.len()).then_some(cpus.len())
 }
 
 /// Connections that were not kept as they should be, or whose certificates were not verified.

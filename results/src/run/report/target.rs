@@ -168,14 +168,15 @@ impl<'a> Window<'a> {
     /// Return the value of a counter at a time, linear between two samples.
     fn at(self, at_ns: u64, of: Counter) -> Option<f64> {
         let next = self.samples.partition_point(|it| it.at_ns < at_ns);
-        let after = self.samples.get(next)?;
-        if after.at_ns == at_ns {
-            return Some(of(after)? as f64);
+        let (before, after) = self.samples.split_at_checked(next)?;
+        let read = |it: &TargetSample| Some((it.at_ns, of(it)? as f64));
+        let (after_ns, high) = after.iter().find_map(read)?;
+        if after_ns == at_ns {
+            return Some(high);
         }
-        let before = self.samples.get(next.checked_sub(1)?)?;
-        let (low, high) = (of(before)? as f64, of(after)? as f64);
-        let passed = at_ns.saturating_sub(before.at_ns) as f64;
-        let whole = after.at_ns.saturating_sub(before.at_ns) as f64;
+        let (before_ns, low) = before.iter().rev().find_map(read)?;
+        let passed = at_ns.saturating_sub(before_ns) as f64;
+        let whole = after_ns.saturating_sub(before_ns) as f64;
         Some(low + (high - low) * share(passed, whole))
     }
 
@@ -259,8 +260,8 @@ impl TargetReport {
             cgroup: found.cgroup,
             cpus: found.cpus,
             samples: inside.len() as u64,
-            processes: inside.iter().map(|it| it.processes).max(),
-            threads: inside.iter().map(|it| it.threads).max(),
+            processes: inside.iter().filter_map(|it| it.processes).max(),
+            threads: inside.iter().filter_map(|it| it.threads).max(),
             cpu_us: window.growth(|it| it.cpu_ns).map(|ns| ns / 1e3),
             cpu_us_per_attempt: per_attempt(|it| it.cpu_ns),
             run_delay_us_per_attempt: per_attempt(|it| it.run_delay_ns),
