@@ -408,14 +408,14 @@ mod tests {
         let mut output = BufReader::new(shell.stdout.take().unwrap());
         let mut tracked = Tracked::default();
         tracked.look(&[i32::try_from(shell.id()).unwrap()], &BTreeSet::new());
-        let mut last = tracked.read(true).cpu_ns;
-        while Duration::from_nanos(last) < least {
+        let mut seen_ns = tracked.read(true).cpu_ns;
+        while Duration::from_nanos(seen_ns) < least {
             writeln!(input).unwrap();
             loop {
                 tracked.look(&[], &BTreeSet::new());
-                let read = tracked.read(false).cpu_ns;
-                assert!(read >= last, "{read} after {last}");
-                last = read;
+                let read_ns = tracked.read(false).cpu_ns;
+                assert!(read_ns >= seen_ns, "{read_ns} after {seen_ns}");
+                seen_ns = read_ns;
                 let mut files = [PollFd::new(output.get_ref().as_fd(), PollFlags::POLLIN)];
                 if poll(&mut files, 2_u8).unwrap() > 0 {
                     break;
@@ -426,7 +426,10 @@ mod tests {
         let tracked = tracked.read(true).cpu_ns;
         drop(input);
         assert!(shell.wait().unwrap().success());
-        [Duration::from_nanos(tracked), of_children() - before]
+        [
+            Duration::from_nanos(tracked),
+            of_children().saturating_sub(before),
+        ]
     }
 
     #[test]
