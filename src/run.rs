@@ -1,6 +1,7 @@
 //! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show, and
 //! decide the exit code.
 
+mod diagnose;
 mod inputs;
 mod output;
 mod part;
@@ -26,6 +27,7 @@ use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultErr
 use crawlmark_results::run::words::{self, OfWhole};
 use crawlmark_results::show::doc::Readers;
 
+use self::diagnose::Subject;
 use self::output::{Output, OutputOptions, Voice};
 use self::part::{PartOutcome, PartRun, PartSeconds, PartSlot};
 pub(crate) use self::part::{check_shards, whole};
@@ -78,7 +80,7 @@ pub(crate) fn run(args: RunArgs, clock: Clock) -> Result<u8, Error> {
 fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, Error> {
     let voice = wanted.voice;
     let mut part = PartRun::begin(&mut args, clock)?;
-    let (save, typed) = (args.save.clone(), args.typed.clone());
+    let (save, typed, is_diagnosed) = (args.save.clone(), args.typed.clone(), args.diagnose);
     let mut resolved = match &mut part {
         None => resolve::resolve(args)?,
         Some(part) => part.resolve(args, voice)?,
@@ -99,6 +101,8 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         voice.warn(note);
     }
     let (is_strict, is_foreign) = (resolved.is_strict, resolved.bundled.is_none());
+    let subject =
+        is_diagnosed.then(|| Subject::new(&resolved.plan, &resolved.spec, resolved.placement));
     // For the rest of this process's life: neither what was measured nor the exit code that says
     // how it ended may be lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
@@ -135,6 +139,9 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         Err(error) => return Err(error.keeping(directory)),
     };
     let report = &mut crawled.report;
+    if let Some(subject) = subject {
+        subject.diagnose(report, voice)?;
+    }
     if is_foreign {
         let unreached = unreached
             .into_iter()

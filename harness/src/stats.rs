@@ -13,7 +13,8 @@
 //! | `coarse`, `groups` | small distributions; counts and times by host and URL template |
 //! | `connections` | readings of the kernel: retransmissions, network time; closed connections |
 //! | `slowest` | slowest requests, by name |
-//! | `answers`, `bins` | parts of a second: number of responses, counts and times |
+//! | `answers` | when responses arrive: in parts of a second, and by phase |
+//! | `bins` | parts of a second: counts and times |
 //! | `failures` | failures by cause, with an example |
 
 mod answers;
@@ -31,7 +32,7 @@ mod timing;
 
 use std::collections::BTreeMap;
 
-pub use self::answers::AnswerBins;
+pub use self::answers::{AnswerBins, Phases};
 pub use self::bins::{Bin, Bins};
 pub use self::cells::{Cells, highest_beside};
 pub use self::coarse::CoarseTimes;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `findings` | the facts: severity, effect on the verdict, text and remedy of each, one table |
 //! | `checks` | the checks that yield them, one table |
+//! | `faults` | checks that name what the target does |
 //! | `stalls` | detection of stalls |
 //! | `thresholds` | limits of the checks, each with its reason |
 //! | `verdict` | what the figures are worth |
@@ -13,6 +14,7 @@
 //! (`CONTRIBUTING.md`).
 
 mod checks;
+mod faults;
 pub(crate) mod findings;
 mod stalls;
 pub(crate) mod thresholds;

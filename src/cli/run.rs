@@ -467,6 +467,13 @@ pub struct RunArgs {
     ///
     #[arg(long, long_help = STRICT)]
     pub strict: bool,
+    /// Find out what limits the target, by short experiments after the run
+    ///
+    /// Up to three runs of 2 s: with one connection, with twice the connections, and at a third of the
+    /// rate or in waves. They keep to --rate and send requests of the same IDs again. What they
+    /// show is in the findings, and under `experiments` in result.json.
+    #[arg(long, conflicts_with_all = ["save", "resume", "plan", "node"])]
+    pub diagnose: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub shard_deadline: Duration,

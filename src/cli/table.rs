@@ -324,6 +324,9 @@ const GROUPS: [Group; 13] = [
             never("exports").not_for_rounds(),
             never("quiet").not_for_rounds().common(),
             never("no_progress"),
+            typed("diagnose")
+                .not_for_rounds()
+                .needs(&[Need::Url, Need::NoReplay]),
         ],
     },
     Group {

@@ -659,6 +659,7 @@ impl<W: Workload> Engine<W> {
             sources: books.sources.clone(),
             binding: limits.ribbon.times(ended),
             courtesy: limits.courtesy(ended),
+            phases: books.intervals.phases.clone(),
             usage: Some(usage),
             cpu: Some(cpu),
         })

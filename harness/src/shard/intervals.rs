@@ -13,7 +13,7 @@ use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{
-    Bins, Bounds, Counters, Series, SeriesSet, ShardStats, SplitSums, Took, Unfinished, took,
+    Bins, Bounds, Counters, Phases, Series, SeriesSet, ShardStats, SplitSums, Took, Unfinished, took,
 };
 use crate::wire::{BindingTimes, SecondFigures};
 use crate::workload::{Asides, Opened};
@@ -53,6 +53,8 @@ pub(super) struct Intervals {
     in_flight: u32,
     /// Meters at the last cut.
     at_cut: Meters,
+    /// Answers by phase, over all intervals.
+    pub(super) phases: Phases,
 }
 
 /// Properties of an empty interval.
@@ -113,6 +115,7 @@ impl Intervals {
             open: VecDeque::new(),
             in_flight: 0,
             at_cut: Meters::default(),
+            phases: Phases::default(),
         }
     }
 
@@ -155,6 +158,9 @@ impl Intervals {
                 interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
         let is_warmup = sample.permit.intended < self.measured_from;
+        if !is_warmup {
+            self.phases.record(self.blank.start, sample);
+        }
         let ended = self.at(sample.attempt.done);
         ended.counters_at(sample.attempt.done).record(sample);
         ended.figures.answers.record(ended.begins, sample);

@@ -14,7 +14,7 @@ use crate::machine::CpuTicks;
 use crate::pacer::{Growth, WorstWindow};
 use crate::sample::Outcome;
 use crate::stats::{
-    AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Slowest, SplitSums, TcpCounts,
+    AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest, SplitSums, TcpCounts,
     counters,
 };
 use crate::units::IdRange;
@@ -400,6 +400,8 @@ pub struct ShardOutcome {
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.
     pub courtesy: ThrottlingCounts,
+    /// Its answers after the warm-up by phase; none of one that died.
+    pub phases: Phases,
     /// Resource usage of its process since the start; none of one that died.
     pub usage: Option<Usage>,
     /// Readings of its CPU; none of one that died.
@@ -432,6 +434,7 @@ impl ShardOutcome {
             sources: Groups::default(),
             binding: BindingTimes::default(),
             courtesy: ThrottlingCounts::default(),
+            phases: Phases::default(),
             usage: None,
             cpu: None,
         }
@@ -464,6 +467,7 @@ impl ShardOutcome {
         self.sources.merge(&other.sources);
         self.binding.merge(&other.binding);
         self.courtesy.merge(&other.courtesy);
+        self.phases.merge(&other.phases);
         self.usage = either(self.usage, other.usage, Usage::plus);
         self.cpu = either(self.cpu, other.cpu, CpuHealth::plus);
     }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::faults;
 use super::findings::{Finding, causes};
 use super::stalls::Stalls;
 use super::thresholds as limits;
@@ -82,6 +83,11 @@ pub(super) const CHECKS: &[Check] = &[
     of_run("waits of an open loop", open_loop_waits),
     of_run("requested rate", pace),
     of_run("connections", connections),
+    of_run("requests worked on at a time", |report| {
+        some(faults::ceiling(report))
+    }),
+    of_run("limits that refuse", |report| some(faults::refusal(report))),
+    of_run("clocks of the target", |report| some(faults::clock(report))),
 ];
 
 fn some(finding: Option<Finding>) -> Found {

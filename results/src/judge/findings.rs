@@ -471,6 +471,42 @@ findings! {
         ),
         severity: if total_s < of_s * thresholds::STALLED { Severity::Info } else { Severity::Warning },
         remedy: "Look for what stops the target: garbage collection, locks, disk writes.";
+    /// Another rate than the target's work limits it: it delays requests.
+    DelayingLimit { per_s: f64, connections: u32 } =>
+        format!(
+            "A limit of the target delays requests to {}/s: {connections} connections and twice as many reach the same rate",
+            decimal(per_s)
+        ),
+        remedy: "Raise that limit, or use fewer connections: more only wait longer.",
+        covers: [WorksOnFew, LimitedBy];
+    /// The target works on fewer requests at a time than it has, and more connections do not help.
+    WorksOnFew { at_a_time: f64, per_s: f64, connections: u32, alone_us: f64 } =>
+        format!(
+            "The target works on about {at_a_time:.0} {} at a time: {}/s with {connections} connections and with twice as many, \
+             {} for one that is alone",
+            if at_a_time < 2.0 { "request" } else { "requests" },
+            decimal(per_s),
+            micros(alone_us)
+        ),
+        remedy: "Give it more workers or threads: more connections only lengthen its queue.",
+        covers: [LimitedBy];
+    /// The target refuses requests beyond a rate, whatever is sent.
+    RefusingLimit { per_s: f64, burst: f64 } =>
+        format!(
+            "A limit of the target refuses all but {}/s{}",
+            decimal(per_s),
+            if burst > 0.0 { format!(", after a burst of {burst:.0}") } else { String::new() }
+        ),
+        remedy: format!("Raise it, or send less: --rate {per_s:.0}.");
+    /// Responses leave in step with a tick of 10 ms.
+    TimerTick { share: f64 } =>
+        format!("Responses leave in step with a tick of 10 ms ({share:.2} of 1): looks like a timer of the target"),
+        remedy: "Look for what the target waits for by a timer, such as polling or a low-resolution sleep.";
+    /// Responses leave in step with a clock of 100 ms.
+    QuotaClock { share: f64 } =>
+        format!("Responses leave in step with a clock of 100 ms ({share:.2} of 1): looks like a CPU quota (CFS)"),
+        remedy: "Raise the CPU quota of the target's container.",
+        covers: [LimitedBy];
     /// Requests failed.
     RequestsFailed { share: f64, causes: Vec<CauseCount>, is_open_loop: bool } =>
         format!("{} of requests failed: {}", percent(share), in_words(&causes)),

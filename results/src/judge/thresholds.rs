@@ -165,3 +165,58 @@ pub(crate) const MEASURED: f64 = 0.5;
 
 /// Part of the items that throttling ended, from which on that is a finding.
 pub(crate) const ABANDONED: f64 = 0.01;
+
+/// Part of the rate that twice the connections add, below which the rate does not grow with them.
+pub(crate) const GROWS: f64 = 1.15;
+
+/// Part of the connections that a target works on at a time, above which none of their requests
+/// wait for another one.
+pub(crate) const QUEUES: f64 = 0.75;
+
+/// Least time of a request that is alone, us: of a shorter one, wake-ups and the network are more
+/// than the work, so that the number worked on at a time is not known.
+pub(crate) const WORK_US: f64 = 2_000.0;
+
+/// Part of an experiment's requests that may fail.
+pub(crate) const FEW_FAIL: f64 = 0.05;
+
+/// From so many requests at a time on they are several.
+pub(crate) const SEVERAL: f64 = 1.5;
+
+/// Part of the time of a request that is alone at the full rate, which the median at a third of it
+/// falls to behind a limit that delays; behind a single worker it stays the same.
+pub(crate) const UNHURRIED: f64 = 0.6;
+
+/// Mean service time over that of a request that is alone, of requests that come in waves of the
+/// number that the target works on: 1 of workers, which are all free; behind a limit that delays
+/// 1.25 with two and up to 1.5 with many, because each waits for those of its wave.
+pub(crate) const IN_WAVES: f64 = 1.2;
+
+/// Least responses to look for a clock in.
+pub(crate) const CLOCKED: u64 = 50;
+
+/// Mean resultant length of responses from which on they are in step with a clock. CPU quotas have
+/// 0.83 and more, ticks 0.97, targets without a clock 0.09 at most.
+pub(crate) const IN_STEP: f64 = 0.6;
+
+/// The shortest service time over the median: with less, times are no whole periods.
+pub(crate) const SPREAD: f64 = 0.5;
+
+/// Part of the requests that were refused, from which on a limit is looked for.
+pub(crate) const REFUSED: f64 = 0.1;
+
+/// Variance over mean of the good responses of seconds, up to which they are even. Those of nginx'
+/// limits have 0.003 at most; if requests fail at random it is the part that fails.
+pub(crate) const EVEN: f64 = 0.005;
+
+/// Seconds that this takes.
+pub(crate) const EVEN_SECONDS: usize = 5;
+
+/// Variance over mean of the requests of seconds, above which they are not even themselves.
+pub(crate) const UNEVEN: f64 = 0.05;
+
+/// Least good responses of a second, and of a burst.
+pub(crate) const BURST: f64 = 5.0;
+
+/// Part of the good responses of a second that a burst has at least.
+pub(crate) const BURST_SHARE: f64 = 0.04;

@@ -24,6 +24,7 @@ mod causes;
 mod connections;
 mod course;
 mod crawl;
+mod diagnosis;
 mod distribution;
 mod environment;
 mod gate;
@@ -54,6 +55,7 @@ pub use self::crawl::{
     CommandLine, MergedReport, OtherAttempt, RobotsHost, RobotsOutcome, RobotsReport, SavedReport,
     SavedSession,
 };
+pub use self::diagnosis::{Change, Experiment, InStep};
 pub use self::distribution::Distribution;
 pub use self::environment::{Environment, HostReport, Placement};
 pub use self::gate::GateReport;
@@ -229,6 +231,11 @@ pub struct Report {
     /// The target's processes. Absent if no probe was started: see `--target-probe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetReport>,
+    /// Clocks that the responses were in step with; null without responses.
+    pub in_step: Option<InStep>,
+    /// Experiments of `--diagnose`. Absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub experiments: Vec<Experiment>,
     /// Findings, the most severe first, without those that others make redundant.
     #[serde(serialize_with = "crate::judge::serialize")]
     pub findings: Vec<Finding>,
@@ -455,6 +462,8 @@ impl Report {
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host: HostReport::from(record.host),
             target: None,
+            in_step: InStep::of(record),
+            experiments: Vec::new(),
             findings: Vec::new(),
             validity: Validity::default(),
             gates: Vec::new(),

@@ -1,0 +1,130 @@
+//! Checks that name what the target does: how many requests it works on at a time, limits that
+//! delay or refuse, clocks. A kind whose experiment ran says "is", one that was only seen "looks
+//! like".
+
+use super::findings::Finding;
+use super::thresholds as limits;
+use crate::run::report::{Change, InStep, IntervalRow, Report, share};
+use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::stats::Series;
+
+/// What sets the rate of a target that answers no more requests with twice the connections: the
+/// number that it works on at a time, or a limit that delays.
+pub(super) fn ceiling(report: &Report) -> Option<Finding> {
+    let (alone, twice) = (
+        report.experiment(Change::OneConnection)?,
+        report.experiment(Change::TwiceTheConnections)?,
+    );
+    let (per_s, at_a_time) = (report.answered_per_s(), report.worked_on_at_a_time()?);
+    let (alone_us, connections) = (alone.mean_us?, report.plan.run.in_flight());
+    let has_ceiling = twice.answered_per_s <= per_s * limits::GROWS
+        && at_a_time <= f64::from(connections) * limits::QUEUES
+        && alone_us >= limits::WORK_US
+        && share(twice.failed as f64, twice.answered as f64) < limits::FEW_FAIL;
+    if !has_ceiling {
+        return None;
+    }
+    let unhurried = report.experiment(Change::ThirdOfTheRate);
+    let unhurried_us = unhurried.and_then(|third| third.p50_us);
+    let waves = report.experiment(Change::Waves);
+    let waves = waves.and_then(|waves| waves.mean_us);
+    let is_delayed = if at_a_time < limits::SEVERAL {
+        unhurried_us.is_some_and(|us| us < alone_us * limits::UNHURRIED)
+    } else {
+        waves.is_some_and(|us| us > alone_us * limits::IN_WAVES)
+    };
+    Some(if is_delayed {
+        Finding::DelayingLimit { per_s, connections }
+    } else {
+        Finding::WorksOnFew {
+            at_a_time: at_a_time.round().max(1.0),
+            per_s,
+            connections,
+            alone_us,
+        }
+    })
+}
+
+/// Clocks that the responses are in step with. Requests that go by a clock of their own prove
+/// nothing, and neither do those of a closed loop whose times are whole periods: a tick is told of
+/// requests at random times alone, those of an experiment if need be.
+pub(super) fn clock(report: &Report) -> Option<Finding> {
+    let plan = &report.plan.run;
+    let of_run = report
+        .in_step
+        .filter(|_| report.binding.pause < limits::NOTABLE);
+    let at_random = match plan.arrivals {
+        Arrivals::Poisson => of_run,
+        _ => report
+            .experiment(Change::ThirdOfTheRate)
+            .and_then(|third| third.in_step),
+    };
+    if let Some(share) = in_step(at_random, |in_step| in_step.of_10_ms) {
+        return Some(Finding::TimerTick { share });
+    }
+    let times = report.latency(Series::ServiceOk)?;
+    let is_spread = times.min_us? < times.p50_us? * limits::SPREAD;
+    let is_free = match plan.arrivals {
+        Arrivals::Poisson => true,
+        Arrivals::Asap => plan.rate.is_none() && is_spread,
+        _ => false,
+    };
+    let share = in_step(of_run.filter(|_| is_free), |in_step| in_step.of_100_ms)?;
+    Some(Finding::QuotaClock { share })
+}
+
+/// How far responses are in step with a clock, if they are, and there are enough of them.
+fn in_step(of: Option<InStep>, clock: fn(&InStep) -> f64) -> Option<f64> {
+    let of = of.filter(|of| of.answers >= limits::CLOCKED)?;
+    Some(clock(&of)).filter(|share| *share >= limits::IN_STEP)
+}
+
+/// A limit that refuses: as many good responses in each second, however many requests were sent.
+pub(super) fn refusal(report: &Report) -> Option<Finding> {
+    let counted = report.measured().requests;
+    let refused = counted.rejected_by_status.values().sum::<u64>() + counted.throttled;
+    if share(refused as f64, counted.attempts as f64) < limits::REFUSED
+        || report.binding.pause >= limits::NOTABLE
+    {
+        return None;
+    }
+    let whole_s = report.due_until_s().floor();
+    let seconds: Vec<&IntervalRow> = report
+        .intervals
+        .iter()
+        .filter(|row| ((row.start_s + 1) as f64) <= whole_s)
+        .collect();
+    let (first, later) = seconds.split_first()?;
+    let good = |row: &IntervalRow| (row.ok + row.not_found) as f64;
+    let accepted = Evenness::of(later.iter().map(|row| good(row)));
+    let sent = Evenness::of(later.iter().map(|row| row.attempts as f64));
+    let burst = (good(first) - accepted.mean).max(0.0);
+    let has_burst = burst >= f64::max(limits::BURST, accepted.mean * limits::BURST_SHARE);
+    let is_even = later.len() >= limits::EVEN_SECONDS
+        && accepted.mean >= limits::BURST
+        && accepted.dispersion <= limits::EVEN
+        && (has_burst || sent.dispersion > limits::UNEVEN);
+    is_even.then_some(Finding::RefusingLimit {
+        per_s: accepted.mean,
+        burst: if has_burst { burst } else { 0.0 },
+    })
+}
+
+/// Counts of seconds: their mean, and their variance over their mean, which is 1 of a Poisson
+/// process (index of dispersion).
+struct Evenness {
+    mean: f64,
+    dispersion: f64,
+}
+
+impl Evenness {
+    fn of(counts: impl Iterator<Item = f64> + Clone) -> Self {
+        let n = counts.clone().count() as f64;
+        let mean = share(counts.clone().sum(), n);
+        let squares: f64 = counts.map(|count| (count - mean).powi(2)).sum();
+        Self {
+            mean,
+            dispersion: share(share(squares, n - 1.0), mean),
+        }
+    }
+}

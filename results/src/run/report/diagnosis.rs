@@ -1,0 +1,128 @@
+//! Experiments of `--diagnose` after a run, and clocks in its answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Latency, Report};
+use crawlmark_harness::stats::{Phases, Series};
+use crawlmark_harness::supervisor::RunRecord;
+
+/// How far answers after the warm-up ended in step with a clock: 1 if all ended at one phase of
+/// it, near 0 if at any ([`Phases::in_step`]).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct InStep {
+    /// Number of answers.
+    pub answers: u64,
+    /// With a tick of 10 ms.
+    pub of_10_ms: f64,
+    /// With a period of 100 ms, that of Linux' CPU quota.
+    pub of_100_ms: f64,
+}
+
+impl InStep {
+    /// Of all answers; none without any.
+    pub(super) fn of(record: &RunRecord) -> Option<Self> {
+        let mut all = Phases::default();
+        for shard in &record.shards {
+            all.merge(&shard.phases);
+        }
+        let answers = all.count();
+        (answers > 0).then(|| Self {
+            answers,
+            of_10_ms: all.in_step(10.0),
+            of_100_ms: all.in_step(100.0),
+        })
+    }
+}
+
+/// What an experiment changes of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// One connection, in a closed loop.
+    OneConnection,
+    /// Twice the connections, in a closed loop.
+    TwiceTheConnections,
+    /// A third of the rate of the run, at random times (Poisson).
+    ThirdOfTheRate,
+    /// As many requests at once as seem to be worked on at a time, and again when all have ended.
+    Waves,
+}
+
+/// An experiment: a short run of its own after the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// What it changed.
+    pub change: Change,
+    /// Its connections.
+    pub connections: u32,
+    /// Its rate, requests per second; null without one.
+    pub rate_per_s: Option<f64>,
+    /// Its duration after the warm-up, s.
+    pub measured_s: f64,
+    /// Good and not-found responses.
+    pub answered: u64,
+    /// Requests that failed or were throttled.
+    pub failed: u64,
+    /// Good and not-found responses per second.
+    pub answered_per_s: f64,
+    /// Mean service time, us; null without a response.
+    pub mean_us: Option<f64>,
+    /// Median service time, us; null of few.
+    pub p50_us: Option<f64>,
+    /// Clocks that its responses were in step with; null without responses.
+    pub in_step: Option<InStep>,
+}
+
+impl Experiment {
+    /// What a short run with this change showed.
+    #[must_use]
+    pub fn of(change: Change, report: &Report) -> Self {
+        let counted = report.measured();
+        let answered = counted.items.ok + counted.items.not_found;
+        let plan = &report.plan.run;
+        let measured_s = (report.totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
+        let times = report.latency(Series::ServiceOk);
+        Self {
+            change,
+            connections: plan.connections,
+            rate_per_s: plan.rate.map(|rate| rate.per_second()),
+            measured_s,
+            answered,
+            failed: counted.requests.failed() + counted.requests.throttled,
+            answered_per_s: super::share(answered as f64, measured_s),
+            mean_us: times.and_then(|times| times.mean_us),
+            p50_us: times.and_then(|times: &Latency| times.p50_us),
+            in_step: report.in_step,
+        }
+    }
+}
+
+impl Report {
+    /// The experiment with this change, if `--diagnose` made it.
+    #[must_use]
+    pub fn experiment(&self, change: Change) -> Option<&Experiment> {
+        self.experiments
+            .iter()
+            .find(|experiment| experiment.change == change)
+    }
+
+    /// Good and not-found responses per second after the warm-up, while requests were due.
+    #[must_use]
+    pub fn answered_per_s(&self) -> f64 {
+        let counted = self.measured();
+        let measured_s = self.due_until_s() - self.plan.run.warmup.as_secs_f64();
+        super::share(
+            (counted.items.ok + counted.items.not_found) as f64,
+            measured_s,
+        )
+    }
+
+    /// Requests that the target works on at a time, judged by one connection: the rate of the run
+    /// times the mean service time of a request that is alone (Little, "A Proof for the Queuing
+    /// Formula L = λW", 1961). None without that experiment.
+    #[must_use]
+    pub fn worked_on_at_a_time(&self) -> Option<f64> {
+        let alone = self.experiment(Change::OneConnection)?;
+        Some(self.answered_per_s() * alone.mean_us? / 1e6)
+    }
+}
