@@ -83,6 +83,7 @@ impl Subject {
                 record: &record,
                 intervals: Vec::new(),
                 environment: Environment::read(self.placement),
+                target: None,
             });
             report.experiments.push(Experiment::of(change, &seen));
             next = following(change, report);
