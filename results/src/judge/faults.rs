@@ -110,6 +110,52 @@ pub(super) fn refusal(report: &Report) -> Option<Finding> {
     })
 }
 
+/// What the target's processes waited for, by the kernel of their machine.
+pub(super) fn target_side(report: &Report) -> Vec<Finding> {
+    let Some(target) = &report.target else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    if let Some(split) = &target.split {
+        let (service_us, run_queue_us) = (split.service_us, split.run_queue_us.unwrap_or(0.0));
+        let periods_share = target.throttled_periods_share.unwrap_or(0.0);
+        if periods_share >= limits::NOTABLE && split.throttled_us >= service_us * limits::NOTABLE {
+            found.push(Finding::TargetThrottled {
+                throttled_us: split.throttled_us,
+                service_us,
+                periods_share,
+            });
+        }
+        if run_queue_us >= f64::max(service_us * limits::TARGET_WAITS, limits::TARGET_WAITS_US) {
+            found.push(Finding::TargetWaits {
+                run_queue_us,
+                service_us,
+            });
+        }
+    }
+    let measured_us = report.totals.duration_s * 1e6 - report.plan.run.warmup.as_secs_f64() * 1e6;
+    let cores = share(target.cpu_us.unwrap_or(0.0), measured_us);
+    let thread = target.busiest_thread.as_ref();
+    let is_full = cores >= target.cpus.len() as f64 * limits::TARGET_FULL && cores > 0.0;
+    if is_full || thread.is_some_and(|thread| thread.share >= limits::TARGET_FULL) {
+        found.push(Finding::TargetCpuFull {
+            cores,
+            cpus: target.cpus.len(),
+            thread_share: thread.map(|thread| thread.share),
+        });
+    }
+    let connections = report.plan.run.connections;
+    if let Some(queue) = &target.accept_queue
+        && queue.mean >= f64::max(1.0, f64::from(connections) * limits::WAIT_TO_BE_ACCEPTED)
+    {
+        found.push(Finding::ConnectionsNotAccepted {
+            waiting: queue.mean,
+            connections,
+        });
+    }
+    found
+}
+
 /// Counts of seconds: their mean, and their variance over their mean, which is 1 of a Poisson
 /// process (index of dispersion).
 struct Evenness {

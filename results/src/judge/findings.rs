@@ -471,6 +471,34 @@ findings! {
         ),
         severity: if total_s < of_s * thresholds::STALLED { Severity::Info } else { Severity::Warning },
         remedy: "Look for what stops the target: garbage collection, locks, disk writes.";
+    /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
+    TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } =>
+        format!(
+            "The target's CPU quota stopped it in {} of its periods: {} of the {} of a request",
+            percent(periods_share),
+            micros(throttled_us),
+            micros(service_us)
+        ),
+        remedy: "Raise the CPU quota of the target's container, or lower the load.",
+        covers: [QuotaClock, WorksOnFew, TargetWaits, TargetCpuFull, LimitedBy];
+    /// Threads of the target were ready to run for a notable part of a request's time, and had no CPU.
+    TargetWaits { run_queue_us: f64, service_us: f64 } =>
+        format!("The target waited for a CPU: {} of the {} of a request", micros(run_queue_us), micros(service_us)),
+        remedy: "Look for what else uses its CPUs, this client among it, or give it more.";
+    /// Connections waited to be accepted by the target.
+    ConnectionsNotAccepted { waiting: f64, connections: u32 } =>
+        format!("The target did not accept {waiting:.1} of {connections} connections, in the mean: it serves few at a time"),
+        remedy: "Let it serve more connections at a time, or open fewer (-c).",
+        covers: [WorksOnFew, LimitedBy];
+    /// A thread of the target, or all of its CPUs, had no room left.
+    TargetCpuFull { cores: f64, cpus: usize, thread_share: Option<f64> } =>
+        format!(
+            "The target used {cores:.2} of its {}{}: that is its ceiling",
+            counted(cpus as u64, "CPU"),
+            thread_share.map_or_else(String::new, |share| format!(", its busiest thread {} of one", percent(share)))
+        ),
+        severity: Severity::Info,
+        covers: [LimitedBy];
     /// Another rate than the target's work limits it: it delays requests.
     DelayingLimit { per_s: f64, connections: u32 } =>
         format!(

@@ -220,3 +220,18 @@ pub(crate) const BURST: f64 = 5.0;
 
 /// Part of the good responses of a second that a burst has at least.
 pub(crate) const BURST_SHARE: f64 = 0.04;
+
+/// Part of the mean service time that the target's threads waited for a CPU. Of a healthy server at
+/// full load it is a sixteenth; of one beside another program on its CPU nearly half.
+pub(crate) const TARGET_WAITS: f64 = 0.25;
+
+/// The least such wait, us: less is lost in the noise of a network.
+pub(crate) const TARGET_WAITS_US: f64 = 200.0;
+
+/// Part of a CPU that a thread of the target uses, or of all its CPUs that its processes use, from
+/// which on there is no room left.
+pub(crate) const TARGET_FULL: f64 = 0.9;
+
+/// Part of the connections that wait to be accepted, in the mean, of a target that serves few of
+/// them at a time.
+pub(crate) const WAIT_TO_BE_ACCEPTED: f64 = 0.4;
