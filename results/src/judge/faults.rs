@@ -17,7 +17,10 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
     );
     let (per_s, at_a_time) = (report.answered_per_s(), report.worked_on_at_a_time()?);
     let (alone_us, connections) = (alone.mean_us?, report.plan.run.in_flight());
-    let has_ceiling = twice.answered_per_s <= per_s * limits::GROWS
+    let reached = report.plan.run.rate.map(|rate| rate.per_second());
+    let is_rate = reached.is_some_and(|rate| per_s >= rate * limits::REACHED);
+    let has_ceiling = !is_rate
+        && twice.answered_per_s <= per_s * limits::GROWS
         && at_a_time <= f64::from(connections) * limits::QUEUES
         && alone_us >= limits::WORK_US
         && share(twice.failed as f64, twice.answered as f64) < limits::FEW_FAIL;
@@ -29,7 +32,9 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
     let waves = report.experiment(Change::Waves);
     let waves = waves.and_then(|waves| waves.mean_us);
     let is_delayed = if at_a_time < limits::SEVERAL {
-        unhurried_us.is_some_and(|us| us < alone_us * limits::UNHURRIED)
+        unhurried_us
+            .zip(alone.p50_us)
+            .is_some_and(|(us, alone_us)| us < alone_us * limits::UNHURRIED)
     } else {
         waves.is_some_and(|us| us > alone_us * limits::IN_WAVES)
     };

@@ -497,8 +497,7 @@ findings! {
             counted(cpus as u64, "CPU"),
             thread_share.map_or_else(String::new, |share| format!(", its busiest thread {} of one", percent(share)))
         ),
-        severity: Severity::Info,
-        covers: [LimitedBy];
+        severity: Severity::Info;
     /// Another rate than the target's work limits it: it delays requests.
     DelayingLimit { per_s: f64, connections: u32 } =>
         format!(
