@@ -13,7 +13,8 @@ use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{
-    Bins, Bounds, Counters, Phases, Series, SeriesSet, ShardStats, SplitSums, Took, Unfinished, took,
+    Bins, Bounds, Counters, Phases, Series, SeriesSet, ShardStats, SplitSums, Took, Unfinished,
+    took,
 };
 use crate::wire::{BindingTimes, SecondFigures};
 use crate::workload::{Asides, Opened};

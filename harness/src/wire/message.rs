@@ -14,8 +14,8 @@ use crate::machine::CpuTicks;
 use crate::pacer::{Growth, WorstWindow};
 use crate::sample::Outcome;
 use crate::stats::{
-    AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest, SplitSums, TcpCounts,
-    counters,
+    AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest, SplitSums,
+    TcpCounts, counters,
 };
 use crate::units::IdRange;
 
