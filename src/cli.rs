@@ -35,7 +35,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use crawlmark_harness::units::{parse_count, parse_duration};
+use crawlmark_harness::units::{nearest, parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 
 pub use ab::AbArgs;
@@ -167,15 +167,28 @@ impl Cli {
 /// Say where a URL goes that stands in the wrong place, which clap cannot know.
 fn explained(mut error: clap::Error) -> clap::Error {
     let words = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
-    let is_url = words.iter().any(|kind| match error.get(*kind) {
-        Some(ContextValue::String(word)) => word.contains("://"),
-        _ => false,
+    let word = words.iter().find_map(|kind| match error.get(*kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
     });
+    let word = word.unwrap_or_default();
+    let is_url = word.contains("://");
     let tip = match error.kind() {
         ErrorKind::UnknownArgument if is_url => {
-            "there is one URL; several are read from a file: --urls FILE"
+            "there is one URL; several are read from a file: --urls FILE".to_owned()
         }
-        ErrorKind::InvalidSubcommand if is_url => "a URL follows a command: crawlmark run URL",
+        ErrorKind::InvalidSubcommand if is_url => {
+            "a URL follows a command: crawlmark run URL".to_owned()
+        }
+        // Letters that changed places are not near enough for clap.
+        ErrorKind::InvalidSubcommand if error.get(ContextKind::SuggestedSubcommand).is_none() => {
+            let program = Cli::command();
+            let Some(meant) = nearest(word, program.get_subcommands().map(clap::Command::get_name))
+            else {
+                return error;
+            };
+            format!("a similar subcommand exists: '{meant}'")
+        }
         _ => return error,
     };
     let tip = ContextValue::StyledStrs(vec![tip.into()]);
@@ -487,6 +500,12 @@ mod tests {
     fn no_output_has_a_secret() {
         let cli = Cli::of(["crawlmark", "serve", "--proxy-auth", "user:hidden"]).unwrap();
         assert!(!format!("{cli:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn a_command_whose_letters_changed_places_is_seen_through() {
+        let error = Cli::of(["crawlmark", "rnu"]).unwrap_err();
+        assert!(error.get(ContextKind::Suggested).is_some(), "{error}");
     }
 
     #[test]

@@ -199,9 +199,8 @@ fn deliver(
         .as_ref()
         .map_or_else(ResultError::place, |saved| Some(saved));
     let more = place.map_or(Ok(()), |place| write_more(&report, place, wanted));
-    if wanted.output.is_data() || wanted.voice.is_quiet || ended == INVALID {
-        terminal::say(&failure(&report, ended));
-    }
+    let is_shown = !wanted.output.is_data() && !wanted.voice.is_quiet;
+    terminal::say(&failure(&report, ended, is_shown));
     let published = part.zip(crawled.part).map(|(part, outcome)| {
         let publication = part.publish(&report, &outcome?, clock)?;
         wanted.voice.say(&part.published(publication));
@@ -289,9 +288,7 @@ pub(crate) fn save_merged(
         show(report, Some(&saved), output)?;
     }
     let code = exit_code(report, is_strict);
-    if args.json || args.quiet || code == INVALID {
-        terminal::say(&failure(report, code));
-    }
+    terminal::say(&failure(report, code, !args.json && !args.quiet));
     Ok(code)
 }
 
@@ -461,26 +458,27 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
     }
 }
 
-/// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
-fn failure(report: &Report, code: u8) -> String {
+/// Explain this exit code in one line; nothing when nothing failed. Findings and thresholds are in
+/// the summary, if that `is_shown`.
+fn failure(report: &Report, code: u8, is_shown: bool) -> String {
     let finding = report.findings.first().map(Finding::sentence);
     let finding = report.storage_failure.clone().or(finding);
-    let finding = finding.unwrap_or_default();
+    let finding = finding.filter(|_| !is_shown).unwrap_or_default();
     let (got, verdict) = (words::got(report), report.validity.verdict.name());
     let why = match code {
         FAILED => format!("no response was good: {got}. {finding}"),
         INVALID => format!("the result is not whole ({verdict}): {got}. {finding}"),
-        GATE => format!(
+        GATE if !is_shown => format!(
             "threshold failed: {}",
             words::thresholds_line(report, Some(false))
         ),
-        INCONCLUSIVE => format!(
+        INCONCLUSIVE if !is_shown => format!(
             "threshold undecided: {}",
             words::thresholds_line(report, None)
         ),
         _ => return String::new(),
     };
-    format!("error: {why}\n")
+    format!("error: {}\n", why.trim_end())
 }
 
 /// Shows the report, and where it is saved.
@@ -537,7 +535,9 @@ mod tests {
             } else if is_strict {
                 prop_assert_eq!(code == INVALID, verdict != Verdict::Valid || gave_up > 0);
             }
-            prop_assert_eq!(failure(&report, code).is_empty(), code == DONE);
+            prop_assert_eq!(failure(&report, code, false).is_empty(), code == DONE);
+            let is_in_summary = [DONE, GATE, INCONCLUSIVE].contains(&code);
+            prop_assert_eq!(failure(&report, code, true).is_empty(), is_in_summary);
         }
     }
 }

@@ -66,7 +66,7 @@ use crate::clock::{Clock, Nanos, duration_ns, wall_time};
 use crate::machine::{Proc, Watch};
 use crate::pacer::Growth;
 use crate::plan::{RunPlan, ShardPlan};
-use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
+use crate::process::{ForkError, Role, fork, own_usage, usable_cpus};
 use crate::shard::{self, Bell, INTERVAL, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, Frame, PauseOrder, Usage};
@@ -453,11 +453,9 @@ impl<L: ShardLine> Supervisor<L> {
             .iter()
             .find(|member| member.fault.is_some() && member.exit.is_some())
         {
-            let why = match (&lost.fault, lost.exit) {
-                (Some(ShardFault::Died), Some(exit)) => exit.to_string(),
-                (Some(fault), _) => fault.to_string(),
-                (None, _) => ShardExit::Unknown.to_string(),
-            };
+            let exit = lost.exit.unwrap_or_default();
+            let fault = lost.fault.clone().unwrap_or_default();
+            let why = fault.end_in_words(exit);
             return Err(SuperviseError::Lost {
                 shard: lost.plan.shard,
                 why,

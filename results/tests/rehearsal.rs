@@ -842,6 +842,14 @@ fn a_shard_that_dies_loses_what_it_may_have_started_and_nothing_that_it_would_no
             panic!("two shards")
         };
         assert!(alive.ledger.adds_up() && alive.ledger.lost == 0 && dead.ledger.adds_up());
+        let scheduled: Option<u64> = report.intervals.iter().map(|row| row.scheduled).sum();
+        assert_eq!(scheduled, Some(report.totals.attempts), "{at:?}");
+        assert_eq!(
+            dead.totals.peak_in_flight > 0,
+            at >= 250 * MS,
+            "{at:?}: {:?}",
+            dead.totals
+        );
         let Ledger {
             planned,
             items,

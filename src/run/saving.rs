@@ -117,12 +117,11 @@ impl SavedCrawl {
                 grouped(finished.len() - left_out),
                 grouped(finished.len())
             );
-            // There is no measurement to judge or to save.
             let is_judged = !resolved.objectives.is_empty() || resolved.is_strict;
             return Err(
                 if is_judged || resolved.out.is_some() || wanted.has_result() {
                     Error::Usage(format!(
-                        "{sentence}: there is no result, and no threshold can be checked. Check the crawl with `crawlmark verify --complete` instead"
+                        "{sentence}: there is no result to judge, print or save. Check the crawl with `crawlmark verify --complete` instead"
                     ))
                 } else {
                     Error::Needless(format!("{sentence}. No result is written"))

@@ -147,7 +147,7 @@ fn a_second_interrupt_does_not_wait_for_shards_that_do_not_answer() {
     let report = stop(run, Signal::SIGINT).report(130);
     report.holds(&json!({"/validity/verdict": "incomplete"}));
     for shard in report.shards() {
-        assert_eq!(shard["exits"], json!([{"signal": 9}]));
+        assert_eq!(shard["exit"], json!({"signal": 9}));
     }
 }
 
@@ -186,7 +186,7 @@ fn c6_a_killed_shard_makes_the_run_incomplete_and_costs_its_own_items_only() {
     report.holds(&json!({
         "/validity/verdict": "incomplete", "/interrupted": false,
         "/latency/service/count": PER_SHARD, "/shards/0/fault": null,
-        "/shards/0/ledger/ok": PER_SHARD, "/shards/1/exits": [{"signal": 9}],
+        "/shards/0/ledger/ok": PER_SHARD, "/shards/1/exit": {"signal": 9},
     }));
     let [lost, never] =
         ["lost", "not_attempted"].map(|state| report.count(&format!("/shards/1/ledger/{state}")));

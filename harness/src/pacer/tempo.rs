@@ -25,15 +25,15 @@ use crate::units::RateShape;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Curve {
     shape: RateShape,
-    /// Over how long a ramp goes, ns.
-    ramp_ns: u64,
+    /// Length of the run, over which a ramp goes, ns; 0 if it has none.
+    length_ns: u64,
 }
 
 impl Curve {
     /// One that does not change.
     pub const FLAT: Self = Self {
         shape: RateShape::Constant,
-        ramp_ns: 0,
+        length_ns: 0,
     };
 
     /// The curve of a rate that changes so in a run of this length; a ramp without one does not
@@ -42,7 +42,7 @@ impl Curve {
     pub fn of(shape: RateShape, duration: Option<Duration>) -> Self {
         Self {
             shape,
-            ramp_ns: duration.map_or(0, duration_ns),
+            length_ns: duration.map_or(0, duration_ns),
         }
     }
 
@@ -63,9 +63,13 @@ impl Curve {
     pub fn at(&self, t: u64) -> u64 {
         let permits = match self.shape {
             RateShape::Constant => return t,
-            RateShape::Windows { every_ns } => return t - t % every_ns.max(1),
+            RateShape::Windows { every_ns } => {
+                // No window begins at the end.
+                let t = t.min(self.length_ns.wrapping_sub(1));
+                return t - t % every_ns.max(1);
+            }
             RateShape::Ramp { from, to } => {
-                let ramp = u128::from(self.ramp_ns.max(1));
+                let ramp = u128::from(self.length_ns.max(1));
                 let (climbing, rest) =
                     (u128::from(t).min(ramp), u128::from(t).saturating_sub(ramp));
                 let (from, to) = (u128::from(from.permits), u128::from(to.permits));
@@ -256,11 +260,21 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
+    #[test]
+    fn no_window_begins_at_the_end() {
+        let shape = RateShape::Windows { every_ns: S };
+        for length_s in 1..5 {
+            let curve = Curve::of(shape, Some(Duration::from_secs(length_s)));
+            assert_eq!(curve.at(length_s * S), (length_s - 1) * S);
+            assert_eq!(curve.reaches(length_s * S), u64::MAX);
+        }
+    }
+
     fn curve(text: &str, ramp_s: u64) -> Curve {
         let shape = text.parse::<ShapedRate>().unwrap().shape;
         Curve {
             shape,
-            ramp_ns: ramp_s * S,
+            length_ns: ramp_s * S,
         }
     }
 
@@ -314,9 +328,9 @@ mod tests {
     proptest! {
         #[test]
         fn own_time_never_runs_backwards_nor_faster_than_the_clock(
-            shape in any_shape(), ramp_ns in 1..2_000_u64, t in 0..5_000_u64, later in 0..5_000_u64,
+            shape in any_shape(), length_ns in 1..2_000_u64, t in 0..5_000_u64, later in 0..5_000_u64,
         ) {
-            let curve = Curve { shape, ramp_ns };
+            let curve = Curve { shape, length_ns };
             let (one, other) = (curve.at(t), curve.at(t + later));
             // Rounding down may hold back a nanosecond, which is then made up for; a window all of
             // its time.
@@ -326,9 +340,9 @@ mod tests {
 
         #[test]
         fn a_moment_is_named_exactly(
-            shape in any_shape(), ramp_ns in 1..2_000_u64, ahead in 0..4_000_u64, grows in 0..2_000_u64, kept in 1..4_u64, lost in 0..4_u64,
+            shape in any_shape(), length_ns in 1..2_000_u64, ahead in 0..4_000_u64, grows in 0..2_000_u64, kept in 1..4_u64, lost in 0..4_u64,
         ) {
-            let mut tempo = Tempo::new(Curve { shape, ramp_ns }, Nanos(11));
+            let mut tempo = Tempo::new(Curve { shape, length_ns }, Nanos(11));
             let now = Nanos(11 + grows);
             let before = tempo.own(now);
             tempo.grow(Growth { whole: kept + lost, kept }, now);

@@ -608,6 +608,7 @@ impl<W: Workload> Engine<W> {
             at: now,
             counters: books.stats.counters.clone(),
             in_flight: books.intervals.in_flight(),
+            peak_in_flight: self.peak_in_flight.get(),
             remaining,
             waiting_again: limits.waiting_again(),
             behind_ms,

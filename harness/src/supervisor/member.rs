@@ -13,7 +13,8 @@ use crate::shard::INTERVAL;
 use crate::stats::{Bounds, Counters, ItemCounts};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, EncodedStats, Frame, FrameDecoder, Progress, ShardOutcome, WireError, encode,
+    Control, EncodedStats, Frame, FrameDecoder, Progress, Scheduled, ShardOutcome, WireError,
+    encode,
 };
 
 /// Time that a shard whose pipe has ended may take to end itself.
@@ -86,6 +87,8 @@ pub(super) struct Member<L = Process> {
     pub(super) progress: Progress,
     /// Counts of the seconds that it reported, and the index after the last of them.
     reported: Counters,
+    /// Requests scheduled in these seconds.
+    scheduled: Scheduled,
     next_second: u64,
     /// Most items that it started between two reports; none before the first.
     busiest: Option<u64>,
@@ -127,6 +130,7 @@ impl<L: ShardLine> Member<L> {
             speaks: true,
             progress,
             reported: Counters::default(),
+            scheduled: Scheduled::default(),
             next_second: 0,
             busiest: None,
             is_finishing: false,
@@ -273,6 +277,7 @@ impl<L: ShardLine> Member<L> {
                 frame => {
                     if let Frame::Interval(interval) = &frame {
                         self.reported.merge(&interval.stats.counters);
+                        self.scheduled.merge(&interval.figures.scheduled);
                         self.next_second = self.next_second.max(interval.figures.index + 1);
                     }
                     heard.push(frame);
@@ -293,6 +298,7 @@ impl<L: ShardLine> Member<L> {
             return None;
         }
         self.reported.merge(&counters);
+        let scheduled = Scheduled::of(&self.progress.counters).without(&self.scheduled);
         let is_warmup = self.progress.at < start.plus(self.plan.warmup);
         let index = self.progress.at.since(start) / duration_ns(INTERVAL);
         Some(Rest {
@@ -304,6 +310,7 @@ impl<L: ShardLine> Member<L> {
                 Counters::default()
             },
             counters,
+            scheduled,
         })
     }
 
@@ -416,6 +423,7 @@ impl<L: ShardLine> Member<L> {
                 let known = ShardOutcome {
                     remaining: self.progress.remaining.saturating_sub(since),
                     last_done: self.heard_at,
+                    peak_in_flight: self.progress.peak_in_flight,
                     failures: self.progress.failures,
                     binding: self.progress.binding,
                     ..ShardOutcome::new(counted)
@@ -434,6 +442,7 @@ impl<L: ShardLine> Member<L> {
             outcome.stats.counters.merge(&progress.counters);
             outcome.failures.merge(&progress.failures);
             outcome.binding.merge(&progress.binding);
+            outcome.peak_in_flight = outcome.peak_in_flight.max(progress.peak_in_flight);
         }
         ShardRecord {
             plan: plan.unwrap_or(self.plan),

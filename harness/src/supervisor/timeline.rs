@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::times::{Recent, ShardTimes};
 use super::view::{Interval, ShardSecond};
 use crate::stats::{Bounds, Counters, ShardStats};
-use crate::wire::{EncodedStats, IntervalFrame, SecondFigures, WireError};
+use crate::wire::{EncodedStats, IntervalFrame, Scheduled, SecondFigures, WireError};
 
 /// A shard that has more seconds to report.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,7 @@ pub(super) struct Measuring {
 pub(super) struct Rest {
     pub(super) index: u64,
     pub(super) counters: Counters,
+    pub(super) scheduled: Scheduled,
     /// The part of them that was scheduled in the warm-up.
     pub(super) warmup: Counters,
 }
@@ -88,6 +89,7 @@ impl Timeline {
             let mut interval = self.merge(index, frames, &mut junk);
             for rest in self.rests.remove(&index).unwrap_or_default() {
                 interval.merged.counters.merge(&rest.counters);
+                interval.figures.scheduled.merge(&rest.scheduled);
                 interval.figures.warmup.merge(&rest.warmup);
             }
             intervals.push(interval);

@@ -265,10 +265,11 @@ counters! {
 }
 
 /// Reason why a shard's result is not whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShardFault {
     /// Its pipe ended before its final frame.
+    #[default]
     Died,
     /// Silence for too long; the shard was ended.
     #[serde(rename = "silent_us", with = "micros")]
@@ -306,8 +307,19 @@ impl fmt::Display for ShardFault {
     }
 }
 
+impl ShardFault {
+    /// How a process ended: by itself, or why it was ended.
+    #[must_use]
+    pub fn end_in_words(&self, exit: ShardExit) -> String {
+        match self {
+            Self::Died => exit.to_string(),
+            fault => fault.to_string(),
+        }
+    }
+}
+
 /// Process of a shard that died and was replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastLife {
     /// Its process.
     pub pid: i32,

@@ -12,7 +12,7 @@ use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::{Growth, WorstWindow};
-use crate::sample::Outcome;
+use crate::sample::{ErrorKind, Outcome};
 use crate::stats::{
     AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest, SplitSums,
     TcpCounts, counters,
@@ -224,6 +224,8 @@ pub struct Progress {
     pub in_flight: u32,
     /// IDs not yet started.
     pub remaining: u64,
+    /// The most requests under way at once so far.
+    pub peak_in_flight: u32,
     /// Items that wait for another attempt.
     pub waiting_again: u64,
     /// In an open loop, for how long the next request to go has been due, ms: 0 when it is not. 0
@@ -241,6 +243,7 @@ impl Progress {
         self.counters.merge(&past.counters);
         self.failures.merge(&past.failures);
         self.binding.merge(&past.binding);
+        self.peak_in_flight = self.peak_in_flight.max(past.peak_in_flight);
     }
 
     /// Items that were started.
@@ -268,6 +271,19 @@ counters! {
 }
 
 impl Scheduled {
+    /// Requests of a shard that died, of which only the counters are known.
+    pub(crate) fn of(counters: &Counters) -> Self {
+        let Counters {
+            items, requests, ..
+        } = counters;
+        let local = ErrorKind::LOCAL.map(|kind| requests.errors_of(kind));
+        Self {
+            requests: requests.attempts + requests.dropped,
+            good: items.ok + items.not_found,
+            failed: requests.failed().saturating_sub(local.iter().sum()),
+        }
+    }
+
     /// Counts what a request came to.
     pub(crate) fn record(&mut self, outcome: Outcome) {
         match outcome {

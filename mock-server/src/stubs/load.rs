@@ -159,7 +159,7 @@ impl Loader {
         let Some(mappings) = root.get("mappings") else {
             return self.stub(file, 0, &root);
         };
-        if let Err(problem) = root.only("mappings meta $schema") {
+        if let Err(problem) = root.only("mappings meta $schema", &[]) {
             self.wrong(file, &problem);
         }
         match mappings.list(|stub| Ok(stub.clone())) {

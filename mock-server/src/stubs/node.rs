@@ -236,24 +236,19 @@ impl<'v> Node<'v> {
 
     /// Refuse every field of an object that is not among `known`, names with a space between, `null`
     /// or not: WireMock refuses them, too, and a field that is misspelt would otherwise be an answer
-    /// that is quietly not the one asked for.
-    pub(crate) fn only(&self, known: &str) -> Result<(), Problem> {
+    /// that is quietly not the one asked for. Refuse fields of `features` that are not served, unless
+    /// nothing is in them.
+    pub(crate) fn only(&self, known: &str, features: &[&str]) -> Result<(), Problem> {
         for (key, field) in self.fields()? {
-            if !known.split(' ').any(|known| known == key) {
+            if features.contains(&key) {
+                if !field.is_empty() {
+                    return Err(field.unsupported(format!("`{key}`")));
+                }
+            } else if !known.split(' ').any(|known| known == key) {
                 let known = known.trim().replace(' ', ", ");
                 // A text of megabytes may stand there.
                 let key: String = key.chars().take(64).collect();
                 return Err(field.malformed(format!("unknown field `{key}`; known here: {known}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuse fields of features that are not served, unless nothing is in them.
-    pub(crate) fn without(&self, features: &[&str]) -> Result<(), Problem> {
-        for feature in features {
-            if let Some(field) = self.get(feature).filter(|field| !field.is_empty()) {
-                return Err(field.unsupported(format!("`{feature}`")));
             }
         }
         Ok(())
@@ -264,6 +259,7 @@ impl<'v> Node<'v> {
             Value::String(text) => text.is_empty(),
             Value::Array(elements) => elements.is_empty(),
             Value::Object(fields) => fields.is_empty(),
+            Value::Null => true,
             _ => false,
         }
     }
@@ -300,8 +296,10 @@ mod tests {
         let list = root.get("a/b").unwrap();
         let problem = list.list(|one| one.need("c~", Node::text)).unwrap_err();
         assert_eq!(problem.pointer, "/a~1b/0/c~0");
-        assert_eq!(root.only("a b").unwrap_err().pointer, "/a~1b");
-        assert!(root.only("x a/b").is_ok());
+        assert_eq!(root.only("a b", &[]).unwrap_err().pointer, "/a~1b");
+        assert!(root.only("x a/b", &[]).is_ok());
+        let problem = root.only("x", &["host"]).unwrap_err();
+        assert!(!problem.to_string().contains("host"), "{problem}");
     }
 
     #[test]

@@ -28,8 +28,7 @@ const TEMPLATES: &str = "response-template";
 
 const FIELDS: &str = "\
     status statusMessage headers body jsonBody base64Body bodyFileName fixedDelayMilliseconds delayDistribution \
-    chunkedDribbleDelay fault transformers transformerParameters fromConfiguredStub proxyBaseUrl \
-    proxyUrlPrefixToRemove additionalProxyRequestHeaders removeProxyRequestHeaders";
+    chunkedDribbleDelay fault transformers transformerParameters fromConfiguredStub";
 
 const PROXY_FIELDS: [&str; 4] = [
     "proxyBaseUrl",
@@ -75,8 +74,7 @@ impl Reply {
         let nothing = Value::Object(Map::new());
         let empty = Node::root(&nothing);
         let node = node.unwrap_or(&empty);
-        node.only(FIELDS)?;
-        node.without(&PROXY_FIELDS)?;
+        node.only(FIELDS, &PROXY_FIELDS)?;
         let templates = Templates::read(node)?;
         let body = body(node, files, templates)?;
         let status = node.read("status", status)?.unwrap_or(StatusCode::OK);
@@ -342,7 +340,10 @@ impl Delays {
     /// `proxyPassThrough`, which are about things that are not served here, may be there and say
     /// nothing.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        node.only("fixedDelay delayDistribution extended proxyPassThrough")?;
+        node.only(
+            "fixedDelay delayDistribution extended proxyPassThrough",
+            &[],
+        )?;
         Self::under(node, "fixedDelay")
     }
 
@@ -375,7 +376,7 @@ fn delay(node: &Node<'_>) -> Result<Duration, Problem> {
 /// A `delayDistribution`, as the latency that has the same one. WireMock draws again what is above
 /// the maximum of a log-normal one, here it is cut to it.
 fn distribution(node: &Node<'_>) -> Result<Latency, Problem> {
-    node.only("type lower upper milliseconds median sigma maxValue")?;
+    node.only("type lower upper milliseconds median sigma maxValue", &[])?;
     let time = |key| {
         let milliseconds: f64 = node.need(key, Node::to)?;
         Ok(format!("{:.0}us", milliseconds * 1000.0))
@@ -406,7 +407,7 @@ pub(crate) struct Dribble {
 impl Dribble {
     /// Reads `{"numberOfChunks":5,"totalDuration":1000}`.
     fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        node.only("numberOfChunks totalDuration")?;
+        node.only("numberOfChunks totalDuration", &[])?;
         Ok(Self {
             pieces: node.need("numberOfChunks", Node::to)?,
             total: node.need("totalDuration", delay)?,

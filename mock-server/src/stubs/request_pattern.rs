@@ -80,8 +80,7 @@ impl<'r> RequestSubject<'r> {
 
 const KNOWN: &str = "\
     method url urlPattern urlPath urlPathPattern urlPathTemplate pathParameters queryParameters headers cookies \
-    formParameters basicAuth host bodyPatterns clientIp scheme port customMatcher customMatchers \
-    multipartPatterns";
+    formParameters basicAuth bodyPatterns";
 
 const UNSUPPORTED: [&str; 7] = [
     "host",
@@ -100,8 +99,7 @@ const BASIC: &str = "Basic ";
 impl RequestPattern {
     /// Reads the object under `request`.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        node.only(KNOWN)?;
-        node.without(&UNSUPPORTED)?;
+        node.only(KNOWN, &UNSUPPORTED)?;
         let mut pattern = Self {
             method: node
                 .read("method", MethodPattern::read)?
@@ -223,7 +221,7 @@ fn named(
 }
 
 fn credentials(node: &Node<'_>) -> Result<Check, Problem> {
-    node.only("username password")?;
+    node.only("username password", &[])?;
     let name = node.need("username", Node::text)?;
     let password = node.need("password", Node::text)?;
     let encoded = STANDARD.encode(format!("{name}:{password}"));

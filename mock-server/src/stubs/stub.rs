@@ -61,7 +61,7 @@ pub(crate) const DEFAULT_PRIORITY: i32 = 5;
 /// them.
 const KNOWN: &str = "\
     id uuid name priority request response scenarioName requiredScenarioState newScenarioState metadata \
-    persistent postServeActions serveEventListeners insertionIndex $schema";
+    persistent insertionIndex $schema";
 
 /// A stub that is a whole document may have the `meta` of a collection, and `"mappings": null`.
 const OF_DOCUMENT: &str = " meta mappings";
@@ -74,7 +74,10 @@ impl Stub {
         } else {
             ""
         };
-        node.only(&[KNOWN, of_document].concat())?;
+        node.only(
+            &[KNOWN, of_document].concat(),
+            &["postServeActions", "serveEventListeners"],
+        )?;
         node.is_set("persistent")?;
         node.read("metadata", |metadata| {
             let own_limit = metadata.get("x-ratelimit");
@@ -82,7 +85,6 @@ impl Stub {
                 Err(limit.malformed("a stub has no limit of its own: use --limit ..:path=/.."))
             })
         })?;
-        node.without(&["postServeActions", "serveEventListeners"])?;
         let id = id(node)?.unwrap_or(default_id);
         Ok(Self {
             id,

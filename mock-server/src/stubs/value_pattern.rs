@@ -155,7 +155,6 @@ impl ValuePattern {
 
     /// Reads an object with one operator, its options, and the field `other`.
     fn read_beside(node: &Node<'_>, other: &str) -> Result<Self, Problem> {
-        node.without(&UNSUPPORTED)?;
         let row = |key: &str| OPERATORS.iter().find(|row| row.0 == key);
         let found = node.fields()?;
         let found: Vec<_> = found
@@ -164,11 +163,11 @@ impl ValuePattern {
         match found.as_slice() {
             [] => {
                 let known = OPERATORS.map(|(operator, _)| operator).join(" ");
-                node.only(&format!("{known} {other}"))?;
+                node.only(&format!("{known} {other}"), &UNSUPPORTED)?;
                 Err(node.malformed("an operator is missing, such as `equalTo`"))
             }
             [((operator, options), operand)] => {
-                node.only(&[operator, options, other].join(" "))?;
+                node.only(&[operator, options, other].join(" "), &UNSUPPORTED)?;
                 Self::operation(node, operator, operand)
             }
             [((one, _), _), ((another, _), _), ..] => Err(node.malformed(format!(
@@ -263,7 +262,7 @@ impl MultiPattern {
             ("includes", Self::Includes as fn(_) -> _),
         ] {
             if let Some(patterns) = node.get(key) {
-                node.only(key)?;
+                node.only(key, &[])?;
                 return patterns.list(ValuePattern::read).map(variant);
             }
         }

@@ -114,7 +114,7 @@ fn ends(report: &Report) -> Found {
 }
 
 fn end(report: &Report, shard: &ShardReport) -> Option<Finding> {
-    let exit = shard.exits.last().copied().unwrap_or(ShardExit::Clean);
+    let exit = shard.exit;
     let (number, ledger) = (shard.shard, &shard.ledger);
     let Some(fault) = &shard.fault else {
         return (exit != ShardExit::Clean).then_some(Finding::ShardExitFailed {
@@ -131,6 +131,7 @@ fn end(report: &Report, shard: &ShardReport) -> Option<Finding> {
     let has_reported = shard.has_reported();
     Some(Finding::ShardDied {
         shard: number,
+        fault: fault.clone(),
         exit,
         at_s: has_reported.then_some(shard.totals.duration_s),
         lost: has_reported.then_some(ledger.lost),
@@ -450,7 +451,7 @@ fn throttling(report: &Report) -> Found {
     };
     let held_share = report.binding.pause + quota;
     let throttled = of_requests(counted.requests.throttled);
-    let is_held = held_share >= limits::NOTABLE || throttled > limits::THROTTLED;
+    let is_held = held_share >= limits::NOTABLE || throttled >= limits::FAILED;
     let found = is_held.then(|| Finding::Throttled {
         share: throttled,
         good_share: of_requests(counted.items.ok + counted.items.not_found),
@@ -478,7 +479,7 @@ fn items(report: &Report) -> Found {
     });
     let share = share(ledger.gave_up as f64, ledger.completed() as f64);
     let is_meant = report.plan.run.throttling.on_throttle == OnThrottle::Count;
-    let abandoned = (share >= limits::ABANDONED && !is_meant).then(|| Finding::Abandoned {
+    let abandoned = (share > 0.0 && !is_meant).then(|| Finding::Abandoned {
         share,
         count: ledger.gave_up,
         waits: waits(report),
@@ -501,11 +502,10 @@ fn interruptions(report: &Report) -> Found {
         suspended_s: report.suspended_s,
     }));
     for shard in report.shards.iter().filter(|shard| shard.was_replaced()) {
-        let died = &shard.exits[..shard.exits.len() - 1];
         found.push(Finding::ShardReplaced {
             shard: shard.shard,
-            times: died.len() as u64,
-            exits: died.to_vec(),
+            times: shard.died.len() as u64,
+            died: shard.died.clone(),
         });
     }
     Ok(found)
@@ -1003,8 +1003,6 @@ pub(crate) fn requested_per_s(report: &Report) -> Option<f64> {
 /// What set the pace: the limit that held longest, and whether a requested rate was reached.
 fn pace(report: &Report) -> Found {
     let totals = &report.totals;
-    let counted = report.measured().requests;
-    let untrottled = 1.0 - share(counted.throttled as f64, counted.attempts as f64);
     let is_steady = report.plan.run.steady_rate().is_some();
     let sent_per_s = if is_steady {
         report.achieved_per_s()
@@ -1013,8 +1011,8 @@ fn pace(report: &Report) -> Found {
     };
     let asked = requested_per_s(report);
     let missed = asked.filter(|asked| {
-        sent_per_s * untrottled < asked * limits::REACHED
-            || totals.attempts_per_s * untrottled < asked * limits::ANSWERED_PART
+        sent_per_s < asked * limits::REACHED
+            || totals.attempts_per_s < asked * limits::ANSWERED_PART
     });
     let is_used = report
         .shards
@@ -1023,7 +1021,7 @@ fn pace(report: &Report) -> Found {
     let is_real = |limit: Limit| match limit {
         Limit::Rate => missed.is_none(),
         Limit::Connections => is_used,
-        _ => true,
+        limit => limit != Limit::Idle,
     };
     let held = Limit::of(report, &report.binding)
         .into_iter()
@@ -1040,10 +1038,10 @@ fn pace(report: &Report) -> Found {
     let limit = [held, free]
         .into_iter()
         .flatten()
-        .filter(|(share, limit)| *share >= limits::NOTABLE && *limit != Limit::Idle)
+        .filter(|(share, _)| *share >= limits::NOTABLE)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let missed = missed.map(|asked_per_s| Finding::RateMissed {
-        got_per_s: totals.attempts_per_s * untrottled,
+        got_per_s: totals.attempts_per_s,
         asked_per_s,
         limit: limit.map(|(_, limit)| limit),
         share: limit.map_or(0.0, |(share, _)| share),

@@ -18,6 +18,7 @@ use crate::run::report::{
 use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
 use crawlmark_harness::process::{ShardExit, signal_in_words};
 use crawlmark_harness::stats::FailureCause;
+use crawlmark_harness::supervisor::{PastLife, ShardFault};
 use crawlmark_harness::units::rounded_percent as percent;
 
 /// Severity of a finding, the least first.
@@ -146,6 +147,17 @@ fn slower(taken_per_s: Option<f64>, waits: bool, is_adaptive: bool) -> String {
         " Wait as told (--on-throttle honor)."
     };
     rate + wait
+}
+
+/// What to do about a process that ended before its final report.
+const fn after(fault: &ShardFault) -> Option<&'static str> {
+    match fault {
+        ShardFault::Died => Some(CHECK_KERNEL),
+        ShardFault::Silent(_) => {
+            Some("Look for what stopped the process, or use a longer --shard-deadline.")
+        }
+        _ => None,
+    }
 }
 
 /// Define the findings and their kinds. Each has a title, one plain sentence with its numbers
@@ -288,15 +300,16 @@ findings! {
         effect: Incomplete,
         covers: [NothingSent, RateMissed, MostlyWarmUp, LimitedBy, CpusShared];
     /// A process of the crawl died before its final report.
-    ShardDied { shard: u32, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64 } =>
+    ShardDied { shard: u32, fault: ShardFault, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64 } =>
         format!(
-            "Shard {shard} died {} (its process {exit}): {} of its items are lost, {} were not attempted, and its times are left out",
+            "Shard {shard} died {} (its process {}): {} of its items are lost, {} were not attempted, and its times are left out",
             at_s.map_or_else(|| "before its first report".to_owned(), |s| format!("at {}", seconds(s))),
+            fault.end_in_words(exit),
             lost.map_or_else(|| or_unknown(lost), |lost| format!("up to {}", grouped(lost))),
             grouped(not_attempted)
         ),
         effect: Incomplete,
-        remedy: CHECK_KERNEL,
+        advice: after(&fault),
         covers: [RateMissed, LimitedBy];
     /// A part of the crawl has no result.
     PartMissing { part: u32, items: u64 } =>
@@ -408,14 +421,14 @@ findings! {
         effect: Disturbed,
         remedy: RUN_AGAIN;
     /// Processes of the crawl died and were replaced.
-    ShardReplaced { shard: u32, times: u64, exits: Vec<ShardExit> } =>
+    ShardReplaced { shard: u32, times: u64, died: Vec<PastLife> } =>
         format!(
             "Shard {shard} died and was replaced {} (its process {}): some requests are not counted, its times and CPU are left out",
             counted(times, "time"),
-            exits.iter().map(ToString::to_string).collect::<Vec<_>>().join(", then ")
+            died.iter().map(|one| one.fault.end_in_words(one.exit)).collect::<Vec<_>>().join(", then ")
         ),
         effect: Disturbed,
-        remedy: CHECK_KERNEL;
+        advice: died.last().and_then(|last| after(&last.fault));
     /// A process of the bundled target ended early.
     TargetProcessLost { exit: String } => format!("A process of the bundled target was lost: {exit}"),
         effect: Disturbed,
@@ -562,6 +575,7 @@ findings! {
     /// Items were abandoned, because the target throttled them.
     Abandoned { share: f64, count: u64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64> } =>
         format!("{} of the items ({}) were abandoned because the target throttled them", percent(share), grouped(count)),
+        severity: if share < thresholds::ABANDONED { Severity::Info } else { Severity::Warning },
         remedy: slower(taken_per_s, waits, is_adaptive);
     /// Parts of the crawl were limited or disturbed where they ran.
     PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } =>

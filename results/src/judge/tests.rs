@@ -167,7 +167,8 @@ fn shard(number: u32) -> ShardReport {
         id_range: IdRange { start: 0, end: 500 },
         held: Vec::new(),
         connections: 4,
-        exits: vec![ShardExit::Clean],
+        exit: ShardExit::Clean,
+        died: Vec::new(),
         fault: None,
         binding: BindingReport::default(),
         ledger: Ledger {
@@ -267,11 +268,29 @@ fn g_ends_and_sums() {
         run.shards[1].latency = BTreeMap::new();
     });
     trips(Verdict::Incomplete, FindingKind::ShardExitFailed, |run| {
-        run.shards[0].exits = vec![ShardExit::Signal(11)];
+        run.shards[0].exit = ShardExit::Signal(11);
     });
     trips(Verdict::Incomplete, FindingKind::SumsDiffer, |run| {
         run.shards[0].ledger.ok -= 1;
     });
+}
+
+#[test]
+fn the_kernel_is_suspected_only_where_a_process_was_not_ended_by_its_run() {
+    fn remedy(fault: ShardFault) -> Option<String> {
+        let mut run = Run::quiet();
+        (run.shards[1].fault, run.shards[1].exit) = (Some(fault), ShardExit::Signal(9));
+        run.judge().findings[0].remedy()
+    }
+    let by_itself = remedy(ShardFault::Died);
+    assert!(by_itself.is_some());
+    for fault in [
+        ShardFault::Silent(std::time::Duration::from_secs(10)),
+        ShardFault::Junk(String::new()),
+        ShardFault::Overdue,
+    ] {
+        assert_ne!(remedy(fault), by_itself);
+    }
 }
 
 #[test]

@@ -163,7 +163,7 @@ pub(crate) const STALLED: f64 = 0.1;
 /// Part of a run after its warm-up, below which its figures are about little of it.
 pub(crate) const MEASURED: f64 = 0.5;
 
-/// Part of the items that throttling ended, from which on that is a finding.
+/// Part of the items that throttling ended, from which on that is a warning.
 pub(crate) const ABANDONED: f64 = 0.01;
 
 /// Part of the rate that twice the connections add, below which the rate does not grow with them.

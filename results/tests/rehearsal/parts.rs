@@ -119,7 +119,7 @@ fn figures(plan: &RunPlan, record: RunRecord, intervals: Vec<Interval>) -> Repor
         ..report
     };
     for shard in &mut bare.shards {
-        (shard.pid, shard.exits, shard.connections) = (0, Vec::new(), 0);
+        (shard.pid, shard.exit, shard.connections) = (0, ShardExit::Unknown, 0);
     }
     bare.supervisor.cpu_share = 0.0;
     bare

@@ -207,8 +207,8 @@ fn a_shard_that_dies_is_replaced_and_every_item_is_committed_once() {
         (12_000, 0, 0)
     );
     assert_eq!(
-        report.shards[1].exits,
-        [ShardExit::Unknown, ShardExit::Unknown, ShardExit::Clean]
+        (report.shards[1].died.len(), report.shards[1].exit),
+        (2, ShardExit::Clean)
     );
     assert_eq!(report.validity.verdict, Verdict::Disturbed);
     let reasons = report.reasons().join("; ");

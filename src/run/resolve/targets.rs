@@ -174,10 +174,26 @@ pub(super) fn deal(targets: Targets, times: &[u64], shards: u32) -> (Targets, Re
 
 /// Return the mean rate of a recording with these times.
 pub(super) fn mean_rate(times: &[u64]) -> Rate {
-    const S: u64 = 1_000_000_000;
+    const MS: u64 = 1_000_000;
     let span = times.last().copied().unwrap_or(0);
     Rate {
         permits: times.len().max(1) as u64,
-        period_ns: span.div_ceil(S).max(1) * S,
+        period_ns: span.max(1).next_multiple_of(MS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_a_recording_is_its_mean_whatever_its_length() {
+        for (count, span_ms) in [(100, 2_400), (7, 999), (30_000, 3_601_001)] {
+            let times: Vec<u64> = (1..=count)
+                .map(|at| at * span_ms * 1_000_000 / count)
+                .collect();
+            let per_s = count as f64 * 1_000.0 / span_ms as f64;
+            assert!((mean_rate(&times).per_second() / per_s - 1.0).abs() < 0.001);
+        }
     }
 }

@@ -9,7 +9,7 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::ShardPlan;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::supervisor::{RunRecord, ShardFault, ShardRecord};
+use crawlmark_harness::supervisor::{PastLife, RunRecord, ShardFault, ShardRecord};
 use crawlmark_harness::units::IdRange;
 use crawlmark_harness::wire::{Binding, CpuHealth, Usage};
 
@@ -30,10 +30,12 @@ pub struct ShardReport {
     pub held: Vec<IdRange>,
     /// Its requests in flight at most.
     pub connections: u32,
-    /// Ends of its processes: one, unless it died and was replaced. Its requests and limits are
-    /// then those of all, with those of each that died until its last report, its times those of
-    /// the last one.
-    pub exits: Vec<ShardExit>,
+    /// End of its process, the last one if others died and were replaced.
+    pub exit: ShardExit,
+    /// Its processes that died and were replaced, the oldest first. Its requests and limits are
+    /// those of all processes, with those of each that died until its last report, its times those
+    /// of the last one.
+    pub died: Vec<PastLife>,
     /// Reason why its result is not whole.
     pub fault: Option<ShardFault>,
     /// Limits that held it back, as parts of its time.
@@ -106,7 +108,7 @@ impl ShardReport {
     /// True if a process of it died and was replaced.
     #[must_use]
     pub fn was_replaced(&self) -> bool {
-        self.exits.len() > 1
+        !self.died.is_empty()
     }
 
     /// True if counts of it are known: it ended well, or reported some before it did not.
@@ -139,12 +141,8 @@ impl ShardReport {
             held: record.ids.clone(),
             binding: BindingReport::new(&record.binding),
             connections,
-            exits: record
-                .past
-                .iter()
-                .map(|life| life.exit)
-                .chain([record.exit])
-                .collect(),
+            exit: record.exit,
+            died: record.past.clone(),
             fault: record.fault.clone(),
             ledger: Ledger::of(record),
             scheduled: record.timetable.map(|used| used.scheduled),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{IntervalRow, Totals, share};
+use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::wire::{BindingTimes, ThrottlingCounts};
 
@@ -21,9 +22,9 @@ pub struct ThrottlingReport {
     pub promises: u64,
     /// The longest wait that such an answer asked for; 0 without one.
     pub longest_promise_s: f64,
-    /// Good and not-found answers per second of the second half of the run, without its pauses: what
-    /// the target takes, once the client has found its pace. Null without any, if pauses took more
-    /// than half of that time, or unless it throttled.
+    /// Good and not-found answers per second after a second with throttling, the last one of the
+    /// first half or the first one: what a limit has saved is used up then. Never more than the
+    /// limit. Null without any, if pauses took more than half of that time, or unless it throttled.
     pub taken_per_s: Option<f64>,
     /// Waits that the target asked for in which nothing was sent, counted by each shard that knew
     /// of them.
@@ -53,10 +54,15 @@ fn taken_per_s(intervals: &[IntervalRow]) -> Option<f64> {
         .saturating_sub(1)
         .max(1)
         .min(intervals.len());
-    let late = &intervals[end / 2..end];
+    let is_throttled = |row: &IntervalRow| row.throttled > 0;
+    let last = intervals[..end / 2].iter().rposition(is_throttled);
+    let since = last.or_else(|| intervals[..end].iter().position(is_throttled))?;
+    let late = &intervals[since + 1..end];
     let taken: u64 = late.iter().map(|row| row.ok + row.not_found).sum();
-    let open_s: f64 = late.iter().map(|row| 1.0 - row.binding.pause).sum();
-    (taken > 0 && open_s >= late.len() as f64 / 2.0).then(|| taken as f64 / open_s)
+    let paused_s: f64 = late.iter().map(|row| row.binding.pause).sum();
+    // What a pause in the second before has saved is taken then.
+    let all_s = late.len() as f64 * INTERVAL.as_secs_f64() + intervals[since].binding.pause;
+    (taken > 0 && paused_s <= all_s / 2.0).then(|| taken as f64 / all_s)
 }
 
 impl ThrottlingReport {
@@ -81,7 +87,7 @@ impl ThrottlingReport {
             paused_s: s(all.paused_ns) / shards,
             promises: all.promises,
             longest_promise_s: s(all.longest_promise_ns),
-            taken_per_s: taken_per_s(intervals).filter(|_| totals.throttled > 0),
+            taken_per_s: taken_per_s(intervals),
             honoured: all.honoured,
             violated: all.violated,
             early_attempts: all.early_attempts,
@@ -149,5 +155,40 @@ impl BindingReport {
             self.storage,
             self.idle,
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A bucket of any size before a client that pauses now and then, and else takes all.
+        #[test]
+        fn what_a_target_took_is_never_more_than_its_limit(
+            per_s in 1..1_000_u64,
+            burst in 1..3_000_u64,
+            tenths in prop::collection::vec(any::<bool>(), 1..200),
+        ) {
+            let mut saved = burst as f64;
+            let rows: Vec<IntervalRow> = tenths.chunks(10).map(|tenths| {
+                let mut row = IntervalRow::default();
+                for is_paused in tenths {
+                    saved = (saved + per_s as f64 / 10.0).min(burst as f64);
+                    if *is_paused {
+                        row.binding.pause += 0.1;
+                    } else {
+                        row.counts.ok += saved as u64;
+                        row.counts.throttled += 1;
+                        saved -= saved.floor();
+                    }
+                }
+                row
+            }).collect();
+            // Less than one request may be left.
+            prop_assert!(taken_per_s(&rows).unwrap_or(0.0) <= per_s as f64 + 1.0);
+        }
     }
 }

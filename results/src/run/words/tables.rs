@@ -10,7 +10,7 @@ use super::failures::{CUT_OFF, explained};
 use super::times::{figure, main_times, meaning, spectrum};
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    FailureReport, Group, GroupRow, Limit, PROXY, Report, SlowRow, cause_in_words, failures,
+    Audit, FailureReport, Group, GroupRow, Limit, PROXY, Report, SlowRow, cause_in_words, failures,
     is_endless,
 };
 use crate::show::doc::{Column, Doc, Table};
@@ -167,11 +167,14 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
         ),
         (
             "budget",
-            report.budget.as_ref().map(|budget| kept(budget.kept)),
+            report.budget.as_ref().map(|budget| kept(report, budget)),
         ),
         (
             "per host",
-            report.host_budget.as_ref().map(|budget| kept(budget.kept)),
+            report
+                .host_budget
+                .as_ref()
+                .map(|budget| kept(report, budget)),
         ),
         ("proxy", report.plan.run.workload.get(PROXY).cloned()),
         ("saved", saved(report)),
@@ -180,11 +183,14 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
     ])
 }
 
-fn kept(kept: bool) -> String {
-    if kept {
-        "never exceeded in any window".to_owned()
-    } else {
-        "exceeded".to_owned()
+fn kept(report: &Report, audit: &Audit) -> String {
+    match (audit.kept, audit.unaudited_shards as u64) {
+        (false, _) => "exceeded".to_owned(),
+        (true, 0) => "never exceeded in any window".to_owned(),
+        (true, died) => format!(
+            "never exceeded, without {} that died",
+            counted(died, report.shard_word())
+        ),
     }
 }
 
@@ -602,8 +608,12 @@ pub(super) fn shards(report: &Report) -> Table {
                 let delay = times(Series::SchedLag);
                 let time = |us: Option<f64>| or_dash(us.map(micros));
                 let ids = [shard.id_range.start, shard.id_range.end].map(grouped);
-                let exits = shard.exits.iter().map(ToString::to_string);
-                let exits = exits.collect::<Vec<_>>().join(", ");
+                let died = shard.died.iter();
+                let mut ends: Vec<String> = died
+                    .map(|life| life.fault.end_in_words(life.exit))
+                    .collect();
+                let last = shard.fault.as_ref().map(ToString::to_string);
+                ends.push(last.unwrap_or_else(|| shard.exit.to_string()));
                 vec![
                     shard.shard.to_string(),
                     ids.join(".."),
@@ -615,7 +625,7 @@ pub(super) fn shards(report: &Report) -> Table {
                     or_dash(shard.usage.cpu_share.map(rounded_percent)),
                     time(delay.and_then(|times| times.p99_us)),
                     time(delay.and_then(|times| times.max_us)),
-                    shard.fault.as_ref().map_or(exits, ToString::to_string),
+                    ends.join(", "),
                 ]
             })
             .collect(),
