@@ -172,17 +172,18 @@ mod tests {
             burst in 1..3_000_u64,
             tenths in prop::collection::vec(any::<bool>(), 1..200),
         ) {
-            let mut saved = burst as f64;
+            // In tenths of a request.
+            let mut saved = burst * 10;
             let rows: Vec<IntervalRow> = tenths.chunks(10).map(|tenths| {
                 let mut row = IntervalRow::default();
                 for is_paused in tenths {
-                    saved = (saved + per_s as f64 / 10.0).min(burst as f64);
+                    saved = (saved + per_s).min(burst * 10);
                     if *is_paused {
                         row.binding.pause += 0.1;
                     } else {
-                        row.counts.ok += saved as u64;
+                        row.counts.ok += saved / 10;
                         row.counts.throttled += 1;
-                        saved -= saved.floor();
+                        saved %= 10;
                     }
                 }
                 row
