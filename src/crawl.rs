@@ -37,6 +37,7 @@ use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::sample::{
     Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample, TcpReading,
 };
+use crawlmark_harness::trace::Traces;
 use crawlmark_harness::workload::{Flight, Workload};
 
 use self::carrier::{Carrier, Carriers, Past};
@@ -72,7 +73,8 @@ pub use self::spec::{CrawlOptions, CrawlSpec};
 pub use self::target::host::{Host, HttpSettings, HttpVersion, Scheme};
 pub use self::target::ids::{IdFormat, Shuffle};
 pub use self::target::redact;
-use self::target::request::{Chain, Request};
+pub(crate) use self::target::request::TRACEPARENT;
+use self::target::request::{Chain, Item, Request};
 pub use self::target::shape::{RequestShape, ShapeError};
 use self::target::targets::RequestTarget;
 pub(crate) use self::target::targets::dealt;
@@ -98,6 +100,8 @@ pub struct Crawl<D: Dial = Tcp> {
     redirects: Redirects,
     sampler: Sampler,
     slow_limit: SlowLimit,
+    /// Trace ids of the requests, if they have any.
+    traces: Option<Traces>,
     /// Collector of records; none without `--save`.
     collector: Option<Rc<Collector>>,
 }
@@ -142,6 +146,7 @@ impl<D: Dial> Crawl<D> {
             },
             sampler: Sampler::default(),
             slow_limit: SlowLimit::default(),
+            traces: None,
             collector: None,
             spec,
         }
@@ -155,6 +160,12 @@ impl<D: Dial> Crawl<D> {
             carriers: self.carriers.at(slots),
             ..self
         }
+    }
+
+    /// Send a trace id with each request, if there are any.
+    #[must_use]
+    pub fn tracing(self, traces: Option<Traces>) -> Self {
+        Self { traces, ..self }
     }
 
     /// Have `writer` save a record of each item that ends. Call inside the shard's runtime.
@@ -193,7 +204,12 @@ impl<D: Dial> Crawl<D> {
 
     /// Return the request for an ID, or that of its chain of redirects.
     fn request<'a>(&'a self, id: u64, chain: Option<&'a Chain>) -> Request<'a> {
-        Request::new(&self.spec.targets, &self.spec.request, id, chain)
+        let trace = None;
+        Request::new(
+            &self.spec.targets,
+            &self.spec.request,
+            Item { id, chain, trace },
+        )
     }
 
     /// Return the URL of a path, without secrets.
@@ -473,12 +489,17 @@ impl<D: Dial> Workload for Crawl<D> {
                 },
             };
             let (mut body, mut request, mut jar) = (&[][..], None, None);
+            let trace = self
+                .traces
+                .map(|traces| traces.request(id, flight.attempt()).header());
+            let trace = trace.as_ref();
+            let wanted = Item { id, chain, trace };
             match &mut carrier {
                 Carrier::Connection(connection) => {
                     let (after, output) = (connection.left.take(), &mut connection.output);
-                    body =
-                        self.writer
-                            .write(id, chain, after, output, connection.absolute.as_ref());
+                    body = self
+                        .writer
+                        .write(wanted, after, output, connection.absolute.as_ref());
                     if let Some(lent) = &connection.jar {
                         // The next request of a redirected item may go on another connection, with
                         // the cookies of the one before it.
@@ -491,7 +512,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
                 Carrier::Stream(stream) => {
                     stream.count_request(flight);
-                    request = self.requests.request(id, chain);
+                    request = self.requests.request(wanted);
                 }
             }
             let is_first = self.carriers.note_source(&carrier, flight);

@@ -3,6 +3,7 @@
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{RunPlan, ShardPlan, split_point};
 use crawlmark_harness::supervisor::{Left, Observer, RunRecord, Workloads, supervise};
+use crawlmark_harness::trace::Traces;
 use crawlmark_harness::units::IdRange;
 use crawlmark_mock_server::Ledger;
 use crawlmark_results::judge::Finding;
@@ -43,8 +44,9 @@ impl Workloads for Crawls<'_> {
 
     fn build(&self, shard: &ShardPlan) -> Result<Crawl, LogError> {
         let Self { plan, spec, clock } = *self;
-        let crawl =
-            Crawl::new(spec.clone(), shard.connections, clock).at(connection_slots(plan, shard));
+        let crawl = Crawl::new(spec.clone(), shard.connections, clock)
+            .at(connection_slots(plan, shard))
+            .tracing(Traces::of(plan));
         let Some(session) = &spec.options.session else {
             return Ok(crawl);
         };

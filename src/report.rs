@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crawlmark_harness::trace::{TraceContext, Traces};
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 
 use crate::cli::{Destination, ReportArgs};
@@ -11,6 +12,9 @@ use crate::terminal;
 
 /// Remakes, and returns the exit code.
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
+    if let Some(trace) = &args.trace {
+        return find_traced(trace, &args.results);
+    }
     if !args.exports.is_empty() {
         return export_only(args);
     }
@@ -24,6 +28,29 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
         }
     }
     Ok(DONE)
+}
+
+/// Print the item of a trace id, which is of one of the results.
+fn find_traced(trace: &TraceContext, results: &[PathBuf]) -> Result<u8, Error> {
+    for result in results {
+        let plan = result_dir::read(result)?.plan.run;
+        let traces = Traces::of(&plan);
+        if traces.is_some_and(|traces| traces.request(0, 0).run() == trace.run()) {
+            let attempt = trace.attempt().map(|before| u64::from(before) + 1);
+            let attempt = attempt.map_or_else(String::new, |number| format!(", attempt {number}"));
+            terminal::print(&format!(
+                "ID {}{attempt}, of {}\n",
+                trace.id(),
+                result.display()
+            ))?;
+            return Ok(DONE);
+        }
+    }
+    Err(Error::Usage(format!(
+        "--trace {}: no result named here has sent trace ids that begin with {:016x}: name the directory of the run that did",
+        trace.trace_id(),
+        trace.run()
+    )))
 }
 
 /// Make everything of one result again, and returns where its page is.

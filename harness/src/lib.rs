@@ -22,6 +22,7 @@
 //! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
 //! | [`target`] | the target's processes: their CPU time, waits, throttling, memory, accept queue |
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
+//! | [`trace`] | trace ids of requests, made of a run, an ID and an attempt, and read back |
 //! | [`pacer`] | when the next request may go, and the audit of when it went |
 //! | [`sample`] | one attempt: its timestamps, its progress, its outcome |
 //! | [`adaptive`] | find the concurrency and pace that a target sustains |
@@ -49,6 +50,7 @@ pub mod shard;
 pub mod stats;
 pub mod supervisor;
 pub mod target;
+pub mod trace;
 pub mod units;
 pub mod wire;
 pub mod workload;

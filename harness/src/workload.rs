@@ -137,6 +137,7 @@ pub trait Workload: 'static {
 pub struct Flight {
     /// True if anything but the progress was noted since the attempt began.
     has_notes: Cell<bool>,
+    attempt: Cell<u32>,
     progress: Cell<Option<InFlight>>,
     nth: Cell<u64>,
     opening: Cell<Option<Opening>>,
@@ -323,8 +324,16 @@ impl Flight {
         self.has_notes.get()
     }
 
-    /// Begin an attempt: forget what the last one noted of itself.
-    pub(crate) fn begin(&self) {
+    /// Return the number of earlier attempts of the item.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt.get()
+    }
+
+    /// Begin an attempt, of whose item there were so many before: forget what the last one noted of
+    /// itself.
+    pub(crate) fn begin(&self, attempt: u32) {
+        self.attempt.set(attempt);
         self.progress.set(None);
         if self.has_notes.replace(false) {
             self.opening.set(None);

@@ -59,6 +59,19 @@ pub struct ConnectionArgs {
     /// Measure how long responses lie unread: all, sampled (1 in 64) or off
     #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), long_help = RECEIVE_STAMPS)]
     pub receive_stamps: ReceiveStamps,
+    /// Send a trace id with each request (traceparent, W3C Trace Context)
+    ///
+    /// All attempts of an item share a trace id, each is a span of its own. `crawlmark report DIR
+    /// --trace ID` says which item a trace id is of. A SHARE of the IDs has the flag `sampled`,
+    /// which asks the target to record the trace [default: 0.015625, 1 of 64].
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "0.015625", value_parser = parse_share)]
+    pub trace: Option<f64>,
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok();
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is not a share from 0 to 1: write 0.1 for 10 %"))
 }
 
 /// Value of `--proxy` for no proxy at all.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use crawlmark_harness::trace::TraceContext;
 use crawlmark_results::export::{Format, UnknownFormat};
 
 use super::FormArgs;
@@ -57,7 +58,10 @@ Examples:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
   A table of its seconds for a spreadsheet, and its metrics for Prometheus:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
-        --export openmetrics";
+        --export openmetrics
+  The item and the attempt of a request that a tracing system shows:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
+        --trace 00-9f86d081884c7d659a2feaa0c55ad015-a3bf4f1b2b0b822c-01";
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
@@ -71,6 +75,11 @@ pub struct ReportArgs {
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
+    /// Print the item that a trace id of a run is of (see `run --trace`)
+    ///
+    /// ID is a trace id or a whole traceparent, which names the attempt as well.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["out", "exports", "quiet"])]
+    pub trace: Option<TraceContext>,
     /// Print only errors
     #[arg(long)]
     pub quiet: bool,

@@ -265,6 +265,7 @@ const GROUPS: [Group; 13] = [
             setting("connect_rate"),
             setting("dns_ttl"),
             setting("receive_stamps"),
+            setting("trace").sets(&["trace_run"]),
         ],
     },
     Group {

@@ -18,6 +18,7 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare, default_burst};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{Interval, RunRecord};
+use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
@@ -194,10 +195,14 @@ impl PartRun {
             ..
         } = self;
         let plan = &attempt.plan;
-        let own = RunPlan {
+        let mut own = RunPlan {
             shards: plan.nodes,
             ..whole(resolved.plan.clone(), plan.slots, *burst)
         };
+        // The trace ids of all parts are those of one run.
+        if let Some(run) = plan.crawl.workload.get(TRACE_RUN) {
+            own.workload.insert(TRACE_RUN.to_owned(), run.clone());
+        }
         let keys = differing(&plan.crawl, &own);
         if let Some(key) = keys.first() {
             let name = first_flag_of(&keys, given).unwrap_or_else(|| format!("`{key}`"));

@@ -2,7 +2,7 @@
 //! responses, cookies, redirects. The servers are the test's own and see every byte; the bundled
 //! target's counts are the witness of what was asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -10,10 +10,13 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crawlmark_harness::trace::TraceContext;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
+use crate::client::Client;
+use crate::command::run as run_line;
 use crate::report::{Report, holds};
 use crate::run::{crawl, crawl_once, ended, start_by};
 use crate::scripted::{OK, Peer, with_server};
@@ -329,6 +332,84 @@ fn cookies_stay_with_their_slot_or_session() {
         }
     });
     assert_eq!(wrong.into_inner().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn each_attempt_has_a_trace_that_leads_back_to_its_item() {
+    let place = tempfile::tempdir().unwrap();
+    let list = place.path().join("list.jsonl");
+    let serve = "--processes 1 --journal --fault error:0.2:503,redirect:0.2";
+    let run = "--ids 0..100 --shards 2 -c 8 --follow 3 --trace=0.5";
+    for (is_list, flags) in [(false, "--shuffle"), (false, "--http 2"), (true, "")] {
+        let target = Target::start(serve);
+        let url = if is_list {
+            let line = |id| {
+                let recorded = json!({"traceparent": "recorded", "x-own": "1"});
+                let url = format!("{}/items/{id}", target.origin());
+                json!({"url": url, "header": recorded}).to_string() + "\n"
+            };
+            std::fs::write(&list, (0..100).map(line).collect::<String>()).unwrap();
+            format!("--requests-file {}", list.display())
+        } else {
+            target.url()
+        };
+        let done = ended(&format!("{url} {run} {flags}")).code(&[0]);
+        let report = Report::read(&done.out().join("result.json"));
+        let (key, kept) = (report.text("/plan/workload/trace_run"), done.out());
+        let requests = Client::connect(&target).admin("GET /requests", "").json();
+        let mut attempts: BTreeMap<u64, Vec<TraceContext>> = BTreeMap::new();
+        for entry in requests["requests"].as_array().unwrap() {
+            let request = &entry["request"];
+            let trace = request["headers"]["traceparent"].as_str().unwrap();
+            let trace: TraceContext = trace.parse().unwrap();
+            let path = request["url"].as_str().unwrap();
+            let id = path.rsplit('/').next().unwrap().parse().unwrap();
+            assert_eq!(
+                (trace.id(), format!("{:016x}", trace.run())),
+                (id, key.to_owned())
+            );
+            attempts.entry(id).or_default().push(trace);
+        }
+        let sent: usize = attempts.values().map(Vec::len).sum();
+        assert_eq!(
+            (attempts.len(), sent as u64),
+            (100, report.count("/totals/attempts"))
+        );
+        assert!(sent > 110, "{sent}");
+        let recorded = attempts.values().filter(|all| all[0].is_recorded).count();
+        assert!((10..90).contains(&recorded), "{recorded}");
+        for (id, traces) in &mut attempts {
+            traces.sort_by_key(TraceContext::attempt);
+            let numbers: Vec<_> = traces
+                .iter()
+                .map(|trace| trace.attempt().unwrap())
+                .collect();
+            assert!(
+                numbers.iter().copied().eq(0..numbers.len() as u32),
+                "{id}: {numbers:?}"
+            );
+            assert!(
+                traces
+                    .iter()
+                    .all(|trace| trace.is_recorded == traces[0].is_recorded)
+            );
+        }
+        let last = attempts
+            .values()
+            .max_by_key(|all| all.len())
+            .unwrap()
+            .last()
+            .unwrap();
+        let find = |trace: &str| run_line(&format!("report {} --trace {trace}", kept.display()));
+        let (id, number) = (last.id(), last.attempt().unwrap() + 1);
+        let said = find(&last.to_string()).code(&[0]).stdout;
+        assert!(
+            said.contains(&id.to_string()) && said.contains(&number.to_string()),
+            "{said}"
+        );
+        find(&format!("{:032x}", 1)).code(&[2]);
+    }
+    ended("http://127.0.0.1:9/ -n 1 --trace -H 'traceparent: mine'").code(&[2]);
 }
 
 #[test]

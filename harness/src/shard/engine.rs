@@ -290,7 +290,7 @@ impl<W: Workload> Engine<W> {
 
     fn begin(&self, lane: usize, permit: &Permit) {
         let mut books = self.books.borrow_mut();
-        self.flights[lane].begin();
+        self.flights[lane].begin(permit.attempt);
         let interval = books.intervals.begin(permit.intended);
         self.under_way[lane].set(Some(UnderWay {
             interval,

@@ -82,6 +82,7 @@ use crawlmark_harness::stats::{
 };
 use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
 use crawlmark_harness::target::TargetRecord;
+use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::wire::{BindingTimes, Usage};
 
 /// The name of the format.
@@ -590,6 +591,7 @@ pub fn rfc3339(time: SystemTime) -> String {
 pub fn config_hash(plan: &RunPlan) -> String {
     let mut plan = plan.clone();
     plan.workload.remove(PROXY_FROM);
+    plan.workload.remove(TRACE_RUN);
     let json = serde_json::to_string(&plan).unwrap_or_default();
     let hash = json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

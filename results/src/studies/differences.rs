@@ -90,9 +90,10 @@ fn values_of(report: &Report) -> Values {
     flatten("plan", &report.plan, &mut values);
     flatten("environment", &report.environment, &mut values);
     // The hash says in one word what the keys say one by one; a proxy is the same wherever its URL
-    // is from.
+    // is from, and each run has trace ids of its own.
     values.remove("plan.config_hash");
     values.remove("plan.workload.proxy_from");
+    values.remove("plan.workload.trace_run");
     values
 }
 

@@ -9,7 +9,7 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderName};
 use crate::crawl::connect::{pool::After, proxy::Absolute};
 use crate::crawl::target::{
     ids::IdFormat,
-    request::{Chain, Request},
+    request::{Item, Request, TRACEPARENT},
     shape::RequestShape,
     targets::Targets,
 };
@@ -44,7 +44,7 @@ impl Writer {
             writer.fields.extend_from_slice(value.as_bytes());
         }
         writer.around_id = targets.only().and_then(|line| {
-            let request = Request::new(targets, shape, 0, None);
+            let request = Request::new(targets, shape, Item::first(0));
             let after = line.after.filter(|_| request.is_shared())?;
             let before = [shape.method.as_str(), " ", line.before].concat();
             let mut end = after.as_bytes().to_vec();
@@ -54,27 +54,26 @@ impl Writer {
         writer
     }
 
-    /// Overwrite `output` with the request for item `id`, or with that of its chain of redirects;
-    /// with a `Connection` header if it is the last of its connection, in absolute form for a proxy
-    /// that forwards it. Return the part of the body to send after it.
+    /// Overwrite `output` with the request of an attempt; with a `Connection` header if it is the
+    /// last of its connection, in absolute form for a proxy that forwards it. Return the part of the
+    /// body to send after it.
     pub(crate) fn write(
         &self,
-        id: u64,
-        chain: Option<&Chain>,
+        item: Item<'_>,
         after: After,
         output: &mut Vec<u8>,
         absolute: Option<&Absolute>,
     ) -> &[u8] {
         output.clear();
-        if let (Some([before, end]), None, After::Keep, None) =
-            (&self.around_id, chain, after, absolute)
+        if let (Some([before, end]), None, None, After::Keep, None) =
+            (&self.around_id, item.chain, item.trace, after, absolute)
         {
             output.extend_from_slice(before);
-            IdFormat::write_or_plain(self.shape.id_format, id, output);
+            IdFormat::write_or_plain(self.shape.id_format, item.id, output);
             output.extend_from_slice(end);
             return self.long_body();
         }
-        let request = Request::new(&self.targets, &self.shape, id, chain);
+        let request = Request::new(&self.targets, &self.shape, item);
         output.extend_from_slice(request.method().as_str().as_bytes());
         output.push(b' ');
         output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.origin));
@@ -109,6 +108,10 @@ impl Writer {
             start_field(output, &HOST);
             let host = self.targets.hosts()[request.host()].header();
             output.extend_from_slice(host.as_bytes());
+        }
+        if let Some(trace) = request.trace() {
+            start_field(output, &TRACEPARENT);
+            output.extend_from_slice(trace);
         }
         output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header.0));
         let own_body;
@@ -174,7 +177,7 @@ mod tests {
     /// The request for item `id`, as it is sent.
     fn text(writer: &Writer, id: u64, after: After) -> String {
         let mut output = b"the last one".to_vec();
-        let rest = writer.write(id, None, after, &mut output, None);
+        let rest = writer.write(Item::first(id), after, &mut output, None);
         String::from_utf8([&output, rest].concat()).unwrap()
     }
 
@@ -269,7 +272,7 @@ mod tests {
             header: Secret(header),
         };
         let mut output = Vec::new();
-        writer.write(7, None, After::Keep, &mut output, Some(&absolute));
+        writer.write(Item::first(7), After::Keep, &mut output, Some(&absolute));
         let sent = String::from_utf8(output).unwrap();
         assert!(
             sent.starts_with("GET http://h:81/a/7 HTTP/1.1\r\n"),
@@ -314,7 +317,7 @@ mod tests {
             let writer = writer(&["http://h/{id}"], &shape);
             assert_eq!(
                 writer
-                    .write(0, None, After::Keep, &mut Vec::new(), None)
+                    .write(Item::first(0), After::Keep, &mut Vec::new(), None)
                     .len(),
                 behind
             );

@@ -9,7 +9,7 @@ use http::{HeaderMap, Uri, Version};
 
 use crate::crawl::target::{
     host::Scheme,
-    request::{Chain, Request},
+    request::{Item, Request, TRACEPARENT},
     shape::RequestShape,
     targets::Targets,
 };
@@ -48,20 +48,15 @@ impl Requests {
             requests.origins.push(authority.map(|of| (scheme, of)));
         }
         if targets.lines() > 0 {
-            let shared = Request::new(targets, &requests.shape, 0, None);
+            let shared = Request::new(targets, &requests.shape, Item::first(0));
             (requests.headers, requests.host) = fields(&shared);
         }
         requests
     }
 
-    /// Return the request for item `id`, or that of its chain of redirects, and its body; none if
-    /// its URL cannot be written.
-    pub(crate) fn request(
-        &self,
-        id: u64,
-        chain: Option<&Chain>,
-    ) -> Option<(http::Request<()>, Bytes)> {
-        let request = Request::new(&self.targets, &self.shape, id, chain);
+    /// Return the request of an attempt, and its body; none if its URL cannot be written.
+    pub(crate) fn request(&self, item: Item<'_>) -> Option<(http::Request<()>, Bytes)> {
+        let request = Request::new(&self.targets, &self.shape, item);
         let mut path = Vec::with_capacity(PATH_BYTES);
         request.write_path(&mut path);
         let (scheme, of_url) = self.origins.get(request.host())?.clone()?;
@@ -70,6 +65,9 @@ impl Requests {
         } else {
             fields(&request)
         };
+        if let Some(trace) = request.trace() {
+            headers.insert(TRACEPARENT, HeaderValue::from_bytes(trace).ok()?);
+        }
         let body = request.body();
         if request.sends(&CONTENT_LENGTH)
             && let Some(length) = request.shape.length_of(&body)

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crawlmark_harness::trace::mixed;
 use crawlmark_harness::units::IdRange;
 
 /// Rounds of the shuffle. Four make a pseudorandom permutation of a good round function (Luby and
@@ -88,13 +89,6 @@ impl Shuffle {
         });
         left << self.half | right
     }
-}
-
-/// Mix the bits of a number: the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
-pub(crate) const fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
 }
 
 /// Text of an ID: `width=8`, `hex`, `base36`, or a width and one of these.

@@ -2,6 +2,7 @@
 //! allocates nothing.
 
 use bytes::Bytes;
+use crawlmark_harness::trace::TraceHeader;
 use http::Method;
 use http::header::{
     CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, HOST,
@@ -81,48 +82,68 @@ impl Chain {
     }
 }
 
+/// Header of the trace context.
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// An attempt at an item.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'a> {
+    /// ID that is crawled.
+    pub(crate) id: u64,
+    /// Its chain of redirects, if it has one.
+    pub(crate) chain: Option<&'a Chain>,
+    /// Trace context of the attempt, if the run sends any.
+    pub(crate) trace: Option<&'a TraceHeader>,
+}
+
+impl Item<'_> {
+    /// Return the first attempt at an item, without a trace.
+    pub(crate) const fn first(id: u64) -> Self {
+        let (chain, trace) = (None, None);
+        Self { id, chain, trace }
+    }
+}
+
 /// Request of an item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
-    id: u64,
+    item: Item<'a>,
     line: RequestTarget<'a>,
     pub(crate) shape: &'a RequestShape,
-    chain: Option<&'a Chain>,
 }
 
 impl<'a> Request<'a> {
-    /// Return the request for item `id`, or that of its chain of redirects; `shape` is that of lines
-    /// without one of their own.
-    pub(crate) fn new(
-        targets: &'a Targets,
-        shape: &'a RequestShape,
-        id: u64,
-        chain: Option<&'a Chain>,
-    ) -> Self {
-        let line = targets.of(id);
+    /// Return the request of an attempt; `shape` is that of lines without one of their own.
+    pub(crate) fn new(targets: &'a Targets, shape: &'a RequestShape, item: Item<'a>) -> Self {
+        let line = targets.of(item.id);
         Self {
-            id,
+            item,
             line,
             shape: line.shape.unwrap_or(shape),
-            chain,
         }
+    }
+
+    /// Return the value of its trace header, if it has one.
+    pub(crate) fn trace(&self) -> Option<&'a TraceHeader> {
+        self.item.trace
     }
 
     /// Number of its host.
     pub(crate) fn host(&self) -> usize {
-        self.chain.map_or(self.line.host, |chain| chain.host)
+        self.item.chain.map_or(self.line.host, |chain| chain.host)
     }
 
     pub(crate) fn method(&self) -> &'a Method {
-        self.chain
+        self.item
+            .chain
             .map_or(self.shape.method(), |chain| &chain.method)
     }
 
     /// Append its path and query.
     pub(crate) fn write_path(&self, output: &mut Vec<u8>) {
-        match self.chain {
+        match self.item.chain {
             Some(chain) => output.extend_from_slice(chain.path.as_bytes()),
-            None => self.line.write_path(self.shape, self.id, output),
+            None => self.line.write_path(self.shape, self.item.id, output),
         }
     }
 
@@ -135,18 +156,19 @@ impl<'a> Request<'a> {
 
     /// True if its headers are those of every request of lines without a shape of their own.
     pub(crate) fn is_shared(&self) -> bool {
-        self.chain.is_none() && self.line.shape.is_none() && !self.shape.has_id()
+        self.item.chain.is_none() && self.line.shape.is_none() && !self.shape.has_id()
     }
 
-    /// True if it has a header of its shape.
+    /// True if it has a header of its shape. A trace context takes the place of a recorded one.
     pub(crate) fn sends(&self, name: &HeaderName) -> bool {
-        self.chain.is_none_or(|chain| chain.sends(name))
+        let is_replaced = self.item.trace.is_some() && *name == TRACEPARENT;
+        !is_replaced && self.item.chain.is_none_or(|chain| chain.sends(name))
     }
 
     /// Return its body. Allocates only if that has a place for the ID.
     pub(crate) fn body(&self) -> Bytes {
         if self.sends(&CONTENT_LENGTH) {
-            self.shape.body(self.id)
+            self.shape.body(self.item.id)
         } else {
             Bytes::new()
         }
@@ -155,7 +177,7 @@ impl<'a> Request<'a> {
     /// Append the value of a header of its shape.
     pub(crate) fn write_value(&self, value: &[u8], output: &mut Vec<u8>) {
         if self.shape.has_id_in_headers {
-            self.shape.write_with_id(value, self.id, output);
+            self.shape.write_with_id(value, self.item.id, output);
         } else {
             output.extend_from_slice(value);
         }

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::stats::MOST_GROUPS;
+use crawlmark_harness::trace::mixed;
 use http::Method;
 use http::header::HeaderValue;
 
 use super::host::{Host, Scheme};
-use super::ids::{IdFormat, mixed};
+use super::ids::IdFormat;
 use super::redact;
 use super::shape::RequestShape;
 use super::template::{PLACE, Template, TemplateError};

@@ -4,9 +4,11 @@
 //! The row of a flag in the table of flags says whether its settings may differ between sessions.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crawlmark_harness::plan::{LOCAL_IPS, REQUESTS_PER_CONNECTION, SAME_REQUEST};
+use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::{PROXY, PROXY_FROM, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED};
 
@@ -84,6 +86,13 @@ pub(super) fn workload(
             (options.content == Content::Decoded).then(|| "decoded".to_owned()),
         ),
         (TLS_TRUST, spec.tls.is_some().then_some(trust)),
+        // The standard library draws the keys of its hashers at random.
+        (
+            TRACE_RUN,
+            args.connection
+                .trace
+                .map(|_| format!("{:016x}", RandomState::new().hash_one(()))),
+        ),
     ];
     let settings = settings
         .into_iter()

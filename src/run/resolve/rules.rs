@@ -8,7 +8,7 @@ use crawlmark_harness::units::RateShape;
 
 use crate::cli::{Need, RunArgs, check_needs};
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{HttpVersion, PLACE, RequestShape, Scheme, Targets};
+use crate::crawl::{HttpVersion, PLACE, RequestShape, Scheme, TRACEPARENT, Targets};
 use crate::error::Error;
 
 /// Header fields of HTTP/1.1 that HTTP/2 does not have (RFC 9113, 8.2.2).
@@ -78,6 +78,11 @@ pub(super) fn check_targets(
                 "--connect-to {rule} matches no host of the URLs: begin it with the host and port of one"
             )));
         }
+    }
+    if args.connection.trace.is_some() && request.header_names().contains(&TRACEPARENT.as_str()) {
+        return Err(Error::usage(
+            "--trace sends a traceparent header of its own: remove that of --header, or --trace",
+        ));
     }
     if facts.may_be_http2 {
         check_http2_headers(args, request, targets)?;
