@@ -23,7 +23,7 @@ const SHORT: &str = "-- -n 256 -c 32 -s 1";
 fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
     let done = run(&format!(
         "ab --out out --pairs 2 --seed 7 --json --base '--connect-timeout 3s' \
-         --cand '--connect-timeout 4s' {SHORT}"
+         --cand '--connect-timeout 4s' {SHORT} --trace"
     ))
     .code(&[5]);
     let contest = done.saved("comparison.json");

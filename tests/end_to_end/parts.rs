@@ -209,7 +209,7 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
 fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     const IDS: u64 = 2_400;
     let target = Target::start("--processes 1");
-    let flags = format!("--ids 0..{IDS} --rate 600 -c 12 --shards 2 --save items");
+    let flags = format!("--ids 0..{IDS} --rate 600 -c 12 --shards 2 --save items --trace");
     let parts = Parts::plan(&target.url(), 3, &flags);
     let killed = parts.start(0);
     // Two shards, of which an empty segment takes less than half of that.
@@ -232,7 +232,11 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
         before > 0 && report.items("ok") + before == IDS,
         "{before} before"
     );
-    report.holds(&json!({"/merged/other_attempts": 1}));
+    let plan: Value = serde_json::from_slice(&fs::read(parts.plan_file()).unwrap()).unwrap();
+    let run_of_traces = &plan["crawl"]["workload"]["trace_run"];
+    report.holds(&json!({
+        "/merged/other_attempts": 1, "/plan/workload/trace_run": run_of_traces,
+    }));
     assert_eq!(target.books()["unique_ids"], json!(IDS));
     let into = parts.path("crawl");
     let audit = run(&format!("verify {into} --json")).code(&[0]).printed();

@@ -281,7 +281,7 @@ fn a_record_holds_the_response_as_its_flags_say() {
 fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
     let target = Target::start("--processes 1 --latency 1ms");
     let crawl = Crawl::new();
-    let flags = "--ids 0..2k -c 8 --shards 2 --shuffle --save-fields status,at";
+    let flags = "--ids 0..2k -c 8 --shards 2 --shuffle --save-fields status,at --trace";
     let run = crawl.session(&format!("{} {flags}", target.url()));
     target.wait_for_requests(500);
     run.signal(Signal::SIGINT);
