@@ -17,7 +17,7 @@ fn a_configured_run_is_repeated_by_its_recorded_command_line() {
     let target = Target::start("");
     let url = target.url();
     let first = [
-        "run", &url, "--seed", "7", "--config", "flags", "-c", "8", "--out", "first",
+        "run", &url, "--seed", "7", "--trace", "--config", "flags", "-c", "8", "--out", "first",
     ];
     let output = call(place.path(), &first);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
