@@ -385,7 +385,7 @@ fn each_attempt_has_a_trace_that_leads_back_to_its_item() {
                 .map(|trace| trace.attempt().unwrap())
                 .collect();
             assert!(
-                numbers.iter().copied().eq(0..numbers.len() as u32),
+                numbers.iter().copied().eq((0..).take(numbers.len())),
                 "{id}: {numbers:?}"
             );
             assert!(
@@ -394,15 +394,15 @@ fn each_attempt_has_a_trace_that_leads_back_to_its_item() {
                     .all(|trace| trace.is_recorded == traces[0].is_recorded)
             );
         }
-        let last = attempts
+        let longest = attempts
             .values()
             .max_by_key(|all| all.len())
             .unwrap()
             .last()
             .unwrap();
         let find = |trace: &str| run_line(&format!("report {} --trace {trace}", kept.display()));
-        let (id, number) = (last.id(), last.attempt().unwrap() + 1);
-        let said = find(&last.to_string()).code(&[0]).stdout;
+        let (id, number) = (longest.id(), longest.attempt().unwrap() + 1);
+        let said = find(&longest.to_string()).code(&[0]).stdout;
         assert!(
             said.contains(&id.to_string()) && said.contains(&number.to_string()),
             "{said}"
