@@ -394,6 +394,15 @@ fn each_attempt_has_a_trace_that_leads_back_to_its_item() {
                     .all(|trace| trace.is_recorded == traces[0].is_recorded)
             );
         }
+        let slowest = report.array("/slowest");
+        assert_eq!(slowest.len(), 20);
+        for row in slowest {
+            let attempt = row["attempt"].as_u64().unwrap();
+            let all = &attempts[&row["id"].as_u64().unwrap()];
+            let sent = all[usize::try_from(attempt).unwrap() - 1];
+            assert_eq!(row["trace_id"], json!(sent.trace_id()));
+            assert_eq!(row["recorded"], json!(sent.is_recorded));
+        }
         let longest = attempts
             .values()
             .max_by_key(|all| all.len())

@@ -459,7 +459,7 @@ impl Report {
             tcp: TcpReport::new(tcp, &merged),
             connections: ConnectionsReport::from(&connections),
             split: Split::of(&split),
-            slowest: SlowRow::all(record),
+            slowest: SlowRow::all(plan, record),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host: HostReport::from(record.host),
             target: None,

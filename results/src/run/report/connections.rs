@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::REPORTED;
 use super::rfc3339;
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{
     ConnectionCounts, Series, ShardStats, Slowest, SplitSums, TcpCounts,
 };
 use crawlmark_harness::supervisor::RunRecord;
+use crawlmark_harness::trace::Traces;
 
 /// Readings of the TCP connections (`TCP_INFO`): of requests that were slow, failed or timed out, and
 /// of a sample of the others. Through a proxy, they end at the proxy.
@@ -134,6 +136,9 @@ pub struct SlowRow {
     pub attempt: u32,
     /// Its trace id; null where none was sent.
     pub trace_id: Option<String>,
+    /// True if it asked the target to record its trace. Absent where no trace id was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<bool>,
     /// Scheduled time, s after the common start.
     pub at_s: f64,
     /// Scheduled time, RFC 3339, UTC.
@@ -158,7 +163,8 @@ pub struct SlowRow {
 
 impl SlowRow {
     /// The slowest requests of a run, the slowest first.
-    pub(super) fn all(record: &RunRecord) -> Vec<Self> {
+    pub(super) fn all(plan: &RunPlan, record: &RunRecord) -> Vec<Self> {
+        let traces = Traces::of(plan);
         let mut slowest = Slowest::default();
         for shard in &record.shards {
             slowest.merge(&shard.slowest);
@@ -167,10 +173,12 @@ impl SlowRow {
         let rows = slowest.iter().map(|request| {
             let since_start = Duration::from_nanos(request.intended.since(record.start));
             let service_ns = request.service_ns.unwrap_or(0);
+            let trace = traces.map(|traces| traces.request(request.id, request.attempt));
             Self {
                 id: request.id,
                 attempt: request.attempt + 1,
-                trace_id: None,
+                trace_id: trace.map(|trace| trace.trace_id()),
+                recorded: trace.map(|trace| trace.is_recorded),
                 at_s: since_start.as_secs_f64(),
                 at: rfc3339(record.started_at + since_start),
                 response_us: us(request.response_ns),

@@ -479,10 +479,15 @@ pub(super) fn slowest(report: &Report) -> Table {
     let row = |slow: &SlowRow| {
         let count = |n: Option<u64>| or_dash(n.map(grouped));
         let time = |us: Option<f64>| or_dash(us.map(micros));
+        let recorded = if slow.recorded == Some(true) {
+            " (recorded)"
+        } else {
+            ""
+        };
         vec![
             slow.id.to_string(),
             slow.attempt.to_string(),
-            or_dash(slow.trace_id.clone()),
+            or_dash(slow.trace_id.clone()) + recorded,
             format!("{:.3} s", slow.at_s),
             micros(slow.response_us),
             micros(slow.queue_us),
