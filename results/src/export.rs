@@ -11,7 +11,6 @@
 //! | `csv` | seconds, their tenths, and shards as CSV |
 //! | `hgrm` | percentiles for the plotter of `HdrHistogram` |
 //! | `openmetrics` | counters, gauges and histograms for Prometheus |
-//! | `k6` | summary as k6 passes it to `handleSummary` |
 //! | `junit` | thresholds of a run, or metrics of a comparison, as test cases |
 //! | `points`, `bencher`, `github` | figures for a history of benchmarks, in two formats |
 
@@ -20,7 +19,6 @@ mod csv;
 mod github;
 mod hgrm;
 mod junit;
-mod k6;
 mod openmetrics;
 mod points;
 
@@ -42,7 +40,7 @@ macro_rules! formats {
 
         impl Format {
             /// All of them, in the order in which they are listed.
-            pub const ALL: [Self; 11] = [$(Self::$format),*];
+            pub const ALL: [Self; 10] = [$(Self::$format),*];
 
             /// The name that people type.
             #[must_use]
@@ -84,8 +82,6 @@ formats! {
     Junit: "junit", "junit.xml";
     /// `OpenMetrics` 1.0, as Prometheus reads it.
     OpenMetrics: "openmetrics", "openmetrics.txt";
-    /// Fields that k6 passes to `handleSummary`.
-    K6Summary: "k6-summary", "k6-summary.json";
 }
 
 impl fmt::Display for Format {
@@ -148,7 +144,6 @@ pub fn export(report: &Report, format: Format) -> Result<String, ExportError> {
         Format::Bencher => return bencher::bencher(report),
         Format::Junit => junit::junit(report),
         Format::OpenMetrics => openmetrics::openmetrics(report),
-        Format::K6Summary => k6::summary(report),
     })
 }
 

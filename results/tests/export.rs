@@ -139,17 +139,9 @@ fn a_measurement_that_is_not_valid_says_so_wherever_there_is_a_place() {
         );
     }
     let valid = |report: &Report| {
-        let bencher =
-            read(&export(report, Format::Bencher).unwrap())["golden"]["valid"]["value"].clone();
-        let k6 = read(&export(report, Format::K6Summary).unwrap());
-        (
-            bencher,
-            k6["root_group"]["checks"][0]["fails"].clone(),
-            k6["metrics"]["checks"]["values"]["rate"].clone(),
-        )
+        read(&export(report, Format::Bencher).unwrap())["golden"]["valid"]["value"].clone()
     };
-    assert_eq!(valid(&report), (json!(0), json!(1), json!(0.0)));
-    assert_eq!(valid(&saved()), (json!(1), json!(0), json!(1.0)));
+    assert_eq!([valid(&report), valid(&saved())], [json!(0), json!(1)]);
 }
 
 #[test]
@@ -221,21 +213,6 @@ fn a_percentile_that_may_be_higher_is_never_shown_as_its_value() {
         read(&export(report, Format::Bencher).unwrap())["golden"]["service-p90-ns"].clone()
     };
     assert!(bencher(&exact)["value"].is_f64() && bencher(&report).is_null());
-    let k6 = |report: &Report| read(&export(report, Format::K6Summary).unwrap())["metrics"].clone();
-    let values = k6(&exact)["http_req_duration"]["values"].clone();
-    for stat in ["avg", "min", "med", "max", "p(90)", "p(95)"] {
-        assert!(values[stat].is_f64(), "{stat}: {values}");
-    }
-    assert_eq!(
-        k6(&exact)["http_req_duration"]["thresholds"]["service_p90 < 250ms"],
-        json!({"ok": true})
-    );
-    // Without the trend its gate has another home.
-    assert!(k6(&report)["http_req_duration"].is_null());
-    assert_eq!(
-        k6(&report)["crawlmark_gates"]["thresholds"]["service_p90 < 250ms"],
-        json!({"ok": true})
-    );
     assert!(
         export(&report, Format::StepSummary)
             .unwrap()

@@ -106,7 +106,6 @@ The format is found by the content; - is standard input. At most 256 MiB and
               \"header\": {\"accept\": \"*/*\"}, \"body\": \"e30=\", \"weight\": 3,
               \"at\": 1.5} in one line. Only url is required. body is base64,
               body_text plain text; at is seconds, or a time (RFC 3339).
-  vegeta      METHOD URL, header lines, @FILE for a body, a blank line
   HAR         as browsers save it, without headers such as Host and Connection
   access log  common or combined. Only GET, HEAD and OPTIONS are sent. Requests
               of one second are spread evenly over it.
@@ -246,7 +245,7 @@ pub struct RunArgs {
     /// Crawl the URLs in FILE, one per line, or - for stdin
     #[arg(long, value_name = "FILE", long_help = URLS)]
     pub urls: Option<PathBuf>,
-    /// Send the requests in FILE: JSON lines, vegeta, HAR or access log
+    /// Send the requests in FILE: JSON lines, HAR or access log
     #[arg(long, value_name = "FILE", long_help = REQUESTS_FILE, conflicts_with = "urls")]
     pub requests_file: Option<PathBuf>,
     /// Crawl these IDs: A..B without B, A..=B with it

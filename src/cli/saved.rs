@@ -104,7 +104,6 @@ FORMAT or FORMAT=FILE. Formats:
   bencher       Bencher Metric Format (bencher.json)
   junit         the thresholds, one test case each (junit.xml)
   openmetrics   OpenMetrics 1.0, for Prometheus (openmetrics.txt)
-  k6-summary    what k6 hands to handleSummary (k6-summary.json)
 
 Without FILE it goes into the result's directory under the name in
 brackets; FILE is overwritten, and - is standard output, where nothing else

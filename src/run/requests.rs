@@ -1,10 +1,9 @@
-//! The file of `--requests-file`: one request per line or entry, in one of four formats, found by
+//! The file of `--requests-file`: one request per line or entry, in one of three formats, found by
 //! its content. Read once, before anything is sent.
 //!
 //! | room | for |
 //! |---|---|
 //! | `json_lines` | JSON lines, a superset of vegeta's JSON targets |
-//! | `vegeta` | vegeta's text targets |
 //! | `har` | HTTP archives, as browsers save them |
 //! | `access_log` | access logs, common and combined |
 //! | `time` | times of requests |
@@ -18,7 +17,6 @@ mod json_lines;
 #[cfg(any(test, fuzzing))]
 pub mod laws;
 mod time;
-mod vegeta;
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,7 +39,7 @@ pub(super) type Fault = String;
 
 const TOO_MANY: &str =
     " holds more than 2,000,000 requests: split it, and crawl its parts one after the other";
-const UNKNOWN: &str = " begins with none of the formats: write JSON lines ({\"url\": \"http://...\"}) or vegeta's text (GET http://...), \
+const UNKNOWN: &str = " begins with none of the formats: write JSON lines ({\"url\": \"http://...\"}), \
      or give a HAR file or an access log in the common or combined format";
 
 fn empty(why: &str) -> Fault {
@@ -165,26 +163,16 @@ fn parse(text: &[u8]) -> Result<Parsed, Fault> {
             json_lines::parse(text)
         };
     }
-    let content = || {
-        lines(text)
-            .map(|(_, line)| line)
-            .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
-    };
-    let Some(first) = content().next() else {
-        return Err(empty(""));
-    };
-    let mut words = first.split(u8::is_ascii_whitespace);
-    match () {
-        // First: the name of a host may look like a method, but no target has the time of a log.
-        () if content().take(LOOKED_AT).any(access_log::is_line) => access_log::parse(text),
-        () if words
-            .next()
-            .is_some_and(|word| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase))
-            && words.next().is_some() =>
-        {
-            vegeta::parse(text)
-        }
-        () => Err(UNKNOWN.to_owned()),
+    let mut content = lines(text)
+        .map(|(_, line)| line)
+        .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
+        .peekable();
+    if content.peek().is_none() {
+        Err(empty(""))
+    } else if content.take(LOOKED_AT).any(access_log::is_line) {
+        access_log::parse(text)
+    } else {
+        Err(UNKNOWN.to_owned())
     }
 }
 

@@ -83,10 +83,6 @@ fn exports_fit_the_schemas_of_their_formats() {
             (Format::Bencher, include_str!("export/bencher.schema.json")),
             (Format::GithubBenchmarkBigger, benchmark),
             (Format::GithubBenchmarkSmaller, benchmark),
-            (
-                Format::K6Summary,
-                include_str!("export/k6-summary.schema.json"),
-            ),
         ] {
             let json = |text: &str| serde_json::from_str(text).unwrap();
             let schema = jsonschema::draft202012::new(&json(schema)).unwrap();
@@ -141,9 +137,9 @@ fn an_export_goes_where_it_is_told() {
     let measured = fs::read_to_string(place.join("three/result.json")).unwrap();
     assert_eq!(said.stdout, measured);
     run("--out four");
-    let said = call_line(place, "report three/result.json four --export k6-summary");
+    let said = call_line(place, "report three/result.json four --export hgrm");
     assert_eq!(
-        said.stdout, "three/k6-summary.json\nfour/k6-summary.json\n",
+        said.stdout, "three/latency.hgrm\nfour/latency.hgrm\n",
         "{}",
         said.stderr
     );
