@@ -7,8 +7,7 @@ use std::path::Path;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::grouped;
 use crawlmark_mock_server::{
-    Config, Credentials, Journal, Ledger, LoadError, Mappings, OnUnsupported, Proxy, Reach, Tls,
-    Unmatched,
+    Config, Journal, Ledger, LoadError, Mappings, OnUnsupported, Tls, Unmatched,
 };
 use nix::sys::signal::{SigSet, Signal};
 
@@ -17,10 +16,6 @@ use crate::cli::ServeArgs;
 use crate::error::{DONE, Error};
 use crate::target::Target;
 use crate::terminal;
-
-// Where the proxy's credentials may be given out of sight: the environment of a process is its
-// owner's.
-const PROXY_AUTH: &str = "CRAWLMARK_PROXY_AUTH";
 
 /// Serves until SIGINT or SIGTERM, then prints the counts.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
@@ -49,7 +44,6 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         } else {
             None
         },
-        proxy: proxy(args)?,
         ..behaviour
     };
     let mut wanted = SigSet::empty();
@@ -132,45 +126,4 @@ fn url(config: &Config, address: SocketAddr) -> String {
         "http"
     };
     format!("{scheme}://{address}")
-}
-
-/// The proxy that was asked for, if one was.
-fn proxy(args: &ServeArgs) -> Result<Option<Proxy>, Error> {
-    if !args.proxy && args.proxy_auth.is_none() && args.proxy_auth_file.is_none() {
-        return Ok(None);
-    }
-    let reach = if args.proxy_allow_private {
-        Reach::Private
-    } else {
-        Reach::Loopback
-    };
-    Ok(Some(Proxy {
-        credentials: credentials(args)?,
-        exits: args.proxy_exits.clone(),
-        reach,
-        patience: args.proxy_timeout,
-    }))
-}
-
-/// From the command line, a file, or the environment, whichever is given, in this order.
-fn credentials(args: &ServeArgs) -> Result<Option<Credentials>, Error> {
-    let (place, text) = if let Some(text) = &args.proxy_auth {
-        ("--proxy-auth", text.0.clone())
-    } else if let Some(path) = &args.proxy_auth_file {
-        let unreadable =
-            |error| Error::Usage(format!("--proxy-auth-file {}: {error}", path.display()));
-        let text = fs::read_to_string(path).map_err(unreadable)?;
-        (
-            "--proxy-auth-file",
-            text.lines().next().unwrap_or_default().to_owned(),
-        )
-    } else if let Some(text) = std::env::var_os(PROXY_AUTH) {
-        (PROXY_AUTH, text.into_string().unwrap_or_default())
-    } else {
-        return Ok(None);
-    };
-    // The error does not repeat what it could not read.
-    text.parse()
-        .map(Some)
-        .map_err(|error| Error::Usage(format!("{place}: {error}")))
 }

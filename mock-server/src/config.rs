@@ -6,7 +6,6 @@ use crate::connections::{Accept, KeepAlive};
 use crate::fault::Faults;
 use crate::latency::Latency;
 use crate::limit::Limits;
-use crate::proxy::Proxy;
 use crate::slowdown::{AddedDelay, Stall, Work, Workers};
 use crate::stubs::Mappings;
 use crate::tls::{Http, Tls};
@@ -68,8 +67,6 @@ pub struct Config {
     pub http: Http,
     /// Certificate for TLS; none means that connections are not encrypted.
     pub tls: Option<Tls>,
-    /// Forward proxy; none means that nothing is forwarded.
-    pub proxy: Option<Proxy>,
 }
 
 impl Config {

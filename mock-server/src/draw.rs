@@ -18,10 +18,6 @@ pub(crate) enum Stream {
     Stub = 4,
     /// Random values of a template.
     Template = 5,
-    /// The proxy's exit for a session.
-    Exit = 8,
-    /// The proxy's exit for what has no session.
-    Turn = 9,
 }
 
 /// `SplitMix64`'s increment, the odd number nearest to 2^64 / golden ratio.

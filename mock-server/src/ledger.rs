@@ -6,13 +6,12 @@
 use crate::fault::{Fault, KINDS};
 use crate::limit::Limits;
 use crate::shared::{
-    ArrivalCounts, Counters, Keys, Peaks, ProxyCounters, Shared, Times as TimeCounters, UnderWay,
+    ArrivalCounts, Counters, Keys, Peaks, Shared, Times as TimeCounters, UnderWay,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 
 /// A copy of the ledger, summed over all processes.
 ///
@@ -98,8 +97,6 @@ pub struct Ledger {
     pub http2_connections: u64,
     /// Requests by client address; beyond 64 addresses the rest is under `other`.
     pub by_source: BTreeMap<String, u64>,
-    /// Counts of the target as a forward proxy.
-    pub proxy: ProxyLedger,
 }
 
 /// Counts of one limit.
@@ -161,7 +158,6 @@ impl Ledger {
             let limit = self.by_limit.entry(name).or_default();
             add!(limit, counters.by_limit[index], admitted rejected delayed);
         }
-        self.proxy.add(counters, shared);
         for (status, counter) in (0..).zip(&counters.by_status) {
             add_to(&mut self.by_status, status, counter.get());
         }
@@ -407,75 +403,6 @@ impl Times {
         } else {
             Some((1 << bucket) - 1)
         }
-    }
-}
-
-/// Counts of the target as a forward proxy; all zeros if it is none. None of it counts among the
-/// target's own requests, statuses or sources, unless the proxy was asked for the target it is
-/// itself.
-///
-/// At rest `requests + tunnels = auth_failures + sessionless + sum of by_session`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProxyLedger {
-    /// Requests to be forwarded, whatever became of them.
-    pub requests: u64,
-    /// Requests for a tunnel (CONNECT), whatever became of them.
-    pub tunnels: u64,
-    /// Requests and tunnels with status 407: credentials were missing, unreadable or wrong.
-    pub auth_failures: u64,
-    /// Requests and tunnels with valid credentials that were refused: 403, the destination is not
-    /// permitted; 400, it is invalid.
-    pub refused: u64,
-    /// Requests and tunnels without a response of the destination: 502, it refused or broke the
-    /// connection; 504, it took too long.
-    pub upstream_failures: u64,
-    /// Requests and tunnels without a session label.
-    pub sessionless: u64,
-    /// Requests and tunnels by session label; beyond 64 labels, and for labels of more than 40
-    /// bytes, under `other`.
-    pub by_session: BTreeMap<String, u64>,
-    /// Bytes carried from clients to destinations: all bytes of tunnels, and the bodies of
-    /// forwarded requests.
-    pub bytes_up: u64,
-    /// Bytes carried from destinations to clients: all bytes of tunnels, and the bodies of
-    /// forwarded answers.
-    pub bytes_down: u64,
-}
-
-impl ProxyLedger {
-    /// Adds what one process counted.
-    fn add(&mut self, counters: &Counters, shared: &Shared) {
-        let counters = &counters.proxy;
-        add!(self, counters, requests tunnels auth_failures refused upstream_failures sessionless bytes_up bytes_down);
-        for (index, label) in shared.region().sessions.all_and_other() {
-            add_to(
-                &mut self.by_session,
-                label,
-                counters.by_session[index].get(),
-            );
-        }
-    }
-}
-
-impl LedgerWriter {
-    /// Return this process's counters as a proxy.
-    pub(crate) fn proxy(&self) -> &ProxyCounters {
-        &self.counters().proxy
-    }
-
-    /// Something to forward was let in, with this label or none.
-    pub(crate) fn let_in(&self, label: Option<&str>) {
-        match label {
-            None => self.proxy().sessionless.increment(),
-            Some(label) => {
-                self.proxy().by_session[self.shared.region().sessions.find(label)].increment();
-            }
-        }
-    }
-
-    /// Takes a turn among all processes: for what has no label.
-    pub(crate) fn next_turn(&self) -> u64 {
-        self.shared.region().turns.fetch_add(1, Ordering::Relaxed)
     }
 }
 

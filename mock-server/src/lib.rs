@@ -50,7 +50,6 @@
 //! | [`latency`] | time for which each response is held |
 //! | [`slowdown`] | stalls, delays of connections, workers, CPU cost of an item |
 //! | [`connections`] | requests of a connection; connections that are accepted |
-//! | [`proxy`] | settings of the forward proxy: credentials, source addresses, destinations |
 //! | [`limit`] | limits: algorithms, keys, refusals |
 //! | [`fault`] | faults of responses |
 //! | [`stubs`] | responses from WireMock's files |
@@ -81,7 +80,6 @@ pub mod ledger;
 pub mod limit;
 pub mod listen;
 pub mod profile;
-pub mod proxy;
 pub mod server;
 pub mod shared;
 pub mod slowdown;
@@ -97,11 +95,10 @@ pub use fault::{Fault, Faults};
 pub use handle::{Handle, serve};
 pub use items::ItemPath;
 pub use latency::Latency;
-pub use ledger::{Busiest, Ledger, LimitLedger, ProxyLedger, Times};
+pub use ledger::{Busiest, Ledger, LimitLedger, Times};
 pub use limit::{Limit, Limits};
 pub use listen::{ListenError, listeners};
 pub use profile::Profile;
-pub use proxy::{Credentials, Exits, Proxy, Reach};
 pub use server::{ServeError, run_process, run_until};
 pub use shared::{Peaks, Shared, SharedError};
 pub use slowdown::{AddedDelay, Stall, Work, Workers};

@@ -14,7 +14,7 @@ mod algorithm;
 mod key;
 
 pub(crate) use algorithm::{Algorithm, LimitDecision, Standing};
-pub(crate) use key::{Clients, KeyBy, KeyHash};
+pub(crate) use key::{KeyBy, KeyHash};
 
 use crate::text::{SettingError, duration, list, meaning};
 use algorithm::{Bucket, Window};

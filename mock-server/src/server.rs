@@ -12,13 +12,11 @@
 //! | `spoil` | faults in responses; abrupt ends of connections |
 //! | `live_stubs`, `journal` | stubs at run time; recorded requests |
 //! | `admin` | routes below `/__admin`: ledger, stubs, journal |
-//! | `gateway` | forward proxy |
 
 mod admin;
 mod answer;
 mod body;
 mod connection;
-mod gateway;
 mod journal;
 mod limiter;
 mod live_stubs;
@@ -34,7 +32,6 @@ use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::{Answers, ServerState};
 use connection::Entrance;
-use gateway::Gateway;
 use live_stubs::LiveStubs;
 use socket2::SockRef;
 use std::cell::Cell;
@@ -124,13 +121,11 @@ async fn serve(
     let driven = Rc::clone(&timer);
     alarm.spawn_local(async move { driven.run().await });
     let entrance = Rc::new(Entrance::new(&config, &books));
-    let gateway = Gateway::new(&config, &books);
     let state = Rc::new(ServerState {
         config,
         books,
         timer,
         stubs,
-        gateway,
     });
     let accept = state.config.accept;
     if let Some(queue) = accept.and_then(|accept| accept.queue) {

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `counters` | counters of one process; requests in flight |
 //! | `seen`, `window` | requests per ID, per millisecond |
-//! | `names` | numbers of addresses, sessions and limits |
+//! | `names` | numbers of addresses and limits |
 //! | `lock`, `keys`, `pool` | lock between processes; words of a limit's keys; workers |
 //! | `log` | changes of stubs at run time; recorded requests |
 //! | `scenarios` | states of scenarios |
@@ -25,7 +25,7 @@ mod scenarios;
 mod seen;
 mod window;
 
-pub(crate) use counters::{Counter, Counters, ProxyCounters, Times, UnderWay};
+pub(crate) use counters::{Counters, Times, UnderWay};
 pub(crate) use keys::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
 pub(crate) use log::{Cursor, Full, Log};
 pub(crate) use scenarios::Scenarios;
@@ -42,7 +42,7 @@ use seen::Seen;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Processes that count into memory of their own. More may serve: they share the counters of
 /// earlier ones, which costs speed and no accuracy.
@@ -69,10 +69,6 @@ pub(crate) struct Region {
     /// One table per limit.
     pub(crate) keys: [Keys; MAX_LIMITS],
     pub(crate) limit_names: Names<MAX_LIMITS>,
-    /// Sessions of the proxy.
-    pub(crate) sessions: Names<NAMED>,
-    /// Turns taken by what goes through the proxy without a session.
-    pub(crate) turns: AtomicU64,
     pub(crate) pool: Pool,
     pub(crate) window: ArrivalCounts,
     pub(crate) scenarios: Scenarios,

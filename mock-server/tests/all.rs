@@ -3,6 +3,5 @@
 mod client;
 mod faults;
 mod protocols;
-mod proxy;
 mod server;
 mod stubs;

@@ -1,15 +1,13 @@
 //! Arguments of `serve`.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Arg, ArgGroup, Args};
+use clap::{Arg, Args};
 use crawlmark_mock_server as target;
 
-use super::{Auto, parse_positive_time, whole};
+use super::{Auto, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -53,8 +51,7 @@ count. A request must pass every limit; a refused request uses up none.
 
   key=address                   a count for each address (the default), or
                                 everyone, /64 (IPv6), /24,/48 (IPv4, IPv6),
-                                header=NAME, session (x-session, or
-                                the proxy user's USER-session-LABEL);
+                                header=NAME, session (x-session);
                                 with +path, each path separately
   status=429                    or 503, or 403
   retry=seconds                 Retry-After as seconds, date or none
@@ -97,9 +94,6 @@ under its name, with _ for -.
   nagle:SHARE                headers and body in two writes, without
                              TCP_NODELAY: the body waits for the
                              client's ACK of the headers";
-
-/// Flags that make it a forward proxy.
-const FORWARD: &str = "forward_proxy";
 
 /// Behaviour of the bundled target, as typed: `--target-latency` of `run` is `--latency` of `serve`.
 #[derive(Debug, Clone, Args)]
@@ -194,11 +188,6 @@ pub struct BehaviourArgs {
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "switches as they are typed; resolved, they become enums"
-)]
-#[command(group = ArgGroup::new(FORWARD).args(["proxy", "proxy_auth", "proxy_auth_file"]).multiple(true))]
 pub struct ServeArgs {
     /// Listen on this address; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
@@ -241,48 +230,15 @@ pub struct ServeArgs {
     /// Write the certificate for clients to FILE, as PEM (overwrites)
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub tls_cert: Option<PathBuf>,
-
-    /// Also act as a forward proxy: absolute-form requests and CONNECT
-    ///
-    /// It connects to loopback addresses only, and with --proxy-allow-private
-    /// to private networks. It resolves no names. The user name may carry a
-    /// session label: NAME-session-LABEL.
-    #[arg(long, verbatim_doc_comment)]
-    pub proxy: bool,
-    /// Require these proxy credentials; implies --proxy
-    ///
-    /// Other users of this machine can read them in the process list: prefer --proxy-auth-file, or
-    /// `CRAWLMARK_PROXY_AUTH` in the environment.
-    #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file")]
-    pub proxy_auth: Option<Secret>,
-    /// Read proxy credentials from the first line of FILE; implies --proxy
-    #[arg(long, value_name = "FILE")]
-    pub proxy_auth_file: Option<PathBuf>,
-    /// Connect from source addresses in these prefixes, one per session label
-    ///
-    /// Without a label, each request or tunnel uses the next one. For a destination whose IP
-    /// version has no prefix here, the kernel chooses the address.
-    #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", requires = FORWARD)]
-    pub proxy_exits: target::Exits,
-    /// Connect to private networks as well (RFC 1918, RFC 4193)
-    #[arg(long, requires = FORWARD)]
-    pub proxy_allow_private: bool,
-    /// Send 504 when a destination takes longer to begin its response
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_positive_time, requires = FORWARD)]
-    pub proxy_timeout: Duration,
 }
 
 /// Give an argument of `serve` its place in the help.
 pub(super) fn described(argument: Arg) -> Arg {
-    const RARE: [&str; 12] = [
+    const RARE: [&str; 8] = [
         "seed",
         "lenient",
         "journal",
         "tls_cert",
-        "proxy_auth_file",
-        "proxy_exits",
-        "proxy_allow_private",
-        "proxy_timeout",
         "target_work",
         "target_workers",
         "target_keep_alive",
@@ -294,7 +250,6 @@ pub(super) fn described(argument: Arg) -> Arg {
         _ if name.is_some() => "Behaviour",
         "stubs" | "lenient" | "journal" => "Stubs",
         "http" | "tls" | "tls_cert" => "Protocols",
-        _ if id.starts_with("proxy") => "Forward proxy",
         _ => return argument.hide_short_help(is_rare),
     };
     let long = argument.get_long().unwrap_or_default();
@@ -309,20 +264,4 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!("`{text}` is not ADDRESS:PORT: write it as in 127.0.0.1:8080 or [::1]:8080")
     })
-}
-
-/// Text that no output repeats. It is read by the command: clap would repeat what it cannot read.
-#[derive(Clone)]
-pub struct Secret(pub String);
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
 }

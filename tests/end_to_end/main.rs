@@ -29,6 +29,7 @@ mod export;
 mod faults;
 mod foreign;
 mod foreign_proxies;
+mod forward_proxy;
 mod gates;
 mod hostile;
 mod http2;

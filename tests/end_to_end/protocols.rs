@@ -1,7 +1,6 @@
 //! HTTP/2, TLS and the forward proxy of `crawlmark serve`, used by a program that shares no code
 //! with it: curl. The target's counts are the second witness.
 
-use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -66,50 +65,4 @@ fn curl_speaks_every_version_with_and_without_tls() {
         &secret.stop(),
         &json!({"/requests": 3, "/tls_connections": 3, "/tls_handshake_failures": 1}),
     );
-}
-
-#[test]
-fn sessions_of_a_proxy_are_different_clients_to_the_target() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("auth");
-    std::fs::write(&file, "user:pass\nnot read\n").unwrap();
-    let proxy = Target::start(&format!(
-        "--processes 2 --proxy-auth-file {}",
-        file.display()
-    ));
-    let target = Target::start("--processes 2 --limit 1/h:burst=3");
-    let url = format!("{}/items/7", target.origin());
-    for label in ["a", "b"] {
-        let via = format!("http://user-session-{label}:pass@{}", proxy.address());
-        // Forwarded, and through a tunnel.
-        for (flags, status) in [
-            (&["-x", &via][..], "1.1 200"),
-            (&["-x", &via], "1.1 200"),
-            (&["-p", "-x", &via], "1.1 200"),
-            (&["-x", &via], "1.1 429"),
-        ] {
-            let Some((_, got, _)) = curl(&[flags, &[&url]].concat()) else {
-                return;
-            };
-            assert_eq!(got, status);
-        }
-    }
-    for (user, url, status) in [
-        ("other:pass", &*url, "1.1 407"),
-        ("user:pass", "http://192.0.2.1/", "1.1 403"),
-    ] {
-        let via = format!("http://{user}@{}", proxy.address());
-        assert_eq!(curl(&["-x", &via, url]).unwrap().1, status);
-    }
-    holds(
-        &proxy.stop(),
-        &json!({
-            "/proxy/by_session": {"a": 4, "b": 4}, "/proxy/requests": 8, "/proxy/tunnels": 2,
-            "/proxy/auth_failures": 1, "/proxy/refused": 1, "/requests": 0,
-        }),
-    );
-    let books = target.stop();
-    holds(&books, &json!({"/by_status": {"200": 6, "429": 2}}));
-    let sources: BTreeSet<&String> = books["by_source"].as_object().unwrap().keys().collect();
-    assert!(sources.len() == 2 && sources.iter().all(|source| source.starts_with("127.1.")));
 }

@@ -1,5 +1,5 @@
-//! Crawls through proxies: the bundled one, whose ledger is the second witness, and servers that do
-//! as the test says.
+//! Crawls through proxies: one of the tests' own, which counts as a second witness, and servers that
+//! do as the test says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -8,19 +8,20 @@ use std::sync::Mutex;
 
 use serde_json::json;
 
-use crate::report::{Report, counts};
+use crate::forward_proxy::ForwardProxy;
+use crate::report::Report;
 use crate::run::{ONE_ATTEMPT, crawl, start, start_by};
 use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
-/// The bundled proxy, for user `user` and password `hidden`.
-fn bundled_proxy() -> Target {
-    Target::start("--processes 1 --proxy-auth user:hidden")
+/// A proxy for user `user` and password `hidden`.
+fn closed_proxy() -> ForwardProxy {
+    ForwardProxy::start(Some("hidden"))
 }
 
 #[test]
-fn the_bundled_proxy_sees_the_sessions_that_were_asked_for() {
-    for (tls, of_requests) in [("", "requests"), ("--tls", "tunnels")] {
+fn a_proxy_sees_the_sessions_that_were_asked_for() {
+    for tls in ["", "--tls"] {
         // The number of sessions; 0 for one of each connection.
         for (flags, label, expected) in [
             ("--session per-request", "{session:8:digits}", 60),
@@ -28,7 +29,7 @@ fn the_bundled_proxy_sees_the_sessions_that_were_asked_for() {
             ("--max-requests-per-connection 3", "{session:4:hex}", 0),
         ] {
             let target = Target::start(&format!("--processes 1 {tls}"));
-            let proxy = bundled_proxy();
+            let proxy = closed_proxy();
             let (insecure, address) = (if tls.is_empty() { "" } else { "-k" }, proxy.address());
             let via = format!("--proxy http://user-session-{label}:hidden@{address}");
             let line = format!("-n 60 --shards 2 -c 4 {via} {flags} {insecure}");
@@ -41,13 +42,18 @@ fn the_bundled_proxy_sees_the_sessions_that_were_asked_for() {
             assert!(withheld.contains("--proxy ..."), "{withheld}");
             let tunnels = report.json().pointer("/latency/tunnel/count");
             assert_eq!(tunnels, (!tls.is_empty()).then(|| json!(opened)).as_ref());
-            let books = proxy.stop();
-            let sessions = counts(&books["proxy"]["by_session"]);
+            let counts = proxy.counts();
+            let sessions = &counts.sessions;
             let expected = if expected == 0 { opened } else { expected };
             assert_eq!(sessions.len() as u64, expected, "{flags}: {sessions:?}");
             let asked = if tls.is_empty() { 60 } else { opened };
             assert_eq!(sessions.values().sum::<u64>(), asked);
-            assert_eq!(books["proxy"][of_requests], json!(asked));
+            let [of_kind, others] = if tls.is_empty() {
+                [counts.requests, counts.tunnels]
+            } else {
+                [counts.tunnels, counts.requests]
+            };
+            assert_eq!([of_kind, others], [asked, 0]);
             let are_digits = sessions
                 .keys()
                 .all(|label| label.len() == 8 && label.parse::<u32>().is_ok());
@@ -58,8 +64,8 @@ fn the_bundled_proxy_sees_the_sessions_that_were_asked_for() {
 
 #[test]
 fn proxies_take_turns_by_weight_and_the_bundled_target_is_behind_them() {
-    let proxies = [(); 2].map(|()| Target::start("--processes 1 --proxy"));
-    let [often, seldom] = [0, 1].map(|at: usize| proxies[at].address().to_owned());
+    let proxies = [(); 2].map(|()| ForwardProxy::start(None));
+    let [often, seldom] = proxies.each_ref().map(ForwardProxy::address);
     let line = "-n 80 --shards 1 -c 3 --disable-keepalive";
     let both = format!("--proxy http://{often},weight=3 --proxy http://{seldom}");
     let report = crawl(&format!("{line} {both}"));
@@ -69,7 +75,7 @@ fn proxies_take_turns_by_weight_and_the_bundled_target_is_behind_them() {
     let report = crawl(&format!("-n 40 --shards 1 -c 3 --proxy http://{seldom}"));
     report.assert_states(&[("ok", 40)]);
     report.holds(&json!({"/witness/agrees": true}));
-    let requests = proxies.map(|proxy| proxy.stop()["proxy"]["requests"].as_u64().unwrap());
+    let requests = proxies.map(|proxy| proxy.counts().requests);
     assert_eq!(requests, [60, 60]);
 }
 
@@ -85,7 +91,7 @@ pub(crate) fn assert_failed_as(report: &Report, kind: &str, details: &str) {
 
 #[test]
 fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
-    let (proxy, target) = (bundled_proxy(), Target::start("--processes 1 --tls"));
+    let (proxy, target) = (closed_proxy(), Target::start("--processes 1 --tls"));
     let (address, https) = (proxy.address(), format!("{} -k", target.url()));
     let dead = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -150,15 +156,12 @@ fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
 
 #[test]
 fn a_proxy_that_dies_or_is_silent_is_counted_and_holds_nothing_up() {
-    let (proxy, target) = (
-        bundled_proxy(),
-        Target::start("--processes 1 --latency 1ms"),
-    );
+    let (proxy, target) = (closed_proxy(), Target::start("--processes 1 --latency 1ms"));
     let via = format!("--proxy http://user:hidden@{}", proxy.address());
     let line = format!("{} {via} -d 4s --shards 2 -c 4 --rate 400", target.url());
     let run = start(&format!("{line} --retries 0"));
     target.wait_for_requests(100);
-    proxy.kill();
+    drop(proxy);
     let report = run.end().report(0);
     assert!(
         report.errors()["proxy_unreachable"] > 100,

@@ -142,7 +142,6 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
         tls_handshake_failures: 3,
         http2_connections: 1,
         by_source: BTreeMap::from([("127.0.0.1".to_owned(), 3), ("127.0.0.2".to_owned(), 4)]),
-        proxy: ProxyLedger::default(),
     };
     assert_eq!(Ledger::read(&shared), expected);
 
@@ -218,40 +217,4 @@ proptest! {
         let none = Some(0);
         prop_assert_eq!((ledger.hold_error_us.p50_at_most_us, ledger.hold_error_us.p99_at_most_us), (none, none));
     }
-}
-
-#[test]
-fn everything_counted_is_in_the_ledger_and_gone_after_a_reset() {
-    let shared = Shared::new().unwrap();
-    let (one, two) = (LedgerWriter::open(&shared), LedgerWriter::open(&shared));
-    for books in [&one, &two] {
-        let proxy = books.proxy();
-        proxy.requests.increment();
-        proxy.tunnels.add(2);
-        proxy.auth_failures.add(3);
-        proxy.refused.add(4);
-        proxy.upstream_failures.add(5);
-        proxy.bytes_up.add(6);
-        proxy.bytes_down.add(7);
-        for label in [None, Some("a"), Some("b"), Some("a")] {
-            books.let_in(label);
-        }
-    }
-    one.let_in(Some(&"x".repeat(41)));
-    let expected = ProxyLedger {
-        requests: 2,
-        tunnels: 4,
-        auth_failures: 6,
-        refused: 8,
-        upstream_failures: 10,
-        sessionless: 2,
-        by_session: [("a", 4), ("b", 2), ("other", 1)]
-            .map(|(label, count)| (label.to_owned(), count))
-            .into(),
-        bytes_up: 12,
-        bytes_down: 14,
-    };
-    assert_eq!(Ledger::read(&shared).proxy, expected);
-    Ledger::reset(&shared);
-    assert_eq!(Ledger::read(&shared).proxy, ProxyLedger::default());
 }

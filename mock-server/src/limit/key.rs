@@ -1,16 +1,15 @@
 //! Keys of a limit, each with a count of its own: everyone, an address, a prefix, a header's value,
-//! a proxy's session. The server derives a request's key here, from its connection and its headers.
+//! a session. The server derives a request's key here, from its connection and its headers.
 //!
 //! It must not look anything up.
 
 use crate::draw::mix;
-use crate::proxy::session_label;
 use crate::text::from_text;
-use hyper::header::{HeaderMap, HeaderName, PROXY_AUTHORIZATION};
+use hyper::header::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Header of the label when there is no proxy's user name.
+/// Header of the label.
 const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session");
 
 /// Requests that are counted together.
@@ -35,8 +34,7 @@ pub(crate) enum Clients {
     Prefix(Prefix),
     /// Those that send the same value of a header; all that send none are one.
     Header(HeaderName),
-    /// Those with the same label: that behind `-session-` in the user name of
-    /// `proxy-authorization`, or else the value of `x-session`; all that have neither are one.
+    /// Those with the same value of `x-session`; all that have none are one.
     Session,
 }
 
@@ -108,7 +106,12 @@ impl KeyBy {
                 headers.get(name).map_or(&[], |value| value.as_bytes()),
                 path,
             ]),
-            Clients::Session => hash(&[&session(headers), path]),
+            Clients::Session => hash(&[
+                headers
+                    .get(SESSION_HEADER)
+                    .map_or(&[], |value| value.as_bytes()),
+                path,
+            ]),
         })
     }
 
@@ -122,16 +125,6 @@ impl KeyBy {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
             IpAddr::V6(address) => address.octets(),
         }
-    }
-}
-
-/// The label of a request's session; empty if it has none.
-fn session(headers: &HeaderMap) -> Vec<u8> {
-    let credentials = headers.get(PROXY_AUTHORIZATION);
-    let label = credentials.and_then(|credentials| session_label(credentials.as_bytes()));
-    match (label, headers.get(SESSION_HEADER)) {
-        (Some(label), _) => label.into_bytes(),
-        (None, header) => header.map_or_else(Vec::new, |label| label.as_bytes().to_vec()),
     }
 }
 
@@ -188,8 +181,6 @@ fn prefix(given: &str) -> Option<Prefix> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
 
     fn key(text: &str) -> KeyBy {
@@ -226,28 +217,6 @@ mod tests {
         ] {
             assert_eq!(are_one(by, one, other), expected, "{by}: {one} and {other}");
         }
-    }
-
-    #[test]
-    fn a_session_is_the_label_in_the_user_name_or_in_its_header() {
-        let basic = |credentials: &str| format!("Basic {}", STANDARD.encode(credentials));
-        for (proxy, header, label) in [
-            (basic("user-session-a1:secret"), None, "a1"),
-            (basic("user-session-a1:secret-session-b2"), Some("c3"), "a1"),
-            (basic("user-session-a-session-b:x"), None, "a-session-b"),
-            // What a proxy would not read names no session.
-            (basic("user-session-:secret"), Some("c3"), "c3"),
-            (basic("user:secret"), Some("c3"), "c3"),
-            ("Bearer user-session-a1".to_owned(), Some("c3"), "c3"),
-            ("Basic ???".to_owned(), None, ""),
-        ] {
-            let mut headers = headers(&[("proxy-authorization", &proxy)]);
-            if let Some(label) = header {
-                headers.insert(SESSION_HEADER, label.parse().unwrap());
-            }
-            assert_eq!(session(&headers), label.as_bytes(), "{proxy}");
-        }
-        assert_eq!(session(&HeaderMap::new()), b"");
     }
 
     #[test]

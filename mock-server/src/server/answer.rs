@@ -7,7 +7,6 @@ mod play;
 
 use super::admin::{self, AdminRequest};
 use super::body::AnswerBody;
-use super::gateway::{Gateway, Tunnel};
 use super::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use super::live_stubs::LiveStubs;
 use super::quota;
@@ -17,7 +16,7 @@ use crate::connections::KeepAlive;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{ConnectionSource, LedgerWriter};
-use crate::limit::{Clients, Over};
+use crate::limit::Over;
 use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
@@ -50,8 +49,6 @@ pub(super) struct ServerState {
     pub(super) books: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
     pub(super) stubs: LiveStubs,
-    /// Proxy for requests that are meant for others, if the target is one.
-    pub(super) gateway: Option<Gateway>,
 }
 
 /// Answers the requests of one connection.
@@ -63,7 +60,6 @@ pub(super) struct Answers {
     fate: Fate,
     /// Delay that the connection's first answer has yet to be held for.
     handshake: Cell<Duration>,
-    tunnel: Cell<Option<Tunnel>>,
     /// Requests of the connection.
     requests: Cell<u32>,
     /// True once the last response was handed over, which did not say so.
@@ -82,16 +78,10 @@ impl Answers {
             peer: books.peer(client),
             fate: Fate::default(),
             handshake: Cell::new(config.handshake.get()),
-            tunnel: Cell::default(),
             requests: Cell::default(),
             is_silently_over: Cell::default(),
             state: Rc::clone(state),
         })
-    }
-
-    /// The tunnel that the connection has become, if it has.
-    pub(super) fn tunnel(&self) -> &Cell<Option<Tunnel>> {
-        &self.tunnel
     }
 
     /// End of the connection, once that is no longer the HTTP library's concern.
@@ -114,20 +104,14 @@ impl Answers {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Interrupted>> {
         let (mut parts, incoming) = request.into_parts();
-        let gateway = self
-            .state
-            .gateway
-            .as_ref()
-            .filter(|_| Gateway::concerns(&parts));
-        let is_own = gateway.is_none() && !admin::is_admin(parts.uri.path());
+        let is_own = !admin::is_admin(parts.uri.path());
         // Count now: hyper 1.12 drops the future unpolled if the client has left.
         let arrival = is_own.then(|| self.arrived(&parts));
         self.requests.set(self.requests.get().saturating_add(1));
         async move {
-            let answer = match (arrival, gateway) {
-                (Some(arrival), _) => self.serve(&mut parts, arrival, incoming).await,
-                (None, Some(gateway)) => Box::pin(self.forward(gateway, parts, incoming)).await,
-                (None, None) => Box::pin(self.administer(&parts, incoming)).await,
+            let answer = match arrival {
+                Some(arrival) => self.serve(&mut parts, arrival, incoming).await,
+                None => Box::pin(self.administer(&parts, incoming)).await,
             };
             answer.map(|answer| self.parting(answer))
         }
@@ -148,37 +132,6 @@ impl Answers {
             }
         }
         answer
-    }
-
-    /// Forwards a request that is meant for another server, if the limits on its session let it
-    /// through. It is in none of the target's own ledger but those of these limits, and in the
-    /// proxy's.
-    async fn forward(
-        &self,
-        gateway: &Gateway,
-        parts: Parts,
-        incoming: Incoming,
-    ) -> Result<Response<AnswerBody>, Interrupted> {
-        let ServerState { config, books, .. } = &*self.state;
-        let mut limits = config.limits.iter();
-        if limits.any(|limit| limit.key.clients == Clients::Session) {
-            let now_ns = books.shared().clock().now_ns();
-            let asking = self.asking(&parts, now_ns, About::Forwarded);
-            let verdict = self.visitor.ask(&asking);
-            if let Some((status, body)) = quota::refusal(&config.limits, &verdict) {
-                let mut headers = HeaderMap::new();
-                quota::say(&config.limits, &verdict, &mut headers);
-                return Ok(json(status, headers, body).map(AnswerBody::whole));
-            }
-            let delay_ns = u64::try_from(verdict.delay().as_nanos()).unwrap_or(u64::MAX);
-            self.state
-                .timer
-                .until(now_ns.saturating_add(delay_ns))
-                .await;
-        }
-        gateway
-            .answer(Request::from_parts(parts, incoming), &self.tunnel)
-            .await
     }
 
     /// The order: count, limit (a refusal waits for nothing but a handshake and the end of a

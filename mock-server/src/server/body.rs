@@ -1,14 +1,12 @@
-//! The body of an answer: whole at once, piece by piece over a time, filled up to any length, or
-//! passed on as it comes.
+//! The body of an answer: whole at once, piece by piece over a time, filled up to any length.
 //!
 //! It must not decide what is in it.
 
-use crate::ledger::LedgerWriter;
-use crate::shared::{Counter, ProxyCounters};
 use crate::timer::Timer;
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -23,8 +21,6 @@ pub(super) enum AnswerBody {
     Dribble(Dribble),
     /// Bytes, and then this many blanks.
     Filled(Bytes, u64),
-    /// As it comes from somewhere else.
-    Carried(Carried),
 }
 
 /// The nothing that a body is filled with: blanks, which JSON allows behind a value.
@@ -118,17 +114,16 @@ fn next_filled(bytes: &mut Bytes, blanks: &mut u64) -> Option<Bytes> {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Infallible;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::Dribble(dribble) => dribble.poll_piece(cx),
             Self::Filled(bytes, blanks) => Poll::Ready(next_filled(bytes, blanks)),
-            Self::Carried(body) => return Pin::new(body).poll_frame(cx),
         };
         piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -138,7 +133,6 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Dribble(dribble) => dribble.pieces.is_empty(),
             Self::Filled(bytes, blanks) => bytes.is_empty() && *blanks == 0,
-            Self::Carried(body) => body.is_end_stream(),
         }
     }
 
@@ -151,45 +145,7 @@ impl Body for AnswerBody {
                 .map(|(_, piece)| piece.len() as u64)
                 .sum(),
             Self::Filled(bytes, blanks) => bytes.len() as u64 + blanks,
-            Self::Carried(body) => return body.size_hint(),
         };
         SizeHint::with_exact(length)
-    }
-}
-
-/// A body that passes through, and is counted.
-#[derive(Debug)]
-pub(super) struct Carried {
-    pub(super) body: Incoming,
-    pub(super) books: Rc<LedgerWriter>,
-    /// The counter of its bytes.
-    pub(super) counter: fn(&ProxyCounters) -> &Counter,
-}
-
-impl Body for Carried {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let Some(bytes) = frame
-            .as_ref()
-            .and_then(|frame| frame.as_ref().ok())
-            .and_then(Frame::data_ref)
-        {
-            (self.counter)(self.books.proxy()).add(bytes.len() as u64);
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -42,18 +42,15 @@ pub(super) async fn serve(stream: TcpStream, answers: Answers, entrance: &Entran
     if protocol == Protocol::Http2 {
         return Box::pin(speak_http2(wire, answers, stop)).await;
     }
-    let unread = speak_http1(&mut wire, &answers, stop).await;
-    // A stop waits neither for a client that gets no response, nor for the end of a tunnel.
+    speak_http1(&mut wire, &answers, stop).await;
+    // A stop does not wait for a client that gets no response.
     if let Some(act) = answers.fate().take() {
         stop.unless(act.perform(wire)).await;
-    } else if let Some(tunnel) = answers.tunnel().take() {
-        wire.put_back(unread);
-        stop.unless(Box::pin(tunnel.carry_over(wire))).await;
     }
 }
 
-/// Answers until the connection ends, and returns what was read and not used.
-async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
+/// Answers until the connection ends.
+async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) {
     let service = service_fn(|request| answers.answer(request));
     let mut builder = http1::Builder::new();
     // Answers are small: one flat buffer is cheaper to send than two parts. Without
@@ -87,7 +84,6 @@ async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
     // An error is a client that left, bytes that are no HTTP, or an answer that was given up for a
     // fault or a tunnel: all of them end this connection and nothing else.
     drop(ended.await);
-    connection.into_parts().read_buf
 }
 
 /// Answer over HTTP/2, where many requests are under way at once. A fault that would end the
@@ -244,7 +240,6 @@ mod tests {
                 books,
                 timer,
                 stubs,
-                gateway: None,
             });
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let near = TcpStream::connect(listener.local_addr().unwrap())

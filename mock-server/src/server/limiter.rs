@@ -7,7 +7,7 @@
 use crate::clock;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
-use crate::limit::{Clients, KeyHash, Limit, LimitDecision, Over, RetryAfter, Standing};
+use crate::limit::{KeyHash, Limit, LimitDecision, Over, RetryAfter, Standing};
 use crate::shared::{HeldSlot, KeyQuery, SlotIndex, Telling};
 use hyper::header::HeaderMap;
 use std::cell::{Cell, RefCell};
@@ -106,8 +106,6 @@ pub(crate) enum About {
     Connection,
     /// For the target itself: the limits for all requests.
     Own,
-    /// To be forwarded: the limits that count the sessions of a proxy.
-    Forwarded,
 }
 
 /// Order of the requests of one connection.
@@ -410,7 +408,6 @@ impl Asking<'_> {
         match self.about {
             About::Connection => limit.is_of_connections(),
             About::Own => !limit.is_of_connections(),
-            About::Forwarded => limit.key.clients == Clients::Session,
         }
     }
 
@@ -419,7 +416,7 @@ impl Asking<'_> {
     fn refusal_answered_ns(&self) -> u64 {
         match self.about {
             About::Own => self.config.answerable_ns(self.now_ns),
-            About::Forwarded | About::Connection => self.now_ns,
+            About::Connection => self.now_ns,
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Tasks that belong to something, and end with it: the streams of an HTTP/2 connection, the
-//! connections that the gateway opened.
+//! Tasks that belong to something, and end with it: the streams of an HTTP/2 connection.
 //!
 //! It must not know what the tasks do.
 

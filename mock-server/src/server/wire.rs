@@ -1,5 +1,5 @@
 //! The byte stream of one connection, plain or with TLS. `connection` makes it and lends it
-//! to the HTTP library, and takes it back when a fault or a tunnel needs the bare stream.
+//! to the HTTP library, and takes it back when a fault needs the bare stream.
 //!
 //! It must not interpret the bytes, except to recognise the preface of HTTP/2.
 
@@ -48,15 +48,6 @@ impl Wire {
             carrier: Carrier::Right(Box::new(stream)),
             unread: Bytes::new(),
         }
-    }
-
-    /// Puts `bytes` back: they are read next, before what was put back earlier.
-    pub(super) fn put_back(&mut self, bytes: Bytes) {
-        self.unread = if self.unread.is_empty() {
-            bytes
-        } else {
-            [bytes, self.unread.split_off(0)].concat().into()
-        };
     }
 
     /// True if the client begins as HTTP/2 does. It reads as little as it takes to tell, which is

@@ -13,8 +13,7 @@ const TIME_BUCKETS: usize = 40;
 /// HTTP statuses have three digits.
 const STATUSES: usize = 1000;
 
-/// Client addresses, and sessions of a proxy, that are counted apart; the rest is counted as
-/// `other`.
+/// Client addresses that are counted apart; the rest is counted as `other`.
 pub(crate) const NAMED: usize = 64;
 
 /// Something that a reset of the ledger zeroes.
@@ -67,7 +66,6 @@ counters! {
         tls_connections: Counter,
         tls_handshake_failures: Counter,
         http2_connections: Counter,
-        proxy: ProxyCounters,
         /// Holds as planned.
         holds: Times,
         /// Lateness of their ends.
@@ -85,22 +83,6 @@ counters! {
         admitted: Counter,
         rejected: Counter,
         delayed: Counter,
-    }
-}
-
-counters! {
-    /// Counters of one process as a proxy.
-    #[repr(C)]
-    ProxyCounters {
-        requests: Counter,
-        tunnels: Counter,
-        auth_failures: Counter,
-        refused: Counter,
-        upstream_failures: Counter,
-        sessionless: Counter,
-        bytes_up: Counter,
-        bytes_down: Counter,
-        by_session: [Counter; NAMED + 1],
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names by number, the same in all processes: of client addresses, of a proxy's sessions, of
+//! Names by number, the same in all processes: of client addresses, of
 //! limits. The first so many that are looked up get a number each.
 //!
 //! It must not know what its names mean, and it never forgets one: open connections hold numbers.
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn names_keep_their_numbers_until_there_are_none_left() {
         let shared = Shared::new().unwrap();
-        let names = &shared.region().sessions;
+        let names = &shared.region().sources;
         for _ in 0..2 {
             for number in 0..64 {
                 assert_eq!(names.find(&format!("s{number}")), number);
@@ -101,7 +101,7 @@ mod tests {
         #[test]
         fn any_name_is_read_as_it_was_written(name in "\\PC{1,40}") {
             let shared = Shared::new().unwrap();
-            let names = &shared.region().sessions;
+            let names = &shared.region().sources;
             let found = names.find(&name);
             let expected = if name.len() > NAME_BYTES { vec![] } else { vec![(found, name)] };
             prop_assert_eq!(names.all(), expected);

@@ -146,9 +146,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::Malformed => ("malformed", None),
         Kind::ProxyAuth => (
             "credentials refused by the proxy",
-            Some(
-                "check the proxy's user name and password (--proxy http://USER:PASS@HOST:PORT, or CRAWLMARK_RUN_PROXY)",
-            ),
+            Some("check the proxy's user name and password (--proxy http://USER:PASS@HOST:PORT)"),
         ),
         Kind::ProxyClosed => ("closed by the proxy", Some("see the proxy's log")),
         Kind::ProxyNotSpoken => (
