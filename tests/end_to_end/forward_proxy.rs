@@ -48,6 +48,7 @@ impl ForwardProxy {
                 if state.is_over {
                     return;
                 }
+                stream.set_nodelay(true).unwrap();
                 state.open.push(stream.try_clone().unwrap());
                 drop(state);
                 let state = Arc::clone(&of_thread);
@@ -129,6 +130,7 @@ fn serve(stream: TcpStream, password: Option<&str>, state: &Mutex<State>) {
             continue;
         };
         if is_tunnel {
+            upstream.set_nodelay(true).unwrap();
             peer.send("HTTP/1.1 200 Yes\r\n\r\n");
             return carry(stream, upstream);
         }
