@@ -1,5 +1,7 @@
 //! A forward proxy that shares no code with the crawl: a second witness of what goes through it.
 
+#![expect(clippy::disallowed_methods, reason = "the tests fork no shard")]
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
