@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::process::{Child, Role, fork};
+use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::target::{Line, Lines, Pong, TargetRecord, boot_id};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -27,6 +28,9 @@ use crate::error::Error;
 
 /// Time limit for a probe to find its target: `ssh` has to log in first.
 const FIND: Duration = Duration::from_secs(10);
+
+/// Interval between looks for a signal in that time.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// Time limit of a comparison of the clocks.
 const EXCHANGE: Duration = Duration::from_secs(2);
@@ -189,14 +193,23 @@ impl TargetProbe {
             _ => Role::Part,
         };
         let mut probe = Self::spawn(source, role, command, clock)?;
-        probe.wait_until(FIND, |probe| {
-            probe.record.found.is_some() || probe.lines.bad() > BAD_LINES
-        });
-        if probe.record.found.is_none() {
-            probe
-                .record
-                .ended
-                .get_or_insert_with(|| "its output is not a probe's".to_owned());
+        let held = HeldSignals::hold().map_err(Error::Signal)?;
+        let slices = FIND.as_millis() / SLICE.as_millis();
+        let mut is_told = false;
+        for _ in 0..slices {
+            is_told = probe.wait_until(SLICE, |probe| {
+                probe.record.found.is_some() || probe.lines.bad() > BAD_LINES
+            });
+            // The signal stays pending, for the run to find.
+            if is_told || probe.input.is_none() || held.is_asked_to_stop().map_err(Error::Signal)? {
+                break;
+            }
+        }
+        if !is_told {
+            probe.give_up(FIND);
+        } else if probe.record.found.is_none() {
+            let ended = &mut probe.record.ended;
+            ended.get_or_insert_with(|| "its output is not a probe's".to_owned());
             probe.input = None;
         }
         probe.compare_clocks();
@@ -335,22 +348,24 @@ impl TargetProbe {
             }
             let samples = self.came;
             // The sample of that moment, too.
-            self.wait_until(left, |probe| probe.came > samples && probe.best.is_some());
+            if !self.wait_until(left, |probe| probe.came > samples && probe.best.is_some()) {
+                self.give_up(EXCHANGE);
+            }
         }
         self.exchanges.extend(self.best.take());
     }
 
-    /// Wait for something of it, at most so long, or until it has ended.
-    fn wait_until(&mut self, most: Duration, is_there: impl Fn(&Self) -> bool) {
+    /// Wait for something of it, at most so long, or until it has ended; false if it did not come.
+    fn wait_until(&mut self, most: Duration, is_there: impl Fn(&Self) -> bool) -> bool {
         let began = self.clock.now();
         loop {
             self.drain();
             let left = most.saturating_sub(Duration::from_nanos(self.clock.now().since(began)));
-            if self.input.is_none() || is_there(self) {
-                return;
+            if is_there(self) {
+                return true;
             }
-            if left.is_zero() {
-                return self.give_up(most);
+            if self.input.is_none() || left.is_zero() {
+                return false;
             }
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
             let mut files = [PollFd::new(self.output.as_fd(), PollFlags::POLLIN)];
@@ -358,6 +373,7 @@ impl TargetProbe {
         }
     }
 
+    /// Note that it did not answer in time, unless it has ended for another reason.
     fn give_up(&mut self, waited: Duration) {
         let why = format!("no answer within {} s", waited.as_secs());
         self.record.ended.get_or_insert(why);

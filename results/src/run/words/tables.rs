@@ -643,6 +643,7 @@ pub(super) fn machine(report: &Report) -> Doc {
     let doc = Doc::default()
         .table(figures("Machine", &report.environment))
         .table(figures("System-wide counters during the run", &report.host))
+        .table(figures("Target's processes", &report.target))
         .table(figures("Supervisor", &report.supervisor));
     let ledger = report.witness.as_ref().map(|witness| &witness.ledger);
     match ledger.filter(|ledger| !ledger.is_null()) {
