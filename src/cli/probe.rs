@@ -14,8 +14,8 @@ Examples:
     crawlmark probe --port 8080
   One reading:
     crawlmark probe --port 8080 < /dev/null | jq .sample.cpu_ns
-  A container, by any of its processes:
-    crawlmark probe --pid \"$(docker inspect -f '{{.State.Pid}}' web)\"
+  A container, by its process (docker inspect -f '{{.State.Pid}}' web):
+    crawlmark probe --pid 4711
   A service of systemd:
     crawlmark probe --cgroup /system.slice/nginx.service
   Beside a target on another machine, started by a run and ended with it:
