@@ -109,11 +109,13 @@ class Started:
         self._place.cleanup()
 
     def processes(self):
-        """The command and all that it started."""
+        """The command and all that it started, but for the probe of the target, which sends it nothing."""
         pids, parents = [self.child.pid], {}
         for entry in os.listdir("/proc"):
             if entry.isdigit():
                 with contextlib.suppress(OSError):
+                    if b"\0probe\0" in pathlib.Path("/proc", entry, "cmdline").read_bytes():
+                        continue
                     stat = pathlib.Path("/proc", entry, "stat").read_text()
                     parents[int(entry)] = int(stat.rsplit(")", 1)[1].split()[1])
         for pid in pids:
