@@ -116,6 +116,7 @@ impl Crawl {
             clock,
             unix_socket: spec.options.unix_socket.clone(),
             receive_stamps: spec.options.receive_stamps,
+            acks_at_once: spec.options.acks_at_once,
         };
         Self::over(dial, spec, connections, clock)
     }

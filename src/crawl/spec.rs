@@ -74,6 +74,9 @@ pub struct CrawlOptions {
     pub lookups: Option<Lookups>,
     /// Answers whose receive time stamps are read.
     pub receive_stamps: ReceiveStamps,
+    /// True if the kernel acknowledges what arrives on plain connections at once, and not up to 40 ms
+    /// later (`TCP_QUICKACK`).
+    pub acks_at_once: bool,
     /// Rules of robots.txt by host, none of a host whose rules do not apply; none if no rules do.
     pub robots: Option<Arc<Vec<Option<Robots>>>>,
     /// Session of a saved crawl; none without `--save`.

@@ -33,6 +33,12 @@ const SEVERAL: f64 = 1.5;
 /// times.
 const IN_STEP: f64 = 0.5;
 
+/// Part of its rate that a run reaches.
+const REACHED: f64 = 0.8;
+
+/// Times by which Linux delays an acknowledgement, us: from 40 ms on, in ticks of its clock.
+const DELAYED_ACK_US: std::ops::Range<f64> = 35_000.0..60_000.0;
+
 /// Below so many responses per second an experiment has too few to judge by.
 const LEAST_PER_S: f64 = 10.0;
 
@@ -65,15 +71,25 @@ impl Subject {
     /// # Errors
     /// When an experiment cannot be run.
     pub(super) fn diagnose(&self, report: &mut Report, voice: Voice) -> Result<(), Error> {
-        let per_s = report.answered_per_s();
-        let is_whole = report.interrupted_by.is_none() && per_s >= LEAST_PER_S;
-        let mut next = is_whole.then_some(Change::OneConnection);
+        let is_whole = report.interrupted_by.is_none() && report.answered_per_s() >= LEAST_PER_S;
+        let is_acknowledged_late = report
+            .body_us()
+            .is_some_and(|us| DELAYED_ACK_US.contains(&us));
+        let mut next = if !is_whole {
+            None
+        } else if is_acknowledged_late {
+            Some(Change::ImmediateAcks)
+        } else {
+            following(Change::ImmediateAcks, report)
+        };
         while let Some(change) = next {
             let Some(plan) = self.plan_of(change, report) else {
                 break;
             };
             voice.say(&format!("diagnosing: {}\n", in_words(&plan)));
-            let record = measure::crawl(&plan, &self.spec, Clock::start(), &mut Unwatched)?;
+            let mut spec = self.spec.clone();
+            spec.options.acks_at_once = change == Change::ImmediateAcks;
+            let record = measure::crawl(&plan, &spec, Clock::start(), &mut Unwatched)?;
             if record.interrupted.is_some() {
                 break;
             }
@@ -96,8 +112,11 @@ impl Subject {
     fn plan_of(&self, change: Change, report: &Report) -> Option<RunPlan> {
         let mut plan = self.plan.clone();
         let mut rate = plan.rate;
-        plan.arrivals = Arrivals::Asap;
+        if change != Change::ImmediateAcks {
+            plan.arrivals = Arrivals::Asap;
+        }
         match change {
+            Change::ImmediateAcks => return plan.validate().ok(),
             Change::OneConnection => plan.connections = 1,
             Change::TwiceTheConnections => plan.connections = plan.connections.checked_mul(2)?,
             Change::ThirdOfTheRate => {
@@ -127,11 +146,15 @@ impl Subject {
 
 /// The experiment that what is known by now leaves to make.
 fn following(change: Change, report: &Report) -> Option<Change> {
-    let at_a_time = report.worked_on_at_a_time()?;
+    let at_a_time = report.worked_on_at_a_time().unwrap_or(0.0);
     let is_ticking = report
         .in_step
         .is_some_and(|in_step| in_step.of_10_ms >= IN_STEP);
+    // A rate that is reached leaves nothing to explain.
+    let rate = report.plan.run.rate.map(|rate| rate.per_second());
+    let is_reached = rate.is_some_and(|rate| report.answered_per_s() >= rate * REACHED);
     match change {
+        Change::ImmediateAcks => (!is_reached).then_some(Change::OneConnection),
         Change::OneConnection => Some(Change::TwiceTheConnections),
         Change::TwiceTheConnections if at_a_time < SEVERAL || is_ticking => {
             Some(Change::ThirdOfTheRate)

@@ -86,6 +86,9 @@ pub(super) const CHECKS: &[Check] = &[
     of_run("CPU and queues of the target", |report| {
         Ok(faults::target_side(report))
     }),
+    of_run("delayed acknowledgements", |report| {
+        some(faults::delayed_ack(report))
+    }),
     of_run("requests worked on at a time", |report| {
         some(faults::ceiling(report))
     }),

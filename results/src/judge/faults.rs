@@ -50,6 +50,18 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
     })
 }
 
+/// Bodies that come as much after their heads as Linux delays an acknowledgement, unless it does not.
+pub(super) fn delayed_ack(report: &Report) -> Option<Finding> {
+    let at_once = report.experiment(Change::ImmediateAcks)?;
+    let body_us = report.body_us()?;
+    (at_once.answered > 0 && at_once.body_us < body_us * limits::AT_ONCE).then_some(
+        Finding::DelayedAck {
+            body_us,
+            at_once_us: at_once.body_us,
+        },
+    )
+}
+
 /// Clocks that the responses are in step with. Requests that go by a clock of their own prove
 /// nothing, and neither do those of a closed loop whose times are whole periods: a tick is told of
 /// requests at random times alone, those of an experiment if need be.

@@ -530,6 +530,15 @@ findings! {
         ),
         remedy: "Give it more workers or threads: more connections only lengthen its queue.",
         covers: [LimitedBy];
+    /// Nagle's algorithm of the target waits for acknowledgements that the kernel delays.
+    DelayedAck { body_us: f64, at_once_us: f64 } =>
+        format!(
+            "The end of a response comes {} after its start, because of Nagle's algorithm and delayed acknowledgements: {} without that delay",
+            micros(body_us),
+            micros(at_once_us)
+        ),
+        remedy: "Set TCP_NODELAY in the target, or write headers and body at once.",
+        covers: [LimitedBy];
     /// The target refuses requests beyond a rate, whatever is sent.
     RefusingLimit { per_s: f64, burst: f64 } =>
         format!(

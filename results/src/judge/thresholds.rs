@@ -235,3 +235,7 @@ pub(crate) const TARGET_FULL: f64 = 0.9;
 /// Part of the connections that wait to be accepted, in the mean, of a target that serves few of
 /// them at a time.
 pub(crate) const WAIT_TO_BE_ACCEPTED: f64 = 0.4;
+
+/// Part of the time from first to last byte that is left where acknowledgements are not delayed, if
+/// that was what the target waited for: 0.02 of 43 ms were measured.
+pub(crate) const AT_ONCE: f64 = 0.5;

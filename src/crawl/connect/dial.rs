@@ -80,6 +80,8 @@ pub struct Tcp {
     pub unix_socket: Option<PathBuf>,
     /// Answers whose receive time stamps are read.
     pub receive_stamps: ReceiveStamps,
+    /// See [`CrawlOptions`](crate::crawl::CrawlOptions).
+    pub acks_at_once: bool,
 }
 
 impl Dial for Tcp {
@@ -98,7 +100,7 @@ impl Dial for Tcp {
             .as_ref()
             .and_then(|tls| Some((tls, tls.name(route.host)?)))
         else {
-            return Ok(Wire::plain(stream, self.receive_stamps));
+            return Ok(Wire::plain(stream, self.receive_stamps, self.acks_at_once));
         };
         let began = self.clock.now();
         flight.shaking_hands(began);

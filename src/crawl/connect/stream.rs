@@ -65,6 +65,7 @@ pub enum Wire {
 pub struct Plain {
     stream: TcpStream,
     stamp_space: StampSpace,
+    acks_at_once: bool,
     is_read: bool,
 }
 
@@ -82,10 +83,11 @@ impl Plain {
 }
 
 impl Wire {
-    pub(crate) fn plain(stream: TcpStream, stamps: ReceiveStamps) -> Self {
+    pub(crate) fn plain(stream: TcpStream, stamps: ReceiveStamps, acks_at_once: bool) -> Self {
         Self::Plain(Plain {
             stamp_space: StampSpace::of(&stream, stamps),
             stream,
+            acks_at_once,
             is_read: false,
         })
     }
@@ -125,6 +127,10 @@ impl Stream for Wire {
             return Pin::new(self).poll_read(cx, buf).map_ok(|()| None);
         };
         let (before, mut unread_ns) = (buf.filled().len(), None);
+        if plain.acks_at_once {
+            // The kernel forgets it after a few segments.
+            plain.stream.set_quickack(true)?;
+        }
         while buf.filled().len() == before {
             ready!(plain.stream.poll_read_ready(cx))?;
             let read = plain.stream.try_io(Interest::READABLE, || {

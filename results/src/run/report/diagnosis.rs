@@ -44,6 +44,8 @@ pub enum Change {
     TwiceTheConnections,
     /// A third of the rate of the run, at random times (Poisson).
     ThirdOfTheRate,
+    /// Responses acknowledged at once (`TCP_QUICKACK`).
+    ImmediateAcks,
     /// As many requests at once as seem to be worked on at a time, and again when all have ended.
     Waves,
 }
@@ -69,6 +71,8 @@ pub struct Experiment {
     pub mean_us: Option<f64>,
     /// Median service time, us; null of few.
     pub p50_us: Option<f64>,
+    /// Median time from the first to the last byte of a response, us; 0 where most are read at once.
+    pub body_us: f64,
     /// Clocks that its responses were in step with; null without responses.
     pub in_step: Option<InStep>,
 }
@@ -92,6 +96,7 @@ impl Experiment {
             answered_per_s: super::share(answered as f64, measured_s),
             mean_us: times.and_then(|times| times.mean_us),
             p50_us: times.and_then(|times: &Latency| times.p50_us),
+            body_us: report.body_us().unwrap_or(0.0),
             in_step: report.in_step,
         }
     }
@@ -115,6 +120,17 @@ impl Report {
             (counted.items.ok + counted.items.not_found) as f64,
             measured_s,
         )
+    }
+
+    /// Median time from the first to the last byte of a response, us; none where most are read at
+    /// once.
+    #[must_use]
+    pub fn body_us(&self) -> Option<f64> {
+        let (body, whole) = (
+            self.latency(Series::Body)?,
+            self.latency(Series::ServiceOk)?,
+        );
+        body.p50_us.filter(|_| body.count * 2 >= whole.count)
     }
 
     /// Requests that the target works on at a time, judged by one connection: the rate of the run
