@@ -272,7 +272,7 @@ impl Pairs {
             let place = PathBuf::from(&self.folder).join(round_folder(number, arm));
             let results = rounds.run(&side.setup, &place)?;
             let result = place.display().to_string();
-            let round = RoundReport::new(&results.report, number, arm, result, results.target_cpu);
+            let round = RoundReport::new(&results.report, number, arm, result);
             reports.push(results.report);
             ran.push(round);
         }

@@ -131,7 +131,7 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         }
         for SavedResult { arm, report, path } in pair {
             let result = path.display().to_string();
-            let mut round = RoundReport::new(report, number, *arm, result, None);
+            let mut round = RoundReport::new(report, number, *arm, result);
             round.round.disturbance = disturbance;
             rounds.push(round);
         }

@@ -7,11 +7,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::time::Duration;
-
 use crawlmark_results::export;
 use crawlmark_results::judge::Finding;
-use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::run::report::{Report, TARGET_PROCESSES, TargetReport, Verdict};
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, Disturbance, Metric, MetricVerdict, OrderSchedule, Overall,
     Reading, Readings, Round, RoundReport, Side,
@@ -95,7 +93,7 @@ fn contest(rounds: Vec<RoundReport>) -> Contest {
 fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     let mut report = saved();
     report.shards[0].usage.cpu_user_s = Some(0.1);
-    let read = Readings::taken_from(&report, None);
+    let read = Readings::taken_from(&report);
     assert!(
         report.totals.ok_per_s < report.totals.items_per_s,
         "some failed"
@@ -106,21 +104,28 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     assert_eq!(read.target_cpu_per_attempt, Reading::Absent);
     // Known, the target's CPU decides in place of the client's: no more than four metrics may.
     let each = 200_000.0 / report.totals.attempts as f64;
-    let read = Readings::taken_from(&report, Some(Duration::from_millis(200)));
+    report.plan.run.workload.remove(TARGET_PROCESSES);
+    report.target = Some(TargetReport {
+        cpu_us: Some(200_000.0),
+        cpu_us_per_attempt: Some(each),
+        ..TargetReport::default()
+    });
+    let read = Readings::taken_from(&report);
     assert_eq!(read.target_cpu_per_attempt, Reading::Gating(each));
     assert!(matches!(read.cpu_per_attempt, Reading::Informational(_)));
+    report.target = None;
     // What a process costs beside its requests is too much of a few milliseconds.
     report
         .shards
         .iter_mut()
         .for_each(|shard| shard.usage.cpu_user_s = Some(0.001));
-    let read = Readings::taken_from(&report, None);
+    let read = Readings::taken_from(&report);
     assert!(matches!(read.cpu_per_attempt, Reading::Informational(us) if us > 0.0));
     // What is only known to be no less decides nothing; what was not measured is absent.
     let service = report.latency.get_mut("service").unwrap();
     service.at_least = vec!["p50_us".to_owned()];
     service.p99_us = None;
-    let read = Readings::taken_from(&report, None);
+    let read = Readings::taken_from(&report);
     assert!(
         matches!(read.service_p50, Reading::Informational(_))
             && read.service_p99 == Reading::Absent
@@ -136,7 +141,7 @@ fn an_item_that_was_not_found_is_not_good_in_any_rate() {
     let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
     let good_per_s = report.totals.items_per_s * report.ledger.ok as f64 / ended;
     report.totals.ok_per_s = good_per_s;
-    let readings = Readings::taken_from(&report, None);
+    let readings = Readings::taken_from(&report);
     let size = Size {
         shards: 1,
         connections: 1,

@@ -183,7 +183,6 @@ fn comparison() -> Value {
             pair,
             arm,
             format!("rounds/{}", round_folder(pair, arm)),
-            None,
         )
     };
     let side = |name: &str| Side {

@@ -15,7 +15,6 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{self, RESULT, ReadError};
 use crawlmark_results::show::text;
-use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
@@ -73,8 +72,6 @@ impl Setup {
 /// Results of a round.
 pub(crate) struct RoundResults {
     pub(crate) report: Report,
-    /// CPU time of the target that it started.
-    pub(crate) target_cpu: TargetCpu,
     /// CPU time of the run and of the bundled target: a round is the only child that ends meanwhile.
     pub(crate) cpu: Option<Duration>,
     /// CPU time of the whole machine.
@@ -155,12 +152,12 @@ impl<'a> Rounds<'a> {
             .as_deref()
             .map(|command| Service::start(command, &target_log, self.ready, self.held))
             .transpose()?;
-        let before = CpuTimes::read(service.as_ref());
+        let before = CpuTimes::read();
         // In memory: where a disk is full, a file would not hold why nothing could be saved.
         let errors = memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC);
         let mut errors = File::from(errors.map_err(|error| Error::Output(error.into()))?);
         let exit = self.crawl(setup, service.as_ref(), place, &errors)?;
-        let after = CpuTimes::read(service.as_ref());
+        let after = CpuTimes::read();
         let ended = service.as_ref().and_then(Service::ended);
         drop(service);
         let failed = |why: String| Error::Round(format!("run a round of {}: {why}", setup.label));
@@ -201,7 +198,6 @@ impl<'a> Rounds<'a> {
             |of: fn(&CpuTimes) -> Option<Duration>| Some(of(&after)?.saturating_sub(of(&before)?));
         Ok(RoundResults {
             report,
-            target_cpu: used(|of| of.service),
             cpu: used(|of| of.children),
             machine_cpu: used(|of| of.machine),
         })
@@ -266,15 +262,13 @@ impl<'a> Rounds<'a> {
 
 /// CPU times so far; none that the machine does not tell.
 struct CpuTimes {
-    service: Option<Duration>,
     children: Option<Duration>,
     machine: Option<Duration>,
 }
 
 impl CpuTimes {
-    fn read(service: Option<&Service>) -> Self {
+    fn read() -> Self {
         Self {
-            service: service.and_then(Service::cpu),
             children: ended_children_cpu(),
             machine: Proc::default().busy(),
         }

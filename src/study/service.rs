@@ -13,7 +13,6 @@ use crawlmark_harness::process::{Child, Role, fork};
 use crawlmark_harness::supervisor::HeldSignals;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
-use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use super::PORT;
@@ -141,19 +140,6 @@ impl Service {
     /// True if its command has ended by itself.
     pub(super) fn has_ended(&self) -> bool {
         self.child.has_ended()
-    }
-
-    /// CPU time that its processes have used; none when none of them is there to be asked. A
-    /// process of it that is gone is not counted, so a target that forks for each request is not
-    /// measured.
-    pub(super) fn cpu(&self) -> Option<Duration> {
-        let used = members(self.child.pid()).into_iter().filter_map(|member| {
-            let clock = clock_getcpuclockid(member).ok()?;
-            clock_gettime(clock).ok().map(Duration::from)
-        });
-        used.fold(None, |sum: Option<Duration>, used| {
-            Some(sum.unwrap_or_default() + used)
-        })
     }
 }
 

@@ -106,7 +106,7 @@ pub use self::judgement::{
     Comparison, Evidence, FinalLook, Look, MetricResult, MetricVerdict, Overall, PASSES_BELOW,
     Rule, STATED_POWER, Undecided,
 };
-pub use self::metric::{Metric, Reading, Readings, TargetCpu, Worse};
+pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::statistics::{Interval, LEVEL, holm};
 
 use self::judgement::Seen;

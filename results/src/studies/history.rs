@@ -117,7 +117,7 @@ impl History {
         let past = |(result, report): (String, Report)| PastResult {
             started_at: report.started_at.clone(),
             result,
-            readings: Readings::taken_from(&report, None),
+            readings: Readings::taken_from(&report),
         };
         let results: Vec<PastResult> = kept.into_iter().map(past).collect();
         let metrics = Metric::ALL.into_iter().filter_map(|metric| {

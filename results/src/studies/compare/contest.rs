@@ -14,7 +14,7 @@ use super::design::{Arm, DesignError, Disturbance, Pair, Round, pair_up};
 use super::judgement::{
     Comparison, Evidence, MetricResult, MetricVerdict, Overall, Rule, Undecided,
 };
-use super::metric::{BEYOND, Metric, Reading, Readings, TargetCpu};
+use super::metric::{BEYOND, Metric, Reading, Readings};
 use super::{chart, judge};
 use crate::export::contest_junit;
 use crate::judge::{self as judging, Finding};
@@ -88,18 +88,12 @@ impl RoundReport {
     /// The round of `arm` in the `pair`-th pair, whose run has this report, saved in `result`. Only
     /// both reports of the pair show whether it was disturbed ([`Disturbance::of_pair`]).
     #[must_use]
-    pub fn new(
-        report: &Report,
-        pair: usize,
-        arm: Arm,
-        result: String,
-        target_cpu: TargetCpu,
-    ) -> Self {
+    pub fn new(report: &Report, pair: usize, arm: Arm, result: String) -> Self {
         Self {
             pair,
             round: Round {
                 arm,
-                readings: Readings::taken_from(report, target_cpu),
+                readings: Readings::taken_from(report),
                 disturbance: Disturbance::None,
             },
             result,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::design::Disturbance;
 use crate::run::report::thresholds::{FREEZE_US, SHORTEST_FOR_STEAL_S, SPEED, STEAL};
-use crate::run::report::{Latency, Report};
+use crate::run::report::{Latency, Report, TARGET_PROCESSES};
 use crate::show::text::{decimal, micros};
 
 /// Samples that must lie beyond a percentile of a round before a verdict may rest on it.
@@ -297,23 +297,26 @@ impl Readings {
     }
 }
 
-/// CPU time that the target of a run used, where it is known.
-pub type TargetCpu = Option<Duration>;
-
 impl Readings {
     /// Read each metric of a run. Where the target's CPU is known, it decides in place of the
-    /// client's.
+    /// client's; not that of the bundled target, which is there to measure clients.
     #[must_use]
-    pub fn taken_from(report: &Report, target_cpu: TargetCpu) -> Self {
+    pub fn taken_from(report: &Report) -> Self {
         let client = report
             .shards
             .iter()
             .map(|shard| shard.usage.cpu_s())
             .sum::<Option<f64>>();
         let client = client.and_then(|cpu_s| Duration::try_from_secs_f64(cpu_s).ok());
-        let cpu = |used: TargetCpu| per_attempt(used?, report.totals.attempts);
-        let target = cpu(target_cpu);
-        let client = match (cpu(client), target) {
+        let attempts = report.totals.attempts;
+        let of_client = client.and_then(|used| per_attempt(used, attempts));
+        let is_bundled = report.plan.run.workload.contains_key(TARGET_PROCESSES);
+        let target = report.target.as_ref().filter(|_| !is_bundled);
+        let target = target.and_then(|target| {
+            let used = Duration::try_from_secs_f64(target.cpu_us? / 1e6).ok()?;
+            Some(Reading::cpu(target.cpu_us_per_attempt?, used))
+        });
+        let client = match (of_client, target) {
             (Some(Reading::Gating(us)), Some(_)) => Some(Reading::Informational(us)),
             (client, _) => client,
         };
@@ -431,7 +434,7 @@ impl Disturbance {
     #[must_use]
     pub fn of_pair(runs: [&Report; 2]) -> Self {
         let [one, other] = runs.map(Disturbances::of);
-        let [first, second] = runs.map(|run| Readings::taken_from(run, None));
+        let [first, second] = runs.map(Readings::taken_from);
         if TYPICAL.into_iter().any(|metric| {
             let values = first.of(metric).value().zip(second.of(metric).value());
             values.is_some_and(|(one, other)| one.max(other) > one.min(other) * BEYOND)

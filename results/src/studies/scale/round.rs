@@ -84,7 +84,7 @@ impl Round {
         result: String,
         cpu: Option<Duration>,
     ) -> Self {
-        let readings = Readings::taken_from(report, None);
+        let readings = Readings::taken_from(report);
         let service = report.latency(Series::ServiceOk);
         let cpus_s = report.environment.cores as f64 * report.totals.duration_s;
         Self {
