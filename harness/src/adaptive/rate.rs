@@ -25,6 +25,9 @@ const LONGEST_DOUBLING_PAUSES: f64 = 80.0;
 /// A rate that was refused after a second is known for no more than so many seconds.
 const KNOWN: f64 = 20.0;
 
+/// A bucket that holds fewer requests for a shard leaves no room for what jitter does to its rate.
+const LEAST_BURST: f64 = 2.0;
+
 /// The shortest pause that anything is computed from, s: a refusal costs the target something
 /// even if no shard waits.
 const LEAST_PAUSE_S: f64 = 0.1;
@@ -65,6 +68,14 @@ impl Curve {
         self.base * (s + s.powi(4) / (4.0 * self.doubling_s.powi(3)))
     }
 
+    /// Requests in the first `s` seconds beyond a constant rate, from when the curve passes it: what
+    /// a bucket of that rate held, if it refused then.
+    fn excess(self, s: f64, rate: f64) -> f64 {
+        let passes_s = self.doubling_s * (rate / self.base - 1.0).max(0.0).cbrt();
+        let from_s = passes_s.min(s);
+        self.requests(s) - self.requests(from_s) - rate * (s - from_s)
+    }
+
     /// The time of so many requests, by Newton's method from a time that is no earlier.
     fn time_of(self, requests: f64) -> f64 {
         let quartic = 4.0 * requests / self.base * self.doubling_s.powi(3);
@@ -73,6 +84,40 @@ impl Curve {
             s -= (self.requests(s) - requests) / self.per_s(s);
         }
         s
+    }
+}
+
+/// A curve, and the time on it at which a request was sent that was refused.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    curve: Curve,
+    s: f64,
+}
+
+impl Refused {
+    /// The rate of the bucket that refused both, no lower than `least`: both emptied it, so that
+    /// its rate is the one beyond which they sent as much. None if there is no such rate, or if one
+    /// request more would change it by more than [`CUT`].
+    fn bucket(self, before: Self, least: f64) -> Option<f64> {
+        let most = |one: Self| one.curve.per_s(one.s);
+        let (mut low, mut high) = (least, most(self).min(most(before)));
+        let more =
+            |rate: f64| self.curve.excess(self.s, rate) > before.curve.excess(before.s, rate);
+        let is_more = more(low);
+        if low >= high || more(high) == is_more {
+            return None;
+        }
+        while high - low > high * 1e-6 {
+            let middle = low.midpoint(high);
+            if more(middle) == is_more {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let is_exact = low * (self.s - before.s).abs() >= 1.0 / CUT;
+        let has_burst = self.curve.excess(self.s, low) >= LEAST_BURST;
+        (is_exact && has_burst).then_some(low)
     }
 }
 
@@ -127,6 +172,8 @@ pub(super) struct LearntRate {
     /// Place of the shard between the requests of the others, from 0 to 1.
     place: f64,
     climb: Option<Climb>,
+    /// The last climb that was refused.
+    refused: Option<Refused>,
     /// A smoothed round trip, s; 0 before the first.
     rtt_s: f64,
     /// When an episode was noticed that nothing was learnt from yet: its aftermath is still coming
@@ -143,6 +190,7 @@ impl LearntRate {
         Self {
             place,
             climb: None,
+            refused: None,
             rtt_s: 0.0,
             noticed: None,
             quiet_until: start,
@@ -221,9 +269,12 @@ impl LearntRate {
 
     /// Learns from an episode that was noticed at `at`, and whose pause is over.
     ///
-    /// The estimate is what was accepted in the last second. It is cut by [`CUT`] times the square root of the
-    /// share of time that the pause took: a refusal after a long time is cheap, and says that the
-    /// rate is nearly right.
+    /// The estimate is what was accepted in the last second. Two climbs that were both refused
+    /// within a second tell the rate of a bucket exactly ([`Refused::bucket`]); one whose rate is
+    /// lower than what was accepted is none. The estimate is cut by [`CUT`] times the square root
+    /// of the share of time that the pause took: a refusal after a long time is cheap, and says
+    /// that the rate is nearly right. A bucket's rate is held for long, and cut as after such a
+    /// climb.
     fn learn(&mut self, at: Nanos) {
         let began = self.quiet_until;
         let pause_s = seconds(began.since(at)).max(LEAST_PAUSE_S);
@@ -241,12 +292,22 @@ impl LearntRate {
                 let accepted = curve.requests(s);
                 let last_second = accepted - curve.requests((s - 1.0).max(0.0));
                 let cycle_s = seconds(at.since(climb.began)) + pause_s;
-                let estimate = last_second.clamp(refused * MOST_CUT, refused);
                 let longest_s = LONGEST_DOUBLING_PAUSES * pause_s;
                 let slower_s = (curve.doubling_s * SLOWER).min(s * KNOWN);
+                // It was sent a round trip before it was noticed.
+                let sent_s = (s - self.rtt_s).max(0.0);
+                let now = Refused { curve, s: sent_s };
+                let before = self.refused.replace(now);
+                let short = before.filter(|before| s < 1.0 && before.s < 1.0);
+                let bucket = short.and_then(|before| now.bucket(before, last_second));
+                let counted = last_second.clamp(refused * MOST_CUT, refused);
+                let (estimate, lasts_s, doubling_s) = match bucket {
+                    Some(rate) => (rate, longest_s, longest_s),
+                    None => (counted, cycle_s, slower_s),
+                };
                 Curve {
-                    base: estimate * (1.0 - CUT * (pause_s / cycle_s).sqrt()),
-                    doubling_s: slower_s.clamp(FIRST_DOUBLING_S, longest_s),
+                    base: estimate * (1.0 - CUT * (pause_s / lasts_s).sqrt()),
+                    doubling_s: doubling_s.clamp(FIRST_DOUBLING_S, longest_s),
                 }
             }
         };
