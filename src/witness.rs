@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_mock_server::Ledger;
+use crawlmark_mock_server::{KeepAlive, Ledger};
 use crawlmark_results::run::report::{PROXY, Report, ShardReport, Witness};
 
 /// The name in the target's counts of heads that may be longer than the crawl reads.
 const HUGE_HEADERS: &str = "huge_headers";
+
+/// Key of the workload: requests of a connection of the target.
+const KEEP_ALIVE: &str = "target_keep_alive";
 
 /// Statuses with which a proxy responds itself.
 const OF_PROXIES: [u16; 6] = [401, 403, 407, 502, 503, 504];
@@ -19,7 +22,7 @@ const OF_PROXIES: [u16; 6] = [401, 403, 407, 502, 503, 504];
 /// The target never sees a request or a connection that is not counted here: both count from when
 /// they are sent and open. The same is true of the status of an answer whose head was longer than
 /// the crawl reads, as a fault of the target makes it. What was sent on a connection that a limit
-/// of the target refused never arrived, and what found no connection was not sent: if it was tried
+/// of the target refused, or that it closed without an announcement, never arrived, and what found no connection was not sent: if it was tried
 /// again, the target saw the item for the first time. A connection is in the target's counts with
 /// its first request, so one whose first request was held back until the end is not. A shard that
 /// died has not told what it sent, so nothing can be compared then. IDs are compared as far as the
@@ -31,10 +34,15 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);
     let huge_heads = ledger.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
-    let unreceived = ledger
-        .connections_refused
+    let workload = &report.plan.run.workload;
+    let keep_alive = workload.get(KEEP_ALIVE);
+    let keep_alive = keep_alive.and_then(|text| text.parse::<KeepAlive>().ok());
+    let closed_silently = keep_alive
+        .filter(|limit| limit.is_silent)
+        .map_or(0, |_| ledger.connections);
+    let unreceived = (ledger.connections_refused + closed_silently)
         .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
-    let is_proxied = report.plan.run.workload.contains_key(PROXY);
+    let is_proxied = workload.contains_key(PROXY);
     let by_proxy = |status: u16| {
         let count = totals
             .attempts_by_status

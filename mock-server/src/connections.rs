@@ -11,8 +11,10 @@ use std::num::NonZeroU32;
 /// `100:silent` for a target that does not announce it with `Connection: close`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
-    pub(crate) requests: NonZeroU32,
-    pub(crate) is_silent: bool,
+    /// Number of requests.
+    pub requests: NonZeroU32,
+    /// True if the last response does not announce the end.
+    pub is_silent: bool,
 }
 
 from_text!(

@@ -7,7 +7,7 @@ use crawlmark_mock_server::Faults;
 use serde_json::json;
 
 use crate::report::Report;
-use crate::run::crawl_once;
+use crate::run::{crawl, crawl_once};
 use crate::target::assert_agree;
 
 /// Of every kind, as many as were picked.
@@ -27,7 +27,7 @@ fn assert_accounted_for(report: &Report, faults: &BTreeMap<String, u64>, ids: u6
             .filter_map(|name| faults.get(*name))
             .sum::<u64>()
     };
-    let good = ["drip", "close", "huge_headers"];
+    let good = ["drip", "close", "huge_headers", "nagle"];
     let failed = faults.values().sum::<u64>() - sum(&good);
     report.assert_states(&[("ok", ids - failed), ("failed", failed)]);
     let errors = [
@@ -76,9 +76,9 @@ fn a_mix_of_faults_is_found_counted_and_confirmed_to_the_last() {
     const IDS: u64 = 5_000;
     const MIX: &str = "error:0.02:503,drop:0.02,reset:0.02,malformed-chunk:0.02,garbage:0.02,truncated:0.02,\
          drip:0.01:20ms,silence:0.002,redirect:0.02,close:0.02,challenge:0.02,huge-headers:0.01,\
-         huge-body:0.002:1m,short-length:0.02,long-length:0.002";
+         huge-body:0.002:1m,short-length:0.02,long-length:0.002,nagle:0.01";
     let faults = picked(&MIX.parse().unwrap(), SEED, IDS);
-    assert_eq!(faults.len(), 15, "every kind is in it: {faults:?}");
+    assert_eq!(faults.len(), 16, "every kind is in it: {faults:?}");
     let report = crawl_once(&format!(
         "--ids 0..{IDS} --seed {SEED} --shards 2 -c 64 --timeout 2s --target-processes 2 \
          --target-fault {MIX}"
@@ -86,4 +86,12 @@ fn a_mix_of_faults_is_found_counted_and_confirmed_to_the_last() {
     assert_accounted_for(&report, &faults, IDS);
     assert_agree(&report, report.at("/witness/ledger"));
     report.holds(&json!({"/witness/agrees": true, "/witness/ledger/faults": faults}));
+}
+
+#[test]
+fn requests_that_met_a_silent_close_are_no_difference() {
+    let report = crawl("-n 20k --shards 2 -c 8 --target-processes 2 --target-keep-alive 5:silent");
+    report.holds(&json!({"/witness/agrees": true}));
+    let connections = report.count("/totals/connections_opened");
+    assert!(connections >= 4_000, "{connections}");
 }
