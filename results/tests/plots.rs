@@ -17,8 +17,8 @@ use std::fmt::Write;
 
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, SecondCounts};
 use crawlmark_results::run::report::{
-    BinRow, BindingReport, Course, IntervalRow, Report, ScheduleReport, ShardReport, Spread,
-    WindowReport,
+    BinRow, BindingReport, Course, IntervalRow, Report, ScheduleReport, ShardReport, Split, Spread,
+    TargetSecond, WindowReport,
 };
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
@@ -27,6 +27,20 @@ use roxmltree::{Document, Node};
 use serde_json::Value;
 
 use crate::saved;
+
+/// The parts of a response time of which the handler took this.
+fn split(handler_us: f64) -> Split {
+    Split {
+        n: 15,
+        response_us: handler_us + 1_000.0,
+        client_queue_us: 100.0,
+        network_us: 200.0,
+        target_us: handler_us + 300.0,
+        reported_us: Some(handler_us),
+        body_us: 350.0,
+        receive_delay_us: 50.0,
+    }
+}
 
 /// A second in which all went as in the others, but for a stall of the target in the sixth.
 fn second(n: u64, like: &IntervalRow) -> IntervalRow {
@@ -62,6 +76,13 @@ fn second(n: u64, like: &IntervalRow) -> IntervalRow {
         },
         limit: Some(32),
         pace_per_s: None,
+        split: Some(split(p50_us)),
+        target: Some(TargetSecond {
+            cpu_us: Some(600_000.0),
+            run_delay_us: Some(if stalls { 900_000.0 } else { 100_000.0 }),
+            throttled_us: stalls.then_some(700_000.0),
+            ..TargetSecond::default()
+        }),
         answers: Some(if stalls {
             format!("{:5<10}{:0<30}{:7<10}", "", "", "")
         } else {
@@ -286,7 +307,7 @@ fn an_hour_of_64_shards_is_drawn_like_a_minute_of_one() {
         shapes(plot);
     }
     let page = words::doc(&report, &of_hour).html(&of_hour);
-    assert!(page.len() < 400_000, "{} bytes", page.len());
+    assert!(page.len() < 480_000, "{} bytes", page.len());
     assert!(
         named(&long(3_600, 64), "throughput")
             .svg

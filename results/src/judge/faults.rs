@@ -150,8 +150,7 @@ pub(super) fn target_side(report: &Report) -> Vec<Finding> {
             });
         }
     }
-    let measured_us = report.totals.duration_s * 1e6 - report.plan.run.warmup.as_secs_f64() * 1e6;
-    let cores = share(target.cpu_us.unwrap_or(0.0), measured_us);
+    let cores = report.target_cores().unwrap_or(0.0);
     let thread = target.busiest_thread.as_ref();
     let is_full = cores >= target.cpus.len() as f64 * limits::TARGET_FULL && cores > 0.0;
     if is_full || thread.is_some_and(|thread| thread.share >= limits::TARGET_FULL) {

@@ -49,7 +49,7 @@ pub(crate) use self::budget::offered;
 pub use self::budget::{Audit, BudgetReport, WindowReport};
 pub(crate) use self::causes::listed;
 pub use self::causes::{FailureReport, cause_in_words, failures, remedy_in_words};
-pub use self::connections::{ClosedBy, ConnectionsReport, SlowRow, Split, TcpReport};
+pub use self::connections::{ClosedBy, ConnectionsReport, SlowRow, Split, SplitPart, TcpReport};
 pub use self::course::Course;
 pub use self::crawl::{
     CommandLine, MergedReport, OtherAttempt, RobotsHost, RobotsOutcome, RobotsReport, SavedReport,
@@ -554,6 +554,13 @@ impl Report {
     #[must_use]
     pub fn target_cpu_us_per_attempt(&self) -> Option<f64> {
         self.target.as_ref()?.cpu_us_per_attempt
+    }
+
+    /// CPUs that the target's processes used on average; none if it is not known.
+    #[must_use]
+    pub fn target_cores(&self) -> Option<f64> {
+        let measured_s = self.totals.duration_s - self.plan.run.warmup.as_secs_f64();
+        Some(share(self.target.as_ref()?.cpu_us? / 1e6, measured_s))
     }
 
     /// Counts of items and attempts after the warm-up.

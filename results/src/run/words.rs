@@ -66,6 +66,11 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .and(tables::groups(report, usize::MAX))
         .only(Readers::ALL)
         .section("thresholds", "Thresholds", table(thresholds::table(report)))
+        .section(
+            "split",
+            "Where a request's time goes",
+            tables::split(report),
+        )
         .only(Readers::STEP.and(Readers::SUMMARY))
         .table(sparkline::course(report))
         .only(Readers::FILES)

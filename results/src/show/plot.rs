@@ -29,9 +29,10 @@ pub const FOLDER: &str = "plots";
 type RunChart = (&'static str, fn(&Report) -> Option<Chart>);
 
 /// Every chart of a run, in reading order.
-const CHARTS: [RunChart; 10] = [
+const CHARTS: [RunChart; 11] = [
     ("throughput", |it| over_time("throughput", it)),
     ("latency", |it| over_time("latency", it)),
+    ("split", |it| over_time("split", it)),
     ("spectrum", spectrum::chart),
     ("heat", cells::heat),
     ("in-flight", |it| over_time("in-flight", it)),
@@ -48,7 +49,7 @@ fn over_time(name: &str, report: &Report) -> Option<Chart> {
 
 /// Names of the plots that a report can have.
 #[must_use]
-pub fn names() -> [&'static str; 10] {
+pub fn names() -> [&'static str; 11] {
     CHARTS.map(|(name, _)| name)
 }
 

@@ -108,7 +108,25 @@ pub struct Split {
     pub receive_delay_us: f64,
 }
 
+/// A part of the response time: its name, and its mean, µs; none where it is not known apart.
+pub type SplitPart = (&'static str, fn(&Split) -> Option<f64>);
+
 impl Split {
+    /// The parts in the order of time. Those that are known add up to the response time.
+    pub const PARTS: [SplitPart; 7] = [
+        ("client queue", |it| Some(it.client_queue_us)),
+        ("network", |it| Some(it.network_us)),
+        ("target", |it| {
+            it.reported_us.is_none().then_some(it.target_us)
+        }),
+        ("in front of the handler", |it| {
+            Some((it.target_us - it.reported_us?).max(0.0))
+        }),
+        ("handler", |it| Some(it.reported_us?.min(it.target_us))),
+        ("body", |it| Some(it.body_us)),
+        ("read late", |it| Some(it.receive_delay_us)),
+    ];
+
     /// The means of sums; none of an empty sample.
     pub(super) fn of(sums: &SplitSums) -> Option<Self> {
         let n = sums.requests;
@@ -192,5 +210,35 @@ impl SlowRow {
             }
         });
         rows.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_that_are_known_add_up_to_the_response_time(
+            parts in prop::array::uniform5(0..1_u64 << 30), reported in 0..3_u64, held in 0..1_u64 << 30,
+        ) {
+            let sums = SplitSums {
+                requests: 3,
+                response_ns: parts.iter().sum(),
+                client_queue_ns: parts[0],
+                network_ns: parts[1],
+                body_ns: parts[2],
+                receive_delay_ns: parts[3],
+                reported,
+                reported_ns: held,
+            };
+            let split = Split::of(&sums).unwrap();
+            let known: Vec<f64> = Split::PARTS.iter().filter_map(|(_, of)| of(&split)).collect();
+            prop_assert!(known.iter().all(|us| *us >= -1e-6));
+            let sum: f64 = known.iter().sum();
+            prop_assert!((sum - split.response_us).abs() <= 1e-9 * split.response_us + 1e-6);
+        }
     }
 }

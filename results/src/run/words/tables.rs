@@ -10,8 +10,8 @@ use super::failures::{CUT_OFF, explained};
 use super::times::{figure, main_times, meaning, spectrum};
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    Audit, FailureReport, Group, GroupRow, Limit, PROXY, Report, SlowRow, cause_in_words, failures,
-    is_endless,
+    Audit, FailureReport, Group, GroupRow, Limit, PROXY, Report, SlowRow, Split, cause_in_words,
+    failures, is_endless, share,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
@@ -82,9 +82,13 @@ pub(in crate::run) fn figures(caption: &str, part: &impl Serialize) -> Table {
         let (name, unit) = named(key);
         rows.extend(shown(value, unit).map(|value| (name, value)));
     }
+    facts(caption, &rows)
+}
+
+fn facts<N: ToString>(caption: &str, rows: &[(N, String)]) -> Table {
     Table {
         caption: caption.to_owned(),
-        ..Table::of_facts(&rows)
+        ..Table::of_facts(rows)
     }
 }
 
@@ -464,14 +468,103 @@ pub(super) fn times(report: &Report) -> Doc {
         rows: first.into_iter().chain(rest).filter_map(row).collect(),
         ..Table::default()
     };
-    let parts = figures(
-        "Parts of the response time, means over a sample",
-        &report.split,
-    );
-    Doc::default().table(table).table(parts).text(
+    Doc::default().table(table).text(
         "\"-\": too few samples (fewer than ten above the percentile). \">=\": a lower bound, because unfinished requests count at the \
          age that they had reached; the mean leaves them out.",
     )
+}
+
+/// Where the time of a request goes: the parts of the mean response time, and what the target's
+/// processes used.
+pub(super) fn split(report: &Report) -> Doc {
+    let unavailable = report.target.iter().flat_map(|target| &target.unavailable);
+    let unavailable = unavailable.map(|(name, reason)| (name.replace('_', " "), reason.clone()));
+    Doc::default()
+        .table(parts_of_time(report))
+        .table(facts("Target's processes", &target(report)))
+        .table(facts(
+            "Not known of the target",
+            &unavailable.collect::<Vec<_>>(),
+        ))
+}
+
+fn parts_of_time(report: &Report) -> Table {
+    let Some(split) = &report.split else {
+        return Table::default();
+    };
+    let parts = Split::PARTS.into_iter();
+    let parts = parts.filter_map(|(name, mean_us)| Some((name, mean_us(split)?)));
+    let parts = parts.filter(|(_, us)| *us > 0.0);
+    let all = parts.chain([("response time", split.response_us)]);
+    let rows = all.map(|(name, us)| {
+        let share = rounded_percent(share(us, split.response_us));
+        vec![name.to_owned(), micros(us), share]
+    });
+    Table {
+        caption: format!("Mean of {}", counted(split.n, "response")),
+        columns: vec![
+            Column::words("part"),
+            Column::numbers("mean"),
+            Column::numbers("share"),
+        ],
+        rows: rows.collect(),
+        has_sum: true,
+    }
+}
+
+fn target(report: &Report) -> Vec<(&'static str, String)> {
+    let Some(target) = &report.target else {
+        return Vec::new();
+    };
+    let count = |n: Option<u32>, what| n.map(|n| counted(n.into(), what));
+    let processes = [
+        Some(target.names.join(" ")).filter(|names| !names.is_empty()),
+        count(target.processes, "process"),
+        count(target.threads, "thread"),
+    ];
+    let processes: Vec<String> = processes.into_iter().flatten().collect();
+    let cores = report.target_cores().map(|cores| {
+        let of = counted(target.cpus.len() as u64, "CPU");
+        format!("{} of {of}", decimal(cores))
+    });
+    let throttled = target.throttled_us_per_attempt.filter(|us| *us > 0.0);
+    known([
+        ("processes", Some(processes.join(", "))),
+        ("CPU per request", target.cpu_us_per_attempt.map(micros)),
+        ("CPUs in use", cores),
+        (
+            "busiest thread",
+            target.busiest_thread.as_ref().map(|thread| {
+                format!(
+                    "{}, {} of a CPU",
+                    thread.name,
+                    rounded_percent(thread.share)
+                )
+            }),
+        ),
+        (
+            "waits for a CPU, per request",
+            target.run_delay_us_per_attempt.map(micros),
+        ),
+        ("throttled by its quota, per request", throttled.map(micros)),
+        (
+            "accept queue",
+            target.accept_queue.map(|queue| {
+                let dropped = queue
+                    .drops
+                    .map(|drops| format!(", {} dropped", grouped(drops)));
+                format!(
+                    "{} on average, {} at most of {}{}",
+                    decimal(queue.mean),
+                    grouped(queue.max),
+                    grouped(queue.limit),
+                    dropped.unwrap_or_default()
+                )
+            }),
+        ),
+        ("memory", target.rss_bytes.map(bytes)),
+        ("probe ended early", target.ended.clone()),
+    ])
 }
 
 /// The slowest requests.

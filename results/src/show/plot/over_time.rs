@@ -4,7 +4,7 @@
 
 use super::seconds::{Gather, Seconds, TimeAxis};
 use crate::judge::Stalls;
-use crate::run::report::{IntervalRow, Report, thresholds};
+use crate::run::report::{IntervalRow, Report, Split, TargetSecond, thresholds};
 use crate::show::chart::{Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step};
 use crate::show::text::{decimal, grouped_f64};
 use crawlmark_harness::units::{micros, rounded_percent};
@@ -82,9 +82,27 @@ macro_rules! held {
     };
 }
 
+/// A series of a part of the mean response time, by its place in [`Split::PARTS`].
+macro_rules! spent {
+    ($part:literal, $role:expr) => {
+        (Split::PARTS[$part].0, $role, Mean, Area, |_, row| {
+            Split::PARTS[$part].1(row.split.as_ref()?)
+        })
+    };
+}
+
+/// A series of the target's processes.
+macro_rules! target {
+    ($name:literal, $role:ident, $gather:ident, $shape:ident, $value:expr) => {
+        ($name, Role::$role, $gather, $shape, |_, row| {
+            $value(row.target.as_ref()?)
+        })
+    };
+}
+
 /// Every chart over time. A series without a value above 0 is left out, and so is a field without a
 /// series.
-pub(super) static CHARTS: [OverTime; 5] = [
+pub(super) static CHARTS: [OverTime; 6] = [
     OverTime {
         name: "throughput",
         title: "Throughput",
@@ -134,6 +152,47 @@ pub(super) static CHARTS: [OverTime; 5] = [
                 ),
             ],
         }],
+    },
+    OverTime {
+        name: "split",
+        title: "Where a request's time goes",
+        fields: &[
+            Field {
+                unit: "mean response time, by its parts",
+                format: Format::Micros,
+                height: 220.0,
+                has_tenths: false,
+                series: &[
+                    spent!(0, Role::Asked),
+                    spent!(1, Role::Run(6)),
+                    spent!(2, Role::Run(0)),
+                    spent!(3, Role::Run(4)),
+                    spent!(4, Role::Run(3)),
+                    spent!(5, Role::Run(2)),
+                    spent!(6, Role::Run(1)),
+                ],
+                ..COUNTS
+            },
+            Field {
+                unit: "CPUs that the target uses",
+                height: 64.0,
+                has_tenths: false,
+                series: &[target!("CPUs in use", Good, Rate, Area, cpus)],
+                ..COUNTS
+            },
+            Field {
+                unit: "share of the time for which the target's threads had work for a CPU",
+                range: Range::Between(0.0, 1.0),
+                format: Format::Percent,
+                height: 64.0,
+                has_tenths: false,
+                series: &[
+                    target!("waited for a CPU", Limit, Mean, Line, waited),
+                    target!("throttled by its CPU quota", Failed, Mean, Line, throttled),
+                ],
+                ..COUNTS
+            },
+        ],
     },
     OverTime {
         name: "in-flight",
@@ -207,6 +266,25 @@ pub(super) static CHARTS: [OverTime; 5] = [
 fn failed(_: &Report, row: &IntervalRow) -> Option<f64> {
     let others = row.ok + row.not_found + row.throttled + row.aborted;
     Some(row.attempts.saturating_sub(others) as f64)
+}
+
+/// CPU time of the target, s.
+fn cpus(target: &TargetSecond) -> Option<f64> {
+    Some(target.cpu_us? / 1e6)
+}
+
+/// Part of the time with work for a CPU in which the target's threads had none.
+fn waited(target: &TargetSecond) -> Option<f64> {
+    let ready_us = target.cpu_us? + target.run_delay_us?;
+    (ready_us > 0.0).then(|| target.run_delay_us.unwrap_or(0.0) / ready_us)
+}
+
+/// Part of it in which the CPU quota stopped them: at most the part in which they waited, as that
+/// is a sum over threads, and this one over CPUs.
+fn throttled(target: &TargetSecond) -> Option<f64> {
+    let ready_us = target.cpu_us? + target.run_delay_us?;
+    let throttled_us = target.throttled_us?.min(target.run_delay_us?);
+    (ready_us > 0.0).then(|| throttled_us / ready_us)
 }
 
 /// Requests that an open loop scheduled.
