@@ -477,15 +477,9 @@ pub(super) fn times(report: &Report) -> Doc {
 /// Where the time of a request goes: the parts of the mean response time, and what the target's
 /// processes used.
 pub(super) fn split(report: &Report) -> Doc {
-    let unavailable = report.target.iter().flat_map(|target| &target.unavailable);
-    let unavailable = unavailable.map(|(name, reason)| (name.replace('_', " "), reason.clone()));
     Doc::default()
         .table(parts_of_time(report))
         .table(facts("Target's processes", &target(report)))
-        .table(facts(
-            "Not known of the target",
-            &unavailable.collect::<Vec<_>>(),
-        ))
 }
 
 fn parts_of_time(report: &Report) -> Table {
@@ -527,6 +521,9 @@ fn target(report: &Report) -> Vec<(&'static str, String)> {
         let of = counted(target.cpus.len() as u64, "CPU");
         format!("{} of {of}", decimal(cores))
     });
+    let unavailable = target.unavailable.iter();
+    let unavailable = unavailable.map(|(name, why)| format!("{}: {why}", name.replace('_', " ")));
+    let unavailable: Vec<String> = unavailable.collect();
     let throttled = target.throttled_us_per_attempt.filter(|us| *us > 0.0);
     known([
         ("processes", Some(processes.join(", "))),
@@ -563,6 +560,7 @@ fn target(report: &Report) -> Vec<(&'static str, String)> {
             }),
         ),
         ("memory", target.rss_bytes.map(bytes)),
+        ("not known", Some(unavailable.join("; "))),
         ("probe ended early", target.ended.clone()),
     ])
 }
