@@ -65,8 +65,8 @@ impl Workload for Memcached {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         let mut attempt = Attempt {
             sent: None,
             first_byte: None,
@@ -82,7 +82,9 @@ impl Workload for Memcached {
         };
         let outcome = async {
             let mut connection = self.connection(flight).await?;
-            let sent = clear_to_send().await;
+            let Some(sent) = clear_to_send().await else {
+                return Ok(None);
+            };
             attempt.sent = Some(sent);
             flight.note(InFlight {
                 sent,
@@ -93,13 +95,13 @@ impl Workload for Memcached {
             let outcome =
                 timeout(self.timeout, self.get(id, &mut connection, &mut attempt)).await??;
             self.idle.borrow_mut().push(connection);
-            Ok(outcome)
+            Ok(Some(outcome))
         };
         attempt.outcome = outcome
             .await
-            .unwrap_or_else(|error: io::Error| Outcome::Error(kind(&error)));
+            .unwrap_or_else(|error: io::Error| Some(Outcome::Error(kind(&error))))?;
         attempt.done = self.clock.now();
-        attempt
+        Some(attempt)
     }
 }
 

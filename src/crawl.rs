@@ -462,8 +462,8 @@ impl<D: Dial> Workload for Crawl<D> {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         flight.sent_from(u32::MAX);
         let item = id;
         let is_following = self.spec.options.follow > 0;
@@ -520,7 +520,7 @@ impl<D: Dial> Workload for Crawl<D> {
             let sent = self
                 .carriers
                 .cleared(&mut carrier, &clear_to_send, &mut is_counted)
-                .await;
+                .await?;
             let mut expected = self.checker.for_item(id);
             let is_sampled = self.sampler.takes_next();
             let watch = Watch {
@@ -595,6 +595,6 @@ impl<D: Dial> Workload for Crawl<D> {
         };
         self.judge(id, chain, &mut attempt);
         attempt.bytes_sent += sent_before;
-        attempt
+        Some(attempt)
     }
 }

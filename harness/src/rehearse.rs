@@ -230,8 +230,8 @@ impl<W: Workload> Workload for Watched<W> {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         self.workload.perform(id, flight, clear_to_send).await
     }
 

@@ -76,14 +76,15 @@ pub trait Workload: 'static {
     ///
     /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte
     /// of the request is written: it waits until the budgets allow that, and returns when it was,
-    /// which is [`Attempt::sent`]. A request of which nothing could be written goes on another
+    /// which is [`Attempt::sent`]; none if they did not before the end, and then the attempt is none
+    /// either. A request of which nothing could be written goes on another
     /// connection: it awaits this again, and is counted once.
     fn perform(
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> impl Future<Output = Attempt>;
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> impl Future<Output = Option<Attempt>>;
 
     /// Return the start of the body of the last attempt's answer, for people and without secrets;
     /// none without a body. Called right after a failed attempt, which was for `id`, for the first

@@ -56,9 +56,9 @@ impl Workload for Scripted {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
-        let sent = clear_to_send().await;
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
+        let sent = clear_to_send().await?;
         flight.note(InFlight {
             sent,
             first_byte: None,
@@ -74,7 +74,7 @@ impl Workload for Scripted {
             Pace::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
             Pace::Quick | Pace::StuckFrom(_) => {}
         }
-        Attempt {
+        Some(Attempt {
             sent: Some(sent),
             first_byte: None,
             done: self.clock.now(),
@@ -84,7 +84,7 @@ impl Workload for Scripted {
             status: Some(200),
             outcome: Outcome::Ok,
             advice: Advice::default(),
-        }
+        })
     }
 }
 
@@ -301,8 +301,8 @@ impl Workload for Storing {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         self.0.perform(id, flight, clear_to_send).await
     }
 

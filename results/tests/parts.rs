@@ -41,9 +41,9 @@ impl Workload for Spread {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
-        let sent = clear_to_send().await;
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
+        let sent = clear_to_send().await?;
         flight.note(InFlight {
             sent,
             first_byte: None,
@@ -55,7 +55,7 @@ impl Workload for Spread {
         tokio::time::sleep(Duration::from_secs_f64(0.02 * 10_f64.powf(part))).await;
         // Timers have whole milliseconds, and times of a network any.
         let done = Nanos(self.0.now().0 - id.wrapping_mul(0xd1b5_4a32_d192_ed03) % 1_000_000);
-        Attempt {
+        Some(Attempt {
             sent: Some(sent),
             first_byte: None,
             done,
@@ -69,7 +69,7 @@ impl Workload for Spread {
                 quota: None,
                 held_ns: None,
             },
-        }
+        })
     }
 }
 

@@ -58,13 +58,13 @@ impl Workload for Target {
         &self,
         _: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
-        let sent = clear_to_send().await;
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
+        let sent = clear_to_send().await?;
         flight.note(in_flight(sent));
         tokio::time::sleep((self.takes)(self.shard, sent)).await;
         let answer = (self.answer)(self.shard, sent);
-        attempt(Some(sent), self.clock.now(), answer)
+        Some(attempt(Some(sent), self.clock.now(), answer))
     }
 }
 
@@ -405,8 +405,8 @@ impl Workload for Hanging {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         let Self(clock) = self;
         let (part, limit, hang) = (id / Self::PART, 200 * MS, 3_600 * S);
         flight.opening(clock.now());
@@ -417,13 +417,13 @@ impl Workload for Hanging {
         }
         let failed = |sent, kind| {
             let error = (Outcome::Error(kind), Advice::default());
-            attempt(sent, clock.now(), error)
+            Some(attempt(sent, clock.now(), error))
         };
         if part == 3 {
             return failed(None, ErrorKind::ConnectTimeout);
         }
         flight.opened(1_000_000);
-        let sent = clear_to_send().await;
+        let sent = clear_to_send().await?;
         let mut in_flight = in_flight(sent);
         flight.note(in_flight);
         match part {
@@ -439,10 +439,10 @@ impl Workload for Hanging {
         if part == 2 {
             tokio::time::sleep(hang).await;
         }
-        Attempt {
+        Some(Attempt {
             first_byte: in_flight.first_byte,
             ..attempt(Some(sent), clock.now(), GOOD)
-        }
+        })
     }
 }
 
@@ -535,17 +535,17 @@ impl Workload for Cold {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         let began = self.clock.now();
         let delay_ms = self.delays_ms[usize::try_from(id).unwrap() % self.delays_ms.len()];
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         let connect_ns = self.clock.now().since(began);
         flight.opened(connect_ns);
         self.opened.borrow_mut().insert(id, connect_ns);
-        let sent = clear_to_send().await;
+        let sent = clear_to_send().await?;
         tokio::time::sleep(MS).await;
-        attempt(Some(sent), self.clock.now(), GOOD)
+        Some(attempt(Some(sent), self.clock.now(), GOOD))
     }
 }
 
@@ -558,13 +558,13 @@ impl Workload for Opening {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         if id > 0 && self.0.now() < Nanos::default().plus(500 * MS) {
             tokio::time::sleep(500 * MS).await;
             flight.opened(500_000_000);
         }
-        let sent = clear_to_send().await;
+        let sent = clear_to_send().await?;
         flight.note(in_flight(sent));
         let is_first = sent < Nanos::default().plus(100 * MS);
         tokio::time::sleep(if is_first { 200 * MS } else { MS }).await;
@@ -573,7 +573,7 @@ impl Workload for Opening {
         } else {
             GOOD
         };
-        attempt(Some(sent), self.0.now(), answer)
+        Some(attempt(Some(sent), self.0.now(), answer))
     }
 }
 
@@ -800,8 +800,8 @@ impl Workload for CountingTarget {
         &self,
         _: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         self.started.borrow_mut()[self.shard as usize] += 1;
         let takes = |_, _| Duration::ZERO;
         let target = Target {

@@ -517,9 +517,9 @@ impl<D: Dial> Carriers<D> {
     pub(crate) async fn cleared(
         &self,
         carrier: &mut Carrier<D::Stream>,
-        clear_to_send: impl AsyncFn() -> Nanos,
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
         is_counted: &mut bool,
-    ) -> Nanos {
+    ) -> Option<Nanos> {
         let mut clear = pin!(clear_to_send());
         let sent = poll_fn(|cx| {
             let polled = clear.as_mut().poll(cx);
@@ -528,7 +528,7 @@ impl<D: Dial> Carriers<D> {
             }
             polled
         })
-        .await;
+        .await?;
         // Right before the first byte, so that a process that is killed has left out nothing that
         // it sent.
         if let Some(counters) = self.spec.options.sent.as_ref().filter(|_| !*is_counted) {
@@ -538,7 +538,7 @@ impl<D: Dial> Carriers<D> {
             // and counted once.
             return clear_to_send().await;
         }
-        sent
+        Some(sent)
     }
 }
 

@@ -37,10 +37,17 @@ impl Crawl {
 
     /// Request an item, and follow its redirects. `clear_to_send` ends when the next request may be
     /// sent.
-    pub(crate) async fn fetch(&self, id: u64, clear_to_send: impl AsyncFn() -> Nanos) -> Fetched {
+    pub(crate) async fn fetch(
+        &self,
+        id: u64,
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Fetched {
         let mut requests = 0;
         loop {
-            let last = self.perform(id, &Flight::default(), &clear_to_send).await;
+            let flight = Flight::default();
+            let Some(last) = self.perform(id, &flight, &clear_to_send).await else {
+                continue;
+            };
             requests += u64::from(last.sent.is_some());
             let body = self.checker.with_last(|response| {
                 let body = response?.0.body.as_ref()?;

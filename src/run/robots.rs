@@ -272,7 +272,7 @@ impl Fetcher {
             tokio::time::sleep(Duration::from_nanos(left)).await;
             let now = self.clock.now();
             (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
-            now
+            Some(now)
         };
         let mut retries = self.policy.retries;
         let fetched = loop {

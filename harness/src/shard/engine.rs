@@ -5,10 +5,8 @@
 //! clock, so that it runs in virtual time as well.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -261,28 +259,17 @@ impl<W: Workload> Engine<W> {
         let is_sent = Cell::new(false);
         let clear_to_send = async || {
             self.book_connection(lane);
-            let sent = self.gate.clear_to_send(lane, id).await;
+            let sent = self.gate.clear_to_send(lane, id).await?;
             if !is_sent.replace(true) {
                 let on_the_wire = self.on_the_wire.get() + 1;
                 self.on_the_wire.set(on_the_wire);
                 self.peak_in_flight
                     .set(self.peak_in_flight.get().max(on_the_wire));
             }
-            sent
+            Some(sent)
         };
-        let mut attempt = pin!(
-            self.workload
-                .perform(id, &self.flights[lane], clear_to_send)
-        );
-        let ended = poll_fn(|cx| {
-            let polled = attempt.as_mut().poll(cx);
-            if self.gate.is_withdrawn(lane) {
-                Poll::Ready(None)
-            } else {
-                polled.map(Some)
-            }
-        })
-        .await;
+        let flight = &self.flights[lane];
+        let ended = self.workload.perform(id, flight, clear_to_send).await;
         let sent = u32::from(is_sent.get());
         self.on_the_wire.set(self.on_the_wire.get() - sent);
         ended
@@ -510,11 +497,11 @@ impl<W: Workload> Engine<W> {
             books.stats.leave_unused();
         }
         drop(books);
-        self.give_back(lane, permit);
+        self.give_back(permit);
     }
 
     /// Gives back a permit that the closed gate had let through, and whose request was not sent.
-    fn give_back(&self, lane: usize, permit: Permit) {
+    fn give_back(&self, permit: Permit) {
         let Permit {
             attempt,
             first_intended,
@@ -522,7 +509,7 @@ impl<W: Workload> Engine<W> {
             ..
         } = permit;
         let (now, is_retry) = (self.clock.now(), attempt > 0);
-        let is_dropped = self.gate.withdraw(lane, &permit, now);
+        let is_dropped = self.gate.withdraw(&permit, now);
         let mut books = self.books.borrow_mut();
         if is_retry {
             books.leave_item(first_intended, now);
@@ -548,14 +535,15 @@ impl<W: Workload> Engine<W> {
     /// Counts everything still under way as aborted. Call after the future of [`Engine::run`] was
     /// dropped.
     pub(super) fn abort_rest(&self) {
-        (0..self.under_way.len())
-            .filter(|lane| self.gate.is_withdrawn(*lane))
+        self.gate
+            .take_held()
+            .into_iter()
             .for_each(|lane| self.withdraw(lane));
         // Let through when the grace was over already: the shard did not run until then.
         self.gate
             .take_unbegun()
             .into_iter()
-            .for_each(|(lane, permit)| self.give_back(lane, permit));
+            .for_each(|(_, permit)| self.give_back(permit));
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {

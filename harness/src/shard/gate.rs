@@ -55,32 +55,16 @@ const LATE_NS: u64 = 2_000_000;
 #[repr(C, align(64))]
 #[derive(Default)]
 struct LaneSlot {
-    /// State of its request, once let through.
-    sending: Cell<Sending>,
     /// True once its request was counted as sent.
-    is_counted: Cell<bool>,
+    is_sent: Cell<bool>,
     /// For how long its request had to wait although it had its connection, ns.
     held_ns: Cell<u64>,
     /// The part of it in which its host asked to be left alone, ns.
     paused_ns: Cell<u64>,
+    /// Made when it need wait no more.
+    called: Call,
     waker: Cell<Option<Waker>>,
     answer: Cell<Option<Answer>>,
-}
-
-/// State of a request that was let through.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Sending {
-    /// Waiting for a connection.
-    #[default]
-    Pending,
-    /// Connected; waiting for a limit.
-    Held,
-    /// Allowed to be written.
-    Called,
-    /// Written.
-    Sent,
-    /// Held back by a limit when the gate was closed: never to be written.
-    Withdrawn,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -208,130 +192,78 @@ impl Gate {
     }
 
     /// Waits until the limits allow the request for `id` of a lane that has its connection to be
-    /// written, counts it, and returns the moment. An attempt is counted once, however often it
-    /// asks; a pause that began in the meantime holds it back each time.
-    pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Nanos {
-        let slot = &self.lanes[lane];
-        let began = self.clock.now();
-        if slot.sending.get() == Sending::Pending && self.inner.borrow().sends_at_once() {
-            slot.is_counted.set(true);
-            slot.sending.set(Sending::Sent);
-            return began;
+    /// written, counts it, and returns the moment; none if they do not when the gate is closed. It
+    /// is counted once, however often it asks; a pause that began in the meantime holds it back
+    /// each time.
+    pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Option<Nanos> {
+        let (slot, began) = (&self.lanes[lane], self.clock.now());
+        if self.inner.borrow().is_unlimited() {
+            slot.is_sent.set(true);
+            return Some(began);
         }
-        if slot.sending.get() == Sending::Sent {
-            // Nothing of it was written: it was counted, and goes on another connection.
-            if self.inner.borrow().may_resume(id, began) {
-                return began;
-            }
-        } else {
-            self.inner.borrow_mut().host(id).connected(true);
+        let (mut now, mut has_waited) = (began, false);
+        while !self.try_send(lane, id, now, has_waited)? {
+            slot.called.made().await;
+            (now, has_waited) = (self.clock.now(), true);
         }
-        slot.sending.set(Sending::Pending);
-        poll_fn(|cx| {
-            let state = slot.sending.get();
-            let now = if state == Sending::Pending {
-                began
-            } else {
-                self.clock.now()
-            };
-            if state == Sending::Withdrawn {
-                return Poll::Pending;
-            }
-            if state != Sending::Held && self.try_send(lane, id, state, now) {
-                slot.sending.set(Sending::Sent);
-                let resumed = self.inner.borrow().resume(id).min(now);
-                slot.held_ns.set(slot.held_ns.get() + now.since(began));
-                slot.paused_ns
-                    .set(slot.paused_ns.get() + resumed.since(began));
-                return Poll::Ready(now);
-            }
-            slot.sending.set(Sending::Held);
-            slot.waker.set(Some(cx.waker().clone()));
-            Poll::Pending
-        })
-        .await
+        let resumed = self.inner.borrow_mut().host(id).resume().min(now);
+        slot.held_ns.set(slot.held_ns.get() + now.since(began));
+        slot.paused_ns
+            .set(slot.paused_ns.get() + resumed.since(began));
+        Some(now)
     }
 
     /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be
-    /// called.
-    fn try_send(&self, lane: usize, id: u64, state: Sending, now: Nanos) -> bool {
-        let mut inner = self.inner.borrow_mut();
+    /// called. None if it never may.
+    fn try_send(&self, lane: usize, id: u64, now: Nanos, has_waited: bool) -> Option<bool> {
+        let (slot, mut inner) = (&self.lanes[lane], self.inner.borrow_mut());
+        let may_go = matches!(inner.clearance(id, now, slot.is_sent.get())?, Pace::Go(_));
         // Those that waited go first.
-        let is_in_turn = state == Sending::Called || inner.sending.is_empty();
-        let goes = is_in_turn && matches!(inner.clearance(id, now), Pace::Go(_));
+        let goes = may_go && (has_waited || inner.sending.is_empty());
         if goes {
-            if !self.lanes[lane].is_counted.replace(true) {
+            if !slot.is_sent.replace(true) {
                 inner.sent(id, now);
             }
-        } else if state == Sending::Called {
-            inner.sending.push_front((lane, id));
         } else {
-            inner.sending.push_back((lane, id));
+            inner.hold(lane, id, has_waited);
         }
         if !inner.sending.is_empty() {
             self.keeper.call();
         }
-        goes
+        Some(goes)
     }
 
-    /// Calls the first of the lanes whose request may be written now, which has the keeper look for
-    /// the next one. Otherwise says when one may be: the end of time when none waits.
+    /// Calls the first of the lanes whose request may be written now or never, which has the keeper
+    /// look for the next one. Otherwise says when one may be: the end of time when none waits.
     fn call_sender(&self) -> Nanos {
         let mut inner = self.inner.borrow_mut();
-        self.withdraw_held(&mut inner);
         let mut next = Nanos(u64::MAX);
         for at in 0..inner.held_to_ask() {
             let (lane, id) = inner.sending[at];
-            match inner.clearance(id, self.clock.now()) {
-                Pace::Go(_) => {
-                    inner.sending.remove(at);
-                    self.lanes[lane].sending.set(Sending::Called);
-                    if let Some(waker) = self.lanes[lane].waker.take() {
-                        waker.wake();
-                    }
+            let is_sent = self.lanes[lane].is_sent.get();
+            match inner.clearance(id, self.clock.now(), is_sent) {
+                Some(Pace::Wait(due)) => next = next.min(due),
+                Some(Pace::Go(_)) | None => {
+                    inner.release(at);
+                    self.lanes[lane].called.make();
                     return Nanos(u64::MAX);
                 }
-                Pace::Wait(due) => next = next.min(due),
             }
         }
         next
     }
 
-    /// Once the gate is closed, withdraws the requests that a limit does not allow now: only what
-    /// is on the wire has a grace.
-    fn withdraw_held(&self, inner: &mut Limits) {
-        if inner.state != State::Closed || inner.sending.is_empty() {
-            return;
-        }
-        let now = self.clock.now();
-        let mut held = std::mem::take(&mut inner.sending);
-        held.retain(|(lane, id)| {
-            let is_held = matches!(inner.clearance(*id, now), Pace::Wait(_));
-            if is_held {
-                let slot = &self.lanes[*lane];
-                slot.sending.set(Sending::Withdrawn);
-                slot.waker.take().into_iter().for_each(Waker::wake);
-            }
-            !is_held
-        });
-        inner.sending = held;
-    }
-
-    /// True if the request of a lane was withdrawn before it was sent.
-    pub(super) fn is_withdrawn(&self, lane: usize) -> bool {
-        self.lanes[lane].sending.get() == Sending::Withdrawn
-    }
-
     /// Takes back the permit of a withdrawn request at `now`. True if its open loop had scheduled
     /// it by then, so that it is dropped.
-    pub(super) fn withdraw(&self, lane: usize, permit: &Permit, now: Nanos) -> bool {
-        self.lanes[lane].sending.take();
-        let mut inner = self.inner.borrow_mut();
-        let is_dropped = inner.withdraw(permit, now);
-        if inner.under_way == 0 {
-            self.keeper.call();
-        }
-        is_dropped
+    pub(super) fn withdraw(&self, permit: &Permit, now: Nanos) -> bool {
+        self.keeper.call();
+        self.inner.borrow_mut().withdraw(permit, now)
+    }
+
+    /// Take the lanes whose requests still wait for a limit.
+    pub(super) fn take_held(&self) -> Vec<usize> {
+        let held = std::mem::take(&mut self.inner.borrow_mut().sending);
+        held.into_iter().map(|(lane, _)| lane).collect()
     }
 
     fn grant_due(&self) -> Due {
@@ -396,18 +328,8 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         inner.drop_overflow(attempt.done);
         inner.under_way -= 1;
-        let is_counted = self.lanes[lane].is_counted.take();
-        match self.lanes[lane].sending.take() {
-            Sending::Sent | Sending::Withdrawn => {}
-            Sending::Pending => inner.host(permit.id).connected(false),
-            // It waited to be written, and never will be.
-            Sending::Held | Sending::Called => {
-                if !is_counted {
-                    inner.host(permit.id).let_go();
-                }
-                inner.sending.retain(|(waiting, _)| *waiting != lane);
-                self.keeper.call();
-            }
+        if !self.lanes[lane].is_sent.take() {
+            inner.unsent(lane, permit.id);
         }
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
@@ -564,7 +486,6 @@ impl Gate {
         inner.state = State::Closed;
         let dropped = inner.drop_due(end);
         let given_up = inner.give_up();
-        self.withdraw_held(&mut inner);
         drop(inner);
         // The keeper may sleep until a moment far away, so the lanes are told from here.
         self.grant_due();

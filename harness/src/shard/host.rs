@@ -27,12 +27,10 @@ pub(super) struct Host {
     /// Requests that may be under way at most.
     most: u32,
     under_way: u32,
-    /// Requests that were let through under a budget and have no connection yet; none is counted
-    /// without a budget.
-    connecting: u32,
-    /// Requests that have their connection and wait until they may be written.
-    held: u32,
-    is_budgeted: bool,
+    /// Requests that were let through and are not written yet.
+    starting: u32,
+    /// Those of them that have their connections and wait until they may be written.
+    pub(super) held: u32,
     /// When one of as many requests as may be under way ended last.
     freed: Nanos,
     /// Work for it that had to let others go first.
@@ -84,9 +82,8 @@ impl Host {
             adaptive: adaptive(plan, most, start),
             most,
             under_way: 0,
-            connecting: 0,
+            starting: 0,
             held: 0,
-            is_budgeted: plan.budget.is_some() || plan.per_host.budget.is_some(),
             freed: Nanos::default(),
             deferred: Deferred::default(),
         }
@@ -112,7 +109,7 @@ impl Host {
         }
         // What is let through now would only wait again. With one request more than are connecting,
         // the budget is used however much their times to connect differ.
-        if self.is_budgeted && self.held > self.connecting + 1 {
+        if self.held > self.starting.saturating_sub(self.held) + 1 {
             return Leave::Blocked(Binding::Rate);
         }
         // What its limits did not allow before is not the client's lateness.
@@ -141,7 +138,7 @@ impl Host {
     /// Counts a request that goes there at `now`, which was [allowed](Self::leave).
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.under_way += 1;
-        self.connecting += u32::from(self.is_budgeted);
+        self.starting = self.starting.saturating_add(1);
         self.brake.admitted(now);
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.admitted();
@@ -159,15 +156,9 @@ impl Host {
         self.under_way -= 1;
     }
 
-    /// A request that was let through has its connection, or will have none.
-    pub(super) fn connected(&mut self, has_connection: bool) {
-        self.connecting = self.connecting.saturating_sub(1);
-        self.held += u32::from(has_connection);
-    }
-
-    /// A request that had its connection is written, or never will be.
-    pub(super) fn let_go(&mut self) {
-        self.held = self.held.saturating_sub(1);
+    /// A request that was let through is written, or will not be.
+    pub(super) const fn started(&mut self) {
+        self.starting = self.starting.saturating_sub(1);
     }
 
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.

@@ -53,7 +53,12 @@ mod tests {
     struct Nothing;
 
     impl Workload for Nothing {
-        async fn perform(&self, _: u64, _: &Flight, _: impl AsyncFn() -> Nanos) -> Attempt {
+        async fn perform(
+            &self,
+            _: u64,
+            _: &Flight,
+            _: impl AsyncFn() -> Option<Nanos>,
+        ) -> Option<Attempt> {
             std::future::pending().await
         }
     }

@@ -20,8 +20,8 @@ impl Workload for SlowToConnect {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         tokio::time::sleep((self.0.takes)(self.0.shard, Nanos::default())).await;
         self.0.perform(id, flight, clear_to_send).await
     }

@@ -23,9 +23,9 @@ impl Workload for Patterned {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
-        let sent = clear_to_send().await;
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
+        let sent = clear_to_send().await?;
         flight.note(InFlight {
             sent,
             first_byte: None,
@@ -40,7 +40,7 @@ impl Workload for Patterned {
             2 => (Outcome::Error(ErrorKind::WrongBody), 200),
             _ => (Outcome::Ok, 200),
         };
-        Attempt {
+        Some(Attempt {
             sent: Some(sent),
             first_byte: None,
             done: self.clock.now(),
@@ -49,7 +49,7 @@ impl Workload for Patterned {
             status: Some(status),
             outcome,
             advice: GOOD.1,
-        }
+        })
     }
 }
 

@@ -61,12 +61,12 @@ impl Workload for Storing {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         let noted = async || {
-            let sent = clear_to_send().await;
+            let sent = clear_to_send().await?;
             self.committed.sent.borrow_mut().push(sent.0);
-            sent
+            Some(sent)
         };
         self.target.perform(id, flight, noted).await
     }

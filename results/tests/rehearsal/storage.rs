@@ -57,8 +57,8 @@ impl Workload for Storing {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         let target = Target {
             clock: self.clock,
             shard: 0,

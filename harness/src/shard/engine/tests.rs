@@ -71,10 +71,10 @@ impl Workload for SimulatedTarget {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         flight.opened(OPENED_NS);
-        let sent = clear_to_send().await;
+        let sent = clear_to_send().await?;
         flight.note(InFlight {
             sent,
             first_byte: None,
@@ -95,10 +95,10 @@ impl Workload for SimulatedTarget {
             .and_modify(|n| *n += 1)
             .or_insert(0);
         let (outcome, advice) = (self.answers)(id, before, sent);
-        Attempt {
+        Some(Attempt {
             advice,
             ..attempt_of(sent, self.clock.now(), outcome)
-        }
+        })
     }
 }
 
@@ -601,14 +601,19 @@ impl Workload for Destitute {
         true
     }
 
-    async fn perform(&self, _: u64, _: &Flight, _: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        _: u64,
+        _: &Flight,
+        _: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         self.tried.set(self.tried.get() + 1);
         assert!(self.tried.get() < 1_000_000, "nobody else gets to run");
-        Attempt {
+        Some(Attempt {
             sent: None,
             status: None,
             ..attempt_of(Nanos(0), self.clock.now(), Outcome::Error(self.kind))
-        }
+        })
     }
 }
 
@@ -740,9 +745,14 @@ struct BucketTarget {
 }
 
 impl Workload for BucketTarget {
-    async fn perform(&self, _: u64, _: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        _: u64,
+        _: &Flight,
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         const INTERVAL: u64 = 5_000_000;
-        let sent = clear_to_send().await;
+        let sent = clear_to_send().await?;
         tokio::time::sleep(MS).await;
         let now = self.clock.now();
         let ahead = self.tat.get().saturating_sub(now.0);
@@ -761,10 +771,10 @@ impl Workload for BucketTarget {
                 resets_in: second,
             })
         });
-        Attempt {
+        Some(Attempt {
             advice,
             ..attempt_of(sent, now, outcome)
-        }
+        })
     }
 }
 

@@ -15,13 +15,13 @@ impl Workload for Throttling {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
+        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+    ) -> Option<Attempt> {
         if id > 0 {
             tokio::time::sleep(10 * MS).await;
         }
         flight.opened(OPENED_NS);
-        let sent = clear_to_send().await;
+        let sent = clear_to_send().await?;
         flight.note(InFlight {
             sent,
             first_byte: None,
@@ -31,10 +31,10 @@ impl Workload for Throttling {
         tokio::time::sleep(5 * MS).await;
         let (outcome, advice) = again(Outcome::Throttled, Some(Duration::from_hours(1)));
         let done = self.clock.now();
-        Attempt {
+        Some(Attempt {
             advice,
             ..attempt_of(sent, done, outcome)
-        }
+        })
     }
 }
 

@@ -33,11 +33,11 @@ impl Limits {
         self.under_way -= 1;
         self.host(permit.id).revoked();
         self.returned += u64::from(permit.attempt == 0);
-        let (is_paused, hosts) = (self.resume(permit.id) > now, self.hosts.len());
+        let is_paused = self.host(permit.id).resume() > now;
         let Some(table) = self.limiter.pacer.timetable() else {
             return false;
         };
-        let is_postponed = is_paused && hosts == 1;
+        let is_postponed = is_paused && self.hosts.len() == 1;
         if is_postponed {
             table.leave_out();
             self.left_over.postponed += 1;

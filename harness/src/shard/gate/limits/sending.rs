@@ -2,7 +2,7 @@
 //!
 //! Called by the gate. It must not read a clock.
 
-use super::Limits;
+use super::{Limits, State};
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::sample::Permit;
@@ -19,25 +19,29 @@ impl Limits {
         }
     }
 
-    /// True if any request that has its connection may be written at once, and nothing has to be
-    /// noted of it.
-    pub(in crate::shard::gate) fn sends_at_once(&self) -> bool {
-        self.is_unlimited() && self.sending.is_empty()
-    }
-
-    /// Ask if a request for `id` that has its connection may be written at `now`.
-    pub(in crate::shard::gate) fn clearance(&self, id: u64, now: Nanos) -> Pace {
-        if now >= self.lease {
-            return Pace::Wait(Nanos(u64::MAX));
-        }
-        if self.resume(id) > now {
-            return Pace::Wait(self.resume(id));
-        }
-        let host = &self.hosts[self.host_of(id)].limiter;
-        match (self.limiter.peek_send(now), host.peek_send(now)) {
-            (Pace::Wait(one), Pace::Wait(other)) => Pace::Wait(one.max(other)),
-            (wait @ Pace::Wait(_), _) | (_, wait) => wait,
-        }
+    /// Ask if a request for `id` that has its connection may be written at `now`; none if it may
+    /// not and the gate is closed: only what is on the wire has a grace. The budgets are not asked
+    /// about one that was counted.
+    pub(in crate::shard::gate) fn clearance(
+        &self,
+        id: u64,
+        now: Nanos,
+        is_counted: bool,
+    ) -> Option<Pace> {
+        let host = &self.hosts[self.host_of(id)];
+        let pace = if now >= self.lease {
+            Pace::Wait(Nanos(u64::MAX))
+        } else if host.resume() > now {
+            Pace::Wait(host.resume())
+        } else if is_counted {
+            Pace::Go(now)
+        } else {
+            match (self.limiter.peek_send(now), host.limiter.peek_send(now)) {
+                (Pace::Wait(one), Pace::Wait(other)) => Pace::Wait(one.max(other)),
+                (wait @ Pace::Wait(_), _) | (_, wait) => wait,
+            }
+        };
+        Some(pace).filter(|pace| self.state != State::Closed || matches!(pace, Pace::Go(_)))
     }
 
     /// Return the limit that requests wait for which have their connection; `Idle` if there are
@@ -45,19 +49,34 @@ impl Limits {
     pub(in crate::shard::gate) fn holds_sending(&self, now: Nanos) -> Binding {
         match self.sending.front() {
             None => Binding::Idle,
-            Some((_, id)) if self.resume(*id) > now => Binding::Pause,
+            Some((_, id)) if self.hosts[self.host_of(*id)].resume() > now => Binding::Pause,
             Some(_) => Binding::Rate,
         }
     }
 
-    /// Before this moment the host of `id` is not to receive anything, as it asked.
-    pub(in crate::shard::gate) fn resume(&self, id: u64) -> Nanos {
-        self.hosts[self.host_of(id)].resume()
+    /// Has a lane wait to be called, as the first if it `has_waited` already.
+    pub(in crate::shard::gate) fn hold(&mut self, lane: usize, id: u64, has_waited: bool) {
+        self.host(id).held += 1;
+        if has_waited {
+            self.sending.push_front((lane, id));
+        } else {
+            self.sending.push_back((lane, id));
+        }
     }
 
-    /// True if neither the host of `id` nor the end of the lease forbids every request at `now`.
-    pub(in crate::shard::gate) fn may_resume(&self, id: u64, now: Nanos) -> bool {
-        now < self.lease && self.resume(id) <= now
+    /// Has a lane wait to be called no more.
+    pub(in crate::shard::gate) fn release(&mut self, at: usize) {
+        if let Some((_, id)) = self.sending.remove(at) {
+            self.host(id).held -= 1;
+        }
+    }
+
+    /// Forget the request of a lane for `id`, which will not be written.
+    pub(in crate::shard::gate) fn unsent(&mut self, lane: usize, id: u64) {
+        self.host(id).started();
+        if let Some(at) = self.sending.iter().position(|held| held.0 == lane) {
+            self.release(at);
+        }
     }
 
     /// Intends a request later that a pause of the only host held back for `ns` after it had its
@@ -74,7 +93,7 @@ impl Limits {
     /// Counts a request for `id` that is written at `now`.
     pub(in crate::shard::gate) fn sent(&mut self, id: u64, now: Nanos) {
         let host = self.host(id);
-        host.let_go();
+        host.started();
         host.brake().sent(now);
         self.limiters(id)
             .into_iter()
