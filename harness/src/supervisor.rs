@@ -508,19 +508,15 @@ impl<L: ShardLine> Supervisor<L> {
         let now = self.start.map_or(0, |start| {
             self.clock.now().since(start) / duration_ns(INTERVAL)
         });
-        let first = |member: &Member<L>| {
-            if member.is_at_work() {
-                member.first_second.unwrap_or(now)
-            } else {
-                now
-            }
-        };
         self.members
             .iter()
             .filter(|member| member.is_at_work() || member.may_return())
             .map(|member| Measuring {
                 shard: member.plan.shard,
-                first: first(member),
+                first: member
+                    .first_second
+                    .filter(|_| member.is_at_work())
+                    .unwrap_or(now),
             })
             .collect()
     }

@@ -110,7 +110,8 @@ fn allocations(answer: Vec<u8>, expect: &str, body: &'static str, items: u64) ->
     let perform = |ids: std::ops::Range<u64>| {
         runtime.block_on(async {
             for id in ids {
-                let attempt = crawl.perform(id, &flight, async || clock.now()).await;
+                let performed = crawl.perform(id, &flight, async || Some(clock.now())).await;
+                let attempt = performed.unwrap();
                 assert_eq!(attempt.outcome, Outcome::Ok);
             }
         });

@@ -5,6 +5,7 @@
 //! sent early; each is late by at most the slack plus the lateness of the alarm, and that is
 //! counted like any other send delay. Pure; called by the shard's gate.
 
+use std::iter::Peekable;
 use std::time::Duration;
 
 use super::tempo::Tempo;
@@ -27,19 +28,23 @@ pub(super) fn rings(
     slack: Slack,
 ) -> Option<(Nanos, Option<Nanos>)> {
     let mut upcoming = upcoming.peekable();
-    let mut ring = || {
-        let first = upcoming.next()?;
-        let latest = first.plus(slack.span);
-        let mut last = first;
-        for _ in 1..slack.most {
-            let Some(due) = upcoming.next_if(|due| *due <= latest) else {
-                break;
-            };
-            last = due;
-        }
-        Some(last)
-    };
-    Some((ring()?, ring()))
+    Some((
+        next_ring(&mut upcoming, slack)?,
+        next_ring(&mut upcoming, slack),
+    ))
+}
+
+fn next_ring(upcoming: &mut Peekable<impl Iterator<Item = Nanos>>, slack: Slack) -> Option<Nanos> {
+    let first = upcoming.next()?;
+    let latest = first.plus(slack.span);
+    let mut last = first;
+    for _ in 1..slack.most {
+        let Some(due) = upcoming.next_if(|due| *due <= latest) else {
+            break;
+        };
+        last = due;
+    }
+    Some(last)
 }
 
 /// The moments at which a pacer lets requests go from the next one on, if each goes then.

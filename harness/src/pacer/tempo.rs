@@ -96,21 +96,13 @@ impl Curve {
                 let rates = from.abs_diff(to).div_ceil(step);
                 let over = (u128::from(t) / every).min(rates);
                 let added = step * (over * over.saturating_sub(1) / 2);
-                let rate = |k: u128| {
-                    if k == rates {
-                        to
-                    } else if to > from {
-                        from + step * k
-                    } else {
-                        from - step * k
-                    }
-                };
-                let whole = if to > from {
-                    from * over + added
+                let (whole, rate) = if to > from {
+                    (from * over + added, (from + step * over).min(to))
                 } else {
-                    from * over - added
+                    let rate = from.saturating_sub(step * over);
+                    (from * over - added, rate.max(to))
                 };
-                every * whole + rate(over) * (u128::from(t) - every * over)
+                every * whole + rate * (u128::from(t) - every * over)
             }
         };
         u64::try_from(permits / u128::from(self.peak().max(1))).unwrap_or(u64::MAX)

@@ -162,13 +162,6 @@ impl Timetable {
 
     /// Counts those that are left and would be due before `now` without any pause: `most` at most.
     pub(crate) fn postponed(&self, now: Nanos, most: u64) -> u64 {
-        let would_be = |due: Nanos| {
-            if due.0 == u64::MAX {
-                due
-            } else {
-                Nanos(due.0.saturating_sub(self.shift_ns))
-            }
-        };
         let mut on_time = Self {
             shift_ns: 0,
             ..self.clone()
@@ -176,7 +169,8 @@ impl Timetable {
         on_time
             .returned
             .iter_mut()
-            .for_each(|due| *due = would_be(*due));
+            .filter(|due| due.0 < u64::MAX)
+            .for_each(|due| due.0 = due.0.saturating_sub(self.shift_ns));
         on_time.next = on_time.instant();
         let mut count = 0;
         while count < most && on_time.due() < now {

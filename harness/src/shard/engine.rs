@@ -257,22 +257,24 @@ impl<W: Workload> Engine<W> {
     /// Performs an attempt; none when the gate withdrew it before its request was sent.
     async fn perform(&self, lane: usize, id: u64) -> Option<Attempt> {
         let is_sent = Cell::new(false);
-        let clear_to_send = async || {
-            self.book_connection(lane);
-            let sent = self.gate.clear_to_send(lane, id).await?;
-            if !is_sent.replace(true) {
-                let on_the_wire = self.on_the_wire.get() + 1;
-                self.on_the_wire.set(on_the_wire);
-                self.peak_in_flight
-                    .set(self.peak_in_flight.get().max(on_the_wire));
-            }
-            Some(sent)
-        };
+        let clear_to_send = async || self.clear_to_send(lane, id, &is_sent).await;
         let flight = &self.flights[lane];
         let ended = self.workload.perform(id, flight, clear_to_send).await;
         let sent = u32::from(is_sent.get());
         self.on_the_wire.set(self.on_the_wire.get() - sent);
         ended
+    }
+
+    async fn clear_to_send(&self, lane: usize, id: u64, is_sent: &Cell<bool>) -> Option<Nanos> {
+        self.book_connection(lane);
+        let sent = self.gate.clear_to_send(lane, id).await?;
+        if !is_sent.replace(true) {
+            let on_the_wire = self.on_the_wire.get() + 1;
+            self.on_the_wire.set(on_the_wire);
+            self.peak_in_flight
+                .set(self.peak_in_flight.get().max(on_the_wire));
+        }
+        Some(sent)
     }
 
     fn begin(&self, lane: usize, permit: &Permit) {

@@ -21,8 +21,8 @@ use std::pin::pin;
 use std::task::{Poll, Waker};
 
 use self::keeper::{Call, Keeper};
-use self::limits::{Asked, State, Waits};
 pub(super) use self::limits::{Dropped, HostOf, Limits, MayRequest};
+use self::limits::{State, Waits};
 use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use super::supply::Again;
@@ -49,6 +49,12 @@ pub(super) struct Gate {
 
 /// A keeper that wakes later than this has been kept from running.
 const LATE_NS: u64 = 2_000_000;
+
+/// For as long as nobody calls the keeper.
+const WHEN_CALLED: Ring = Ring {
+    at: Nanos(u64::MAX),
+    then: None,
+};
 
 /// Slot in which a waiting lane finds its answer.
 // The first cache line is all that a lane touches that never waits.
@@ -142,8 +148,8 @@ impl Gate {
                 self.clock.now()
             };
             match inner.ask(free, now) {
-                Asked::Go(permit) => return Some(Answer::Go(permit)),
-                Asked::At(_, binding) | Asked::Blocked(binding) => inner.limited_by(binding, now),
+                Ok(permit) => return Some(Answer::Go(permit)),
+                Err(refusal) => inner.limited_by(refusal.binding, now),
             }
             self.note_skipped(&mut inner);
         }
@@ -158,10 +164,8 @@ impl Gate {
     pub(super) async fn keep(&self, alarm: &mut Alarm) {
         loop {
             let send = self.call_sender();
-            let ring = match self.grant_due() {
-                Due::At(ring) => ring,
-                Due::WhenCalled => Ring::from(Nanos(u64::MAX)),
-                Due::Never => return,
+            let Some(ring) = self.grant_due() else {
+                return;
             };
             let ring = if send < ring.at {
                 Ring {
@@ -266,7 +270,9 @@ impl Gate {
         held.into_iter().map(|(lane, _)| lane).collect()
     }
 
-    fn grant_due(&self) -> Due {
+    /// Lets lanes through as long as the limits allow it. Returns when to look again; none when
+    /// nothing is left to do.
+    fn grant_due(&self) -> Option<Ring> {
         let mut inner = self.inner.borrow_mut();
         loop {
             if inner.state == State::Closed {
@@ -274,11 +280,7 @@ impl Gate {
                     self.answer(lane, Answer::NoMore);
                 }
                 // What was let through may still have to wait before it is written.
-                return if inner.under_way > 0 {
-                    Due::WhenCalled
-                } else {
-                    Due::Never
-                };
+                return (inner.under_way > 0).then_some(WHEN_CALLED);
             }
             let Some(&(lane, free)) = inner.waiting.front() else {
                 if !inner.sending.is_empty() || inner.ribbon.binding() != Binding::Concurrency {
@@ -289,26 +291,25 @@ impl Gate {
                     };
                     inner.limited_by(binding, now);
                 }
-                return Due::WhenCalled;
+                return Some(WHEN_CALLED);
             };
             let now = self.clock.now();
             match inner.ask(free, now) {
-                Asked::Go(permit) => {
+                Ok(permit) => {
                     inner.waiting.pop_front();
                     self.answer(lane, Answer::Go(permit));
                     if inner.waiting.is_empty() {
                         inner.limited_by(Binding::Concurrency, now);
                     }
                 }
-                Asked::At(next, binding) => {
-                    inner.limited_by(binding, now);
+                Err(refusal) => {
+                    inner.limited_by(refusal.binding, now);
                     self.note_skipped(&mut inner);
-                    return Due::At(inner.ring(next));
-                }
-                Asked::Blocked(binding) => {
-                    inner.limited_by(binding, now);
-                    self.note_skipped(&mut inner);
-                    return Due::WhenCalled;
+                    return Some(if refusal.is_blocked() {
+                        WHEN_CALLED
+                    } else {
+                        inner.ring(refusal.until)
+                    });
                 }
             }
         }
@@ -539,13 +540,6 @@ pub(super) struct Closed {
     pub(super) given_up: Vec<Again>,
     /// The requests that were due and had not gone. Only an open loop has such.
     pub(super) dropped: Vec<Dropped>,
-}
-
-#[derive(Debug)]
-enum Due {
-    At(Ring),
-    WhenCalled,
-    Never,
 }
 
 impl Answer {

@@ -37,24 +37,36 @@ pub(super) struct Host {
     pub(super) deferred: Deferred,
 }
 
-/// Answer to a request that asks to go.
+/// Refusal of a request that asks to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leave {
-    /// Allowed since this moment.
-    Go(Nanos),
-    /// Not before this moment.
-    At(Nanos, Binding),
-    /// Not before something happens.
-    Blocked(Binding),
+pub(super) struct Refusal {
+    /// Not before this moment; the end of time if not before something happens.
+    pub(super) until: Nanos,
+    /// The limit that refuses it.
+    pub(super) binding: Binding,
 }
 
-impl Leave {
+impl Refusal {
+    pub(super) const fn at(until: Nanos, binding: Binding) -> Self {
+        Self { until, binding }
+    }
+
+    /// Not before something happens.
+    pub(super) const fn blocked(binding: Binding) -> Self {
+        Self::at(Nanos(u64::MAX), binding)
+    }
+
+    /// True if no moment is known at which it ends.
+    pub(super) fn is_blocked(self) -> bool {
+        self.until == Nanos(u64::MAX)
+    }
+
     /// The one of two refusals that may end sooner.
     pub(super) fn sooner(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::At(one, _), Self::At(another, _)) if another < one => other,
-            (Self::Blocked(_), Self::At(..)) => other,
-            _ => self,
+        if other.until < self.until {
+            other
+        } else {
+            self
         }
     }
 }
@@ -99,39 +111,39 @@ impl Host {
         self.limiter.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
     }
 
-    /// Ask if a request may go there at `now`. Nothing is charged.
-    pub(super) fn leave(&mut self, now: Nanos) -> Leave {
+    /// Ask if a request may go there at `now`, and since when. Nothing is charged.
+    pub(super) fn leave(&mut self, now: Nanos) -> Result<Nanos, Refusal> {
         if self.brake.resume() > now {
-            return Leave::At(self.brake.resume(), Binding::Pause);
+            return Err(Refusal::at(self.brake.resume(), Binding::Pause));
         }
         if self.under_way >= self.most {
-            return Leave::Blocked(Binding::Concurrency);
+            return Err(Refusal::blocked(Binding::Concurrency));
         }
         // What is let through now would only wait again. With one request more than are connecting,
         // the budget is used however much their times to connect differ.
         if self.held > self.starting.saturating_sub(self.held) + 1 {
-            return Leave::Blocked(Binding::Rate);
+            return Err(Refusal::blocked(Binding::Rate));
         }
         // What its limits did not allow before is not the client's lateness.
         let mut since = self.freed.max(self.brake.resume());
         if let Some(adaptive) = &mut self.adaptive {
             if self.under_way >= adaptive.limit() {
-                return Leave::Blocked(Binding::Target);
+                return Err(Refusal::blocked(Binding::Target));
             }
             match adaptive.poll(now) {
                 // A controller that has learnt no rate allows it now, which is since ever.
                 Pace::Go(at) if at < now => since = since.max(at),
                 Pace::Go(_) => {}
-                Pace::Wait(next) => return Leave::At(next, Binding::Target),
+                Pace::Wait(next) => return Err(Refusal::at(next, Binding::Target)),
             }
         }
         match self.brake.poll_quota(now) {
             Pace::Go(at) => since = since.max(at),
-            Pace::Wait(next) => return Leave::At(next, Binding::Target),
+            Pace::Wait(next) => return Err(Refusal::at(next, Binding::Target)),
         }
         match self.limiter.peek(now) {
-            Pace::Go(at) => Leave::Go(since.max(at)),
-            Pace::Wait(next) => Leave::At(next, Binding::Rate),
+            Pace::Go(at) => Ok(since.max(at)),
+            Pace::Wait(next) => Err(Refusal::at(next, Binding::Rate)),
         }
     }
 

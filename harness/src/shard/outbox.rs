@@ -22,32 +22,16 @@ pub(super) struct Outbox<W> {
     bell: Option<Bell>,
     pending: Vec<u8>,
     written: usize,
-    haste: Urgency,
+    /// True if some of it is urgent.
+    is_urgent: bool,
 }
 
-/// Urgency of what is queued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    /// Not urgent: progress and measurements.
-    Waits,
-    /// Urgent: another shard, or the end of the run, waits for it.
-    Rings,
-}
-
-impl Urgency {
-    const fn of(frame: &Frame) -> Self {
-        match frame {
-            Frame::Progress(_) | Frame::Interval(_) | Frame::Sends(_) => Self::Waits,
-            Frame::Ready
-            | Frame::Refused(_)
-            | Frame::Pause(_)
-            | Frame::Idle
-            | Frame::Shed(_)
-            | Frame::Failed(_)
-            | Frame::Finishing
-            | Frame::Final(_) => Self::Rings,
-        }
-    }
+/// True if another shard, or the end of the run, waits for a frame.
+const fn is_urgent(frame: &Frame) -> bool {
+    !matches!(
+        frame,
+        Frame::Progress(_) | Frame::Interval(_) | Frame::Sends(_)
+    )
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
@@ -58,16 +42,14 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
             bell,
             pending: Vec::new(),
             written: 0,
-            haste: Urgency::Waits,
+            is_urgent: false,
         }
     }
 
     /// Adds a frame to what goes out.
     pub(super) fn queue(&mut self, frame: &Frame) -> Result<(), WireError> {
         self.pending.extend_from_slice(&encode(frame)?);
-        if Urgency::of(frame) == Urgency::Rings {
-            self.haste = Urgency::Rings;
-        }
+        self.is_urgent |= is_urgent(frame);
         Ok(())
     }
 
@@ -87,8 +69,7 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         }
         self.pending.clear();
         self.written = 0;
-        if self.haste == Urgency::Rings {
-            self.haste = Urgency::Waits;
+        if std::mem::take(&mut self.is_urgent) {
             self.ring();
         }
         Ok(())

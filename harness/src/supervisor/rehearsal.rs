@@ -31,6 +31,16 @@ struct Task {
     exit: Option<ShardExit>,
 }
 
+impl Task {
+    fn new(stream: DuplexStream, life: JoinHandle<u8>) -> Self {
+        Self {
+            stream: BufReader::new(stream),
+            life,
+            exit: None,
+        }
+    }
+}
+
 /// Parts that a rehearsal needs beside its plan.
 #[derive(Debug)]
 pub(crate) struct Stage<S, L> {
@@ -63,16 +73,9 @@ where
     } = stage;
     // Reading a frame takes no time here, so the start need not wait for anybody.
     let mut supervisor = Supervisor::new(plan, clock, Duration::ZERO);
-    let mut task = |plan: &ShardPlan| {
-        let (stream, life) = spawn(plan);
-        Task {
-            stream: BufReader::new(stream),
-            life,
-            exit: None,
-        }
-    };
     for shard in plan.split(&[]) {
-        let task = task(&shard);
+        let (stream, life) = spawn(&shard);
+        let task = Task::new(stream, life);
         supervisor.take_in(shard, task);
     }
     signals.sort_unstable();
@@ -100,7 +103,8 @@ where
             }
             supervisor.step(&event, observer)?;
             for shard in supervisor.due_replacements(&left) {
-                let task = task(&shard);
+                let (stream, life) = spawn(&shard);
+                let task = Task::new(stream, life);
                 supervisor.replace(shard, task);
             }
         }
@@ -121,12 +125,11 @@ impl Supervisor<Task> {
         let until = self.clock.instant(until);
         let members = &mut self.members;
         let heard = poll_fn(|cx| {
-            let mut says = |i: &usize| {
-                Pin::new(&mut members[*i].line.stream)
-                    .poll_fill_buf(cx)
-                    .is_ready()
-            };
-            let readable: Vec<usize> = speaking.iter().copied().filter(|i| says(i)).collect();
+            let mut readable = speaking.clone();
+            readable.retain(|i| {
+                let stream = Pin::new(&mut members[*i].line.stream);
+                stream.poll_fill_buf(cx).is_ready()
+            });
             if readable.is_empty() {
                 Poll::Pending
             } else {

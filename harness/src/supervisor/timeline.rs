@@ -67,16 +67,10 @@ impl Timeline {
         &mut self,
         speaking: &[Measuring],
     ) -> (Vec<Interval>, Vec<(u32, WireError)>) {
-        let reported = |index: u64, frames: &[(u32, IntervalFrame)]| {
-            let due = || speaking.iter().filter(|shard| shard.first <= index);
-            // Counted first: mostly some are still missing, which is to cost nothing.
-            frames.len() >= due().count()
-                && due().all(|due| frames.iter().any(|(shard, _)| *shard == due.shard))
-        };
         let complete: Vec<u64> = self
             .pending
             .iter()
-            .filter(|(index, frames)| reported(**index, frames))
+            .filter(|(index, frames)| is_reported(**index, frames, speaking))
             .map(|(index, _)| *index)
             .collect();
         let mut junk = Vec::new();
@@ -167,4 +161,12 @@ impl Timeline {
         ));
         Ok(())
     }
+}
+
+/// True if every shard in `speaking` that has second `index` reported it.
+fn is_reported(index: u64, frames: &[(u32, IntervalFrame)], speaking: &[Measuring]) -> bool {
+    let due = || speaking.iter().filter(|shard| shard.first <= index);
+    // Counted first: mostly some are still missing, which is to cost nothing.
+    frames.len() >= due().count()
+        && due().all(|due| frames.iter().any(|(shard, _)| *shard == due.shard))
 }

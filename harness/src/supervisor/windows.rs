@@ -109,16 +109,12 @@ impl Windows {
 
     /// The busiest window of each width, by limit.
     pub(super) fn busiest(&self) -> BTreeMap<Scope, Vec<BusiestWindow>> {
-        let of = |sliding: &Sliding| {
-            sliding
-                .windows
-                .iter()
-                .map(|window| window.busiest)
-                .collect()
-        };
         self.of
             .iter()
-            .map(|(scope, sliding)| (*scope, of(sliding)))
+            .map(|(scope, sliding)| {
+                let busiest = sliding.windows.iter().map(|window| window.busiest);
+                (*scope, busiest.collect())
+            })
             .collect()
     }
 }

@@ -396,7 +396,8 @@ fn crawl(
             admitted: now,
         };
         for _ in 0..=answers.len() {
-            let attempt = crawl.perform(id, &flight, async || clock.now()).await;
+            let performed = crawl.perform(id, &flight, async || Some(clock.now())).await;
+            let attempt = performed.unwrap();
             let (outcome, is_again) = (attempt.outcome, attempt.advice.repeat != Repeat::Never);
             let fate = if is_again { Fate::Again } else { Fate::Ended };
             crawl.booked(&Sample {

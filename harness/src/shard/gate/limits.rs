@@ -14,7 +14,7 @@ use self::closing::LeftOver;
 use super::super::alarm::Ring;
 use super::super::binding::{HostHistory, LimitHistory};
 use super::super::deferred::Deferred;
-use super::super::host::{Host, Leave};
+use super::super::host::{Host, Refusal};
 use super::super::limiter::Limiter;
 use super::super::retry::{RetryBudget, RetryDecision, backoff};
 use super::super::supply::{Again, Next, Supply, Task};
@@ -129,17 +129,6 @@ pub(super) enum Waits {
     /// The end of any attempt: a host with as many under way as it may have would allow another
     /// then, however long the others want to be left alone.
     ForAnEnd,
-}
-
-/// Answer to a lane that asks for an attempt.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Asked {
-    /// The attempt may go.
-    Go(Permit),
-    /// Not before this moment.
-    At(Nanos, Binding),
-    /// Not before something happens.
-    Blocked(Binding),
 }
 
 /// Moments since which each limit has allowed an attempt, and the moment at which it goes.
@@ -317,13 +306,10 @@ impl Limits {
     }
 
     /// Ask if a request may go to that host at `now`, and note what holds it back.
-    fn leave(&mut self, host: usize, now: Nanos) -> Leave {
+    fn leave(&mut self, host: usize, now: Nanos) -> Result<Nanos, Refusal> {
         let leave = self.hosts[host].leave(now);
         if let Some(ribbon) = self.host_ribbons.get_mut(host) {
-            let binding = match leave {
-                Leave::Go(_) => Binding::Idle,
-                Leave::At(_, binding) | Leave::Blocked(binding) => binding,
-            };
+            let binding = leave.map_or_else(|refusal| refusal.binding, |_| Binding::Idle);
             ribbon.set(binding, &self.common_ribbon, now);
         }
         leave
@@ -363,25 +349,25 @@ impl Limits {
     /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows
     /// it. Without an item for it, the shard is held back by what holds its last requests back, if
     /// any.
-    pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
-        match self.admit_next(free, now) {
-            Asked::At(next, Binding::Idle) => Asked::At(next, self.holds_sending(now)),
-            Asked::Blocked(Binding::Idle) => Asked::Blocked(self.holds_sending(now)),
-            asked => asked,
-        }
+    pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Result<Permit, Refusal> {
+        self.admit_next(free, now)
+            .map_err(|refusal| match refusal.binding {
+                Binding::Idle => Refusal::at(refusal.until, self.holds_sending(now)),
+                _ => refusal,
+            })
     }
 
-    fn admit_next(&mut self, free: Nanos, now: Nanos) -> Asked {
+    fn admit_next(&mut self, free: Nanos, now: Nanos) -> Result<Permit, Refusal> {
         self.waits = Waits::ForTime;
         self.update_timetable(now);
         if self.is_full && !self.has_nothing() {
-            return Asked::Blocked(Binding::Storage);
+            return Err(Refusal::blocked(Binding::Storage));
         }
         if now >= self.lease && !self.has_nothing() {
-            return Asked::Blocked(Binding::Rate);
+            return Err(Refusal::blocked(Binding::Rate));
         }
         if !self.skip_forbidden() {
-            return Asked::At(now.plus(SKIP_PAUSE), Binding::Idle);
+            return Err(Refusal::at(now.plus(SKIP_PAUSE), Binding::Idle));
         }
         if self.plan.arrivals == Arrivals::Waves {
             self.left_in_wave = if self.under_way == 0 {
@@ -391,37 +377,27 @@ impl Limits {
             };
             if self.left_in_wave == 0 {
                 self.waits = Waits::ForAnEnd;
-                return Asked::Blocked(Binding::Concurrency);
+                return Err(Refusal::blocked(Binding::Concurrency));
             }
         }
         let since = match self.limiter.peek(now) {
             Pace::Go(since) => since,
-            Pace::Wait(next) => return self.refused(next, now),
+            Pace::Wait(next) => return Err(self.refused(next, now)),
         };
         // What is tried again takes a turn that comes after it is due: an earlier one belongs to
         // another request, and is late.
-        let chosen = if self.limiter.pacer.timetable().is_some() {
+        let (task, allowed) = if self.limiter.pacer.timetable().is_some() {
             self.next_in_turn(since, now)
         } else {
             self.choose(now)
+        }?;
+        let moments = Moments {
+            due: since,
+            allowed: allowed.max(self.room_since),
+            free,
+            now,
         };
-        match chosen {
-            Ok((task, allowed)) => {
-                let allowed = allowed.max(self.room_since);
-                Asked::Go(self.admit(
-                    task,
-                    Moments {
-                        due: since,
-                        allowed,
-                        free,
-                        now,
-                    },
-                ))
-            }
-            Err(Leave::At(next, binding)) => Asked::At(next, binding),
-            Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
-            Err(Leave::Go(_)) => Asked::Blocked(Binding::Idle),
-        }
+        Ok(self.admit(task, moments))
     }
 
     /// Skip the IDs that may not be requested, up to the first that may be. False if there were so

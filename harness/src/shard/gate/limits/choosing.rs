@@ -2,37 +2,37 @@
 //!
 //! Called when the budget allows an attempt. It must not read a clock.
 
-use super::{Asked, Limits, SKIP_PAUSE, Waits};
+use super::{Limits, SKIP_PAUSE, Waits};
 use crate::clock::Nanos;
-use crate::shard::host::Leave;
+use crate::shard::host::Refusal;
 use crate::shard::supply::{Next, Task};
 use crate::wire::Binding;
 
 /// Answer when there is nothing to do.
-const NOTHING: Leave = Leave::Blocked(Binding::Idle);
+const NOTHING: Refusal = Refusal::blocked(Binding::Idle);
 
 impl Limits {
     /// Return the refusal of an attempt that the budget allows no sooner than `next`. The limit
     /// that it names is not the budget if there is nothing to do, or if a host would not allow the
     /// attempt then.
-    pub(super) fn refused(&mut self, next: Nanos, now: Nanos) -> Asked {
+    pub(super) fn refused(&mut self, next: Nanos, now: Nanos) -> Refusal {
         if self.hosts.len() > 1 {
             // What one of them wants says nothing of the others.
-            return Asked::At(next, Binding::Rate);
+            return Refusal::at(next, Binding::Rate);
         }
         match self.supply.next(now) {
             Next::Now => {}
-            Next::At(due) => return Asked::At(due.max(next), Binding::Idle),
-            Next::Nothing => return Asked::Blocked(Binding::Idle),
+            Next::At(due) => return Refusal::at(due.max(next), Binding::Idle),
+            Next::Nothing => return NOTHING,
         }
         match self.hosts[0].leave(now) {
-            Leave::At(later, binding) if later > next => Asked::At(later, binding),
+            Err(later) if later.until > next => later,
             // A pause puts the timetable off, which is why nothing is due before its end.
-            Leave::At(_, Binding::Pause) if self.limiter.pacer.timetable().is_some() => {
-                Asked::At(next, Binding::Pause)
-            }
-            Leave::Blocked(binding) => Asked::Blocked(binding),
-            Leave::At(..) | Leave::Go(_) => Asked::At(next, Binding::Rate),
+            Err(Refusal {
+                binding: Binding::Pause,
+                ..
+            }) if self.limiter.pacer.timetable().is_some() => Refusal::at(next, Binding::Pause),
+            Err(_) | Ok(_) => Refusal::at(next, Binding::Rate),
         }
     }
 
@@ -41,42 +41,36 @@ impl Limits {
     ///
     /// No other item goes first: the turn would be given to another host's item, and the wait would
     /// belong to no item.
-    pub(super) fn next_in_turn(&mut self, due: Nanos, now: Nanos) -> Result<(Task, Nanos), Leave> {
+    pub(super) fn next_in_turn(
+        &mut self,
+        due: Nanos,
+        now: Nanos,
+    ) -> Result<(Task, Nanos), Refusal> {
         let Some(id) = self.supply.peek(due) else {
             return Err(match self.supply.next(now) {
                 // A turn of this very moment, before what is to be tried again is due.
-                Next::At(again) => Leave::At(again, Binding::Idle),
+                Next::At(again) => Refusal::at(again, Binding::Idle),
                 Next::Now | Next::Nothing => NOTHING,
             });
         };
-        match self.leave(self.host_of(id), now) {
-            Leave::Go(since) => {
-                // What the turn before it waited for, it waited for as well.
-                self.in_turn_since = self.in_turn_since.max(since);
-                self.supply
-                    .take(due)
-                    .map(|task| (task, self.in_turn_since))
-                    .ok_or(NOTHING)
-            }
-            leave => Err(leave),
-        }
+        let since = self.leave(self.host_of(id), now)?;
+        // What the turn before it waited for, it waited for as well.
+        self.in_turn_since = self.in_turn_since.max(since);
+        let task = self.supply.take(due).ok_or(NOTHING)?;
+        Ok((task, self.in_turn_since))
     }
 
     /// The next thing to do whose host allows it at `now`, and since when it does; or what all of
     /// them wait for.
-    pub(super) fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Leave> {
+    pub(super) fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Refusal> {
         if let [host] = &mut self.hosts[..] {
             // No other host can go first.
             return match self.supply.next(now) {
-                Next::Now => match host.leave(now) {
-                    Leave::Go(since) => self
-                        .supply
-                        .take(now)
-                        .map(|task| (task, since))
-                        .ok_or(NOTHING),
-                    leave => Err(leave),
-                },
-                Next::At(due) => Err(Leave::At(due, Binding::Idle)),
+                Next::Now => {
+                    let since = host.leave(now)?;
+                    Ok((self.supply.take(now).ok_or(NOTHING)?, since))
+                }
+                Next::At(due) => Err(Refusal::at(due, Binding::Idle)),
                 Next::Nothing => Err(NOTHING),
             };
         }
@@ -85,7 +79,7 @@ impl Limits {
             self.fall_behind(host);
             self.hosts[host].deferred.again(again);
         }
-        let mut refusal = None;
+        let mut refusal = NOTHING;
         if let Some(chosen) = self.choose_deferred(now, &mut refusal) {
             return Ok(chosen);
         }
@@ -93,13 +87,13 @@ impl Limits {
         // further once every host has something.
         while self.behind.len() < self.hosts.len() {
             if !self.skip_forbidden() {
-                self.refuse(&mut refusal, Leave::At(now.plus(SKIP_PAUSE), Binding::Idle));
+                refusal = refusal.sooner(Refusal::at(now.plus(SKIP_PAUSE), Binding::Idle));
                 break;
             }
             let stretch = self.supply.stretch();
             let Some(id) = self.supply.take_first() else {
                 if let Next::At(due) = self.supply.next(now) {
-                    self.refuse(&mut refusal, Leave::At(due, Binding::Idle));
+                    refusal = refusal.sooner(Refusal::at(due, Binding::Idle));
                 }
                 break;
             };
@@ -107,14 +101,14 @@ impl Limits {
             // A host that is behind has refused already.
             if self.hosts[number].deferred.is_empty() {
                 match self.leave(number, now) {
-                    Leave::Go(since) => return Ok((Task::First(id), since)),
-                    leave => self.refuse(&mut refusal, leave),
+                    Ok(since) => return Ok((Task::First(id), since)),
+                    Err(other) => refusal = self.refused_by_both(refusal, other),
                 }
                 self.fall_behind(number);
             }
             self.hosts[number].deferred.first(id, stretch);
         }
-        Err(refusal.unwrap_or(NOTHING))
+        Err(refusal)
     }
 
     /// Notes that something is about to be deferred for that host.
@@ -127,15 +121,11 @@ impl Limits {
 
     /// Take a deferred task that may go at `now`, and the moment since which its host has allowed
     /// it.
-    fn choose_deferred(
-        &mut self,
-        now: Nanos,
-        refusal: &mut Option<Leave>,
-    ) -> Option<(Task, Nanos)> {
+    fn choose_deferred(&mut self, now: Nanos, refusal: &mut Refusal) -> Option<(Task, Nanos)> {
         for at in 0..self.behind.len() {
             let number = self.behind[at] as usize;
             match self.leave(number, now) {
-                Leave::Go(since) => {
+                Ok(since) => {
                     let (count, host_of) = (self.hosts.len(), &self.host_of);
                     let host = &mut self.hosts[number];
                     let task = host
@@ -147,17 +137,21 @@ impl Limits {
                     }
                     return task.map(|task| (task, since));
                 }
-                leave => self.refuse(refusal, leave),
+                Err(other) => *refusal = self.refused_by_both(*refusal, other),
             }
         }
         None
     }
 
-    /// Takes in that a host does not allow anything.
-    fn refuse(&mut self, refusal: &mut Option<Leave>, leave: Leave) {
-        if matches!(leave, Leave::Blocked(_)) {
+    /// Return the refusal that may end sooner, of several hosts and one more.
+    fn refused_by_both(&mut self, several: Refusal, other: Refusal) -> Refusal {
+        if other.is_blocked() {
             self.waits = Waits::ForAnEnd;
         }
-        *refusal = Some(refusal.map_or(leave, |before| before.sooner(leave)));
+        if several == NOTHING {
+            other
+        } else {
+            several.sooner(other)
+        }
     }
 }
