@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::run::report::{
     Audit, BindingReport, ConnectionsReport, Course, Environment, HostReport, IntervalRow, Latency,
-    Ledger, ShardReport, Totals, UsageReport, WindowReport, share,
+    Ledger, ShardReport, TargetReport, Totals, UsageReport, WindowReport, share,
 };
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::fixtures::{closed_connections, plan, proc_with};
@@ -1020,6 +1020,38 @@ fn g_lookup() {
                 .count(),
             usize::from(found)
         );
+    }
+}
+
+#[test]
+fn cpus_are_shared_where_the_target_may_run_on_no_others() {
+    // The shards are on CPUs 0 and 1 of a machine of two, as far as the address of the target says.
+    for (is_here, cpus, is_pinned, shared) in [
+        (true, vec![0, 1], true, Some(2)),
+        (true, vec![0, 1], false, Some(2)),
+        (true, vec![1], true, Some(1)),
+        (true, vec![2, 3], true, None),
+        (true, vec![0, 1, 2], true, None),
+        (true, Vec::new(), true, Some(2)),
+        (false, vec![2], true, Some(2)),
+    ] {
+        let mut run = Run::quiet();
+        (run.environment.colocated, run.environment.cores) = (true, 2);
+        let mut report = run.judge();
+        for shard in report.shards.iter_mut().filter(|_| !is_pinned) {
+            shard.cpu = None;
+        }
+        report.target = Some(TargetReport {
+            is_here,
+            cpus: cpus.clone(),
+            ..TargetReport::default()
+        });
+        report.judge();
+        let found = report.findings.iter().find_map(|finding| match finding {
+            Finding::CpusShared { cpus } => Some(*cpus),
+            _ => None,
+        });
+        assert_eq!(found, shared, "{is_here} {cpus:?} {is_pinned}");
     }
 }
 
