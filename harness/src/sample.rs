@@ -113,7 +113,7 @@ pub enum ClosedBy {
 pub struct ClosedConnection {
     /// Side that closed it.
     pub by: ClosedBy,
-    /// Requests that were sent on it.
+    /// Requests that were answered on it.
     pub requests: u64,
 }
 

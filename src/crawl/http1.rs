@@ -126,7 +126,9 @@ impl<S: Stream> Connection<S> {
     /// Describe the end of a connection that is not used any more, because of `failed` if that was
     /// its last exchange.
     pub(crate) fn closed(&self, failed: Option<ExchangeFailure>) -> ClosedConnection {
-        let is_unsent = failed.is_some_and(|failed| failed.progress == Progress::NotSent);
+        let is_unanswered = failed.is_some_and(|failed| {
+            matches!(failed.progress, Progress::NotSent | Progress::Sent(None))
+        });
         let by = match failed {
             Some(failed) => closed_by(failed.kind),
             None if self.decoder.keeps_alive() || self.left.is_none() => ClosedBy::Client,
@@ -134,7 +136,7 @@ impl<S: Stream> Connection<S> {
         };
         ClosedConnection {
             by,
-            requests: self.requests - u64::from(is_unsent),
+            requests: self.requests - u64::from(is_unanswered),
         }
     }
 

@@ -111,3 +111,76 @@ fn connections_have_addresses_of_their_own_over_all_shards() {
         assert_eq!(report.items("ok"), good, "{flags}");
     }
 }
+
+#[test]
+fn it_is_told_who_closes_a_connection_after_how_many_requests_and_if_that_is_announced() {
+    for (announcement, side) in [("connection: close\r\n", "announced"), ("", "target")] {
+        let report = with_server(
+            |mut peer| {
+                for n in 1..=4 {
+                    if peer.request().is_none() {
+                        return;
+                    }
+                    let said = if n == 4 { announcement } else { "" };
+                    peer.send(&OK.replace("content-length", &format!("{said}content-length")));
+                }
+            },
+            |address| crawl_once(&format!("http://{address}/{{id}} -n 400 --shards 1 -c 2")),
+        );
+        let closed = counts(report.at("/connections/closed_by"));
+        assert!(closed[side] >= 90, "{closed:?}");
+        assert_eq!(closed.values().sum::<u64>(), closed[side]);
+        report.holds(&json!({"/connections/served_max": 4, "/connections/served_median": 4}));
+        let found = report.finding("keep_alive_limit");
+        holds(
+            found,
+            &json!({"/requests": 4, "/announced": closed["announced"]}),
+        );
+    }
+}
+
+#[test]
+fn what_times_out_is_told_apart_by_what_the_kernel_of_the_target_acknowledged() {
+    let flags = "-n 4 --shards 1 -c 4 --timeout 300ms --retries 0";
+    let report = with_server(
+        |mut peer| peer.drain(),
+        |address| crawl_once(&format!("http://{address}/{{id}} {flags}")),
+    );
+    report.holds(&json!({
+        "/totals/errors_by_kind/timeout": 4, "/tcp/timeouts_acknowledged": 4, "/tcp/timeouts_unacknowledged": 0,
+    }));
+    holds(report.finding("timed_out"), &json!({"/acknowledged": 4}));
+    let slowest = report.array("/slowest");
+    assert_eq!(slowest.len(), 4);
+    for row in slowest {
+        holds(
+            row,
+            &json!({"/outcome": "timeout", "/retransmits": 0, "/ttfb_us": null}),
+        );
+    }
+}
+
+#[test]
+fn what_a_target_says_it_took_is_read_where_it_says_it() {
+    let serve = |said: &'static str| {
+        with_server(
+            move |mut peer| {
+                while peer.request().is_some() {
+                    peer.send(&OK.replace("content-length", &format!("{said}content-length")));
+                }
+            },
+            |address| crawl_once(&format!("http://{address}/{{id}} -n 300 --shards 1 -c 1")),
+        )
+    };
+    let report = serve("server-timing: db;dur=9, app;dur=0.001\r\n");
+    report.holds(&json!({"/latency/reported/count": 300, "/latency/reported/max_us": 1.0, "/split/reported_us": 1.0}));
+    let report = serve("");
+    report.holds(&json!({"/split/reported_us": null, "/latency/body/count": 300}));
+    assert!(report.at("/latency").get("reported").is_none());
+    // The last request of a connection is not the first, and each is numbered.
+    let numbers = report
+        .array("/slowest")
+        .iter()
+        .map(|row| row["nth_on_connection"].as_u64().unwrap());
+    assert!(numbers.clone().all(|nth| (1..=300).contains(&nth)) && numbers.max() > Some(1));
+}

@@ -57,6 +57,7 @@ impl Report {
         report.check_schedule();
         report.check_seconds();
         report.check_health();
+        report.check_connections();
         report
     }
 
@@ -417,6 +418,43 @@ impl Report {
         ];
         for (key, whole) in states.into_iter().chain(totals).chain(others) {
             assert_eq!(Self::sum(rows, &format!("/{key}")), whole, "{key}");
+        }
+    }
+
+    /// The slowest requests are as many as there may be, the slowest first; the parts of the response
+    /// time add up.
+    fn check_connections(&self) {
+        let slowest = self.array("/slowest");
+        let us = |row: &Value| row["response_us"].as_f64().unwrap();
+        assert!(slowest.is_sorted_by(|a, b| us(a) >= us(b)));
+        let series = if self.at("/schedule").is_null() {
+            "service"
+        } else {
+            "response"
+        };
+        let times = self.at(&format!("/latency/{series}"));
+        if self.is_whole() {
+            let timed = times["count"].as_u64().unwrap().min(20);
+            assert!(
+                slowest.len() as u64 >= timed,
+                "{} of {timed}",
+                slowest.len()
+            );
+        }
+        for split in [self.at("/split")]
+            .into_iter()
+            .filter(|split| split.is_object())
+        {
+            let part = |name: &str| split[name].as_f64().unwrap();
+            let parts = [
+                "client_queue_us",
+                "network_us",
+                "target_us",
+                "body_us",
+                "receive_delay_us",
+            ];
+            let sum: f64 = parts.map(part).iter().sum();
+            assert!((sum - part("response_us")).abs() < 1e-3, "{split}");
         }
     }
 

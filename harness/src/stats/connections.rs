@@ -19,7 +19,8 @@ counters! {
         slow: u64 as "slow",
         /// Slow answers that waited for a retransmission.
         slow_with_retransmit: u64 as "slow, waited for a retransmission",
-        /// Slow answers to the first request of a connection that waited for a retransmission.
+        /// First requests of a connection that waited for a retransmission: those with a slow answer,
+        /// and those that timed out before they were acknowledged.
         first_with_retransmit: u64,
         /// Requests that timed out, and that the kernel of the target, or of the proxy, had not
         /// acknowledged.
@@ -32,17 +33,20 @@ counters! {
 impl TcpCounts {
     /// Count a reading of the connection of an attempt that ended.
     pub(crate) fn record(&mut self, sample: &Sample, reading: &TcpReading, nth: Option<u64>) {
-        let has_waited = u64::from(reading.retransmits > 0);
+        let (has_waited, is_first) = (u64::from(reading.retransmits > 0), nth == Some(1));
         match sample.attempt.outcome {
             Outcome::Ok | Outcome::NotFound if reading.is_slow => {
                 self.slow += 1;
                 self.slow_with_retransmit += has_waited;
-                self.first_with_retransmit += u64::from(nth == Some(1)) * has_waited;
+                self.first_with_retransmit += u64::from(is_first) * has_waited;
             }
             Outcome::Error(ErrorKind::Timeout) if reading.is_acknowledged => {
                 self.timeouts_acknowledged += 1;
             }
-            Outcome::Error(ErrorKind::Timeout) => self.timeouts_unacknowledged += 1,
+            Outcome::Error(ErrorKind::Timeout) => {
+                self.timeouts_unacknowledged += 1;
+                self.first_with_retransmit += u64::from(is_first);
+            }
             _ => {}
         }
     }

@@ -826,14 +826,16 @@ fn retransmits(report: &Report) -> Found {
     let opened = report.totals.connections_opened;
     let responses = report.measured().items;
     let responses = responses.ok + responses.not_found;
-    let (late, first) = (
-        connections.opened_after_retransmit,
+    let late = connections.opened_after_retransmit;
+    let (slow, first) = (
+        tcp.counts.slow_with_retransmit,
         tcp.counts.first_with_retransmit,
     );
-    let later = tcp.counts.slow_with_retransmit - first;
+    let requests = responses + tcp.counts.timeouts_unacknowledged;
+    let waited = slow + tcp.counts.timeouts_unacknowledged;
     // Where each request has a connection of its own, there are no later ones to compare with.
-    let usual = if responses > opened.saturating_mul(2) {
-        share(later as f64, responses as f64)
+    let usual = if requests > opened.saturating_mul(2) {
+        share(waited.saturating_sub(first) as f64, requests as f64)
     } else {
         share(first as f64, opened as f64)
     };
@@ -843,7 +845,11 @@ fn retransmits(report: &Report) -> Found {
         connections: late,
         of: opened,
     });
-    let waited = if is_queue { later } else { later + first };
+    let waited = if is_queue {
+        slow.saturating_sub(first)
+    } else {
+        slow
+    };
     let share = share(waited as f64, responses as f64);
     let is_lost = waited >= limits::LEAST_LATE && share >= limits::RETRANSMITS;
     let lost = is_lost.then_some(Finding::PacketLoss {

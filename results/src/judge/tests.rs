@@ -972,6 +972,11 @@ fn g_listen_queue() {
             (run.tcp.slow_with_retransmit, run.tcp.first_with_retransmit) = (5, 5);
         },
     );
+    // Under loss, as many requests time out.
+    finds(Some(FindingKind::TimedOut), |run| {
+        run.closed.opened_after_retransmit = 3;
+        run.tcp.timeouts_unacknowledged = 150;
+    });
     // As many connections are late as requests.
     trips(Verdict::Disturbed, FindingKind::PacketLoss, |run| {
         run.closed.opened_after_retransmit = 3;
