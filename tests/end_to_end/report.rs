@@ -434,10 +434,10 @@ impl Report {
         };
         let times = self.at(&format!("/latency/{series}"));
         if self.is_whole() {
-            let timed = times["count"].as_u64().unwrap().min(20);
+            let least = times["count"].as_u64().unwrap().min(20);
             assert!(
-                slowest.len() as u64 >= timed,
-                "{} of {timed}",
+                slowest.len() as u64 >= least,
+                "{} of {least}",
                 slowest.len()
             );
         }
