@@ -66,13 +66,14 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .and(tables::groups(report, usize::MAX))
         .only(Readers::ALL)
         .section("thresholds", "Thresholds", table(thresholds::table(report)))
+        .only(Readers::STEP.and(Readers::SUMMARY))
+        .table(sparkline::course(report))
+        .only(Readers::ALL)
         .section(
             "split",
             "Where a request's time goes",
             tables::split(report),
         )
-        .only(Readers::STEP.and(Readers::SUMMARY))
-        .table(sparkline::course(report))
         .only(Readers::FILES)
         .section("plots", "Plots", Doc::default().plots(plots))
         .section("limits", "Limits", tables::limits(report))

@@ -577,31 +577,31 @@ pub(super) fn slowest(report: &Report) -> Table {
         };
         vec![
             slow.id.to_string(),
-            slow.attempt.to_string(),
-            or_dash(slow.trace_id.clone()) + recorded,
-            format!("{:.3} s", slow.at_s),
             micros(slow.response_us),
             micros(slow.queue_us),
             time(slow.ttfb_us),
             time(slow.service_us),
+            format!("{:.3} s", slow.at_s),
+            slow.attempt.to_string(),
             count(slow.nth_on_connection),
             count(slow.retransmits.map(u64::from)),
             slow.outcome.replace('_', " "),
+            or_dash(slow.trace_id.clone()) + recorded,
         ]
     };
     Table {
         columns: vec![
             Column::words("ID"),
-            Column::numbers("attempt").leaving(1),
-            Column::words("trace id").leaving(6),
-            Column::numbers("scheduled at"),
             Column::numbers("response"),
             Column::numbers("queued in the client").leaving(3),
             Column::numbers("first byte").leaving(4),
             Column::numbers("service"),
+            Column::numbers("scheduled at"),
+            Column::numbers("attempt").leaving(1),
             Column::numbers("request of its connection").leaving(2),
             Column::numbers("retransmissions").leaving(5),
             Column::words("outcome"),
+            Column::words("trace id").leaving(6),
         ],
         rows: report.slowest.iter().map(row).collect(),
         ..Table::default()
