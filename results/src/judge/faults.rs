@@ -76,9 +76,6 @@ pub(super) fn clock(report: &Report) -> Option<Finding> {
             .experiment(Change::ThirdOfTheRate)
             .and_then(|third| third.in_step),
     };
-    if let Some(share) = in_step(at_random, |in_step| in_step.of_10_ms) {
-        return Some(Finding::TimerTick { share });
-    }
     let times = report.latency(Series::ServiceOk)?;
     let is_spread = times.min_us? < times.p50_us? * limits::SPREAD;
     let is_free = match plan.arrivals {
@@ -86,8 +83,11 @@ pub(super) fn clock(report: &Report) -> Option<Finding> {
         Arrivals::Asap => plan.rate.is_none() && is_spread,
         _ => false,
     };
-    let share = in_step(of_run.filter(|_| is_free), |in_step| in_step.of_100_ms)?;
-    Some(Finding::QuotaClock { share })
+    // What is in step with 100 ms is so with 10 ms, too.
+    if let Some(share) = in_step(of_run.filter(|_| is_free), |in_step| in_step.of_100_ms) {
+        return Some(Finding::QuotaClock { share });
+    }
+    in_step(at_random, |in_step| in_step.of_10_ms).map(|share| Finding::TimerTick { share })
 }
 
 /// How far responses are in step with a clock, if they are, and there are enough of them.
@@ -161,6 +161,14 @@ pub(super) fn target_side(report: &Report) -> Vec<Finding> {
         });
     }
     let connections = report.plan.run.connections;
+    if let Some(queue) = &target.accept_queue
+        && let Some(drops @ 1..) = queue.drops
+    {
+        found.push(Finding::ListenDrops {
+            drops,
+            limit: queue.limit,
+        });
+    }
     if let Some(queue) = &target.accept_queue
         && queue.mean >= f64::max(1.0, f64::from(connections) * limits::WAIT_TO_BE_ACCEPTED)
     {

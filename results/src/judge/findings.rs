@@ -503,6 +503,16 @@ findings! {
         format!("The target did not accept {waiting:.1} of {connections} connections, in the mean: it serves few at a time"),
         remedy: "Let it serve more connections at a time, or open fewer (-c).",
         covers: [WorksOnFew, LimitedBy];
+    /// The target's listening sockets dropped connections.
+    ListenDrops { drops: u64, limit: u64 } =>
+        format!(
+            "The target's listening sockets dropped {}: their queue of {} was full",
+            counted(drops, "connection request"),
+            grouped(limit)
+        ),
+        effect: TargetLimited,
+        remedy: "Increase the target's backlog, or open fewer connections (-c).",
+        covers: [ListenQueueFull];
     /// A thread of the target, or all of its CPUs, had no room left.
     TargetCpuFull { cores: f64, cpus: usize, thread_share: Option<f64> } =>
         format!(

@@ -70,6 +70,15 @@ pub struct Plain {
 }
 
 impl Plain {
+    /// Have the kernel acknowledge at once what arrives, if it is to. It forgets that after a few
+    /// segments.
+    fn acknowledge(&self) -> io::Result<()> {
+        if self.acks_at_once {
+            self.stream.set_quickack(true)?;
+        }
+        Ok(())
+    }
+
     /// Check the first bytes that were read, those of `part` from `before` on.
     fn check(&mut self, part: &ReadBuf<'_>, before: usize) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_read, true)
@@ -127,10 +136,7 @@ impl Stream for Wire {
             return Pin::new(self).poll_read(cx, buf).map_ok(|()| None);
         };
         let (before, mut unread_ns) = (buf.filled().len(), None);
-        if plain.acks_at_once {
-            // The kernel forgets it after a few segments.
-            plain.stream.set_quickack(true)?;
-        }
+        plain.acknowledge()?;
         while buf.filled().len() == before {
             ready!(plain.stream.poll_read_ready(cx))?;
             let read = plain.stream.try_io(Interest::READABLE, || {
@@ -163,6 +169,7 @@ impl AsyncRead for Wire {
         match self.get_mut() {
             Self::Plain(plain) => {
                 let before = buf.filled().len();
+                plain.acknowledge()?;
                 ready!(Pin::new(&mut plain.stream).poll_read(cx, buf))?;
                 Poll::Ready(plain.check(buf, before))
             }
