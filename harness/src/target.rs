@@ -29,7 +29,10 @@ mod sockets;
 mod track;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,12 +44,53 @@ pub use self::sampler::{Depth, NotFound, Sampler, boot_id};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// Those that listen on one of these TCP ports, with their children.
-    Ports(Vec<u16>),
+    Ports(Vec<Port>),
     /// This process, with its children.
     Pid(i32),
     /// Those in this cgroup and in the cgroups below it: a directory, or a path as in
     /// `/proc/PID/cgroup`.
     Cgroup(PathBuf),
+}
+
+/// A TCP port on which a target listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Port {
+    /// Address of this machine on which it does; any without one. A socket that listens on all
+    /// addresses is one of each.
+    pub address: Option<IpAddr>,
+    /// The port.
+    pub number: u16,
+}
+
+impl Port {
+    /// True if connections to it may come to a socket that listens there.
+    fn is_of(self, address: IpAddr, number: u16) -> bool {
+        let is_its = |wanted| address.is_unspecified() || address.to_canonical() == wanted;
+        self.number == number && self.address.is_none_or(is_its)
+    }
+}
+
+impl FromStr for Port {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let whole: Option<SocketAddr> = text.parse().ok();
+        let number = whole.map_or_else(|| text.parse().ok(), |whole| Some(whole.port()));
+        let address = whole.map(|whole| whole.ip().to_canonical());
+        number
+            .filter(|number| *number > 0)
+            .map(|number| Self { address, number })
+            .ok_or("not a port: write 8080, or 127.0.0.1:8080 for that address alone")
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => SocketAddr::new(address, self.number).fmt(f),
+            None => self.number.fmt(f),
+        }
+    }
 }
 
 /// A target that a probe has found. The first line of a probe.

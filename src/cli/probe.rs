@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use crawlmark_harness::target::Selection;
+use crawlmark_harness::target::{Port, Selection};
 
 use super::parse_positive_time;
 
@@ -28,9 +28,9 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["port", "pid", "cgroup"]))]
 pub struct ProbeArgs {
-    /// Processes that listen on TCP port N, with their children; may be repeated
-    #[arg(long = "port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: Vec<u16>,
+    /// Processes that listen on TCP port N, or ADDR:N, with their children; may be repeated
+    #[arg(long = "port", value_name = "[ADDR:]N")]
+    pub port: Vec<Port>,
     /// Process with the ID N, with its children
     #[arg(long, value_name = "N", conflicts_with = "port", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,

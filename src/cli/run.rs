@@ -468,9 +468,9 @@ pub struct RunArgs {
     pub strict: bool,
     /// Find out what limits the target, by short experiments after the run
     ///
-    /// Up to three runs of 2 s: with one connection, with twice the connections, and at a third of the
-    /// rate or in waves. They keep to --rate and send requests of the same IDs again. What they
-    /// show is in the findings, and under `experiments` in result.json.
+    /// Up to four runs of 2 s: with responses acknowledged at once, with one connection, with twice
+    /// the connections, and at a third of the rate or in waves. They keep to --rate and send requests
+    /// of the same IDs again, so methods that change something (POST, PATCH) are refused.
     #[arg(long, conflicts_with_all = ["save", "resume", "plan", "node"])]
     pub diagnose: bool,
     /// End a shard that is silent for TIME; the run is then incomplete

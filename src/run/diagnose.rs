@@ -19,12 +19,6 @@ use crate::measure;
 /// Time that an experiment measures.
 const MEASURED: Duration = Duration::from_secs(2);
 
-/// Time before it, in which connections open.
-const WARM_UP: Duration = Duration::from_millis(250);
-
-/// Time that the last requests of an experiment have to end.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// From so many requests at a time on they are several; behind fewer, a limit that delays shows at a
 /// lower rate.
 const SEVERAL: f64 = 1.5;
@@ -54,9 +48,7 @@ impl Subject {
     pub(super) fn new(plan: &RunPlan, spec: &CrawlSpec, placement: Placement) -> Self {
         let (mut plan, mut spec) = (plan.clone(), spec.clone());
         (spec.options.session, spec.options.sent) = (None, None);
-        plan.duration = Some(WARM_UP + MEASURED);
-        plan.warmup = WARM_UP;
-        plan.grace = plan.grace.min(GRACE);
+        (plan.duration, plan.warmup) = (Some(MEASURED), Duration::ZERO);
         plan.finished.clear();
         Self {
             plan,
@@ -91,6 +83,7 @@ impl Subject {
             spec.options.acks_at_once = change == Change::ImmediateAcks;
             let record = measure::crawl(&plan, &spec, Clock::start(), &mut Unwatched)?;
             if record.interrupted.is_some() {
+                voice.warn("a signal ended the experiments: the run before them is whole");
                 break;
             }
             let seen = Report::new(Source {

@@ -103,7 +103,17 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         times,
         note,
     } = targets::choose(&args, &request)?;
-    let expect = choose_expectations(&args, &methods(&request, &targets))?;
+    let all_methods = methods(&request, &targets);
+    if args.diagnose
+        && ["POST", "PATCH"]
+            .iter()
+            .any(|method| all_methods.contains(method))
+    {
+        return Err(Error::usage(format!(
+            "--diagnose sends requests again, which may change something with {all_methods}: leave it out"
+        )));
+    }
+    let expect = choose_expectations(&args, &all_methods)?;
     let (mut proxies, proxy_from) = proxies::choose(&args, &targets)?.unzip();
     rules::check_targets(&args, &request, &targets, proxies.as_ref())?;
     let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));

@@ -5,6 +5,7 @@
 //! answer: during the run it looks at the pipe ten times a second only, so an answer may lie there
 //! for a tenth of a second. Between the two, the difference of the clocks is taken as linear.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::process::{Child, Role, fork};
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::target::{Line, Lines, Pong, TargetRecord, boot_id};
+use crawlmark_harness::target::{Line, Lines, Pong, Port, TargetRecord, boot_id};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
@@ -126,10 +127,13 @@ impl ProbeChoice {
 /// Return the ports of the hosts that are connected to on this machine, each once.
 fn own_ports(spec: &CrawlSpec) -> Vec<String> {
     let own = spec.direct().into_iter().flatten().filter(|it| is_own(it));
-    let mut ports: Vec<u16> = own.map(std::net::SocketAddr::port).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    ports.iter().map(u16::to_string).collect()
+    let own: BTreeSet<Port> = own
+        .map(|it| Port {
+            address: Some(it.ip().to_canonical()),
+            number: it.port(),
+        })
+        .collect();
+    own.iter().map(Port::to_string).collect()
 }
 
 /// Return the program of a command, all that is told of it: the rest may hold a secret, and so may

@@ -13,7 +13,7 @@ use super::cgroup::{Cgroup, Hierarchies, pressure_us, read};
 use super::find;
 use super::sockets::{Diag, Listener};
 use super::track::Tracked;
-use super::{AcceptQueue, PressureOf, Selection, TargetFound, TargetSample};
+use super::{AcceptQueue, Port, PressureOf, Selection, TargetFound, TargetSample};
 use crate::clock::{duration_ns, monotonic_ns, thread_cpu_ns};
 
 /// Interval between looks for new processes and threads, which cost more than a sample.
@@ -44,7 +44,7 @@ pub enum NotFound {
         "no process listens on port {}. Start the target first; name one in a container or in another network namespace with --pid or --cgroup",
         listed(.0)
     )]
-    Ports(Vec<u16>),
+    Ports(Vec<Port>),
     /// There is no such process.
     #[error("no process has the ID {0}")]
     Pid(i32),
@@ -55,8 +55,8 @@ pub enum NotFound {
     Cgroup(String),
 }
 
-fn listed(ports: &[u16]) -> String {
-    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+fn listed(ports: &[Port]) -> String {
+    let ports: Vec<String> = ports.iter().map(Port::to_string).collect();
     ports.join(", ")
 }
 
@@ -162,7 +162,9 @@ impl Sampler {
     fn look(&mut self, listeners: &[Listener]) {
         let found = match &self.selection {
             Selection::Ports(ports) => {
-                let own = listeners.iter().filter(|it| ports.contains(&it.port));
+                let is_own =
+                    |it: &&Listener| ports.iter().any(|port| port.is_of(it.address, it.port));
+                let own = listeners.iter().filter(is_own);
                 let inodes: BTreeSet<u32> = own.map(|it| it.inode).collect();
                 // Going through the descriptors of all processes takes milliseconds.
                 let is_new = inodes != self.inodes || self.tracked.is_empty();

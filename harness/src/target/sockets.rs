@@ -1,6 +1,7 @@
 //! Listening TCP sockets and their accept queues, as the kernel's `sock_diag` lists them
 //! (`sock_diag(7)`): it walks the listening sockets alone, where `/proc/net/tcp` walks all.
 
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -12,6 +13,7 @@ use nix::sys::socket::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Listener {
     pub(super) is_v6: bool,
+    pub(super) address: IpAddr,
     pub(super) port: u16,
     pub(super) inode: u32,
     /// Connections that wait to be accepted.
@@ -130,8 +132,14 @@ fn read_messages(mut bytes: &[u8], found: &mut Vec<Listener>) -> Result<bool, Er
 
 fn listener(message: &[u8]) -> Option<Listener> {
     let word = |at| number(message, at).map(u32::from_ne_bytes);
+    let is_v6 = *message.first()? == AddressFamily::Inet6 as u8;
     Some(Listener {
-        is_v6: *message.first()? == AddressFamily::Inet6 as u8,
+        is_v6,
+        address: if is_v6 {
+            number::<16>(message, 8)?.into()
+        } else {
+            number::<4>(message, 8)?.into()
+        },
         port: u16::from_be_bytes(number(message, 4)?),
         length: word(56)?,
         limit: word(60)?,
@@ -182,6 +190,7 @@ mod tests {
             let own: Vec<_> = found.iter().filter(|it| it.port == at.port()).collect();
             assert_eq!(own.len(), 1, "{found:?}");
             assert_eq!((own[0].length, own[0].drops), (2, Some(0)));
+            assert_eq!(own[0].address, at.ip());
             assert!(own[0].limit >= 2 && own[0].inode > 0, "{own:?}");
         }
     }

@@ -83,9 +83,7 @@ pub(super) const CHECKS: &[Check] = &[
     of_run("waits of an open loop", open_loop_waits),
     of_run("requested rate", pace),
     of_run("connections", connections),
-    of_run("CPU and queues of the target", |report| {
-        Ok(faults::target_side(report))
-    }),
+    of_run("CPU and queues of the target", faults::target_side),
     of_run("delayed acknowledgements", |report| {
         some(faults::delayed_ack(report))
     }),

@@ -4,6 +4,7 @@
 
 use super::findings::Finding;
 use super::thresholds as limits;
+use super::verdict::Missing;
 use crate::run::report::{Change, InStep, IntervalRow, Report, share};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
@@ -23,6 +24,7 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
         && twice.answered_per_s <= per_s * limits::GROWS
         && at_a_time <= f64::from(connections) * limits::QUEUES
         && alone_us >= limits::WORK_US
+        && twice.answered >= limits::CLOCKED
         && share(twice.failed as f64, twice.answered as f64) < limits::FEW_FAIL;
     if !has_ceiling {
         return None;
@@ -77,7 +79,8 @@ pub(super) fn clock(report: &Report) -> Option<Finding> {
             .and_then(|third| third.in_step),
     };
     let times = report.latency(Series::ServiceOk)?;
-    let is_spread = times.min_us? < times.p50_us? * limits::SPREAD;
+    let long_us = times.p99_us.or(times.max_us)?;
+    let is_spread = times.min_us? < long_us * limits::SPREAD;
     let is_free = match plan.arrivals {
         Arrivals::Poisson => true,
         Arrivals::Asap => plan.rate.is_none() && is_spread,
@@ -128,15 +131,27 @@ pub(super) fn refusal(report: &Report) -> Option<Finding> {
 }
 
 /// What the target's processes waited for, by the kernel of their machine.
-pub(super) fn target_side(report: &Report) -> Vec<Finding> {
-    let Some(target) = &report.target else {
-        return Vec::new();
-    };
+pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
+    let target = report.target.as_ref().ok_or(Missing::NoProbe)?;
     let mut found = Vec::new();
-    if let Some(split) = &target.split {
+    found.extend(
+        target
+            .ended
+            .clone()
+            .map(|reason| Finding::ProbeEnded { reason }),
+    );
+    // More than there is was not the target's, or not for requests.
+    if let Some(split) = target.split.as_ref().filter(|split| split.rest_us >= 0.0) {
         let (service_us, run_queue_us) = (split.service_us, split.run_queue_us.unwrap_or(0.0));
         let periods_share = target.throttled_periods_share.unwrap_or(0.0);
-        if periods_share >= limits::NOTABLE && split.throttled_us >= service_us * limits::NOTABLE {
+        let is_long = split.throttled_us >= service_us * limits::NOTABLE;
+        if periods_share
+            >= if is_long {
+                limits::NOTABLE
+            } else {
+                limits::MOSTLY_THROTTLED
+            }
+        {
             found.push(Finding::TargetThrottled {
                 throttled_us: split.throttled_us,
                 service_us,
@@ -177,7 +192,7 @@ pub(super) fn target_side(report: &Report) -> Vec<Finding> {
             connections,
         });
     }
-    found
+    Ok(found)
 }
 
 /// Counts of seconds: their mean, and their variance over their mean, which is 1 of a Poisson

@@ -471,6 +471,19 @@ findings! {
         effect: dead(dead_s, of_s),
         remedy: CHECK_TARGET,
         covers: [RequestsFailed];
+    /// The probe of the target ended before the run.
+    ProbeEnded { reason: String } => format!("The target's side is missing: {reason}"),
+        remedy: "Run the command of --target-probe by itself to see why.";
+    /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
+    TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } =>
+        format!(
+            "The target's CPU quota stopped it in {} of its periods: {} of the {} of a request",
+            percent(periods_share),
+            micros(throttled_us),
+            micros(service_us)
+        ),
+        remedy: "Raise the CPU quota of the target's container, or lower the load.",
+        covers: [QuotaClock, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy];
     /// No response came for a time that is long for this target, and then many at once.
     Stalled { count: usize, longest_s: f64, at_s: f64, total_s: f64, of_s: f64, period_s: Option<f64> } =>
         format!(
@@ -484,16 +497,6 @@ findings! {
         ),
         severity: if total_s < of_s * thresholds::STALLED { Severity::Info } else { Severity::Warning },
         remedy: "Look for what stops the target: garbage collection, locks, disk writes.";
-    /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
-    TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } =>
-        format!(
-            "The target's CPU quota stopped it in {} of its periods: {} of the {} of a request",
-            percent(periods_share),
-            micros(throttled_us),
-            micros(service_us)
-        ),
-        remedy: "Raise the CPU quota of the target's container, or lower the load.",
-        covers: [QuotaClock, WorksOnFew, TargetWaits, TargetCpuFull, LimitedBy];
     /// Threads of the target were ready to run for a notable part of a request's time, and had no CPU.
     TargetWaits { run_queue_us: f64, service_us: f64 } =>
         format!("The target waited for a CPU: {} of the {} of a request", micros(run_queue_us), micros(service_us)),

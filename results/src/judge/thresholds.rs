@@ -199,7 +199,7 @@ pub(crate) const CLOCKED: u64 = 50;
 /// 0.83 and more, ticks 0.97, targets without a clock 0.09 at most.
 pub(crate) const IN_STEP: f64 = 0.6;
 
-/// The shortest service time over the median: with less, times are no whole periods.
+/// The shortest service time over the longest: with less, times are no whole periods.
 pub(crate) const SPREAD: f64 = 0.5;
 
 /// Part of the requests that were refused, from which on a limit is looked for.
@@ -239,3 +239,7 @@ pub(crate) const WAIT_TO_BE_ACCEPTED: f64 = 0.4;
 /// Part of the time from first to last byte that is left where acknowledgements are not delayed, if
 /// that was what the target waited for: 0.02 of 43 ms were measured.
 pub(crate) const AT_ONCE: f64 = 0.5;
+
+/// Part of the periods of a CPU quota in which it stopped the target, from which on it is named
+/// whatever a request waited: that of an event loop is shared by many.
+pub(crate) const MOSTLY_THROTTLED: f64 = 0.5;

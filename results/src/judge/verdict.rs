@@ -162,6 +162,8 @@ pub enum Missing {
     NoShard,
     /// The run was shorter than the reading takes.
     TooShort,
+    /// No probe of the target ran until the end.
+    NoProbe,
 }
 
 impl Missing {
@@ -175,6 +177,7 @@ impl Missing {
             }
             Self::NoShard => "no shard reported",
             Self::TooShort => "the run was too short",
+            Self::NoProbe => "no probe of the target ran until the end",
         }
     }
 }

@@ -59,8 +59,8 @@ pub struct Experiment {
     pub connections: u32,
     /// Its rate, requests per second; null without one.
     pub rate_per_s: Option<f64>,
-    /// Its duration after the warm-up, s.
-    pub measured_s: f64,
+    /// Its duration until the last response, s.
+    pub duration_s: f64,
     /// Good and not-found responses.
     pub answered: u64,
     /// Requests that failed or were throttled.
@@ -81,19 +81,16 @@ impl Experiment {
     /// What a short run with this change showed.
     #[must_use]
     pub fn of(change: Change, report: &Report) -> Self {
-        let counted = report.measured();
-        let answered = counted.items.ok + counted.items.not_found;
         let plan = &report.plan.run;
-        let measured_s = (report.totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
         let times = report.latency(Series::ServiceOk);
         Self {
             change,
             connections: plan.connections,
             rate_per_s: plan.rate.map(|rate| rate.per_second()),
-            measured_s,
-            answered,
-            failed: counted.requests.failed() + counted.requests.throttled,
-            answered_per_s: super::share(answered as f64, measured_s),
+            duration_s: report.totals.duration_s,
+            answered: report.ledger.ok + report.ledger.not_found,
+            failed: report.totals.failed() + report.totals.throttled,
+            answered_per_s: report.answered_per_s(),
             mean_us: times.and_then(|times| times.mean_us),
             p50_us: times.and_then(|times: &Latency| times.p50_us),
             body_us: report.body_us().unwrap_or(0.0),
@@ -111,15 +108,12 @@ impl Report {
             .find(|experiment| experiment.change == change)
     }
 
-    /// Good and not-found responses per second after the warm-up, while requests were due.
+    /// Good and not-found responses per second, from the start until the last one came: of a target
+    /// that queues, many come after the last request was due.
     #[must_use]
     pub fn answered_per_s(&self) -> f64 {
-        let counted = self.measured();
-        let measured_s = self.due_until_s() - self.plan.run.warmup.as_secs_f64();
-        super::share(
-            (counted.items.ok + counted.items.not_found) as f64,
-            measured_s,
-        )
+        let answered = self.ledger.ok + self.ledger.not_found;
+        super::share(answered as f64, self.totals.duration_s)
     }
 
     /// Median time from the first to the last byte of a response, us; none where most are read at

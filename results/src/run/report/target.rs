@@ -263,7 +263,8 @@ impl TargetReport {
             processes: inside.iter().filter_map(|it| it.processes).max(),
             threads: inside.iter().filter_map(|it| it.threads).max(),
             cpu_us: window.growth(|it| it.cpu_ns).map(|ns| ns / 1e3),
-            cpu_us_per_attempt: per_attempt(|it| it.cpu_ns),
+            // Processes that used none did not serve.
+            cpu_us_per_attempt: per_attempt(|it| it.cpu_ns).filter(|us| *us > 0.0),
             run_delay_us_per_attempt: per_attempt(|it| it.run_delay_ns),
             throttled_us_per_attempt: per_attempt(|it| it.throttled_ns),
             throttled_periods_share: window
