@@ -251,7 +251,7 @@ pub enum Command {
     /// Run the bundled target, with seeded delays, limits and faults
     #[command(after_long_help = serve::EXAMPLES, mut_args = serve::described)]
     Serve(Box<ServeArgs>),
-    /// Sample the processes of a target: CPU, waits, throttling, memory, queue
+    /// Sample the processes of a target: CPU, waits, memory, queues
     #[command(after_long_help = probe::EXAMPLES)]
     Probe(ProbeArgs),
     /// Measure this machine's measurement error against known answers
@@ -495,12 +495,6 @@ mod tests {
 
     use super::*;
     use crate::study::understood;
-
-    #[test]
-    fn no_output_has_a_secret() {
-        let cli = Cli::of(["crawlmark", "serve", "--proxy-auth", "user:hidden"]).unwrap();
-        assert!(!format!("{cli:?}").contains("hidden"));
-    }
 
     #[test]
     fn a_command_whose_letters_changed_places_is_seen_through() {

@@ -175,6 +175,13 @@ impl ScenarioStudy {
 
     /// The flags of `run` that a scenario is, for a run of this length.
     fn words(&self, scenario: &Scenario) -> Vec<String> {
+        let mut words = self.own_words(scenario);
+        words.extend(self.run.iter().cloned());
+        words
+    }
+
+    /// The flags that a scenario sets.
+    fn own_words(&self, scenario: &Scenario) -> Vec<String> {
         let time = |time: Duration| humantime::format_duration(time).to_string();
         let values = [
             ("{d}", time(self.duration)),
@@ -189,7 +196,7 @@ impl ScenarioStudy {
             let all = values.iter().chain(&self.values);
             all.fold(word, |word, (name, value)| word.replace(name, value))
         });
-        filled.chain(self.run.iter().cloned()).collect()
+        filled.collect()
     }
 
     /// Check that the flags after -- go together with those of each scenario, before anything is
@@ -198,6 +205,14 @@ impl ScenarioStudy {
         for scenario in &self.scenarios {
             let noun = self.list.list().noun;
             let whose = format!("{noun} {} and {WHOSE}, together", scenario.number);
+            let given = given_in_rounds(&self.run);
+            let own = given_in_rounds(&self.own_words(scenario));
+            if let Some(flag) = own.iter().find(|flag| given.contains(flag)) {
+                return usage(format!(
+                    "{noun} {} sets {flag} itself: remove it from {WHOSE}",
+                    scenario.number
+                ));
+            }
             let typed = round_flags(&whose, &self.words(scenario), &[])?;
             if typed.requests.is_some() {
                 return usage(format!(

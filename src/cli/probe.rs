@@ -13,7 +13,7 @@ Examples:
   Follow the server on port 8080, a JSON line ten times a second, until Ctrl-D:
     crawlmark probe --port 8080
   One reading:
-    crawlmark probe --port 8080 < /dev/null | jq .sample.cpu_ns
+    echo | crawlmark probe --port 8080 | jq .sample.cpu_ns
   A container, by its process (docker inspect -f '{{.State.Pid}}' web):
     crawlmark probe --pid 4711
   A service of systemd:
@@ -28,7 +28,7 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["port", "pid", "cgroup"]))]
 pub struct ProbeArgs {
-    /// Processes that listen on TCP port N, or ADDR:N, with their children; may be repeated
+    /// Processes that listen on TCP port N or ADDR:N; may be repeated
     #[arg(long = "port", value_name = "[ADDR:]N")]
     pub port: Vec<Port>,
     /// Process with the ID N, with its children

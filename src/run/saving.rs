@@ -49,6 +49,12 @@ pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cl
         (format!("--resume {}", place.display()), command, Vec::new())
     } else if let Some(path) = &args.part.plan {
         let (plan, _) = PlanFile::read(path)?;
+        if !plan.saving.is_empty() && args.save.save.is_some() {
+            return Err(Error::Usage(format!(
+                "--save <DIR> is given by --plan {}: remove it",
+                path.display()
+            )));
+        }
         (
             format!("--plan {}", path.display()),
             plan.command,

@@ -17,7 +17,7 @@ fn a_target_on_this_machine_is_found_by_its_port_and_its_seconds_add_up() {
     let target = Target::start("--processes 2 --work 300000");
     let report = crawl(&format!("{} -d 3s --warmup 1s --rate 200", target.url()));
     report.holds(&json!({
-        "/target/source": format!("port {}", port(&target)),
+        "/target/source": format!("port {}", target.address()),
         "/target/is_here": true,
         "/target/processes": 2,
         "/target/bad_lines": 0,

@@ -108,6 +108,7 @@ impl Run {
         report.plan.run = self.plan.clone();
         report.environment = self.environment.clone();
         report.host = self.host;
+        report.target = Some(TargetReport::default());
         report.shards = self.shards.clone();
         report.totals = Totals::new(&self.counters, duration_s, 8);
         report.ledger = self.ledger;

@@ -48,7 +48,7 @@ const LONGEST_TIME_S: f64 = 1e12;
 const GREATEST_COUNT: u64 = 1 << 53;
 
 /// Numbers that may be greater: they are no counts.
-const ANY_NUMBER: [&str; 4] = ["start", "end", "seed", "len"];
+const ANY_NUMBER: [&str; 5] = ["start", "end", "id", "seed", "len"];
 
 /// Counts of planned items, which may be all that there are IDs.
 const OF_ITEMS: [&str; 2] = ["planned", "not_attempted"];
