@@ -159,6 +159,19 @@ impl<'a> Window<'a> {
         Some(self.last(of)?.saturating_sub(before.last(of)?))
     }
 
+    /// Widen it to the samples around it. The target serves nobody outside of a run, so what it used
+    /// between a sample and the start, or the end, it used within the run: a short run has no other.
+    fn widened(self, from_start: bool) -> Self {
+        let before = self.samples.iter().rev();
+        let before = before.map(|it| it.at_ns).find(|at| *at <= self.from_ns);
+        let mut after = self.samples.iter().map(|it| it.at_ns);
+        Self {
+            from_ns: before.filter(|_| from_start).unwrap_or(self.from_ns),
+            to_ns: after.find(|at| *at >= self.to_ns).unwrap_or(self.to_ns),
+            ..self
+        }
+    }
+
     /// Return the growth of a counter in it; none unless there are samples on both sides.
     fn growth(self, of: Counter) -> Option<f64> {
         let (from, to) = (self.at(self.from_ns, of)?, self.at(self.to_ns, of)?);
@@ -226,6 +239,7 @@ pub(super) fn add(report: &mut Report, record: &TargetRecord, start: Nanos) {
         };
         row.target = Some(TargetSecond::of(second)).filter(|it| *it != TargetSecond::default());
     }
+    let window = window.widened(report.plan.run.warmup.is_zero());
     report.target = Some(TargetReport::new(report, record, window));
 }
 
