@@ -230,12 +230,23 @@ pub(super) fn add(report: &mut Report, record: &TargetRecord, start: Nanos) {
         from_ns: ns(report.plan.run.warmup.as_secs_f64()).min(end_ns),
         to_ns: end_ns,
     };
+    let whole = Window {
+        from_ns: start.0,
+        ..window
+    };
+    let whole = whole.widened(true);
     for row in &mut report.intervals {
         let start_s = row.start_s as f64;
         let second = Window {
             samples: &record.samples,
-            from_ns: ns(start_s).min(end_ns),
-            to_ns: ns(start_s + INTERVAL.as_secs_f64()).min(end_ns),
+            from_ns: if row.start_s == 0 {
+                whole.from_ns
+            } else {
+                ns(start_s).min(end_ns)
+            },
+            to_ns: Some(ns(start_s + INTERVAL.as_secs_f64()))
+                .filter(|to_ns| *to_ns < end_ns)
+                .unwrap_or(whole.to_ns),
         };
         row.target = Some(TargetSecond::of(second)).filter(|it| *it != TargetSecond::default());
     }
