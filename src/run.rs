@@ -101,8 +101,6 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         voice.warn(note);
     }
     let (is_strict, is_foreign) = (resolved.is_strict, resolved.bundled.is_none());
-    let subject =
-        is_diagnosed.then(|| Subject::new(&resolved.plan, &resolved.spec, resolved.placement));
     // For the rest of this process's life: neither what was measured nor the exit code that says
     // how it ended may be lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
@@ -133,14 +131,16 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
     }
     voice.say(&left_over(directory.path()));
     let lookup = resolved.lookup;
+    let subject =
+        is_diagnosed.then(|| Subject::new(&resolved.plan, &resolved.spec, resolved.placement));
     let crawled = crawl(resolved, &directory, part_slot, voice, clock);
     let (mut crawled, thresholds) = match crawled {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),
     };
     let report = &mut crawled.report;
-    if let Some(subject) = subject {
-        subject.diagnose(report, voice)?;
+    if let Some(Err(error)) = subject.map(|subject| subject.diagnose(report, voice)) {
+        voice.warn(&error.message());
     }
     if is_foreign {
         let unreached = unreached

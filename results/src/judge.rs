@@ -20,6 +20,7 @@ mod stalls;
 pub(crate) mod thresholds;
 pub(crate) mod verdict;
 
+pub use self::faults::next_experiment;
 pub(crate) use self::findings::serialize;
 pub use self::findings::{CauseCount, Finding, FindingKind, Severity, causes};
 pub(crate) use self::stalls::Stalls;

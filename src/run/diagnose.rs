@@ -1,5 +1,6 @@
 //! `--diagnose`: short runs after a run that find out what limits its target. Each changes one
-//! thing, keeps to the rate of the run, and what was sent twice before stays within its IDs.
+//! thing and keeps to the rate of the run, to robots.txt and to its IDs, which it requests again.
+//! Which are made is decided where they are judged.
 
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, RunPlan, default_burst};
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
 use crawlmark_harness::units::{Rate, RateShape};
+use crawlmark_results::judge::next_experiment;
 use crawlmark_results::run::report::{
     Change, Environment, Experiment, Labels, Placement, Report, Source,
 };
@@ -18,23 +20,6 @@ use crate::measure;
 
 /// Time that an experiment measures.
 const MEASURED: Duration = Duration::from_secs(2);
-
-/// From so many requests at a time on they are several; behind fewer, a limit that delays shows at a
-/// lower rate.
-const SEVERAL: f64 = 1.5;
-
-/// Responses of the run that are so far in step with a tick are looked at once more, at random
-/// times.
-const IN_STEP: f64 = 0.5;
-
-/// Part of its rate that a run reaches.
-const REACHED: f64 = 0.8;
-
-/// Times by which Linux delays an acknowledgement, us: from 40 ms on, in ticks of its clock.
-const DELAYED_ACK_US: std::ops::Range<f64> = 35_000.0..60_000.0;
-
-/// Below so many responses per second an experiment has too few to judge by.
-const LEAST_PER_S: f64 = 10.0;
 
 /// A run whose target is diagnosed.
 pub(super) struct Subject {
@@ -61,23 +46,17 @@ impl Subject {
     /// ends them, and nothing else.
     ///
     /// # Errors
-    /// When an experiment cannot be run.
+    /// When an experiment cannot be run: those before it count.
     pub(super) fn diagnose(&self, report: &mut Report, voice: Voice) -> Result<(), Error> {
-        let is_whole = report.interrupted_by.is_none() && report.answered_per_s() >= LEAST_PER_S;
-        let is_acknowledged_late = report
-            .body_us()
-            .is_some_and(|us| DELAYED_ACK_US.contains(&us));
-        let mut next = if !is_whole {
-            None
-        } else if is_acknowledged_late {
-            Some(Change::ImmediateAcks)
-        } else {
-            following(Change::ImmediateAcks, report)
-        };
-        while let Some(change) = next {
-            let Some(plan) = self.plan_of(change, report) else {
-                break;
-            };
+        let made = self.experiment(report, voice);
+        report.judge();
+        made
+    }
+
+    fn experiment(&self, report: &mut Report, voice: Voice) -> Result<(), Error> {
+        while let Some(change) = next_experiment(report)
+            && let Some(plan) = self.plan_of(change, report)
+        {
             voice.say(&format!("diagnosing: {}\n", in_words(&plan)));
             let mut spec = self.spec.clone();
             spec.options.acks_at_once = change == Change::ImmediateAcks;
@@ -95,9 +74,7 @@ impl Subject {
                 target: None,
             });
             report.experiments.push(Experiment::of(change, &seen));
-            next = following(change, report);
         }
-        report.judge();
         Ok(())
     }
 
@@ -134,28 +111,6 @@ impl Subject {
             _ => (0, 0),
         };
         plan.validate().ok()
-    }
-}
-
-/// The experiment that what is known by now leaves to make.
-fn following(change: Change, report: &Report) -> Option<Change> {
-    let at_a_time = report.worked_on_at_a_time().unwrap_or(0.0);
-    let is_ticking = report
-        .in_step
-        .is_some_and(|in_step| in_step.of_10_ms >= IN_STEP);
-    // A rate that is reached leaves nothing to explain.
-    let rate = report.plan.run.rate.map(|rate| rate.per_second());
-    let is_reached = rate.is_some_and(|rate| report.answered_per_s() >= rate * REACHED);
-    match change {
-        Change::ImmediateAcks => (!is_reached).then_some(Change::OneConnection),
-        Change::OneConnection => Some(Change::TwiceTheConnections),
-        Change::TwiceTheConnections if at_a_time < SEVERAL || is_ticking => {
-            Some(Change::ThirdOfTheRate)
-        }
-        Change::TwiceTheConnections if at_a_time < f64::from(report.plan.run.in_flight()) => {
-            Some(Change::Waves)
-        }
-        _ => None,
     }
 }
 

@@ -9,6 +9,42 @@ use crate::run::report::{Change, InStep, IntervalRow, Report, share};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 
+/// The experiment that what is known by now leaves to make; none after a run that was stopped, or
+/// that had too few answers to judge by.
+#[must_use]
+pub fn next_experiment(report: &Report) -> Option<Change> {
+    let lacks = |change: &Change| report.experiment(*change).is_none();
+    if report.interrupted || report.answered_per_s() < limits::ANSWERED_PER_S {
+        return None;
+    }
+    let is_late = |us: f64| limits::DELAYED_ACK_US.contains(&us);
+    if report.body_us().is_some_and(is_late) && lacks(&Change::ImmediateAcks) {
+        return Some(Change::ImmediateAcks);
+    }
+    if reaches_its_rate(report) {
+        return None;
+    }
+    let both = [Change::OneConnection, Change::TwiceTheConnections];
+    if let Some(change) = both.into_iter().find(lacks) {
+        return Some(change);
+    }
+    let at_a_time = report.worked_on_at_a_time()?;
+    let ticks = report.in_step.map_or(0.0, |in_step| in_step.of_10_ms);
+    let has_queue = at_a_time <= f64::from(report.plan.run.in_flight()) * limits::QUEUES;
+    let last = if at_a_time < limits::SEVERAL || ticks >= limits::IN_STEP {
+        Some(Change::ThirdOfTheRate)
+    } else {
+        has_queue.then_some(Change::Waves)
+    };
+    last.filter(lacks)
+}
+
+/// True if the run got the rate that it asked for, which leaves nothing to explain.
+fn reaches_its_rate(report: &Report) -> bool {
+    let rate = report.plan.run.rate.map(|rate| rate.per_second());
+    rate.is_some_and(|rate| report.answered_per_s() >= rate * limits::REACHED)
+}
+
 /// What sets the rate of a target that answers no more requests with twice the connections: the
 /// number that it works on at a time, or a limit that delays.
 pub(super) fn ceiling(report: &Report) -> Option<Finding> {
@@ -18,9 +54,7 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
     );
     let (per_s, at_a_time) = (report.answered_per_s(), report.worked_on_at_a_time()?);
     let (alone_us, connections) = (alone.mean_us?, report.plan.run.in_flight());
-    let reached = report.plan.run.rate.map(|rate| rate.per_second());
-    let is_rate = reached.is_some_and(|rate| per_s >= rate * limits::REACHED);
-    let has_ceiling = !is_rate
+    let has_ceiling = !reaches_its_rate(report)
         && twice.answered_per_s <= per_s * limits::GROWS
         && at_a_time <= f64::from(connections) * limits::QUEUES
         && alone_us >= limits::WORK_US
@@ -144,14 +178,12 @@ pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
     if let Some(split) = target.split.as_ref().filter(|split| split.rest_us >= 0.0) {
         let (service_us, run_queue_us) = (split.service_us, split.run_queue_us.unwrap_or(0.0));
         let periods_share = target.throttled_periods_share.unwrap_or(0.0);
-        let is_long = split.throttled_us >= service_us * limits::NOTABLE;
-        if periods_share
-            >= if is_long {
-                limits::NOTABLE
-            } else {
-                limits::MOSTLY_THROTTLED
-            }
-        {
+        let least_share = if split.throttled_us >= service_us * limits::NOTABLE {
+            limits::NOTABLE
+        } else {
+            limits::MOSTLY_THROTTLED
+        };
+        if periods_share >= least_share {
             found.push(Finding::TargetThrottled {
                 throttled_us: split.throttled_us,
                 service_us,
@@ -167,30 +199,29 @@ pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
     }
     let cores = report.target_cores().unwrap_or(0.0);
     let thread = target.busiest_thread.as_ref();
-    let is_full = cores >= target.cpus.len() as f64 * limits::TARGET_FULL && cores > 0.0;
+    let cpus = target.cpus.len();
+    let is_full = cpus > 0 && cores >= cpus as f64 * limits::TARGET_FULL;
     if is_full || thread.is_some_and(|thread| thread.share >= limits::TARGET_FULL) {
         found.push(Finding::TargetCpuFull {
             cores,
-            cpus: target.cpus.len(),
+            cpus,
             thread_share: thread.map(|thread| thread.share),
         });
     }
     let connections = report.plan.run.connections;
-    if let Some(queue) = &target.accept_queue
-        && let Some(drops @ 1..) = queue.drops
-    {
-        found.push(Finding::ListenDrops {
-            drops,
-            limit: queue.limit,
-        });
-    }
-    if let Some(queue) = &target.accept_queue
-        && queue.mean >= f64::max(1.0, f64::from(connections) * limits::WAIT_TO_BE_ACCEPTED)
-    {
-        found.push(Finding::ConnectionsNotAccepted {
-            waiting: queue.mean,
-            connections,
-        });
+    if let Some(queue) = &target.accept_queue {
+        if let Some(drops @ 1..) = queue.drops {
+            found.push(Finding::ListenDrops {
+                drops,
+                limit: queue.limit,
+            });
+        }
+        if queue.mean >= f64::max(1.0, f64::from(connections) * limits::WAIT_TO_BE_ACCEPTED) {
+            found.push(Finding::ConnectionsNotAccepted {
+                waiting: queue.mean,
+                connections,
+            });
+        }
     }
     Ok(found)
 }

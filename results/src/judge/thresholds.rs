@@ -243,3 +243,10 @@ pub(crate) const AT_ONCE: f64 = 0.5;
 /// Part of the periods of a CPU quota in which it stopped the target, from which on it is named
 /// whatever a request waited: that of an event loop is shared by many.
 pub(crate) const MOSTLY_THROTTLED: f64 = 0.5;
+
+/// Responses per second below which experiments of two seconds have too few to judge by.
+pub(crate) const ANSWERED_PER_S: f64 = 10.0;
+
+/// Times from first to last byte that may be a delayed acknowledgement, us: Linux delays one by 40
+/// ms, and by up to two ticks of its clock more.
+pub(crate) const DELAYED_ACK_US: std::ops::Range<f64> = 35_000.0..60_000.0;

@@ -116,15 +116,11 @@ impl Report {
         super::share(answered as f64, self.totals.duration_s)
     }
 
-    /// Median time from the first to the last byte of a response, us; none where most are read at
-    /// once.
+    /// Median time from the first to the last byte of a response, us: 0 where most are read at once;
+    /// none of few.
     #[must_use]
     pub fn body_us(&self) -> Option<f64> {
-        let (body, whole) = (
-            self.latency(Series::Body)?,
-            self.latency(Series::ServiceOk)?,
-        );
-        body.p50_us.filter(|_| body.count * 2 >= whole.count)
+        self.latency(Series::Body)?.p50_us
     }
 
     /// Requests that the target works on at a time, judged by one connection: the rate of the run
