@@ -20,7 +20,7 @@
 //! | `inherit` | copy of what another process has written |
 //! | `parts` | saved crawls of a crawl on several machines |
 //! | `verify` | audit of a crawl |
-//! | `export` | a crawl as JSON lines, CSV, Parquet or WARC |
+//! | `export` | a crawl as JSON lines |
 //! | `laws` | laws of reading any bytes, for fuzzing and tests |
 
 pub mod batch;

@@ -22,6 +22,7 @@ mod command;
 mod config;
 mod connections;
 mod dataset;
+mod diagnose;
 mod docs;
 mod example;
 mod expect;

@@ -244,3 +244,166 @@ impl Evenness {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::run::report::Experiment;
+
+    /// A closed loop of 10 s at so many responses per second, without experiments.
+    fn run(per_s: f64, connections: u32) -> Report {
+        let example = include_str!("../../example/result.json");
+        let mut report: Report = serde_json::from_str(example).unwrap();
+        report.plan.run.rate = None;
+        report.plan.run.arrivals = Arrivals::Asap;
+        (report.plan.run.connections, report.plan.run.streams) = (connections, 1);
+        (report.totals.duration_s, report.ledger.not_found) = (10.0, 0);
+        report.ledger.ok = (per_s * 10.0).round() as u64;
+        report.in_step = None;
+        report
+    }
+
+    fn experiment(change: Change, per_s: f64, us: f64) -> Experiment {
+        Experiment {
+            change,
+            connections: 1,
+            rate_per_s: None,
+            duration_s: 2.0,
+            answered: (per_s * 2.0).round() as u64,
+            failed: 0,
+            answered_per_s: per_s,
+            mean_us: Some(us),
+            p50_us: Some(us),
+            body_us: 0.0,
+            in_step: None,
+        }
+    }
+
+    /// Make the experiments that are asked for, on a target that answers `experiment` as told, and
+    /// return what it is taken for.
+    fn diagnosed(mut report: Report, target: impl Fn(Change) -> (f64, f64)) -> Option<Finding> {
+        while let Some(change) = next_experiment(&report) {
+            let (per_s, us) = target(change);
+            report.experiments.push(experiment(change, per_s, us));
+            assert!(report.experiments.len() <= 4);
+        }
+        ceiling(&report)
+    }
+
+    proptest! {
+        #[test]
+        fn workers_and_limits_that_delay_are_told_apart_and_others_are_neither(
+            workers in 1_u32..40, ms in 3.0..50.0_f64, spare in 2_u32..5,
+        ) {
+            let (us, per_s) = (ms * 1e3, f64::from(workers) * 1e3 / ms);
+            let connections = workers * spare;
+            // Each worker takes its time, whatever comes; it may be alone, or all of them.
+            let found = diagnosed(run(per_s, connections), |change| match change {
+                Change::OneConnection => (1e3 / ms, us),
+                Change::ThirdOfTheRate => (per_s / 3.0, us),
+                _ => (per_s, us),
+            });
+            let is_right = matches!(found, Some(Finding::WorksOnFew { at_a_time, .. }) if at_a_time.round() as u32 == workers);
+            prop_assert!(is_right || per_s < limits::ANSWERED_PER_S, "{found:?}");
+            // The same rate by a limit: a wave waits for itself, and who is slower than it waits for none.
+            let wave_us = us * (1.0 + f64::from(workers.max(2) - 1) / f64::from(workers.max(2)) / 2.0);
+            let found = diagnosed(run(per_s, connections), |change| match change {
+                Change::OneConnection => (1e3 / ms, us),
+                Change::ThirdOfTheRate => (per_s / 3.0, us / 10.0),
+                Change::Waves => (per_s / 2.0, wave_us),
+                _ => (per_s, us),
+            });
+            prop_assert!(matches!(found, Some(Finding::DelayingLimit { .. })), "{found:?}");
+            // One that answers more requests with more connections has no ceiling.
+            let found = diagnosed(run(per_s, workers), |change| match change {
+                Change::OneConnection => (1e3 / ms, us),
+                _ => (per_s * 2.0, us),
+            });
+            prop_assert_eq!(found, None);
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_of_a_run_that_was_stopped_or_that_got_its_rate() {
+        let ask = |change: fn(&mut Report)| {
+            let mut report = run(400.0, 32);
+            change(&mut report);
+            next_experiment(&report)
+        };
+        assert_eq!(ask(|_| {}), Some(Change::OneConnection));
+        assert_eq!(ask(|report| report.interrupted = true), None);
+        assert_eq!(ask(|report| report.ledger.ok = 50), None);
+        assert_eq!(
+            ask(|report| report.plan.run.rate = "450/s".parse().ok()),
+            None
+        );
+        assert_eq!(
+            ask(|report| report.plan.run.rate = "900/s".parse().ok()),
+            Some(Change::OneConnection)
+        );
+    }
+
+    #[test]
+    fn a_limit_that_refuses_answers_as_many_in_each_second_however_many_are_sent() {
+        let refused = |good: &dyn Fn(u64) -> u64, sent: &dyn Fn(u64) -> u64| {
+            let mut report = run(100.0, 8);
+            (report.warmup, report.binding.pause) = (None, 0.0);
+            report.intervals = (0..10)
+                .map(|second| {
+                    let mut row = IntervalRow {
+                        start_s: second,
+                        ..IntervalRow::default()
+                    };
+                    (row.counts.ok, row.counts.attempts) = (good(second), sent(second));
+                    row
+                })
+                .collect();
+            let all: u64 = (0..10).map(sent).sum();
+            report.totals.requests.attempts = all;
+            report.totals.requests.rejected_by_status = [(503, all / 2)].into();
+            report.plan.run.duration = None;
+            refusal(&report)
+        };
+        let uneven = |second| 4_000 + second * 100;
+        let found = refused(&|second| if second == 0 { 120 } else { 100 }, &uneven);
+        assert_eq!(
+            found,
+            Some(Finding::RefusingLimit {
+                per_s: 100.0,
+                burst: 20.0
+            })
+        );
+        // Some fail at random; or as many are sent in each second.
+        assert_eq!(refused(&|second| 90 + second * 7 % 20, &uneven), None);
+        assert_eq!(refused(&|_| 100, &|_| 200), None);
+    }
+
+    #[test]
+    fn a_clock_is_told_of_times_that_are_not_its_own() {
+        let in_step = |of_10_ms, of_100_ms| {
+            Some(InStep {
+                answers: 1_000,
+                of_10_ms,
+                of_100_ms,
+            })
+        };
+        let told = |arrivals, clocks, least_us| {
+            let mut report = run(100.0, 8);
+            report.plan.run.arrivals = arrivals;
+            (report.in_step, report.binding.pause) = (clocks, 0.0);
+            let times = report.latency.get_mut(Series::ServiceOk.name()).unwrap();
+            (times.min_us, times.p99_us) = (Some(least_us), Some(100_000.0));
+            clock(&report)
+        };
+        let quota = Some(Finding::QuotaClock { share: 0.9 });
+        assert_eq!(told(Arrivals::Asap, in_step(0.9, 0.9), 5_000.0), quota);
+        // A target that sleeps for 100 ms; one that ticks, asked in a closed loop; timers of this client.
+        assert_eq!(told(Arrivals::Asap, in_step(0.9, 0.9), 99_000.0), None);
+        assert_eq!(told(Arrivals::Asap, in_step(0.9, 0.0), 5_000.0), None);
+        assert_eq!(told(Arrivals::Constant, in_step(0.9, 0.9), 5_000.0), None);
+        let tick = Some(Finding::TimerTick { share: 0.9 });
+        assert_eq!(told(Arrivals::Poisson, in_step(0.9, 0.0), 9_000.0), tick);
+    }
+}

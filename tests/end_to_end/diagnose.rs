@@ -1,0 +1,47 @@
+//! `--diagnose` against targets that show a fault, from the outside.
+
+use serde_json::Value;
+
+use crate::command::run;
+use crate::run::crawl;
+use crate::target::Target;
+
+fn kinds(findings: &[Value]) -> Vec<&str> {
+    findings
+        .iter()
+        .filter_map(|it| it["kind"].as_str())
+        .collect()
+}
+
+#[test]
+fn workers_and_delayed_acknowledgements_are_found_by_experiments_within_the_ids() {
+    for (flags, kind, made) in [
+        (
+            "--processes 1 --latency 20ms --workers 2",
+            "works_on_few",
+            3,
+        ),
+        (
+            "--processes 1 --latency 5ms --fault nagle:1",
+            "delayed_ack",
+            1,
+        ),
+    ] {
+        let target = Target::start(flags);
+        let rate = if made == 1 { "--rate 80" } else { "" };
+        let report = crawl(&format!(
+            "{} -c 8 -s 1 -d 2s --diagnose {rate}",
+            target.url()
+        ));
+        assert!(kinds(report.array("/findings")).contains(&kind), "{flags}");
+        assert_eq!(report.array("/experiments").len(), made, "{flags}");
+    }
+}
+
+#[test]
+fn what_changes_something_is_not_sent_again() {
+    for flags in ["--body 'x={id}'", "--method PATCH"] {
+        let line = format!("run http://127.0.0.1:1/{{id}} --diagnose {flags}");
+        run(&line).code(&[2]);
+    }
+}
