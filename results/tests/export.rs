@@ -410,7 +410,10 @@ proptest! {
                 _ => None,
             })
             .collect();
-        let checks = format!("<details><summary>{} checks run, 2 not available</summary>\n", report.validity.checked.len());
+        let checks = {
+            let validity = &report.validity;
+            format!("<details><summary>{} checks run, {} not available</summary>\n", validity.checked.len(), validity.unavailable.len())
+        };
         prop_assert_eq!(html, [&*checks, "</details>\n"]);
     }
 }

@@ -246,16 +246,25 @@ impl Evenness {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts of tests are small and positive"
+)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
     use crate::run::report::Experiment;
 
+    static EXAMPLE: LazyLock<Report> =
+        LazyLock::new(|| serde_json::from_str(include_str!("../../example/result.json")).unwrap());
+
     /// A closed loop of 10 s at so many responses per second, without experiments.
     fn run(per_s: f64, connections: u32) -> Report {
-        let example = include_str!("../../example/result.json");
-        let mut report: Report = serde_json::from_str(example).unwrap();
+        let mut report = EXAMPLE.clone();
         report.plan.run.rate = None;
         report.plan.run.arrivals = Arrivals::Asap;
         (report.plan.run.connections, report.plan.run.streams) = (connections, 1);
@@ -295,7 +304,7 @@ mod tests {
     proptest! {
         #[test]
         fn workers_and_limits_that_delay_are_told_apart_and_others_are_neither(
-            workers in 1_u32..40, ms in 3.0..50.0_f64, spare in 2_u32..5,
+            workers in 1_u32..40, ms in 3.0..30.0_f64, spare in 2_u32..5,
         ) {
             let (us, per_s) = (ms * 1e3, f64::from(workers) * 1e3 / ms);
             let connections = workers * spare;
@@ -305,8 +314,8 @@ mod tests {
                 Change::ThirdOfTheRate => (per_s / 3.0, us),
                 _ => (per_s, us),
             });
-            let is_right = matches!(found, Some(Finding::WorksOnFew { at_a_time, .. }) if at_a_time.round() as u32 == workers);
-            prop_assert!(is_right || per_s < limits::ANSWERED_PER_S, "{found:?}");
+            let is_right = matches!(found, Some(Finding::WorksOnFew { at_a_time, .. }) if (at_a_time - f64::from(workers)).abs() < 0.5);
+            prop_assert!(is_right, "{found:?}");
             // The same rate by a limit: a wave waits for itself, and who is slower than it waits for none.
             let wave_us = us * (1.0 + f64::from(workers.max(2) - 1) / f64::from(workers.max(2)) / 2.0);
             let found = diagnosed(run(per_s, connections), |change| match change {
