@@ -150,7 +150,7 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         report.check_connections = Some(checks);
     }
     if let Some(took) = lookup {
-        report.add_lookup(took);
+        report.add_lookup(took.all, took.slowest);
     }
     report.robots = robots;
     if let Some(Ok(outcome)) = &crawled.part {

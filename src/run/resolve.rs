@@ -25,7 +25,7 @@ use crawlmark_results::run::gates::{Breach, Condition, Objective};
 use crawlmark_results::run::report::{Labels, Placement};
 
 pub(super) use self::addresses::is_own;
-use self::addresses::{Found, Peers, find_all, keep_reachable, on_this_machine};
+use self::addresses::{Found, LookupTimes, Peers, find_all, keep_reachable, on_this_machine};
 pub(super) use self::bundled::BundledTarget;
 use self::record::Resolution;
 use self::targets::{Chosen, mean_rate, methods};
@@ -70,8 +70,8 @@ pub(super) struct Resolved {
     pub(super) unresolved: Vec<(usize, Error)>,
     /// The target's probe.
     pub(super) probe: ProbeChoice,
-    /// Time that looking up names took; none without one.
-    pub(super) lookup: Option<Duration>,
+    /// Times of looking up names; none without one.
+    pub(super) lookup: Option<LookupTimes>,
     /// Numbers of the hosts whose robots.txt is obeyed.
     pub(super) robots: Vec<usize>,
     /// Note on what is left out of the file of requests.

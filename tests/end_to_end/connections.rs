@@ -149,7 +149,7 @@ fn what_times_out_is_told_apart_by_what_the_kernel_of_the_target_acknowledged() 
     report.holds(&json!({
         "/totals/errors_by_kind/timeout": 4, "/tcp/timeouts_acknowledged": 4, "/tcp/timeouts_unacknowledged": 0,
     }));
-    holds(report.finding("timed_out"), &json!({"/acknowledged": 4}));
+    holds(report.finding("not_answered"), &json!({"/requests": 4}));
     let slowest = report.array("/slowest");
     assert_eq!(slowest.len(), 4);
     for row in slowest {

@@ -19,9 +19,10 @@ counters! {
         slow: u64 as "slow",
         /// Slow answers that waited for a retransmission.
         slow_with_retransmit: u64 as "slow, waited for a retransmission",
-        /// First requests of a connection that waited for a retransmission: those with a slow answer,
-        /// and those that timed out before they were acknowledged.
+        /// Slow answers to the first request of a connection that waited for a retransmission.
         first_with_retransmit: u64,
+        /// First requests of a connection that timed out, and were never acknowledged.
+        first_unacknowledged: u64,
         /// Requests that timed out, and that the kernel of the target, or of the proxy, had not
         /// acknowledged.
         timeouts_unacknowledged: u64 as "timed out, never acknowledged",
@@ -45,7 +46,7 @@ impl TcpCounts {
             }
             Outcome::Error(ErrorKind::Timeout) => {
                 self.timeouts_unacknowledged += 1;
-                self.first_with_retransmit += u64::from(is_first);
+                self.first_unacknowledged += u64::from(is_first);
             }
             _ => {}
         }

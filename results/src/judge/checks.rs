@@ -817,20 +817,20 @@ fn descriptors(report: &Report) -> Found {
     }))
 }
 
-/// Responses that waited for a retransmission, and connections that opened after one: many more of
-/// these are no loss on the way, but a listen queue that the target does not empty.
+/// Responses that waited for a retransmission, and connections that a listen queue had no room for:
+/// they opened after a retransmission, or their first request was never acknowledged. Many more of
+/// these than of later requests are no loss on the way.
 fn retransmits(report: &Report) -> Found {
     let (tcp, connections) = (&report.tcp, &report.connections);
     let opened = report.totals.connections_opened;
     let responses = report.measured().items;
     let responses = responses.ok + responses.not_found;
-    let late = connections.opened_after_retransmit;
-    let (slow, first) = (
-        tcp.counts.slow_with_retransmit,
-        tcp.counts.first_with_retransmit,
-    );
-    let requests = responses + tcp.counts.timeouts_unacknowledged;
-    let waited = slow + tcp.counts.timeouts_unacknowledged;
+    let counts = &tcp.counts;
+    let (slow, first_slow) = (counts.slow_with_retransmit, counts.first_with_retransmit);
+    let late = connections.opened_after_retransmit + counts.first_unacknowledged;
+    let requests = responses + counts.timeouts_unacknowledged;
+    let waited = slow + counts.timeouts_unacknowledged;
+    let first = first_slow + counts.first_unacknowledged;
     // Where each request has a connection of its own, there are no later ones to compare with.
     let usual = if requests > opened.saturating_mul(2) {
         share(waited.saturating_sub(first) as f64, requests as f64)
@@ -844,7 +844,7 @@ fn retransmits(report: &Report) -> Found {
         of: opened,
     });
     let waited = if is_queue {
-        slow.saturating_sub(first)
+        slow.saturating_sub(first_slow)
     } else {
         slow
     };
@@ -863,14 +863,20 @@ fn retransmits(report: &Report) -> Found {
 /// Requests that timed out, by whether they reached the target's kernel.
 fn timeouts(report: &Report) -> Found {
     let counts = &report.tcp.counts;
-    let (unacknowledged, acknowledged) =
-        (counts.timeouts_unacknowledged, counts.timeouts_acknowledged);
-    let is_found = unacknowledged + acknowledged >= limits::LEAST_LATE;
-    some(is_found.then(|| Finding::TimedOut {
-        unacknowledged,
-        acknowledged,
-        is_proxied: report.plan.run.workload.contains_key(PROXY),
-    }))
+    let (lost, received) = (counts.timeouts_unacknowledged, counts.timeouts_acknowledged);
+    let is_proxied = report.plan.run.workload.contains_key(PROXY);
+    let is_many = |requests: &u64| *requests >= limits::LEAST_LATE;
+    let never = Some(lost).filter(is_many);
+    let never = never.map(|requests| Finding::NeverReceived {
+        requests,
+        is_proxied,
+    });
+    let not = Some(received).filter(is_many);
+    let not = not.map(|requests| Finding::NotAnswered {
+        requests,
+        is_proxied,
+    });
+    Ok(never.into_iter().chain(not).collect())
 }
 
 /// A target that closes connections after a number of requests, where that costs: another one is

@@ -67,7 +67,12 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
     let unhurried_us = unhurried.and_then(|third| third.p50_us);
     let waves = report.experiment(Change::Waves);
     let waves = waves.and_then(|waves| waves.mean_us);
-    let is_delayed = if at_a_time < limits::SEVERAL {
+    let is_busy = report
+        .target_cores()
+        .is_some_and(|cores| cores >= limits::BUSY);
+    let is_delayed = if is_busy {
+        false
+    } else if at_a_time < limits::SEVERAL {
         unhurried_us
             .zip(alone.p50_us)
             .is_some_and(|(us, alone_us)| us < alone_us * limits::UNHURRIED)
@@ -257,7 +262,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::run::report::Experiment;
+    use crate::run::report::{Experiment, TargetReport};
 
     static EXAMPLE: LazyLock<Report> =
         LazyLock::new(|| serde_json::from_str(include_str!("../../example/result.json")).unwrap());
@@ -332,6 +337,26 @@ mod tests {
             });
             prop_assert_eq!(found, None);
         }
+    }
+
+    #[test]
+    fn a_worker_that_is_slower_at_one_time_than_at_another_is_no_limit() {
+        let told = |cores: f64| {
+            let mut report = run(200.0, 24);
+            report.plan.run.warmup = std::time::Duration::ZERO;
+            let cpu_us = Some(cores * 1e6 * report.totals.duration_s);
+            report.target = Some(TargetReport {
+                cpu_us,
+                ..TargetReport::default()
+            });
+            diagnosed(report, |change| match change {
+                Change::ThirdOfTheRate => (66.0, 2_000.0),
+                _ => (200.0, 5_000.0),
+            })
+        };
+        let (idle, busy) = (told(0.1), told(0.9));
+        assert!(matches!(idle, Some(Finding::DelayingLimit { .. })));
+        assert!(matches!(busy, Some(Finding::WorksOnFew { .. })));
     }
 
     #[test]

@@ -84,6 +84,11 @@ fn who(shard: u32, others: usize) -> String {
     }
 }
 
+/// The machine whose kernel acknowledges requests.
+const fn peer(is_proxied: bool) -> &'static str {
+    if is_proxied { "proxy's" } else { "target's" }
+}
+
 /// A number that may be unknown.
 fn or_unknown(number: Option<u64>) -> String {
     number.map_or_else(|| "an unknown number".to_owned(), grouped)
@@ -746,28 +751,31 @@ findings! {
         ),
         effect: (share >= thresholds::FAILED).then_some(Disturbed),
         remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.";
-    /// Connections opened only after a retransmission, many more than packet loss explains.
+    /// Connections opened after a retransmission, or had no request acknowledged, many more than packet loss explains.
     ListenQueueFull { connections: u64, of: u64 } =>
         format!(
-            "{} of {} opened only after a retransmission: this looks like a full listen queue of the target",
+            "{} of {} opened after a retransmission or had no request acknowledged: this looks like a full listen queue of the target",
             grouped(connections),
             counted(of, "connection")
         ),
         effect: TargetLimited,
         remedy: "Increase the target's backlog, or open fewer connections (-c).";
-    /// Requests timed out, and the kernel knows which of them reached the target's kernel.
-    TimedOut { unacknowledged: u64, acknowledged: u64, is_proxied: bool } => {
-        let who = if is_proxied { "The proxy's" } else { "The target's" };
-        match (unacknowledged, acknowledged) {
-            (0, all) => format!("{who} kernel acknowledged all {} requests that timed out: they were received and not answered", grouped(all)),
-            (all, 0) => format!("{who} kernel acknowledged none of the {} requests that timed out: its application never had them", grouped(all)),
-            (lost, some) => format!(
-                "{who} kernel acknowledged {} of the requests that timed out, and never {}: its application never had those",
-                grouped(some),
-                grouped(lost)
-            ),
-        }
-    };
+    /// Requests timed out that the target's kernel never acknowledged.
+    NeverReceived { requests: u64, is_proxied: bool } =>
+        format!(
+            "{} timed out that the {} kernel never acknowledged: they were lost before its application, or the way back is cut",
+            counted(requests, "request"),
+            peer(is_proxied)
+        ),
+        remedy: "Look for a full listen queue of the target, a packet filter, or a link that is down.";
+    /// Requests timed out that the target's kernel had acknowledged.
+    NotAnswered { requests: u64, is_proxied: bool } =>
+        format!(
+            "{} timed out that the {} kernel had acknowledged: its application did not answer them",
+            counted(requests, "request"),
+            peer(is_proxied)
+        ),
+        remedy: "Look for what the target waits for: its workers, locks, or another service.";
     /// The target closed connections after a number of requests.
     KeepAliveLimit { requests: u64, closed: u64, announced: u64 } =>
         format!(
@@ -781,8 +789,9 @@ findings! {
         ),
         severity: if announced >= closed { Severity::Info } else { Severity::Warning },
         remedy: "Raise the target's limit (nginx: keepalive_requests), or have it announce the end (connection: close).";
-    /// Looking up names before the run took long.
-    LookupSlow { took_s: f64 } => format!("Looking up names took {} before the run", seconds(took_s)),
+    /// Looking up a name before the run took long.
+    LookupSlow { took_s: f64, slowest_s: f64 } =>
+        format!("Looking up names took {} before the run, the slowest {}", seconds(took_s), seconds(slowest_s)),
         remedy: "Check the name servers of this machine (/etc/resolv.conf): a lost query takes 5 s.";
     /// Most of the run was warm-up.
     MostlyWarmUp { measured_s: f64, of_s: f64 } =>

@@ -75,7 +75,7 @@ pub(crate) const LEAST_CLOSED: u64 = 5;
 /// for each so many is half a percent of the requests. nginx's default is 1,000.
 pub(crate) const KEEP_ALIVE: u64 = 200;
 
-/// Time for looking up names before the run that is long, s.
+/// Time for looking up a name before the run that is long, s: no name server that works takes it.
 pub(crate) const LOOKUP_S: f64 = 1.0;
 
 /// Part of an open loop's requests that were due, or would have been without throttle pauses, and
@@ -186,6 +186,10 @@ pub(crate) const SEVERAL: f64 = 1.5;
 /// Part of the time of a request that is alone at the full rate, which the median at a third of it
 /// falls to behind a limit that delays; behind a single worker it stays the same.
 pub(crate) const UNHURRIED: f64 = 0.6;
+
+/// CPUs that a target uses from which on its work may set its rate, and no limit is told that delays:
+/// beside other programs a single worker is slower at one time than at another, as behind a limit.
+pub(crate) const BUSY: f64 = 0.5;
 
 /// Mean service time over that of a request that is alone, of requests that come in waves of the
 /// number that the target works on: 1 of workers, which are all free; behind a limit that delays

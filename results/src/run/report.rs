@@ -499,11 +499,12 @@ impl Report {
         self.got = Got::new(&self.ledger, &self.plan.run, ids);
     }
 
-    /// Add the time that looking up names took before the run.
-    pub fn add_lookup(&mut self, took: Duration) {
-        let took_s = took.as_secs_f64();
+    /// Add the time that looking up names took before the run, and that of the slowest of them.
+    pub fn add_lookup(&mut self, took: Duration, slowest: Duration) {
+        let (took_s, slowest_s) = (took.as_secs_f64(), slowest.as_secs_f64());
         self.supervisor.lookup_ms = Some(took_s * 1e3);
-        let found = (took_s >= thresholds::LOOKUP_S).then_some(Finding::LookupSlow { took_s });
+        let is_slow = slowest_s >= thresholds::LOOKUP_S;
+        let found = is_slow.then_some(Finding::LookupSlow { took_s, slowest_s });
         self.note("name look-up", found);
     }
 

@@ -21,8 +21,15 @@ pub(super) struct Found {
     pub(super) addresses: Vec<Vec<SocketAddr>>,
     /// Hosts without an address, by their number.
     pub(super) unresolved: Vec<(usize, Error)>,
-    /// Time that looking them up took; none where there was no name.
-    pub(super) lookup: Option<Duration>,
+    /// Times of looking them up; none where there was no name.
+    pub(super) lookup: Option<LookupTimes>,
+}
+
+/// Times of looking up names.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::run) struct LookupTimes {
+    pub(in crate::run) all: Duration,
+    pub(in crate::run) slowest: Duration,
 }
 
 /// Look up the addresses of each host, unless its proxy does. No proxy is asked to look up those
@@ -37,6 +44,7 @@ pub(super) fn find_all(
 ) -> Result<Found, Error> {
     let mut all = Found::default();
     let clock = Clock::start();
+    let (mut began, mut slowest) = (clock.now(), None);
     for (number, host) in hosts.iter().enumerate() {
         let is_needed = proxies
             .as_ref()
@@ -44,17 +52,21 @@ pub(super) fn find_all(
         let mut addresses = Vec::new();
         if is_needed {
             let (name, port) = destination(host, connect_to);
-            if looked_up(name, port).is_some() {
-                all.lookup = Some(Duration::ZERO);
-            }
+            let is_name = looked_up(name, port).is_some();
             match find(name, port) {
                 Ok(found) => addresses = found,
                 Err(error) => all.unresolved.push((number, error)),
             }
+            let ended = clock.now();
+            slowest = slowest.max(is_name.then(|| ended.since(began)));
+            began = ended;
         }
         all.addresses.push(addresses);
     }
-    all.lookup = all.lookup.map(|_| Duration::from_nanos(clock.now().0));
+    all.lookup = slowest.map(|slowest_ns| LookupTimes {
+        all: Duration::from_nanos(began.0),
+        slowest: Duration::from_nanos(slowest_ns),
+    });
     if all.unresolved.len() == hosts.len() {
         let errors = all.unresolved.into_iter().map(|(_, error)| error);
         return Err(Error::no_host(errors.collect()));
