@@ -39,6 +39,7 @@ mod live_view;
 mod lost;
 mod manual;
 mod names;
+mod networks;
 mod open_loop;
 mod page;
 mod parts;
