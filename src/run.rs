@@ -139,9 +139,11 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         Err(error) => return Err(error.keeping(directory)),
     };
     let report = &mut crawled.report;
-    if let Some(Err(error)) = subject.map(|subject| subject.diagnose(report, voice)) {
+    let diagnosed = subject.map_or(Ok(None), |subject| subject.diagnose(report, voice));
+    let ended_by = diagnosed.unwrap_or_else(|error| {
         voice.warn(&error.message());
-    }
+        None
+    });
     if is_foreign {
         let unreached = unreached
             .into_iter()
@@ -163,7 +165,7 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         .transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     thresholds.close(report);
-    let code = exit_code(report, is_strict);
+    let code = ended_by.map_or_else(|| exit_code(report, is_strict), signalled);
     Ok(deliver(
         crawled,
         part.as_ref(),
@@ -417,7 +419,8 @@ impl Observer for Recorder<'_> {
         if let Some(probe) = &mut self.probe {
             probe.drain();
         }
-        self.progress.show(live, &self.rows);
+        let target = self.probe.as_ref().and_then(TargetProbe::now);
+        self.progress.show(live, &self.rows, target);
     }
 
     fn interval(&mut self, interval: &Interval) {

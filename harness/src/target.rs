@@ -45,6 +45,8 @@ pub use self::sampler::{Depth, NotFound, Sampler, boot_id};
 pub enum Selection {
     /// Those that listen on one of these TCP ports, with their children.
     Ports(Vec<Port>),
+    /// Those that listen on this Unix socket, with their children.
+    UnixSocket(PathBuf),
     /// This process, with its children.
     Pid(i32),
     /// Those in this cgroup and in the cgroups below it: a directory, or a path as in
@@ -177,6 +179,44 @@ pub struct TargetSample {
     pub busiest_thread: Option<Busiest>,
 }
 
+/// What a target used in the last second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TargetNow {
+    /// CPUs in use.
+    pub cpus: Option<f64>,
+    /// Threads that were ready to run and had no CPU, in the mean.
+    pub waiting: Option<f64>,
+    /// Part of the periods of its CPU quota in which it was throttled; none without a quota.
+    pub throttled: Option<f64>,
+}
+
+impl TargetNow {
+    /// Read it from samples, in order: from the last one, and the latest that is a second older.
+    #[must_use]
+    pub fn of(samples: &[TargetSample]) -> Self {
+        let grown = |of: fn(&TargetSample) -> Option<u64>| {
+            let read = samples.iter().rev();
+            let mut read = read.filter_map(|it| Some((it.at_ns, of(it)?)));
+            let (at_ns, last) = read.next()?;
+            let (then_ns, first) =
+                read.find(|(then, _)| at_ns.saturating_sub(*then) >= SECOND_NS)?;
+            let grown = last.saturating_sub(first) as f64;
+            Some((grown, at_ns.saturating_sub(then_ns) as f64))
+        };
+        let per_time = |of| grown(of).map(|(grown, passed)| grown / passed);
+        let [throttled, periods] = [grown(|it| it.throttled_periods), grown(|it| it.periods)]
+            .map(|it| it.map(|(grown, _)| grown));
+        Self {
+            cpus: per_time(|it| it.cpu_ns),
+            waiting: per_time(|it| it.run_delay_ns),
+            throttled: throttled.zip(periods).map(|(of, all)| of / all.max(1.0)),
+        }
+    }
+}
+
+/// A second.
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// Accept queues, summed over listening sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptQueue {
@@ -215,4 +255,29 @@ pub struct TargetRecord {
     pub bad_lines: u64,
     /// Reason why it ended before the run; none if it did not.
     pub ended: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_second_of_a_steady_target_is_its_rate_however_seldom_it_is_read() {
+        for each in [1, 3, 10] {
+            let samples: Vec<TargetSample> = (0..=40)
+                .map(|tenth| TargetSample {
+                    at_ns: tenth * 100_000_000,
+                    cpu_ns: (tenth % each == 0).then_some(tenth * 150_000_000),
+                    throttled_periods: Some(tenth / 2),
+                    periods: Some(tenth),
+                    ..TargetSample::default()
+                })
+                .collect();
+            let now = TargetNow::of(&samples);
+            assert!((now.cpus.unwrap() - 1.5).abs() < 1e-9);
+            assert!((now.throttled.unwrap() - 0.5).abs() < 1e-9);
+            assert_eq!(now.waiting, None);
+            assert_eq!(TargetNow::of(&samples[..10]), TargetNow::default());
+        }
+    }
 }

@@ -17,6 +17,7 @@ pub mod capacity;
 pub mod compare;
 pub mod differences;
 pub mod history;
+mod load;
 pub mod scale;
 pub mod scenarios;
 
@@ -26,12 +27,13 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use self::load::{LoadStep, TargetUse};
 use crate::judge::{self, Finding, FindingKind};
 use crate::run::report::{Environment, Report};
 use crate::show::chart::Chart;
 use crate::show::doc::{Doc, Severity, Status};
 use crate::show::plot::Plot;
-use crate::show::text::counted;
+use crate::show::text::{counted, decimal, micros};
 
 /// The most findings of rounds that are shown, the commonest.
 const MOST_OF_ROUNDS: usize = 4;
@@ -71,6 +73,11 @@ pub trait StudyResult: Serialize + DeserializeOwned {
         Vec::new()
     }
 
+    /// The steps of a load that grows, from the least on.
+    fn load_steps(&self) -> Vec<LoadStep> {
+        Vec::new()
+    }
+
     /// Add the tables and facts to the document.
     fn fill(&self, doc: Doc) -> Doc;
 
@@ -101,7 +108,8 @@ pub trait StudyResult: Serialize + DeserializeOwned {
             });
         }
         let rounds = self.rounds();
-        let mut common: Vec<_> = rounds.iter().flat_map(RoundsOf::findings).collect();
+        let mut common = load::limits(&self.load_steps());
+        common.extend(rounds.iter().flat_map(RoundsOf::findings));
         if self.header().interrupted {
             common.push(CommonFinding::Interrupted {});
         }
@@ -214,13 +222,68 @@ pub enum CommonFinding {
         /// Side of the rounds; empty where there is one.
         side: &'static str,
     },
+    /// The target ran out of something, by a probe of its processes.
+    RanOut {
+        /// The load: the first one that was too much, or else the greatest.
+        at: String,
+        /// Finding of that run.
+        finding: Finding,
+    },
+    /// The load was too much for the target, and none of its processes' readings says why.
+    NothingRanOut {
+        /// The first load that was too much.
+        at: String,
+        /// CPUs in use, in the mean.
+        cpus_used: f64,
+        /// CPUs that it may run on.
+        cpus: usize,
+    },
+    /// The rate grows with the requests under way up to a number of them, and no further.
+    WorksOnFew {
+        /// That number.
+        at_a_time: f64,
+        /// Good responses per second beyond it.
+        per_s: f64,
+        /// Time of a request below it, us.
+        alone_us: f64,
+    },
     /// Not all rounds were run.
     Interrupted {},
 }
 
 impl CommonFinding {
     fn notice(&self) -> Notice {
+        let severity = match self {
+            Self::InRounds { .. } | Self::Interrupted {} => Severity::Warning,
+            _ => Severity::Neutral,
+        };
+        let mut remedy = String::new();
         let title = match self {
+            Self::RanOut { at, finding } => {
+                remedy = finding.remedy().unwrap_or_default();
+                format!("At {at}: {}", finding.title())
+            }
+            Self::NothingRanOut {
+                at,
+                cpus_used,
+                cpus,
+            } => format!(
+                "At {at}: what the target ran out of was not seen; it used {cpus_used:.2} of its {}",
+                counted(*cpus as u64, "CPU")
+            ),
+            Self::WorksOnFew {
+                at_a_time,
+                per_s,
+                alone_us,
+            } => {
+                "Run with --diagnose, which tells these apart.".clone_into(&mut remedy);
+                format!(
+                    "The rate grows up to about {at_a_time:.0} requests at a time, of {} each, and stays at {}/s: this looks like as \
+                     many workers of the target, or a limit on its rate",
+                    micros(*alone_us),
+                    decimal(*per_s)
+                )
+            }
             Self::InRounds {
                 finding,
                 rounds,
@@ -233,7 +296,7 @@ impl CommonFinding {
             ),
             Self::Interrupted {} => "Interrupted before all rounds were run".to_owned(),
         };
-        Notice::new(Severity::Warning, title)
+        Notice::new(severity, title).with(remedy)
     }
 }
 

@@ -26,16 +26,19 @@ Examples:
 
 /// Arguments of `probe`.
 #[derive(Debug, Clone, Args)]
-#[command(group = ArgGroup::new("target").required(true).args(["port", "pid", "cgroup"]))]
+#[command(group = ArgGroup::new("target").required(true).args(["port", "unix_socket", "pid", "cgroup"]))]
 pub struct ProbeArgs {
     /// Processes that listen on TCP port N or ADDR:N; may be repeated
     #[arg(long = "port", value_name = "[ADDR:]N")]
     pub port: Vec<Port>,
+    /// Processes that listen on the Unix socket PATH
+    #[arg(long, value_name = "PATH", conflicts_with = "port")]
+    pub unix_socket: Option<PathBuf>,
     /// Process with the ID N, with its children
-    #[arg(long, value_name = "N", conflicts_with = "port", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["port", "unix_socket"], value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// Processes in cgroup PATH and below it
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "pid"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "unix_socket", "pid"])]
     pub cgroup: Option<PathBuf>,
     /// Interval between samples
     ///
@@ -49,10 +52,11 @@ impl ProbeArgs {
     /// Return the choice of processes.
     #[must_use]
     pub fn selection(&self) -> Selection {
-        match (self.pid, &self.cgroup) {
-            (Some(pid), _) => Selection::Pid(pid),
-            (None, Some(cgroup)) => Selection::Cgroup(cgroup.clone()),
-            (None, None) => Selection::Ports(self.port.clone()),
+        match (self.pid, &self.cgroup, &self.unix_socket) {
+            (Some(pid), ..) => Selection::Pid(pid),
+            (_, Some(cgroup), _) => Selection::Cgroup(cgroup.clone()),
+            (.., Some(path)) => Selection::UnixSocket(path.clone()),
+            _ => Selection::Ports(self.port.clone()),
         }
     }
 }
@@ -60,8 +64,8 @@ impl ProbeArgs {
 const PROBE: &str = "\
 A probe samples the target's processes ten times a second: CPU time per request,
 waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept
-queue. A target on this machine is found by its port, without a flag. For
-another machine, a command starts the probe there:
+queue. A target on this machine is found by its port or Unix socket, without a
+flag; one behind a proxy is not, so name it (--target-pid). For another machine, a command starts the probe there:
 
   --target-probe 'ssh server crawlmark probe --port 8080'
   --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'

@@ -42,18 +42,18 @@ impl Subject {
         }
     }
 
-    /// Make the experiments that the report leaves to ask for, and judge it again by them. A signal
-    /// ends them, and nothing else.
+    /// Make the experiments that the report leaves to ask for, and judge it again by them. Return the
+    /// signal that ended them, if one did: the run before them is whole.
     ///
     /// # Errors
     /// When an experiment cannot be run: those before it count.
-    pub(super) fn diagnose(&self, report: &mut Report, voice: Voice) -> Result<(), Error> {
+    pub(super) fn diagnose(&self, report: &mut Report, voice: Voice) -> Result<Option<i32>, Error> {
         let made = self.experiment(report, voice);
         report.judge();
         made
     }
 
-    fn experiment(&self, report: &mut Report, voice: Voice) -> Result<(), Error> {
+    fn experiment(&self, report: &mut Report, voice: Voice) -> Result<Option<i32>, Error> {
         while let Some(change) = next_experiment(report)
             && let Some(plan) = self.plan_of(change, report)
         {
@@ -61,9 +61,9 @@ impl Subject {
             let mut spec = self.spec.clone();
             spec.options.acks_at_once = change == Change::ImmediateAcks;
             let record = measure::crawl(&plan, &spec, Clock::start(), &mut Unwatched)?;
-            if record.interrupted.is_some() {
+            if let Some(signal) = record.interrupted {
                 voice.warn("a signal ended the experiments: the run before them is whole");
-                break;
+                return Ok(Some(signal));
             }
             let seen = Report::new(Source {
                 plan: &plan,
@@ -75,7 +75,7 @@ impl Subject {
             });
             report.experiments.push(Experiment::of(change, &seen));
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Plan of an experiment; none if it would be no valid one.

@@ -239,7 +239,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             name: args.name,
             tags: args.tags.into_iter().collect(),
         },
-        probe: ProbeChoice::of(&args.probe, args.connection.unix_socket.is_none()),
+        probe: ProbeChoice::of(&args.probe, args.connection.unix_socket.as_deref()),
         out: args.out,
         is_strict: args.strict,
         bundled,

@@ -10,13 +10,14 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::process::{Child, Role, fork};
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::target::{Line, Lines, Pong, Port, TargetRecord, boot_id};
+use crawlmark_harness::target::{Line, Lines, Pong, Port, TargetNow, TargetRecord, boot_id};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
@@ -76,14 +77,15 @@ pub(super) enum ProbeChoice {
 
 impl ProbeChoice {
     /// Return the choice that was typed.
-    pub(super) fn of(args: &TargetProbeArgs, has_ports: bool) -> Self {
+    pub(super) fn of(args: &TargetProbeArgs, unix_socket: Option<&Path>) -> Self {
         match (&args.target_probe, args.target_pid, &args.target_cgroup) {
             (Some(command), ..) if command == NONE => Self::Off,
             (Some(command), ..) => Self::Command(command.clone()),
             (_, Some(pid), _) => Self::Here("pid", pid.to_string()),
             (.., Some(cgroup)) => Self::Here("cgroup", cgroup.display().to_string()),
-            _ if has_ports => Self::Ports,
-            _ => Self::Off,
+            _ => unix_socket.map_or(Self::Ports, |path| {
+                Self::Here("unix-socket", path.display().to_string())
+            }),
         }
     }
 
@@ -205,7 +207,12 @@ impl TargetProbe {
                 probe.record.found.is_some() || probe.lines.bad() > BAD_LINES
             });
             // The signal stays pending, for the run to find.
-            if is_told || probe.input.is_none() || held.is_asked_to_stop().map_err(Error::Signal)? {
+            if is_told || probe.input.is_none() {
+                break;
+            }
+            if held.is_asked_to_stop().map_err(Error::Signal)? {
+                let ended = &mut probe.record.ended;
+                ended.get_or_insert_with(|| "the run was stopped before it answered".to_owned());
                 break;
             }
         }
@@ -267,6 +274,12 @@ impl TargetProbe {
     /// Return the name of its source.
     pub(super) fn source(&self) -> &str {
         &self.record.source
+    }
+
+    /// Return what the target used in the last second; none once it has ended.
+    pub(super) fn now(&self) -> Option<TargetNow> {
+        self.input.as_ref()?;
+        Some(TargetNow::of(&self.record.samples))
     }
 
     /// Take in what it wrote. Does not wait.

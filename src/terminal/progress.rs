@@ -26,11 +26,12 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::Live;
+use crawlmark_harness::target::TargetNow;
 use crawlmark_results::run::report::IntervalRow;
 
 use self::canvas::Canvas;
 use self::frame::frame;
-use self::gauge::Gauge;
+use self::gauge::{Gauge, Now};
 use self::lines::Lines;
 pub(crate) use self::parts::{PartsProgress, snapshot as parts_snapshot};
 
@@ -69,27 +70,30 @@ impl Progress {
         }
     }
 
-    /// Show the state of the run and its last seconds. What is printed next starts on a clean line,
+    /// Show the state of the run, its last seconds, and what its target used in the last one. What is printed next starts on a clean line,
     /// at any time.
-    pub(crate) fn show(&mut self, live: &Live, seconds: &[IntervalRow]) {
+    pub(crate) fn show(&mut self, live: &Live, seconds: &[IntervalRow], target: Option<TargetNow>) {
         match self {
             Self::Silent => {}
             Self::Lines(lines) => lines.show(live),
-            Self::View(view) => view.show(live, seconds),
+            Self::View(view) => view.show(live, seconds, target),
         }
     }
 }
 
 impl View {
     /// Draws how the run stands, unless it has only just done so.
-    fn show(&mut self, live: &Live, seconds: &[IntervalRow]) {
+    fn show(&mut self, live: &Live, seconds: &[IntervalRow], target: Option<TargetNow>) {
         let is_due = live.elapsed >= self.next;
         if is_due {
             self.next = live.elapsed + EVERY;
         }
         if is_due || live.is_over() {
             let screen = self.canvas.screen();
-            let now = self.gauge.read(live);
+            let now = Now {
+                target,
+                ..self.gauge.read(live)
+            };
             self.canvas.draw(&frame(&now, seconds, screen), screen);
         }
     }

@@ -1,8 +1,10 @@
 //! `--diagnose` against targets that show a fault, from the outside.
 
-use serde_json::Value;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
-use crate::command::run;
+use crate::command::{run, start};
+use crate::process::wait_for;
 use crate::run::crawl;
 use crate::target::Target;
 
@@ -44,4 +46,19 @@ fn what_changes_something_is_not_sent_again() {
         let line = format!("run http://127.0.0.1:1/{{id}} --diagnose {flags}");
         run(&line).code(&[2]);
     }
+}
+
+#[test]
+fn a_signal_while_experiments_run_ends_them_and_keeps_the_run() {
+    let target = Target::start("--processes 1 --latency 20ms --workers 2");
+    let run = start(&format!(
+        "run {} -c 8 -s 1 -d 1s --diagnose --json --out out",
+        target.url()
+    ));
+    wait_for("the first experiment", || {
+        run.stderr().contains("diagnosing: ").then_some(())
+    });
+    run.signal(Signal::SIGINT);
+    let report = run.end().report(130);
+    report.holds(&json!({"/interrupted": false, "/experiments": [], "/ledger/lost": 0}));
 }

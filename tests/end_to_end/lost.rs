@@ -174,7 +174,10 @@ fn a_signal_while_a_run_starts_leaves_a_report() {
     // Shards one after another, so that the first are there long before the last.
     let target = Target::start("--processes 1");
     for (shards, url) in [(1, "--target-processes 8"), (64, &target.url())] {
-        let run = run::start(&format!("{url} --shards {shards} -c 64 --ids 0..100m"));
+        // No shard is taken for silent because it starts slowly.
+        let run = run::start(&format!(
+            "{url} --shards {shards} -c 64 --ids 0..100m --shard-deadline 2m"
+        ));
         // It holds signals from before its first child on, which is the target's or its probe.
         wait_for("its first process", || {
             let mut all = children(run.pid()).into_iter();

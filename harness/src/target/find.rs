@@ -9,6 +9,9 @@ use std::path::Path;
 /// it starts on demand.
 const INIT: i32 = 1;
 
+/// Flags in `/proc/net/unix` of a socket that listens.
+const ACCEPTS_CONNECTIONS: &str = "00010000";
+
 /// Forwards ports of containers: what it uses is not the target's.
 const FORWARDER: &str = "docker-proxy";
 
@@ -20,6 +23,21 @@ pub(super) fn owners(inodes: &BTreeSet<u32>) -> Vec<i32> {
         .filter(|pid| *pid != INIT && name(*pid).as_deref() != Some(FORWARDER))
         .filter(|pid| sockets(*pid).any(|inode| inodes.contains(&inode)))
         .collect()
+}
+
+/// Return the sockets that listen on a Unix socket's path, by their inodes.
+pub(super) fn unix_listeners(path: &Path) -> BTreeSet<u32> {
+    let listed = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let whole = fs::canonicalize(path).unwrap_or_default();
+    let rows = listed.lines().filter_map(|line| {
+        // Num RefCount Protocol Flags Type St Inode Path
+        let mut fields = line.split_ascii_whitespace();
+        let is_listening = fields.nth(3)? == ACCEPTS_CONNECTIONS;
+        let inode = fields.nth(2)?.parse().ok()?;
+        let own = Path::new(fields.next()?);
+        (is_listening && (own == path || own == whole)).then_some(inode)
+    });
+    rows.collect()
 }
 
 /// Return the sockets that a process holds, by their inodes.
@@ -100,6 +118,7 @@ impl Stat {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
     use crate::target::sockets::Diag;
@@ -114,6 +133,21 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(owners(&inodes), [own]);
         assert!(own_line().contains(&own));
+    }
+
+    #[test]
+    fn the_holder_of_a_unix_socket_is_found_whatever_the_path_is_written_like() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let _client = UnixStream::connect(&path).unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        for path in [path, folder.path().join(".").join("a.sock")] {
+            let inodes = unix_listeners(&path);
+            assert_eq!((inodes.len(), owners(&inodes)), (1, vec![own]));
+        }
+        drop(listener);
+        assert!(unix_listeners(&folder.path().join("a.sock")).is_empty());
     }
 
     #[test]

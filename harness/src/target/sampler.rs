@@ -45,6 +45,9 @@ pub enum NotFound {
         listed(.0)
     )]
     Ports(Vec<Port>),
+    /// Nothing listens on the Unix socket.
+    #[error("no process listens on the Unix socket {0}")]
+    UnixSocket(String),
     /// There is no such process.
     #[error("no process has the ID {0}")]
     Pid(i32),
@@ -107,6 +110,9 @@ impl Sampler {
         match &sampler.selection {
             _ if is_found => {}
             Selection::Ports(ports) => return Err(NotFound::Ports(ports.clone())),
+            Selection::UnixSocket(path) => {
+                return Err(NotFound::UnixSocket(path.display().to_string()));
+            }
             Selection::Pid(pid) => return Err(NotFound::Pid(*pid)),
             Selection::Cgroup(path) => return Err(NotFound::Cgroup(path.display().to_string())),
         }
@@ -165,15 +171,12 @@ impl Sampler {
                 let is_own =
                     |it: &&Listener| ports.iter().any(|port| port.is_of(it.address, it.port));
                 let own = listeners.iter().filter(is_own);
-                let inodes: BTreeSet<u32> = own.map(|it| it.inode).collect();
-                // Going through the descriptors of all processes takes milliseconds.
-                let is_new = inodes != self.inodes || self.tracked.is_empty();
-                self.inodes = inodes;
-                if is_new {
-                    find::owners(&self.inodes)
-                } else {
-                    Vec::new()
-                }
+                let inodes = own.map(|it| it.inode).collect();
+                self.owners(inodes)
+            }
+            Selection::UnixSocket(path) => {
+                let inodes = find::unix_listeners(path);
+                self.owners(inodes)
             }
             Selection::Pid(pid) => vec![*pid],
             Selection::Cgroup(path) => {
@@ -192,6 +195,18 @@ impl Sampler {
             .iter()
             .filter(|it| self.inodes.contains(&it.inode));
         self.is_v6 = own.map(|it| it.is_v6).collect();
+    }
+
+    /// Return the processes that hold the target's sockets, if those have changed: going through the
+    /// descriptors of all processes takes milliseconds.
+    fn owners(&mut self, inodes: BTreeSet<u32>) -> Vec<i32> {
+        let is_new = inodes != self.inodes || self.tracked.is_empty();
+        self.inodes = inodes;
+        if is_new {
+            find::owners(&self.inodes)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Take a sample.

@@ -5,7 +5,7 @@
 use super::findings::Finding;
 use super::thresholds as limits;
 use super::verdict::Missing;
-use crate::run::report::{Change, InStep, IntervalRow, Report, share};
+use crate::run::report::{Change, InStep, IntervalRow, PROXY, Report, share};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 
@@ -171,7 +171,13 @@ pub(super) fn refusal(report: &Report) -> Option<Finding> {
 
 /// What the target's processes waited for, by the kernel of their machine.
 pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
-    let target = report.target.as_ref().ok_or(Missing::NoProbe)?;
+    let is_proxied = report.plan.run.workload.contains_key(PROXY);
+    let missing = if is_proxied {
+        Missing::BehindProxy
+    } else {
+        Missing::NoProbe
+    };
+    let target = report.target.as_ref().ok_or(missing)?;
     let mut found = Vec::new();
     found.extend(
         target

@@ -164,6 +164,8 @@ pub enum Missing {
     TooShort,
     /// No probe of the target ran until the end.
     NoProbe,
+    /// The target is behind a proxy, which a probe would look at in its place.
+    BehindProxy,
 }
 
 impl Missing {
@@ -177,6 +179,9 @@ impl Missing {
             }
             Self::NoShard => "no shard reported",
             Self::TooShort => "the run was too short",
+            Self::BehindProxy => {
+                "the target is behind a proxy: name its processes (--target-pid, --target-cgroup, --target-probe)"
+            }
             Self::NoProbe => "no probe of the target ran until the end",
         }
     }

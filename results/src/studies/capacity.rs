@@ -38,7 +38,7 @@ use self::search::{
     Pace, ProbeKind, ProbeResult, RateState, Search, SearchStep, Tally, resolution,
 };
 pub use self::search::{Question, SearchOutcome, times_s};
-use super::{Conclusion, Header, Notice, StudyResult, or_dash};
+use super::{Conclusion, Header, LoadStep, Notice, StudyResult, or_dash};
 use crate::run::report::Environment;
 use crate::show::chart::Chart;
 use crate::show::doc::{Column, Doc, Severity, Table};
@@ -539,6 +539,20 @@ impl StudyResult for Capacity {
         }
     }
 
+    fn load_steps(&self) -> Vec<LoadStep> {
+        let steps = self.rates.iter().filter_map(|of| {
+            let probe = telling(of, self).filter(|probe| probe.seen.speaks())?;
+            Some(LoadStep {
+                name: rate(of.rate_per_s),
+                in_flight: probe.in_flight,
+                per_s: probe.accepted_per_s,
+                target: probe.target.clone(),
+                fails: probe.seen.fails(),
+            })
+        });
+        steps.collect()
+    }
+
     fn fill(&self, doc: Doc) -> Doc {
         doc.facts(facts(self)).table(table(self)).text(LEGEND)
     }
@@ -621,11 +635,20 @@ fn table(capacity: &Capacity) -> Table {
             Column::numbers("accepted").leaving(2),
             Column::numbers("response p50").leaving(1),
             Column::numbers("response p99").leaving(3),
+            Column::numbers("target CPUs").leaving(2),
             Column::details("reason"),
         ],
         rows: capacity.rates.iter().map(|of| row(of, capacity)).collect(),
         ..Table::default()
     }
+}
+
+/// The probe that says most of a rate: one that failed, if any did.
+fn telling<'a>(of: &RateReport, capacity: &'a Capacity) -> Option<&'a ProbeReport> {
+    let pace = Pace::nearest(of.rate_per_s);
+    let probes = || capacity.probes.iter().filter(|it| it.per_min == pace);
+    let mut failed = probes().filter(|probe| probe.seen.fails());
+    failed.next().or_else(|| probes().last())
 }
 
 fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {
@@ -647,17 +670,9 @@ fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {
         voids => format!("?{voids}"),
     };
     let at_least = if of.response_p99_at_least { ">= " } else { "" };
-    // That of a failed probe says most.
-    let probes = || {
-        capacity
-            .probes
-            .iter()
-            .filter(|probe| Pace::nearest(of.rate_per_s) == probe.per_min)
-    };
-    let failed = probes().filter(|probe| probe.seen.fails());
-    let reason = failed
-        .chain(probes())
-        .find_map(|probe| probe.reasons.first());
+    let probe = telling(of, capacity);
+    let reason = probe.and_then(|probe| probe.reasons.first());
+    let used = probe.and_then(|probe| probe.target.as_ref()?.cpus_used);
     vec![
         rate(of.rate_per_s),
         standing.to_owned(),
@@ -665,6 +680,7 @@ fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {
         or_dash(of.accepted_per_s, rate),
         or_dash(of.response_p50_us, micros),
         at_least.to_owned() + &or_dash(of.response_p99_us, micros),
+        used.map_or_else(String::new, decimal),
         reason.map_or_else(String::new, Reason::title),
     ]
 }

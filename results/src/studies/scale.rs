@@ -69,7 +69,7 @@ use crate::show::chart::Chart;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::text::{decimal, micros};
 use crate::studies::compare::Interval;
-use crate::studies::{Conclusion, Header, Notice, RoundsOf, StudyResult, or_dash};
+use crate::studies::{Conclusion, Header, LoadStep, Notice, RoundsOf, StudyResult, or_dash};
 use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
 /// Result of the study, whole, as it is saved in `scale.json`.
@@ -262,6 +262,11 @@ impl StudyResult for Scaling {
         vec![RoundsOf { side: "", findings }]
     }
 
+    fn load_steps(&self) -> Vec<LoadStep> {
+        let curve = self.curves.first();
+        curve.map_or_else(Vec::new, |curve| curve.load_steps(&self.rounds))
+    }
+
     fn fill(&self, doc: Doc) -> Doc {
         let tables = self.curves.iter().map(table);
         tables.fold(doc, Doc::table).facts(facts(self))
@@ -337,6 +342,8 @@ fn table(curve: &Curve) -> Table {
             Column::numbers("efficiency"),
             Column::numbers("CPU per request").leaving(7),
             Column::numbers(format!("CPU, times {least}")).leaving(4),
+            Column::numbers("target CPU per request").leaving(3),
+            Column::numbers("target CPUs").leaving(3),
             Column::numbers("serial fraction").leaving(1),
             Column::numbers("balance").leaving(6),
             Column::numbers("p50").leaving(2),
@@ -361,6 +368,8 @@ fn row(point: &Point) -> Vec<String> {
         median(point.efficiency, percent),
         median(point.cpu_us_per_attempt, micros),
         beside(point, cost(point)),
+        if_read(point.target_cpu_us_per_attempt, micros),
+        if_read(point.target_cpus_used, decimal),
         serial.map_or_else(String::new, |fraction| percent(fraction.median)),
         median(point.balance, percent),
         or_dash(point.p50_us, micros),
@@ -376,6 +385,11 @@ fn row(point: &Point) -> Vec<String> {
 
 fn median(estimate: Option<Estimate>, format: fn(f64) -> String) -> String {
     or_dash(estimate.map(|estimate| estimate.median), format)
+}
+
+/// A figure of the target, which no size has without a probe.
+fn if_read(estimate: Option<Estimate>, format: fn(f64) -> String) -> String {
+    estimate.map_or_else(String::new, |estimate| format(estimate.median))
 }
 
 /// A ratio to the smallest size, with its interval; the smallest beside itself has none.

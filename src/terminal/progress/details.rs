@@ -47,7 +47,7 @@ pub(super) struct Detail {
 }
 
 /// All details, in the order in which they are shown.
-pub(super) const DETAILS: [Detail; 14] = [
+pub(super) const DETAILS: [Detail; 15] = [
     Detail::new("stopping", 0, false, |scene| stopping(scene.now)),
     Detail::new("paused", 1, false, |scene| paused(scene.now)),
     Detail::new("replaced", 2, false, |scene| replaced(scene.now)),
@@ -63,6 +63,7 @@ pub(super) const DETAILS: [Detail; 14] = [
     Detail::new("statuses", 9, true, |scene| statuses(scene.now)),
     Detail::new("failures", 5, true, |scene| failed_by(scene.now)),
     Detail::new("limit", 8, false, |scene| limits(scene.now)),
+    Detail::new("target", 8, false, |scene| target(scene.now)),
     Detail::new("waiting", 7, false, |scene| waiting(scene.now)),
 ];
 
@@ -430,6 +431,30 @@ fn limits(now: &Now<'_>) -> Vec<Part> {
         ));
     }
     parts
+}
+
+/// What the target's processes used in the last second.
+fn target(now: &Now<'_>) -> Vec<Part> {
+    let Some(target) = now.target else {
+        return Vec::new();
+    };
+    let cpus = target.cpus.map(|cpus| format!("{cpus:.2} CPUs used"));
+    let waiting = target.waiting;
+    let waiting = waiting.map(|threads| format!("{threads:.2} threads waiting for a CPU"));
+    let is_throttled = |share: f64| {
+        if share > 0.0 {
+            Tone::Warning
+        } else {
+            Tone::Plain
+        }
+    };
+    let throttled = target.throttled.map(|share| {
+        let text = format!("throttled {}", rounded_percent(share));
+        Part::toned(1, text, is_throttled(share))
+    });
+    let parts = [cpus.map(|text| Part::new(0, text)), throttled];
+    let waiting = waiting.map(|text| Part::new(2, text));
+    parts.into_iter().flatten().chain(waiting).collect()
 }
 
 /// Requests of an open loop that are due.

@@ -80,6 +80,7 @@ pub(super) fn frame(now: &Now<'_>, seconds: &[IntervalRow], screen: Screen) -> V
 #[cfg(test)]
 mod tests {
     use crawlmark_harness::sample::ErrorKind;
+    use crawlmark_harness::target::TargetNow;
     use proptest::prelude::*;
 
     use super::super::gauge::Gauge;
@@ -117,7 +118,16 @@ mod tests {
         let mut last = live(30_000, shards(30_000, (30 - fails_at) * 400));
         last.recent = last.recent.filter(|_| fails_at == 30);
         let screen = Screen { rows, columns };
-        let lines = frame(&gauge.read(&last), &seconds, screen);
+        let target = Some(TargetNow {
+            cpus: Some(1.417),
+            waiting: Some(0.02),
+            throttled: (fails_at < 30).then_some(0.4),
+        });
+        let now = Now {
+            target,
+            ..gauge.read(&last)
+        };
+        let lines = frame(&now, &seconds, screen);
         lines
             .iter()
             .map(|line| line.text().trim_end().to_owned() + "\n")

@@ -7,6 +7,7 @@ use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Counters;
 use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
+use crawlmark_harness::target::TargetNow;
 use crawlmark_harness::wire::BindingTimes;
 
 use super::text::to_go;
@@ -59,6 +60,8 @@ pub(super) struct Now<'a> {
     pub(super) waiting: Option<f64>,
     /// Items per second in each of the last seconds, the latest last.
     pub(super) course: &'a [f64],
+    /// The target's processes in the last second; none without a probe of them.
+    pub(super) target: Option<TargetNow>,
 }
 
 /// Some of what is counted.
@@ -158,6 +161,7 @@ impl Gauge {
             lately,
             waiting: self.due_per_s.map(|per_s| behind_s * per_s),
             course: &self.course,
+            target: None,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::run::gates::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, o
 use crate::run::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
 use crate::run::report::{IntervalRow, Latency, Report, ScheduleReport, Verdict};
 use crate::show::text::decimal;
+use crate::studies::TargetUse;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Percentile, Series, rank};
@@ -99,6 +100,11 @@ pub struct ProbeReport {
     pub response_p99_at_least: bool,
     /// Lateness of this client at the 99th percentile, us.
     pub sched_lag_p99_us: Option<f64>,
+    /// Requests under way, in the mean: accepted ones a second times their mean response time
+    /// (Little's law); null without a good response.
+    pub in_flight: Option<f64>,
+    /// What the target used and ran out of; null without a probe of it.
+    pub target: Option<TargetUse>,
     /// The longest time that the target asked to be left alone for, s.
     pub longest_promise_s: f64,
     /// Refusals; null if the target neither refused nor failed a request.
@@ -112,6 +118,8 @@ impl ProbeReport {
         let (seen, reasons) = judge(report, question, plan.has_connections);
         let response = report.latency(Series::ResponseOk);
         let counted = AttemptCounts::of(measured_rows(report));
+        let accepted_per_s = accepted_per_s(report, plan.pace, question.bounds.precision);
+        let mean_us = response.and_then(|latency| latency.mean_us);
         Self {
             number: plan.number,
             per_min: plan.pace,
@@ -125,7 +133,7 @@ impl ProbeReport {
             validity: report.validity.verdict,
             connections: report.plan.run.connections,
             achieved_per_s: report.achieved_per_s(),
-            accepted_per_s: accepted_per_s(report, plan.pace, question.bounds.precision),
+            accepted_per_s,
             sent_share: sent_share(report),
             throttled_share: counted.throttled_share(),
             error_share: counted.error_share(),
@@ -136,6 +144,8 @@ impl ProbeReport {
             sched_lag_p99_us: report
                 .latency(Series::SchedLag)
                 .and_then(|latency| latency.p99_us),
+            in_flight: mean_us.map(|us| accepted_per_s * us / 1e6),
+            target: TargetUse::of(report),
             longest_promise_s: report.throttling.longest_promise_s,
             refusals: Refusals::of(report, plan.pace),
         }

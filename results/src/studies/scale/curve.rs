@@ -10,6 +10,7 @@ use super::estimate::Estimate;
 use super::round::{Round, Size};
 use crate::run::report::{BindingReport, Limit, Verdict};
 use crate::show::text::counted;
+use crate::studies::LoadStep;
 
 /// Quantity in which sizes differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +112,10 @@ pub struct Point {
     pub cpu_us_per_attempt: Option<Estimate>,
     /// `W`: CPU per attempt at the smallest over that at this size.
     pub cpu_work_efficiency: Option<Estimate>,
+    /// CPU time of the target, us.
+    pub target_cpu_us_per_attempt: Option<Estimate>,
+    /// CPUs that the target used, in the mean.
+    pub target_cpus_used: Option<Estimate>,
     /// Mean of the shards' times for an item over the greatest.
     pub balance: Option<Estimate>,
     /// Median over the rounds of the median service time, us.
@@ -196,6 +201,8 @@ impl Point {
             efficiency: Estimate::of(speedups().map(|s| s / factor)),
             cpu_us_per_attempt: over(|round| round.cpu_us_per_attempt),
             cpu_work_efficiency: Estimate::of(work),
+            target_cpu_us_per_attempt: over(|round| round.target.as_ref()?.cpu_us_per_attempt),
+            target_cpus_used: over(|round| round.target.as_ref()?.cpus_used),
             balance: over(|round| round.balance),
             p50_us: over(|round| round.p50_us).map(|times| times.median),
             p99_us: over(|round| round.p99_us).map(|times| times.median),
@@ -242,6 +249,26 @@ impl Curve {
             .map(|size| Point::new(*size, held, &at(size), &base, room))
             .collect();
         Self { held, points }
+    }
+
+    /// Return its sizes as steps of a load on the target, without those whose rate this client limited.
+    pub(super) fn load_steps(&self, rounds: &[Round]) -> Vec<LoadStep> {
+        let limits_itself = |point: &Point| {
+            point.client_limited || !point.counts() || point.limited_by != Limit::Connections
+        };
+        let points = self.points.iter().filter(|point| !limits_itself(point));
+        let step = |point: &Point| {
+            let mut of_size = rounds.iter().rev().filter(|round| round.size == point.size);
+            let round = of_size.find(|round| round.counts())?;
+            Some(LoadStep {
+                name: counted(point.size.connections.into(), "connection"),
+                in_flight: Some(round.in_flight.into()),
+                per_s: point.items_per_s?.median,
+                target: round.target.clone(),
+                fails: false,
+            })
+        };
+        points.filter_map(step).collect()
     }
 
     /// Return the position of one of its points on the axis.

@@ -11,7 +11,7 @@ use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
 use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
 use crate::show::text::counted;
 use crate::studies::compare::Readings;
-use crate::studies::warnings;
+use crate::studies::{TargetUse, warnings};
 
 /// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one
 /// free.
@@ -54,6 +54,8 @@ pub struct Round {
     /// Warnings and errors of the run.
     #[serde(serialize_with = "judge::serialize")]
     pub findings: Vec<Finding>,
+    /// Requests that could be under way.
+    pub in_flight: u32,
     /// Good items per second.
     pub items_per_s: f64,
     /// Limits that held its shards back, as parts of their time.
@@ -71,6 +73,8 @@ pub struct Round {
     /// CPU over time and CPUs, of all processes of the round: the shards, their supervisor, and the
     /// target that it started; of a target that it did not start, of everything on the machine.
     pub machine_cpu_share: Option<f64>,
+    /// What the target used and ran out of; none without a probe.
+    pub target: Option<TargetUse>,
 }
 
 impl Round {
@@ -95,6 +99,7 @@ impl Round {
             finished_at: report.finished_at.clone(),
             validity: report.validity.verdict,
             findings: warnings(report),
+            in_flight: report.plan.run.in_flight(),
             items_per_s: readings.throughput.value().unwrap_or(0.0),
             binding: report.binding,
             cpu_us_per_attempt: readings.cpu_per_attempt.value(),
@@ -109,6 +114,7 @@ impl Round {
             machine_cpu_share: cpu
                 .map(|cpu| cpu.as_secs_f64() / cpus_s)
                 .filter(|share| share.is_finite()),
+            target: TargetUse::of(report),
         }
     }
 

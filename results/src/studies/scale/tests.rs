@@ -25,6 +25,7 @@ fn round(replicate: usize, shards: u32, items_per_s: f64) -> Round {
         finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
         validity: Verdict::Valid,
         findings: Vec::new(),
+        in_flight: shards * 8,
         items_per_s,
         binding: BindingReport::default(),
         cpu_us_per_attempt: Some(50.0),
@@ -33,6 +34,7 @@ fn round(replicate: usize, shards: u32, items_per_s: f64) -> Round {
         p99_us: Some(51_000.0),
         run_delay_share: Some(0.01),
         machine_cpu_share: Some(0.1),
+        target: None,
     }
 }
 
