@@ -404,6 +404,10 @@ impl<D: Dial> Workload for Crawl<D> {
         self.id(id)
     }
 
+    fn traces(&self) -> Option<Traces> {
+        self.traces
+    }
+
     fn sources(&self) -> u32 {
         self.carriers.sources()
     }

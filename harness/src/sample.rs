@@ -337,6 +337,8 @@ names! {
         TooManyFiles = "too_many_files",
         /// The target redirected more often than allowed.
         TooManyRedirects = "too_many_redirects",
+        /// There is no way to the target: a link is down, or a route is missing.
+        Unreachable = "unreachable",
         /// The answer was complete and its body was wrong.
         WrongBody = "wrong_body",
     }

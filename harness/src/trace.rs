@@ -41,6 +41,12 @@ impl Traces {
         })
     }
 
+    /// True if any is to be recorded.
+    #[must_use]
+    pub fn are_recorded(&self) -> bool {
+        self.recorded > 0.0
+    }
+
     /// Return the trace context of a request: `attempt` is the number of earlier ones of its item.
     #[must_use]
     pub fn request(&self, id: u64, attempt: u32) -> TraceContext {

@@ -10,6 +10,7 @@ use std::future::{Future, pending, ready};
 use crate::clock::Nanos;
 pub use crate::sample::{Asides, Handshake, InFlight, Opened, Opening};
 use crate::sample::{Attempt, ClosedConnection, ErrorKind, Outcome, Sample, TcpReading};
+use crate::trace::Traces;
 
 /// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is
 /// dropped there.
@@ -63,6 +64,11 @@ pub trait Workload: 'static {
     /// Return the ID that users know `id` by.
     fn known_as(&self, id: u64) -> u64 {
         id
+    }
+
+    /// Return the trace ids that its requests have; none if they have none.
+    fn traces(&self) -> Option<Traces> {
+        None
     }
 
     /// Number of source addresses that are counted one by one; 0 if none are.

@@ -604,6 +604,9 @@ fn connect_error(error: &io::Error, flight: &Flight) -> ErrorKind {
         io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
         io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => ErrorKind::AddressUnavailable,
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkDown => ErrorKind::Unreachable,
         _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => ErrorKind::TooManyFiles,
         _ => {
             flight.explain(ErrorKind::ConnectFailed, error.to_string());

@@ -339,7 +339,7 @@ fn each_attempt_has_a_trace_that_leads_back_to_its_item() {
     let place = tempfile::tempdir().unwrap();
     let list = place.path().join("list.jsonl");
     let serve = "--processes 1 --journal --fault error:0.2:503,redirect:0.2";
-    let run = "--ids 0..100 --shards 2 -c 8 --follow 3 --trace=0.5";
+    let run = "--ids 0..100 --shards 2 -c 8 --follow 3 --trace=0.2";
     for (is_list, flags) in [(false, "--shuffle"), (false, "--http 2"), (true, "")] {
         let target = Target::start(serve);
         let url = if is_list {
@@ -395,7 +395,8 @@ fn each_attempt_has_a_trace_that_leads_back_to_its_item() {
             );
         }
         let slowest = report.array("/slowest");
-        assert_eq!(slowest.len(), 20);
+        let recorded = slowest.iter().filter(|row| row["recorded"] == json!(true));
+        assert!(recorded.count() >= 5 && (20..=25).contains(&slowest.len()));
         for row in slowest {
             let attempt = row["attempt"].as_u64().unwrap();
             let all = &attempts[&row["id"].as_u64().unwrap()];

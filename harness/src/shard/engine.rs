@@ -22,6 +22,7 @@ use crate::stats::{
     Bounds, ConnectionCounts, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Slowest,
     SplitSums, TcpCounts, Timing, Unfinished,
 };
+use crate::trace::Traces;
 use crate::wire::{CpuHealth, EncodedStats, Frame, Progress, ShardOutcome, Usage, WireError};
 use crate::workload::{Asides, Flight, Opened, Workload};
 
@@ -81,6 +82,8 @@ struct Books {
     split: SplitSums,
     connections: ConnectionCounts,
     slowest: Slowest,
+    /// Of a run whose target is asked to record some.
+    traces: Option<Traces>,
     failures: Failures,
     hosts: Groups,
     templates: Groups,
@@ -111,6 +114,7 @@ impl<W: Workload> Engine<W> {
             split: SplitSums::default(),
             connections: ConnectionCounts::default(),
             slowest: Slowest::default(),
+            traces: workload.traces().filter(Traces::are_recorded),
             failures: Failures::default(),
             hosts: Groups::new(plan.per_host.hosts),
             templates: Groups::new(workload.templates()),
@@ -332,7 +336,11 @@ impl<W: Workload> Engine<W> {
             }
             if books.slowest.takes(sample.response_ns()) {
                 let id = self.workload.known_as(sample.permit.id);
-                books.slowest.record(sample, id, nth, reading.as_ref());
+                let traces = books.traces;
+                let is_recorded =
+                    traces.map(|it| it.request(id, sample.permit.attempt).is_recorded);
+                let reading = reading.as_ref();
+                books.slowest.record(sample, id, is_recorded, nth, reading);
             }
         }
         let details = flight.and_then(Flight::take_explanation);

@@ -387,7 +387,7 @@ findings! {
         format!("No good response from {from_s:.0} s on, of {}: {}", seconds(of_s), in_words(&causes)),
         effect: TargetLimited,
         severity: Severity::Error,
-        remedy: CHECK_TARGET,
+        remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
         covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy];
     /// No response of any kind came at the end while requests waited for one.
     Silent { silent_s: f64, of_s: f64, cut_off: u64 } =>
@@ -474,7 +474,7 @@ findings! {
             in_words(&causes)
         ),
         effect: dead(dead_s, of_s),
-        remedy: CHECK_TARGET,
+        remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
         covers: [RequestsFailed];
     /// The probe of the target ended before the run.
     ProbeEnded { reason: String } => format!("The target's side is missing: {reason}"),

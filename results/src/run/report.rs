@@ -219,7 +219,8 @@ pub struct Report {
     pub connections: ConnectionsReport,
     /// Parts of the response times, means over a sample; null without a reading.
     pub split: Option<Split>,
-    /// The 20 requests with the longest response time after the warm-up, the slowest first.
+    /// The 20 requests with the longest response time after the warm-up, the slowest first, and then
+    /// those of the five slowest with a recorded trace that are not among them.
     pub slowest: Vec<SlowRow>,
     /// Each shard.
     pub shards: Vec<ShardReport>,

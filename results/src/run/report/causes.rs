@@ -219,6 +219,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             "too many redirects",
             Some("raise --follow, or crawl the last URL"),
         ),
+        Kind::Unreachable => (
+            "target unreachable",
+            Some("check the links and routes between this machine and the target (ip route get)"),
+        ),
         Kind::WrongBody => (
             "wrong body",
             Some(
