@@ -35,6 +35,11 @@ fn a_limit_is_found_and_saved() {
             pass <= offered && fail / offered <= 1.101,
             "{offered} to {fail}"
         );
+        let said = ["ran_out", "nothing_ran_out", "works_on_few"].map(|kind| {
+            let findings = saved["findings"].as_array().unwrap();
+            findings.iter().any(|finding| finding["kind"] == kind)
+        });
+        assert!(said.contains(&true), "{}", saved["findings"]);
     } else {
         assert_eq!(done.code, Some(5), "{}", saved["outcome"]);
     }
@@ -47,6 +52,7 @@ fn a_limit_is_found_and_saved() {
             &json!({
                 "/schedule/rate_per_s": probe["rate_per_s"],
                 "/plan/manners/on_throttle": "count", "/plan/seed": number,
+                "/target/cpu_us_per_attempt": probe["target"]["cpu_us_per_attempt"],
             }),
         );
         // Never more than twice what passed.

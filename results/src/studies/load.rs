@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CommonFinding;
 use crate::judge::{self, Finding, FindingKind, thresholds};
-use crate::run::report::Report;
+use crate::run::report::{Report, TargetReport};
 
 /// Findings that say what a target ran out of.
 const EXHAUSTED: [FindingKind; 5] = [
@@ -35,16 +35,32 @@ impl TargetUse {
     pub(super) fn of(report: &Report) -> Option<Self> {
         let target = report.target.as_ref()?;
         let findings = report.findings.iter();
+        let found = findings.filter(|finding| EXHAUSTED.contains(&finding.kind()));
+        let mut ran_out: Vec<Finding> = found.cloned().collect();
+        if ran_out.is_empty() {
+            ran_out.extend(waits(target));
+        }
         Some(Self {
             cpu_us_per_attempt: target.cpu_us_per_attempt,
             cpus_used: Some(report.target_cores()?),
             cpus: target.cpus.len(),
-            ran_out: findings
-                .filter(|finding| EXHAUSTED.contains(&finding.kind()))
-                .cloned()
-                .collect(),
+            ran_out,
         })
     }
+}
+
+/// A thread that ran or waited for a CPU nearly all the time: of a request that queues for that
+/// thread, its own wait for a CPU is a small part.
+fn waits(target: &TargetReport) -> Option<Finding> {
+    let (thread, waited) = (target.busiest_thread.as_ref()?, target.longest_wait_share?);
+    let is_full = thread.share + waited >= thresholds::TARGET_FULL;
+    let split = target
+        .split
+        .filter(|_| is_full && waited >= thresholds::TARGET_WAITS)?;
+    Some(Finding::TargetWaits {
+        run_queue_us: split.run_queue_us?,
+        service_us: split.service_us,
+    })
 }
 
 /// A step of a load that grows.

@@ -47,6 +47,8 @@ pub struct TargetReport {
     pub busiest_process: Option<BusiestReport>,
     /// The thread that used most CPU.
     pub busiest_thread: Option<BusiestReport>,
+    /// Part of the time for which the thread that waited most for a CPU did so.
+    pub longest_wait_share: Option<f64>,
     /// Part of the time in which a thread was ready to run and had no CPU (PSI).
     pub pressure: Option<f64>,
     /// Processes that the pressure is of.
@@ -298,6 +300,9 @@ impl TargetReport {
                 .map(|(throttled, periods)| share(throttled, periods)),
             busiest_process: window.busiest(|it| it.busiest_process.as_ref()),
             busiest_thread: window.busiest(|it| it.busiest_thread.as_ref()),
+            longest_wait_share: window
+                .growth(|it| it.longest_delay_ns)
+                .map(|ns| share(ns / 1e3, passed_us)),
             pressure: window
                 .growth(|it| it.pressure_us)
                 .map(|us| share(us, passed_us).min(1.0)),
