@@ -473,7 +473,7 @@ impl Report {
             let missed = (measured_s * 100.0).floor() - looks;
             // The last commit of a saved crawl comes after the last look, and a part of a merged
             // one is several shards.
-            let waited_s = shard["run_delay_share"].as_f64().unwrap_or(0.0) * measured_s;
+            let waited_s = shard["run_delay_s"].as_f64().unwrap_or(0.0);
             let most = 1.0 + (waited_s * 100.0).ceil();
             assert!(
                 missed >= -1.0 && (missed <= most || is_saved),
