@@ -191,27 +191,31 @@ pub struct TargetNow {
 }
 
 impl TargetNow {
-    /// Read it from samples, in order: from the last one, and the latest that is a second older.
+    /// Read it from samples, in order.
     #[must_use]
     pub fn of(samples: &[TargetSample]) -> Self {
-        let grown = |of: fn(&TargetSample) -> Option<u64>| {
-            let read = samples.iter().rev();
-            let mut read = read.filter_map(|it| Some((it.at_ns, of(it)?)));
-            let (at_ns, last) = read.next()?;
-            let (then_ns, first) =
-                read.find(|(then, _)| at_ns.saturating_sub(*then) >= SECOND_NS)?;
-            let grown = last.saturating_sub(first) as f64;
-            Some((grown, at_ns.saturating_sub(then_ns) as f64))
-        };
-        let per_time = |of| grown(of).map(|(grown, passed)| grown / passed);
-        let [throttled, periods] = [grown(|it| it.throttled_periods), grown(|it| it.periods)]
-            .map(|it| it.map(|(grown, _)| grown));
+        let per_time = |of| grown(samples, of).map(|(grown, passed_ns)| grown / passed_ns);
+        let throttled = grown(samples, |it| it.throttled_periods);
+        let periods = grown(samples, |it| it.periods);
         Self {
             cpus: per_time(|it| it.cpu_ns),
             waiting: per_time(|it| it.run_delay_ns),
-            throttled: throttled.zip(periods).map(|(of, all)| of / all.max(1.0)),
+            throttled: throttled
+                .zip(periods)
+                .map(|((of, _), (all, _))| of / all.max(1.0)),
         }
     }
+}
+
+/// Return the growth of a counter to its last reading from the latest that is a second older, and the
+/// time between them, ns.
+fn grown(samples: &[TargetSample], of: fn(&TargetSample) -> Option<u64>) -> Option<(f64, f64)> {
+    let read = samples.iter().rev();
+    let mut read = read.filter_map(|it| Some((it.at_ns, of(it)?)));
+    let (at_ns, last) = read.next()?;
+    let (then_ns, first) = read.find(|(then, _)| at_ns.saturating_sub(*then) >= SECOND_NS)?;
+    let grown = last.saturating_sub(first) as f64;
+    Some((grown, at_ns.saturating_sub(then_ns) as f64))
 }
 
 /// A second.

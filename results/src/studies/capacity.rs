@@ -648,7 +648,7 @@ fn telling<'a>(of: &RateReport, capacity: &'a Capacity) -> Option<&'a ProbeRepor
     let pace = Pace::nearest(of.rate_per_s);
     let probes = || capacity.probes.iter().filter(|it| it.per_min == pace);
     let mut failed = probes().filter(|probe| probe.seen.fails());
-    failed.next().or_else(|| probes().last())
+    failed.next().or_else(|| probes().next_back())
 }
 
 fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {
