@@ -145,7 +145,7 @@ mod tests {
             samples in prop::collection::vec((any_sample(), 0..4_usize), 0..200), first in 0..4_usize,
             is_traced: bool,
         ) {
-            let is_recorded = |sample: &Sample| sample.permit.id % 3 == 0;
+            let is_recorded = |sample: &Sample| sample.permit.id.is_multiple_of(3);
             let mut shards = vec![Slowest::default(); 4];
             for (sample, shard) in &samples {
                 if shards[*shard].takes(sample.response_ns()) {
