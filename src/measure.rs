@@ -15,18 +15,24 @@ use crate::error::Error;
 use crate::target::Target;
 use crate::witness;
 
-/// Crawls as planned, from processes of its own. What it takes to start counts from the epoch of
-/// `clock`.
+/// Crawls as planned, from processes of its own on these CPUs. What it takes to start counts from
+/// the epoch of `clock`.
 pub(crate) fn crawl(
     plan: &RunPlan,
     spec: &CrawlSpec,
+    cpus: Vec<usize>,
     clock: Clock,
     observer: &mut impl Observer,
 ) -> Result<RunRecord, Error> {
     Ok(supervise(
         plan,
         clock,
-        &Crawls { plan, spec, clock },
+        &Crawls {
+            plan,
+            spec,
+            cpus,
+            clock,
+        },
         observer,
     )?)
 }
@@ -35,6 +41,7 @@ pub(crate) fn crawl(
 struct Crawls<'a> {
     plan: &'a RunPlan,
     spec: &'a CrawlSpec,
+    cpus: Vec<usize>,
     clock: Clock,
 }
 
@@ -43,7 +50,9 @@ impl Workloads for Crawls<'_> {
     type Error = LogError;
 
     fn build(&self, shard: &ShardPlan) -> Result<Crawl, LogError> {
-        let Self { plan, spec, clock } = *self;
+        let Self {
+            plan, spec, clock, ..
+        } = *self;
         let crawl = Crawl::new(spec.clone(), shard.connections, clock)
             .at(connection_slots(plan, shard))
             .tracing(Traces::of(plan));
@@ -54,6 +63,10 @@ impl Workloads for Crawls<'_> {
             session.writer(shard.shard, shard.life, clock)?,
             &session.saved,
         ))
+    }
+
+    fn cpus(&self) -> Vec<usize> {
+        self.cpus.clone()
     }
 
     fn left(&self, shard: &ShardPlan, held: &[IdRange]) -> Option<Left> {

@@ -257,7 +257,13 @@ pub(crate) fn crawl_bundled(
     let target = bundled.start()?;
     let mut resolved = resolved.aimed_at(Some(target.address()))?;
     resolved.spec.held = held;
-    let record = measure::crawl(&resolved.plan, &resolved.spec, Clock::start(), observer)?;
+    let record = measure::crawl(
+        &resolved.plan,
+        &resolved.spec,
+        resolve::cpus(resolved.plan.shards, resolved.placement, None),
+        Clock::start(),
+        observer,
+    )?;
     let mut report = Report::new(Source {
         plan: &resolved.plan,
         labels: &resolved.labels,
@@ -349,6 +355,11 @@ fn crawl(
             probe.source()
         ));
     }
+    let cpus = resolve::cpus(
+        resolved.plan.shards,
+        resolved.placement,
+        probe.as_ref().and_then(TargetProbe::cpus),
+    );
     let mut recorder = Recorder {
         probe,
         rows: Vec::new(),
@@ -363,7 +374,7 @@ fn crawl(
             Progress::Silent
         },
     };
-    let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
+    let record = measure::crawl(&resolved.plan, &resolved.spec, cpus, clock, &mut recorder)?;
     let Recorder {
         probe,
         rows,

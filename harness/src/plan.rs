@@ -74,7 +74,7 @@ const LONGEST_RAMP: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pinning {
-    /// Shard `i` runs on the `i`-th CPU that this process may use, round robin.
+    /// Shard `i` runs on the `i`-th CPU of those that the workload names, round robin.
     PerCpu,
     /// The kernel places the shards.
     None,
@@ -414,7 +414,7 @@ impl RunPlan {
         self.rate.is_some() && self.arrivals.gaps().is_none()
     }
 
-    /// Each shard's part. `cpus` are those that this process may use; empty means unknown.
+    /// Each shard's part. `cpus` are those to pin shards to; empty for none.
     #[must_use]
     pub fn split(&self, cpus: &[usize]) -> Vec<ShardPlan> {
         let remaining = self.remaining();

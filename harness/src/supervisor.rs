@@ -66,7 +66,7 @@ use crate::clock::{Clock, Nanos, duration_ns, wall_time};
 use crate::machine::{Proc, Watch};
 use crate::pacer::Growth;
 use crate::plan::{RunPlan, ShardPlan};
-use crate::process::{ForkError, Role, fork, own_usage, usable_cpus};
+use crate::process::{ForkError, Role, fork, own_usage};
 use crate::shard::{self, Bell, INTERVAL, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, Frame, PauseOrder, Usage};
@@ -126,7 +126,7 @@ pub fn supervise<O: Observer>(
     let bell = Bell::new()?;
     let mut supervisor = Supervisor::new(plan, clock, lead(plan.shards));
     supervisor.machine = Some(Proc::default());
-    for shard in plan.split(&usable_cpus()) {
+    for shard in plan.split(&workloads.cpus()) {
         let process = supervisor.fork_shard(&shard, &bell, workloads)?;
         supervisor.take_in(shard, process);
     }

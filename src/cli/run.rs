@@ -339,6 +339,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
+    ///
+    /// Default: a shard stays on a core; beside a target on this machine on a core where the target
+    /// never runs, if there are enough of them.
     #[arg(long)]
     pub no_pin: bool,
 

@@ -14,6 +14,7 @@ use crawlmark_results::run::report::{
 };
 
 use super::output::Voice;
+use super::resolve::cpus;
 use crate::crawl::CrawlSpec;
 use crate::error::Error;
 use crate::measure;
@@ -60,7 +61,12 @@ impl Subject {
             voice.say(&format!("diagnosing: {}\n", in_words(&plan)));
             let mut spec = self.spec.clone();
             spec.options.acks_at_once = change == Change::ImmediateAcks;
-            let record = measure::crawl(&plan, &spec, Clock::start(), &mut Unwatched)?;
+            let target = report.target.as_ref().filter(|target| target.is_here);
+            let found = target
+                .map(|target| &*target.cpus)
+                .filter(|cpus| !cpus.is_empty());
+            let cpus = cpus(plan.shards, self.placement, found);
+            let record = measure::crawl(&plan, &spec, cpus, Clock::start(), &mut Unwatched)?;
             if let Some(signal) = record.interrupted {
                 voice.warn("a signal ended the experiments: the run before them is whole");
                 return Ok(Some(signal));

@@ -277,6 +277,27 @@ fn placement(spec: &CrawlSpec, is_bundled: bool) -> Placement {
     }
 }
 
+/// Return the CPUs of `own` to pin shards to: beside a target on this machine, which may run on the
+/// CPUs `taken`, those where it never runs if they are enough, otherwise none. A shard that may not
+/// leave the target's CPU waits for it while another CPU is idle.
+fn beside(mut own: Vec<usize>, taken: &[usize], shards: u32) -> Vec<usize> {
+    own.retain(|cpu| !taken.contains(cpu));
+    if own.len() < shards as usize {
+        own.clear();
+    }
+    own
+}
+
+/// Return the CPUs to pin shards to, with a target that may run on those of `found`.
+pub(super) fn cpus(shards: u32, placement: Placement, found: Option<&[usize]>) -> Vec<usize> {
+    let own = usable_cpus();
+    match (placement, found) {
+        (Placement::Apart, _) => own,
+        (Placement::Colocated, Some(taken)) => beside(own, taken, shards),
+        (Placement::Colocated, None) => Vec::new(),
+    }
+}
+
 /// Refuses shards that would spin for one and the same core.
 fn check_spinning(pacing: Pacing, shards: u32, cores: usize) -> Result<(), Error> {
     if pacing == Pacing::Spin && shards as usize > cores {
@@ -417,4 +438,26 @@ pub(crate) fn stranger(args: &RunArgs) -> Result<Option<String>, Error> {
         proxies: proxies.as_ref(),
     };
     Ok(peers.stranger())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn shards_beside_a_target_have_a_cpu_each_where_it_never_runs_or_are_not_pinned(
+            own in prop::collection::btree_set(0_usize..8, 0..8),
+            taken in prop::collection::btree_set(0_usize..8, 0..8),
+            shards in 1_u32..6,
+        ) {
+            let (own, taken): (Vec<_>, Vec<_>) = (own.into_iter().collect(), taken.into_iter().collect());
+            let cpus = beside(own.clone(), &taken, shards);
+            let free = own.iter().filter(|cpu| !taken.contains(cpu)).count();
+            prop_assert!(cpus.iter().all(|cpu| own.contains(cpu) && !taken.contains(cpu)));
+            prop_assert_eq!(cpus.len(), if free < shards as usize { 0 } else { free });
+        }
+    }
 }

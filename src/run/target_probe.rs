@@ -271,6 +271,12 @@ impl TargetProbe {
         self.record.ended.as_deref()
     }
 
+    /// Return the CPUs that a target on this machine may run on; none if they are not known.
+    pub(super) fn cpus(&self) -> Option<&[usize]> {
+        let found = self.record.found.as_ref().filter(|_| self.record.is_here)?;
+        Some(&*found.cpus).filter(|cpus| !cpus.is_empty())
+    }
+
     /// Return the name of its source.
     pub(super) fn source(&self) -> &str {
         &self.record.source

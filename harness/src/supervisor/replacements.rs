@@ -11,6 +11,7 @@ use super::line::ShardLine;
 use super::member::{Left, Member, Successor};
 use crate::clock::{Nanos, duration_ns};
 use crate::plan::ShardPlan;
+use crate::process::usable_cpus;
 use crate::shard::INTERVAL;
 use crate::units::IdRange;
 use crate::wire::Control;
@@ -36,6 +37,12 @@ pub trait Workloads {
     /// # Errors
     /// The run does not start, or the shard is not replaced.
     fn build(&self, plan: &ShardPlan) -> Result<Self::Workload, Self::Error>;
+
+    /// Return the CPUs that the shards are pinned to, round robin, if the plan pins them; empty to
+    /// leave their places to the kernel.
+    fn cpus(&self) -> Vec<usize> {
+        usable_cpus()
+    }
 
     /// Return what is left of the IDs in `held` of the process of `plan`, which died: called once
     /// in the supervisor's process, which waits for it, also if no other process will take its
