@@ -3,7 +3,7 @@
 
 use super::findings::Finding;
 use super::thresholds::{FREEZE_US, PAUSED};
-use crate::run::report::{IntervalRow, Report, Spread};
+use crate::run::report::{IntervalRow, Report, SlowRow, Spread};
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Series};
 
@@ -79,7 +79,7 @@ impl Stalls {
             let contiguous = rows.chunk_by(|a, b| a.start_s + 1 == b.start_s);
             contiguous
                 .flat_map(|rows| gaps(rows, end_s))
-                .filter(|gap| judge.is_stall(gap))
+                .filter(|gap| judge.is_stall(gap) && !is_of_new_connections(report, &gap.stall))
                 .collect()
         });
         Self {
@@ -274,6 +274,17 @@ fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
     fast.map(|(cell, _)| Spread::starts_us(cell) / 1e6)
 }
 
+/// True if connections are kept, and those of the slowest requests that a time without an answer
+/// held up were the first of theirs: a new connection takes that time.
+fn is_of_new_connections(report: &Report, stall: &Stall) -> bool {
+    let is_kept = report.totals.attempts > report.totals.connections_opened.saturating_mul(2);
+    let mut held = report.slowest.iter().filter(|row| {
+        row.at_s < stall.to_s && row.at_s + row.response_us / 1e6 > stall.from_s + BIN_S
+    });
+    let is_first = |row: &SlowRow| row.nth_on_connection == Some(1);
+    is_kept && held.next().is_some_and(is_first) && held.all(is_first)
+}
+
 /// The longest time in which this client itself did not run, s: answers that came meanwhile were
 /// read late.
 fn own_pauses_s(report: &Report) -> f64 {
@@ -289,5 +300,42 @@ fn own_pauses_s(report: &Report) -> f64 {
         paused_s + LEAST_S
     } else {
         0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_time_in_which_all_slow_requests_were_the_first_of_kept_connections_is_theirs() {
+        let text = include_str!("../../example/result.json");
+        let mut report: Report = serde_json::from_str(text).unwrap();
+        (report.totals.attempts, report.totals.connections_opened) = (1_000, 8);
+        let stall = Stall {
+            from_s: 2.0,
+            to_s: 2.3,
+        };
+        let like = report.slowest[0].clone();
+        let row = |at_s, nth| SlowRow {
+            at_s,
+            response_us: 300_000.0,
+            nth_on_connection: nth,
+            ..like.clone()
+        };
+        let cases = [
+            (vec![], false),
+            (vec![row(1.0, Some(1))], false),
+            (vec![row(2.0, Some(1)), row(1.0, Some(9))], true),
+            (vec![row(2.0, Some(1)), row(2.1, Some(9))], false),
+            (vec![row(2.0, None)], false),
+        ];
+        for (slowest, is_theirs) in cases {
+            report.slowest = slowest;
+            assert_eq!(is_of_new_connections(&report, &stall), is_theirs);
+        }
+        report.slowest = vec![row(2.0, Some(1))];
+        report.totals.connections_opened = 1_000;
+        assert!(!is_of_new_connections(&report, &stall));
     }
 }
