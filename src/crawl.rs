@@ -57,6 +57,8 @@ pub use self::connect::{proxy, tls};
 pub use self::http1::codec;
 use self::http1::request::Writer as RequestWriter;
 use self::http2::Requests;
+#[cfg(any(test, fuzzing))]
+pub use self::http2::laws as http2_laws;
 use self::redirects::{RedirectRefusal, Redirected, Redirects};
 pub use self::response::compressed::Content;
 pub use self::response::cookies::Cookies;
@@ -493,7 +495,7 @@ impl<D: Dial> Workload for Crawl<D> {
                     Err(kind) => break self.unsent(kind),
                 },
             };
-            let (mut body, mut request, mut jar) = (&[][..], None, None);
+            let (mut body, mut jar) = (&[][..], None);
             let trace = self
                 .traces
                 .map(|traces| traces.request(id, flight.attempt()).header());
@@ -517,7 +519,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
                 Carrier::Stream(stream) => {
                     stream.count_request(flight);
-                    request = self.requests.request(wanted);
+                    self.requests.write(wanted, &mut stream.output);
                 }
             }
             let is_first = self.carriers.note_source(&carrier, flight);
@@ -546,11 +548,8 @@ impl<D: Dial> Workload for Crawl<D> {
                     (ended, connection.traffic, connection.is_reusable())
                 }
                 Carrier::Stream(stream) => {
-                    let Some((request, body)) = request.take() else {
-                        break self.unsent(ErrorKind::Http2Protocol);
-                    };
-                    let ended = stream.exchange(request, &body, &mut expected, &watch).await;
-                    (ended, stream.traffic, stream.is_reusable())
+                    let ended = stream.exchange(&mut expected, &watch).await;
+                    (ended, stream.traffic, stream.is_reusable(flight))
                 }
             };
             let reading = self.read_tcp(&mut carrier, &ended, sent, is_sampled);

@@ -47,7 +47,7 @@ impl<S: Stream> Carrier<S> {
     fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
         match self {
             Self::Connection(connection) => connection.unusable(cx, flight),
-            Self::Stream(stream) => stream.unusable(cx, flight),
+            Self::Stream(stream) => stream.unusable(flight),
         }
     }
 

@@ -27,7 +27,7 @@ use crawlmark_harness::sample::{
 use crawlmark_harness::workload::{Flight, InFlight};
 
 use self::codec::{Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
-use self::input::Input;
+pub(crate) use self::input::Input;
 use super::connect::{
     failure::failure_of,
     pool::{Lease, Left},

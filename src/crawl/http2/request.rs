@@ -1,33 +1,40 @@
-//! Requests as HTTP/2 has them: fields instead of text.
+//! Requests as HTTP/2 has them. The hot path: what requests of a template have in common is encoded
+//! once, and nothing is allocated.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
-use http::uri::{Authority, Parts, PathAndQuery};
-use http::{HeaderMap, Uri, Version};
+use http::Method;
+use http::header::{CONTENT_LENGTH, HOST};
 
+use super::hpack::{write_field, write_integer};
 use crate::crawl::target::{
-    host::Scheme,
     request::{Item, Request, TRACEPARENT},
     shape::RequestShape,
     targets::Targets,
 };
 
-/// Room for a path: more than most have.
-const PATH_BYTES: usize = 64;
+/// A request that is to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// Its fields, encoded.
+    pub(super) block: Vec<u8>,
+    pub(super) body: Bytes,
+    /// True if its response has no content, whatever the head of that says.
+    pub(super) is_head: bool,
+    /// Memory for its path.
+    path: Vec<u8>,
+}
 
 /// Makes requests of one shape.
 #[derive(Debug)]
 pub(crate) struct Requests {
     targets: Arc<Targets>,
-    /// Shape of the requests of lines without one of their own, and its headers.
+    /// Shape of the requests of lines without one of their own.
     shape: RequestShape,
-    headers: HeaderMap,
-    /// Its `Host`, if one was typed.
-    host: Option<Authority>,
-    /// Scheme and authority of each host, by its number.
-    origins: Vec<Option<(http::uri::Scheme, Authority)>>,
+    /// Its fields before the path, for each host by its number, and those after it.
+    starts: Vec<Vec<u8>>,
+    fields: Vec<u8>,
 }
 
 impl Requests {
@@ -35,70 +42,80 @@ impl Requests {
         let mut requests = Self {
             targets: Arc::clone(targets),
             shape: shape.clone(),
-            headers: HeaderMap::new(),
-            host: None,
-            origins: Vec::new(),
+            starts: Vec::new(),
+            fields: Vec::new(),
         };
-        for of_url in targets.hosts() {
-            let scheme = match of_url.scheme() {
-                Scheme::Http => http::uri::Scheme::HTTP,
-                Scheme::Https => http::uri::Scheme::HTTPS,
-            };
-            let authority = Authority::try_from(of_url.header().as_bytes()).ok();
-            requests.origins.push(authority.map(|of| (scheme, of)));
-        }
         if targets.lines() > 0 {
             let shared = Request::new(targets, &requests.shape, Item::first(0));
-            (requests.headers, requests.host) = fields(&shared);
+            for host in 0..targets.hosts().len() {
+                let mut start = Vec::new();
+                write_start(&shared, targets, host, &mut start);
+                requests.starts.push(start);
+            }
+            write_fields(&shared, &shared.body(), &mut requests.fields);
         }
         requests
     }
 
-    /// Return the request of an attempt, and its body; none if its URL cannot be written.
-    pub(crate) fn request(&self, item: Item<'_>) -> Option<(http::Request<()>, Bytes)> {
+    /// Overwrite `output` with the request of an attempt.
+    pub(crate) fn write(&self, item: Item<'_>, output: &mut Output) {
         let request = Request::new(&self.targets, &self.shape, item);
-        let mut path = Vec::with_capacity(PATH_BYTES);
-        request.write_path(&mut path);
-        let (scheme, of_url) = self.origins.get(request.host())?.clone()?;
-        let (mut headers, host) = if request.is_shared() {
-            (self.headers.clone(), self.host.clone())
+        let (block, path) = (&mut output.block, &mut output.path);
+        block.clear();
+        path.clear();
+        output.body = request.body();
+        output.is_head = *request.method() == Method::HEAD;
+        request.write_path(path);
+        let is_shared = request.is_shared() && request.trace().is_none();
+        if is_shared {
+            block.extend_from_slice(&self.starts[request.host()]);
         } else {
-            fields(&request)
-        };
-        if let Some(trace) = request.trace() {
-            headers.insert(TRACEPARENT, HeaderValue::from_bytes(trace).ok()?);
+            write_start(&request, &self.targets, request.host(), block);
         }
-        let body = request.body();
-        if request.sends(&CONTENT_LENGTH)
-            && let Some(length) = request.shape.length_of(&body)
-        {
-            headers.insert(CONTENT_LENGTH, length);
+        // `:path`, by the number of its name.
+        block.push(4);
+        write_integer(0, 7, path.len(), block);
+        block.extend_from_slice(path);
+        if is_shared {
+            block.extend_from_slice(&self.fields);
+        } else {
+            write_fields(&request, &output.body, block);
         }
-        let mut parts = Parts::default();
-        (parts.scheme, parts.authority) = (Some(scheme), host.or(Some(of_url)));
-        parts.path_and_query = Some(PathAndQuery::from_maybe_shared(Bytes::from(path)).ok()?);
-        let mut message = http::Request::new(());
-        *message.method_mut() = request.method().clone();
-        *message.uri_mut() = Uri::from_parts(parts).ok()?;
-        *message.version_mut() = Version::HTTP_2;
-        *message.headers_mut() = headers;
-        Some((message, body))
     }
 }
 
-/// Return the headers of a request, and apart from them the value of a `Host` that was typed.
-fn fields(request: &Request<'_>) -> (HeaderMap, Option<Authority>) {
-    let mut headers = HeaderMap::new();
+/// Append what comes before the path of a request to a host.
+fn write_start(request: &Request<'_>, targets: &Targets, host: usize, block: &mut Vec<u8>) {
+    let of_url = &targets.hosts()[host];
+    let typed = request.shape.headers.iter().find(|(name, _)| *name == HOST);
+    let typed = typed.filter(|_| request.sends(&HOST));
+    write_field(":method", request.method().as_str().as_bytes(), block);
+    let scheme = of_url.scheme().prefix().trim_end_matches("://");
+    write_field(":scheme", scheme.as_bytes(), block);
+    let mut authority = Vec::new();
+    match typed {
+        Some((_, value)) => request.write_value(value.as_bytes(), &mut authority),
+        None => authority.extend_from_slice(of_url.header().as_bytes()),
+    }
+    write_field(":authority", &authority, block);
+}
+
+/// Append what comes after the path of a request.
+fn write_fields(request: &Request<'_>, body: &Bytes, block: &mut Vec<u8>) {
+    let mut text = Vec::new();
     for (name, value) in &request.shape.headers {
-        if request.sends(name) {
-            let mut text = Vec::new();
+        if *name != HOST && request.sends(name) {
+            text.clear();
             request.write_value(value.as_bytes(), &mut text);
-            // Letters and digits are valid in every value.
-            let replaced = HeaderValue::from_maybe_shared(Bytes::from(text));
-            headers.append(name.clone(), replaced.unwrap_or_else(|_| value.clone()));
+            write_field(name.as_str(), &text, block);
         }
     }
-    let host = headers.remove(HOST);
-    let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
-    (headers, host)
+    if let Some(trace) = request.trace() {
+        write_field(TRACEPARENT.as_str(), trace, block);
+    }
+    if request.sends(&CONTENT_LENGTH)
+        && let Some(length) = request.shape.length_of(body)
+    {
+        write_field(CONTENT_LENGTH.as_str(), length.as_bytes(), block);
+    }
 }

@@ -1,6 +1,6 @@
 //! Header fields of a response, borrowed from the read buffer.
 
-use httparse::Header;
+use httparse::{EMPTY_HEADER, Header};
 
 /// Most bytes of the final head and of what precedes it (interim answers, blank lines): hyper's
 /// limit for a single head.
@@ -37,11 +37,35 @@ pub(crate) fn strip_prefix<'a>(name: &'a str, start: &str) -> Option<&'a str> {
     head.eq_ignore_ascii_case(start).then_some(rest)
 }
 
-/// Pass `headers` to `read` as fields.
-pub(crate) fn lent<T>(headers: &http::HeaderMap, read: impl FnOnce(HeaderFields<'_>) -> T) -> T {
-    let fields = headers.iter().map(|(name, value)| Header {
-        name: name.as_str(),
-        value: value.as_bytes(),
-    });
-    read(HeaderFields::new(&fields.collect::<Vec<_>>()))
+/// Fields of a head for which no memory is allocated.
+const FEW: usize = 16;
+
+/// Pass names and values to `read` as fields.
+pub(crate) fn lent<'a, T>(
+    fields: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
+    read: impl FnOnce(HeaderFields<'_>) -> T,
+) -> T {
+    let (mut few, mut many) = ([EMPTY_HEADER; FEW], Vec::new());
+    let count = fields.len();
+    let room = if count <= FEW {
+        &mut few[..count]
+    } else {
+        many.resize(count, EMPTY_HEADER);
+        &mut many[..]
+    };
+    for (field, (name, value)) in room.iter_mut().zip(fields) {
+        *field = Header { name, value };
+    }
+    read(HeaderFields::new(room))
+}
+
+/// As [`lent`], of a map.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn lent_map<T>(
+    headers: &http::HeaderMap,
+    read: impl FnOnce(HeaderFields<'_>) -> T,
+) -> T {
+    let fields = headers.iter();
+    let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
+    lent(fields.collect::<Vec<_>>().into_iter(), read)
 }

@@ -10,7 +10,7 @@ use http::header::{HeaderName, HeaderValue};
 use proptest::prelude::*;
 
 use super::*;
-use crate::crawl::response::fields::lent;
+use crate::crawl::response::fields::lent_map;
 
 /// Wed, 09 Aug 2023 14:24:23 GMT.
 const RECEIVED: Duration = Duration::from_secs(1_691_591_063);
@@ -28,7 +28,7 @@ fn headers<'a>(lines: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> HeaderMa
 }
 
 fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
-    lent(headers, |fields| super::read(status, fields, received))
+    lent_map(headers, |fields| super::read(status, fields, received))
 }
 
 fn of(status: u16, lines: &[(&str, &str)]) -> Signals {

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::{Signals, tells_of_quota};
-use crate::crawl::response::fields::lent;
+use crate::crawl::response::fields::lent_map;
 
 /// The longest wait that may be believed: a leap year, beyond which no quota is counted.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
@@ -50,7 +50,7 @@ pub fn check(text: &[u8]) {
     let signals = answer.read();
     check_wait(&answer, &signals);
     assert!(
-        signals.quota.is_none() || lent(&map(&answer.lines), tells_of_quota),
+        signals.quota.is_none() || lent_map(&map(&answer.lines), tells_of_quota),
         "a quota is overlooked in {answer:?}"
     );
     if answer
@@ -110,7 +110,7 @@ impl TimedAnswer {
 }
 
 fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
-    lent(headers, |fields| super::read(status, fields, received))
+    lent_map(headers, |fields| super::read(status, fields, received))
 }
 
 fn map<'a>(lines: impl IntoIterator<Item = &'a HeaderLine>) -> HeaderMap {

@@ -1,0 +1,271 @@
+//! The crate `h2` as the other side, and any bytes.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use crawlmark_harness::clock::Clock;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use proptest::prelude::*;
+use tokio::io::DuplexStream;
+use tokio::task::{LocalSet, spawn_local, yield_now};
+
+use super::connection::Connection;
+use super::hpack::{write_field, write_integer};
+use super::request::Output;
+use super::{Driver, Input, laws};
+use crate::crawl::connect::failure::Failure;
+
+/// Names that are in the static table, and others.
+const NAMES: [&str; 8] = [
+    "content-type",
+    "etag",
+    "server",
+    "x-a",
+    "set-cookie",
+    "a-name-that-is-longer-than-most-others",
+    "www-authenticate",
+    "date",
+];
+
+/// A request with the response that it gets.
+#[derive(Debug, Clone)]
+struct Exchanged {
+    status: u16,
+    fields: Vec<(usize, Vec<u8>)>,
+    content: Vec<Vec<u8>>,
+    has_trailers: bool,
+    body: Vec<u8>,
+    asked: Vec<(usize, Vec<u8>)>,
+    path: String,
+}
+
+fn fields() -> impl Strategy<Value = Vec<(usize, Vec<u8>)>> {
+    let value = prop_oneof![
+        "[ -~]{0,40}".prop_map(String::into_bytes),
+        "[a-z0-9]{1,3}".prop_map(String::into_bytes),
+        prop::collection::vec(128..=255_u8, 0..30),
+        prop::collection::vec(b'a'..=b'z', 900..1_500),
+    ];
+    // As they are sent: without white space around them.
+    let value = value.prop_map(|value| value.trim_ascii().to_vec());
+    prop::collection::vec((0..NAMES.len(), value), 0..12)
+}
+
+fn exchanged() -> impl Strategy<Value = Exchanged> {
+    let content = prop::collection::vec(
+        prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..200),
+            (0..300_000_usize).prop_map(|length| vec![7; length]),
+        ],
+        0..3,
+    );
+    let body = prop_oneof![Just(0), 1..300_usize, 60_000..200_000_usize];
+    let text = (200..600_u16, fields(), content, any::<bool>());
+    (text, body, fields(), "/[a-z0-9/]{0,200}").prop_map(
+        |((status, fields, content, has_trailers), body, asked, path)| Exchanged {
+            status,
+            fields,
+            content,
+            has_trailers,
+            body: vec![9; body],
+            asked,
+            path,
+        },
+    )
+}
+
+fn map(fields: &[(usize, Vec<u8>)]) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for (name, value) in fields {
+        let name = HeaderName::from_static(NAMES[*name]);
+        map.append(name, HeaderValue::from_bytes(value).unwrap());
+    }
+    map
+}
+
+/// Serve what is expected for each path, and check what is asked.
+async fn serve(stream: DuplexStream, all: HashMap<String, Exchanged>, window: u32) {
+    let mut server = h2::server::Builder::new();
+    server.initial_window_size(window);
+    let mut connection = server.handshake(stream).await.unwrap();
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        let exchanged = all[request.uri().path()].clone();
+        spawn_local(async move {
+            check_request(request, &exchanged).await;
+            let mut response = Response::new(());
+            *response.status_mut() = exchanged.status.try_into().unwrap();
+            *response.headers_mut() = map(&exchanged.fields);
+            let mut sending = respond.send_response(response, false).unwrap();
+            for part in exchanged.content {
+                sending.send_data(part.into(), false).unwrap();
+            }
+            if exchanged.has_trailers {
+                sending.send_trailers(map(&exchanged.fields)).unwrap();
+            } else {
+                sending.send_data(Bytes::new(), true).unwrap();
+            }
+            // Dropped, it would cut off what is not sent.
+            poll_fn(|cx| sending.poll_reset(cx)).await.ok();
+        });
+    }
+}
+
+async fn check_request(request: Request<h2::RecvStream>, exchanged: &Exchanged) {
+    assert_eq!(*request.headers(), map(&exchanged.asked));
+    assert_eq!(request.method(), "POST");
+    assert_eq!(request.uri(), &*format!("http://h:81{}", exchanged.path));
+    let mut content = request.into_body();
+    let mut received = Vec::new();
+    while let Some(part) = content.data().await {
+        let part = part.unwrap();
+        content.flow_control().release_capacity(part.len()).unwrap();
+        received.extend(part);
+    }
+    assert!(received == exchanged.body, "{}", received.len());
+}
+
+/// Request of an exchange, as it is sent.
+fn output(exchanged: &Exchanged) -> Output {
+    let mut output = Output::default();
+    let block = &mut output.block;
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "h:81"),
+    ] {
+        write_field(name, value.as_bytes(), block);
+    }
+    block.push(4);
+    write_integer(0, 7, exchanged.path.len(), block);
+    block.extend_from_slice(exchanged.path.as_bytes());
+    for (name, value) in &exchanged.asked {
+        write_field(NAMES[*name], value, block);
+    }
+    output.body = exchanged.body.clone().into();
+    output
+}
+
+/// Exchange on the stream at a position, and check the response.
+async fn exchange(connection: Rc<RefCell<Connection>>, at: usize, exchanged: &Exchanged) {
+    connection.borrow_mut().begin(at, &mut output(exchanged));
+    let mut content = Vec::new();
+    let end: Result<(), Failure> = poll_fn(|cx| {
+        let connection = &mut *connection.borrow_mut();
+        let stream = &mut connection.streams[at];
+        content.append(&mut stream.content);
+        stream.waker = Some(cx.waker().clone());
+        if let Some(end) = stream.end.take() {
+            return Poll::Ready(end);
+        }
+        connection.confirm(at);
+        Poll::Pending
+    })
+    .await;
+    assert_eq!(end, Ok(()));
+    assert!(content == exchanged.content.concat(), "{}", content.len());
+    let connection = &mut *connection.borrow_mut();
+    let stream = &connection.streams[at];
+    assert_eq!(stream.status, Some(exchanged.status));
+    let mut fields = HeaderMap::new();
+    for (name, value) in stream.fields.iter() {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        fields.append(name, HeaderValue::from_bytes(value).unwrap());
+    }
+    assert_eq!(fields, map(&exchanged.fields));
+    connection.release(at);
+}
+
+/// Exchange all of them, on so many streams at once.
+fn exchange_all(all: Vec<Exchanged>, streams: usize, pipe: usize, window: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let test = async move {
+        let (here, there) = tokio::io::duplex(pipe);
+        let by_path = all
+            .iter()
+            .map(|exchanged| (exchanged.path.clone(), exchanged.clone()));
+        spawn_local(serve(there, by_path.collect(), window));
+        let connection = Connection::new(u32::try_from(streams).unwrap(), None);
+        let connection = Rc::new(RefCell::new(connection));
+        let mut driver = Driver {
+            stream: here,
+            input: Input::new(),
+            connection: Rc::clone(&connection),
+            clock: Clock::start(),
+        };
+        spawn_local(async move { poll_fn(|cx| driver.poll(cx)).await });
+        while !connection.borrow().has_settings {
+            yield_now().await;
+        }
+        for round in all.chunks(streams) {
+            let round = round.iter().cloned().enumerate();
+            let tasks: Vec<_> = round
+                .map(|(at, exchanged)| {
+                    let connection = Rc::clone(&connection);
+                    spawn_local(async move { exchange(connection, at, &exchanged).await })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }
+        assert_eq!(connection.borrow().end, None);
+    };
+    LocalSet::new().block_on(&runtime, test);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn a_server_of_another_library_gets_what_is_sent_and_is_understood(
+        mut all in prop::collection::vec(exchanged(), 1..12), streams in 1..5_usize,
+        pipe in prop_oneof![Just(60), Just(70_000)], window in prop_oneof![Just(100_u32), Just(65_535)],
+    ) {
+        for (number, exchanged) in all.iter_mut().enumerate() {
+            exchanged.path = format!("{}/{number}", exchanged.path);
+            // As a server has them that may say so.
+            if matches!(exchanged.status, 204 | 304) {
+                exchanged.content.clear();
+            }
+            if pipe == 60 {
+                exchanged.body.truncate(5_000);
+                exchanged.content.iter_mut().for_each(|part| part.truncate(5_000));
+            }
+        }
+        exchange_all(all, streams, pipe, window);
+    }
+}
+
+/// Frames that are more or less valid, one after the other.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let payload = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..12),
+        Just(vec![0x88]),
+        Just([&[0x88, 0x5c, 1][..], b"2"].concat()),
+        Just(vec![0, 0, 0, 7]),
+        Just(vec![0x88, 0x40, 1, b'a', 0x82, 0x1c, 0x64, 0xbe]),
+        Just(vec![0, 4, 0, 1, 0, 0]),
+    ];
+    let frame = (0..11_u8, any::<u8>(), 0..8_u8, payload);
+    let flags = [0, 1, 4, 5, 8, 12, 13, 32];
+    let frame = frame.prop_map(move |(kind, flag, stream, payload)| {
+        let flag = flags[usize::from(flag) % flags.len()];
+        let length = u8::try_from(payload.len()).unwrap();
+        let head = [0, 0, length, kind, flag, 0, 0, 0, stream];
+        [&head[..], &payload].concat()
+    });
+    prop::collection::vec(frame, 0..30).prop_map(|frames| frames.concat())
+}
+
+proptest! {
+    #[test]
+    fn the_laws_that_fuzzing_relies_on_hold(bytes in prop_oneof![frames(), prop::collection::vec(any::<u8>(), 0..200)]) {
+        laws::check(&bytes);
+    }
+}
