@@ -229,6 +229,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Return the ID that is crawled for item `id`.
+    #[inline]
     fn id(&self, id: u64) -> u64 {
         self.spec
             .options
@@ -302,6 +303,7 @@ impl<D: Dial> Crawl<D> {
 
     /// Read the connection of a request that was sent at `sent` and has ended: if that is of the
     /// sample, was slow, or failed.
+    #[inline]
     fn read_tcp(
         &self,
         carrier: &mut Carrier<D::Stream>,
@@ -335,6 +337,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Note if another attempt for ID `id` may help, and where its item was redirected to.
+    #[inline]
     fn judge(&self, id: u64, chain: Option<&Chain>, attempt: &mut Attempt) {
         if let (Some(collector), Some(chain)) = (&self.collector, chain) {
             collector.redirected_to(self.url(chain.host, &chain.path));

@@ -42,8 +42,8 @@ pub fn duration_ns(duration: Duration) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     epoch: tokio::time::Instant,
-    /// Reading of the kernel's clock at the epoch, or a moment later: `epoch` does not expose it.
-    kernel_epoch: Duration,
+    /// Reading of the kernel's clock at the epoch, or a moment later, ns: `epoch` does not expose it.
+    kernel_epoch: u64,
 }
 
 /// Number of readings of the two epochs; the closest pair is kept, so that one interruption between
@@ -69,10 +69,10 @@ impl Clock {
         clippy::disallowed_methods,
         reason = "this is the clock that everyone else is sent to"
     )]
-    fn read() -> (Self, Duration) {
-        let before = kernel_time();
+    fn read() -> (Self, u64) {
+        let before = monotonic_ns();
         let epoch = tokio::time::Instant::now();
-        let kernel_epoch = kernel_time();
+        let kernel_epoch = monotonic_ns();
         (
             Self {
                 epoch,
@@ -84,8 +84,17 @@ impl Clock {
 
     /// The time now.
     #[must_use]
+    #[cfg(feature = "virtual-time")]
     pub fn now(&self) -> Nanos {
         Nanos(duration_ns(self.epoch.elapsed()))
+    }
+
+    /// The time now: half of the instructions of the way through an [`Instant`](std::time::Instant).
+    #[inline]
+    #[must_use]
+    #[cfg(not(feature = "virtual-time"))]
+    pub fn now(&self) -> Nanos {
+        Nanos(monotonic_ns().saturating_sub(self.kernel_epoch))
     }
 
     /// `at` as an instant that tokio's timers understand.
@@ -98,20 +107,18 @@ impl Clock {
     /// time of one reading); for the kernel's timers, which know no other epoch. Meaningless in
     /// virtual time.
     pub(crate) fn monotonic(&self, at: Nanos) -> TimeSpec {
-        TimeSpec::from_duration(self.kernel_epoch.saturating_add(Duration::from_nanos(at.0)))
+        TimeSpec::from_duration(Duration::from_nanos(self.kernel_epoch.saturating_add(at.0)))
     }
 }
 
-/// The kernel's own reading. Every Linux has this clock, and reading it can fail for no other
-/// reason.
-fn kernel_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
-}
-
 /// The reading of `CLOCK_MONOTONIC`, ns: for times that another process of this machine, or of
-/// another one, compares with its own.
+/// another one, compares with its own. Every Linux has this clock, and reading it can fail for no
+/// other reason.
+#[inline]
 pub(crate) fn monotonic_ns() -> u64 {
-    duration_ns(kernel_time())
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
+        time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned()
+    })
 }
 
 /// CPU time that this thread has used, ns; none when the kernel does not say. For work that is
@@ -142,11 +149,11 @@ mod tests {
         let (clock, apart) = Clock::read();
         for _ in 0..1_000 {
             let before = Duration::from(clock.monotonic(clock.now()));
-            let kernel = kernel_time();
+            let kernel = Duration::from_nanos(monotonic_ns());
             let after = Duration::from(clock.monotonic(clock.now()));
             assert!(
-                before <= kernel + apart && kernel <= after,
-                "{before:?} {kernel:?} {after:?}, {apart:?} apart"
+                before <= kernel + Duration::from_nanos(apart) && kernel <= after,
+                "{before:?} {kernel:?} {after:?}, {apart} ns apart"
             );
         }
     }

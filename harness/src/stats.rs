@@ -37,6 +37,7 @@ pub use self::bins::{Bin, Bins};
 pub use self::cells::{Cells, highest_beside};
 pub use self::coarse::CoarseTimes;
 pub use self::connections::{ConnectionCounts, SplitSums, TcpCounts};
+pub(crate) use self::counters::Alike;
 pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsCounts};
 pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
 pub use self::groups::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
@@ -49,7 +50,7 @@ pub use self::timing::{
 };
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
-use crate::sample::{Fate, InFlight, Opened, Opening, Outcome, Sample};
+use crate::sample::{Fate, InFlight, Opened, Opening, Outcome, Permit, Sample};
 use crate::units::names;
 
 names! {
@@ -129,13 +130,6 @@ impl Series {
         Self::Reported,
     ];
 
-    /// Waits before a request is let through: zero for all requests of a closed loop without
-    /// limits.
-    pub(crate) const WAITS: [Self; 2] = [Self::SchedLag, Self::BudgetWait];
-
-    /// Times that are known from one for a good answer whose first read is its last.
-    pub(crate) const READ_AT_ONCE: [Self; 3] = [Self::ServiceOk, Self::Ttfb, Self::Body];
-
     /// Those that are kept per interval as well.
     pub const PER_INTERVAL: [Self; 6] = [
         Self::ServiceOk,
@@ -186,13 +180,28 @@ impl SeriesSet {
         Self(bits)
     }
 
-    /// Return this set without the series of `other`.
-    pub(crate) const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    const fn contains(self, series: Series) -> bool {
+    pub(crate) const fn contains(self, series: Series) -> bool {
         self.0 & (1 << series as u32) != 0
+    }
+}
+
+/// Times of most attempts, noted once, that are in several series.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    /// Service times of good answers whose first read was their last: the times to their first byte
+    /// as well, and their bodies took no time.
+    read_at_once: Timing,
+    /// Those of them that waited neither for the client nor for a limit.
+    no_waits: u64,
+}
+
+impl Noted {
+    /// Nothing, within these bounds.
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            read_at_once: Timing::new(bounds),
+            no_waits: 0,
+        }
     }
 }
 
@@ -347,26 +356,58 @@ impl ShardStats {
         }
     }
 
-    /// Adds the service times of good answers that were read at once, which are their times to the
-    /// first byte as well, and of which [`record_times`](Self::record_times) was told to leave out
-    /// [`Series::READ_AT_ONCE`].
-    pub(crate) fn record_read_at_once(&mut self, times: &Timing) {
-        let count = times.exact().count;
-        for series in Series::READ_AT_ONCE.into_iter().filter(|_| count > 0) {
-            if series == Series::Body {
-                self.timing_mut(series).record_zeros(count);
-            } else {
-                self.timing_mut(series).merge(times);
+    /// As [`record_times`](Self::record_times), but what `noted` can hold of the series that every
+    /// report has is added when that is.
+    pub(crate) fn record_or_note(&mut self, sample: &Sample, kept: SeriesSet, noted: &mut Noted) {
+        let Some(ns) = sample.read_at_once_ns() else {
+            return self.record_times(sample, kept);
+        };
+        noted.read_at_once.record(ns);
+        let Permit {
+            first_intended,
+            intended,
+            ready,
+            admitted,
+            ..
+        } = sample.permit;
+        if ready <= intended && admitted <= ready {
+            noted.no_waits += 1;
+        } else {
+            self.record_one(Series::SchedLag, sample.sched_lag_ns());
+            self.record_one(Series::BudgetWait, sample.budget_wait_ns());
+        }
+        self.record_one(Series::PoolWait, sample.pool_wait_ns());
+        if sample.fate == Fate::Ended {
+            self.record_one(Series::Item, sample.attempt.done.since(first_intended));
+        }
+        if kept.contains(Series::ResponseOk) {
+            self.record_one(Series::ResponseOk, sample.response_ns());
+        }
+    }
+
+    /// Add what was noted.
+    pub(crate) fn add_noted(&mut self, noted: &Noted) {
+        let Noted {
+            read_at_once,
+            no_waits,
+        } = noted;
+        let count = read_at_once.exact().count;
+        if count > 0 {
+            self.timing_mut(Series::ServiceOk).merge(read_at_once);
+            self.timing_mut(Series::Ttfb).merge(read_at_once);
+            self.timing_mut(Series::Body).record_zeros(count);
+        }
+        for series in [Series::SchedLag, Series::BudgetWait] {
+            if *no_waits > 0 {
+                self.timing_mut(series).record_zeros(*no_waits);
             }
         }
     }
 
-    /// Records `count` attempts that waited neither for the client nor for a limit, of which
-    /// [`record_times`](Self::record_times) was told to leave out [`Series::WAITS`].
-    pub(crate) fn record_no_waits(&mut self, count: u64) {
-        for series in Series::WAITS.into_iter().filter(|_| count > 0) {
-            self.timing_mut(series).record_zeros(count);
-        }
+    /// Record a time in one distribution.
+    #[inline]
+    pub(crate) fn record_one(&mut self, series: Series, ns: u64) {
+        self.timing_mut(series).record(ns);
     }
 
     /// Records the target's hold, and what of the attempt's time was not that, where the target
@@ -463,8 +504,10 @@ impl ShardStats {
         self.timing_mut(series).add_cells(times, ages, exact);
     }
 
+    #[inline]
     fn timing_mut(&mut self, series: Series) -> &mut Timing {
-        self.timings[series as usize].get_or_insert_with(|| Box::new(Timing::new(self.bounds)))
+        let bounds = self.bounds;
+        self.timings[series as usize].get_or_insert_with(|| boxed(bounds))
     }
 }
 
@@ -535,6 +578,11 @@ impl Unfinished {
             _ => None,
         }
     }
+}
+
+#[cold]
+fn boxed(bounds: Bounds) -> Box<Timing> {
+    Box::new(Timing::new(bounds))
 }
 
 /// The time of an attempt that ended, in a series. One that timed out was cut off: it is an error
@@ -613,7 +661,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::clock::Nanos;
-    use crate::sample::{Advice, Attempt, ErrorKind, Fate, Permit};
+    use crate::sample::{Advice, Attempt, ErrorKind, Fate};
 
     pub(crate) use crate::fixtures::bounds;
 
@@ -816,9 +864,11 @@ pub(crate) mod tests {
         #[test]
         fn times_are_recorded_as_each_series_defines_them(
             samples in prop::collection::vec((any_sample(), prop::option::of(0..3_000_000_000_u64), any::<bool>(), any::<bool>()), 1..30),
+            is_open: bool,
         ) {
+            let [kept, _] = Series::of(if is_open { Arrivals::Constant } else { Arrivals::Asap });
             let (mut fast, mut defined) = (ShardStats::new(bounds()), ShardStats::new(bounds()));
-            let mut read_at_once = Timing::new(bounds());
+            let mut noted = Noted::new(bounds());
             for (mut sample, held_ns, has_no_waits, is_at_once) in samples {
                 sample.attempt.advice.held_ns = held_ns;
                 if is_at_once {
@@ -827,19 +877,12 @@ pub(crate) mod tests {
                 if has_no_waits {
                     (sample.permit.ready, sample.permit.admitted) = (sample.permit.intended, sample.permit.intended);
                 }
-                let left_out = if has_no_waits { &Series::WAITS[..] } else { &[] };
-                let mut kept = SeriesSet::of(&Series::ALL).without(SeriesSet::of(left_out));
-                if let Some(ns) = sample.read_at_once_ns() {
-                    read_at_once.record(ns);
-                    kept = kept.without(SeriesSet::of(&Series::READ_AT_ONCE));
-                }
-                fast.record_times(&sample, kept);
-                fast.record_no_waits(u64::from(has_no_waits));
-                defined.book(Series::ALL, |series| took(&sample, series));
+                fast.record_held(&sample);
+                fast.record_or_note(&sample, SeriesSet::of(kept), &mut noted);
+                let all = kept.iter().copied().chain([Series::Overhead, Series::Reported]);
+                defined.book(all, |series| took(&sample, series));
             }
-            if read_at_once.exact().count > 0 {
-                fast.record_read_at_once(&read_at_once);
-            }
+            fast.add_noted(&noted);
             prop_assert_eq!(fast, defined);
         }
 

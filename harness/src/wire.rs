@@ -292,7 +292,7 @@ mod tests {
                 answers: samples
                     .iter()
                     .fold(AnswerBins::default(), |mut answers, sample| {
-                        answers.record(Nanos(0), sample);
+                        answers.add(Nanos(0), sample.attempt.done, 1);
                         answers
                     }),
                 bins: samples.iter().fold(Bins::new(), |mut bins, sample| {

@@ -244,9 +244,9 @@ impl Flight {
         self.nth.set(nth);
     }
 
-    /// Take the number of the request among those of its connection; none if it was not noted.
-    pub(crate) fn take_nth(&self) -> Option<u64> {
-        Some(self.nth.take()).filter(|nth| *nth > 0)
+    /// Return the number of the request among those of its connection; none if it was not noted.
+    pub(crate) fn nth(&self) -> Option<u64> {
+        Some(self.nth.get()).filter(|nth| *nth > 0)
     }
 
     /// Note a reading of the connection of the request that has just ended.
@@ -342,8 +342,10 @@ impl Flight {
     pub(crate) fn begin(&self, attempt: u32) {
         self.attempt.set(attempt);
         self.progress.set(None);
+        self.nth.set(0);
         if self.has_notes.replace(false) {
             self.opening.set(None);
+            self.explanation.take();
         }
     }
 

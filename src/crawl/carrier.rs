@@ -44,6 +44,7 @@ pub(crate) enum Carrier<S: Stream> {
 
 impl<S: Stream> Carrier<S> {
     /// Return the reason why it cannot carry another request; none if it can.
+    #[inline]
     fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
         match self {
             Self::Connection(connection) => connection.unusable(cx, flight),
@@ -413,6 +414,7 @@ impl<D: Dial> Carriers<D> {
     }
 
     /// Keep a carrier for the next request to its host, which may wait for it.
+    #[inline]
     pub(crate) fn keep(&self, host: usize, carrier: Carrier<D::Stream>) {
         if self
             .places

@@ -151,6 +151,7 @@ impl<S: Stream> Connection<S> {
     /// Return the reason why a connection at rest cannot carry another request; none if it can. The
     /// next exchange then does not look again, unless [`recheck`](Self::recheck) is called. Makes
     /// no system call unless the runtime has seen an event.
+    #[inline]
     pub(crate) fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
         let unusable = self.poll_unusable(cx, flight);
         self.is_seen_open = unusable.is_none();
@@ -168,6 +169,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Read while there must be nothing to read, and note unsolicited bytes in `flight`.
+    #[inline]
     fn poll_unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
         if !self.stream.may_be_readable() {
             return None;
@@ -279,6 +281,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
+    #[inline]
     fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) {
         while exchange.left > 0 {
             let written = match exchange.writing {
@@ -319,6 +322,7 @@ impl<S: Stream> Connection<S> {
 
     /// Read and decode until the response is complete, there is nothing to read, or the turn is
     /// over. Return the time of the last read.
+    #[inline]
     fn read(
         &mut self,
         cx: &mut Context<'_>,
@@ -380,6 +384,7 @@ impl<S: Stream> Connection<S> {
 
     /// Return ready once the deadline has passed; otherwise make sure that the task is woken by
     /// then. Call before the task waits.
+    #[inline]
     fn wait(
         &mut self,
         cx: &mut Context<'_>,

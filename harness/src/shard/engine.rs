@@ -19,8 +19,8 @@ use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample, TcpReading};
 use crate::stats::{
-    Bounds, ConnectionCounts, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Slowest,
-    SplitSums, TcpCounts, Timing, Unfinished,
+    Bounds, ConnectionCounts, Counters, Failures, Groups, Noted, Series, SeriesSet, ShardStats,
+    Slowest, SplitSums, TcpCounts, Unfinished,
 };
 use crate::trace::Traces;
 use crate::wire::{CpuHealth, EncodedStats, Frame, Progress, ShardOutcome, Usage, WireError};
@@ -41,6 +41,8 @@ pub(super) struct Engine<W> {
     peak_in_flight: Cell<u32>,
     /// The times that its users wait.
     waited: Series,
+    /// True if requests are counted by host, template or source address as well.
+    has_groups: bool,
     /// When the shard begins.
     begins: Cell<Nanos>,
     /// When the shard's loop is to look up next; never before its [loop-delay
@@ -71,13 +73,10 @@ struct Books {
     kept: &'static [Series],
     /// Set of them, for the hot path.
     kept_set: SeriesSet,
-    /// Attempts without [waits](Series::WAITS) that are not among those yet.
-    no_waits: u64,
-    /// Service times of good answers that were read at once, which are not among those yet.
-    read_at_once: Timing,
+    /// Times that are not among those yet.
+    noted: Noted,
     /// Start of the measurement: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
-    warmup: Counters,
     tcp: TcpCounts,
     split: SplitSums,
     connections: ConnectionCounts,
@@ -106,10 +105,8 @@ impl<W: Workload> Engine<W> {
             stats: ShardStats::with_series(bounds, kept),
             kept,
             kept_set: SeriesSet::of(kept),
-            no_waits: 0,
-            read_at_once: Timing::new(bounds),
+            noted: Noted::new(bounds),
             measured_from: start.plus(plan.warmup),
-            warmup: Counters::default(),
             tcp: TcpCounts::default(),
             split: SplitSums::default(),
             connections: ConnectionCounts::default(),
@@ -125,6 +122,8 @@ impl<W: Workload> Engine<W> {
             last_done: start,
             last_ended: start,
         };
+        let groups = [&books.hosts, &books.templates, &books.sources];
+        let has_groups = groups.iter().any(|groups| !groups.as_slice().is_empty());
         let workload = Rc::new(workload);
         let hosts = Rc::clone(&workload);
         let engine = Self {
@@ -137,6 +136,7 @@ impl<W: Workload> Engine<W> {
             on_the_wire: Cell::new(0),
             peak_in_flight: Cell::new(0),
             waited: Series::waited(plan.arrivals),
+            has_groups,
             begins: Cell::new(start),
             next_beat: Cell::new(NEVER),
         };
@@ -320,67 +320,48 @@ impl<W: Workload> Engine<W> {
 
     fn finish(&self, lane: usize, sample: &Sample) {
         self.book_connection(lane);
-        let mut books = self.books.borrow_mut();
-        books.record(sample);
-        let flight = Some(&self.flights[lane]).filter(|flight| flight.has_notes());
-        let reading = flight.and_then(Flight::take_reading);
-        let nth = self.flights[lane].take_nth();
-        let receive_delay_ns = flight.and_then(Flight::take_receive_delay);
-        if sample.permit.intended >= books.measured_from {
-            if let Some(ns) = receive_delay_ns {
-                books.stats.read_late(ns);
-            }
-            if let Some((reading, under_way)) = reading.zip(self.under_way[lane].get()) {
-                let interval = under_way.interval;
-                books.read_connection(sample, &reading, nth, receive_delay_ns, interval);
-            }
-            if books.slowest.takes(sample.response_ns()) {
-                let id = self.workload.known_as(sample.permit.id);
-                let traces = books.traces;
-                let is_recorded =
-                    traces.map(|it| it.request(id, sample.permit.attempt).is_recorded);
-                let reading = reading.as_ref();
-                books.slowest.record(sample, id, is_recorded, nth, reading);
-            }
-        }
-        let details = flight.and_then(Flight::take_explanation);
-        books.failures.record(&sample.attempt, details, || {
-            self.workload.excerpt(sample.permit.id)
-        });
-        let ns = if self.waited == Series::ResponseOk {
-            sample.response_ns()
-        } else {
-            sample.service_ns()
+        let flight = &self.flights[lane];
+        let Some(UnderWay { interval, .. }) = self.under_way[lane].take() else {
+            return;
         };
-        books
-            .hosts
-            .record(&sample.attempt, ns, || self.workload.host(sample.permit.id));
-        books.templates.record(&sample.attempt, ns, || {
-            self.workload.template(sample.permit.id)
-        });
-        books
-            .sources
-            .record(&sample.attempt, ns, || self.flights[lane].source());
+        let books = &mut *self.books.borrow_mut();
+        books.record(sample, interval);
+        let reading = if flight.has_notes() {
+            books.record_notes(sample, interval, flight)
+        } else {
+            None
+        };
+        if sample.permit.intended >= books.measured_from
+            && books.slowest.takes(sample.response_ns())
+        {
+            let id = self.workload.known_as(sample.permit.id);
+            let traces = books.traces;
+            let is_recorded = traces.map(|it| it.request(id, sample.permit.attempt).is_recorded);
+            let (nth, reading) = (flight.nth(), reading.as_ref());
+            books.slowest.record(sample, id, is_recorded, nth, reading);
+        }
+        if !matches!(sample.attempt.outcome, Outcome::Ok | Outcome::NotFound) {
+            let details = flight.take_explanation();
+            books.failures.record(&sample.attempt, details, || {
+                self.workload.excerpt(sample.permit.id)
+            });
+        }
+        if self.has_groups {
+            let ns = if self.waited == Series::ResponseOk {
+                sample.response_ns()
+            } else {
+                sample.service_ns()
+            };
+            let (id, attempt) = (sample.permit.id, &sample.attempt);
+            books.hosts.record(attempt, ns, || self.workload.host(id));
+            books
+                .templates
+                .record(attempt, ns, || self.workload.template(id));
+            books.sources.record(attempt, ns, || flight.source());
+        }
         if sample.fate == Fate::Again && self.gate.is_closed() {
             books.leave_item(sample.permit.first_intended, sample.attempt.done);
         }
-        if let Some(opening) = flight.and_then(Flight::take_opening)
-            && sample.attempt.outcome == Outcome::Error(ErrorKind::ConnectTimeout)
-        {
-            let now = sample.attempt.done;
-            let rest = Unfinished {
-                now,
-                opening: Some(opening),
-                ..Unfinished::default()
-            };
-            books.cut_off(sample.permit.intended, &rest);
-        }
-        if let Some(under_way) = self.under_way[lane].take() {
-            books.intervals.finish(under_way.interval, sample);
-        }
-        books.first_sent = books.first_sent.min(sample.attempt.sent.unwrap_or(NEVER));
-        books.last_done = books.last_done.max(sample.attempt.done);
-        books.last_ended = books.last_ended.max(sample.attempt.done);
     }
 
     /// From now on the shard's loop is to look up, every 10 ms from its begin on.
@@ -401,12 +382,9 @@ impl<W: Workload> Engine<W> {
         }
         let mut books = self.books.borrow_mut();
         // Nothing waits for a shard that is done: its looks are late for nothing.
-        let Counters {
-            items, requests, ..
-        } = &books.stats.counters;
-        let has_ended =
-            requests.attempts.saturating_sub(requests.retries) <= items.ended() - items.skipped;
-        let is_done = has_ended && books.intervals.in_flight() == 0 && self.gate.remaining() == 0;
+        let is_done = books.intervals.in_flight() == 0
+            && self.gate.remaining() == 0
+            && self.gate.limits().waiting_again() == 0;
         let needed_until = if is_done { books.last_done } else { now };
         while due <= now {
             books.stats.look_up_late(needed_until.max(due).since(due));
@@ -584,9 +562,6 @@ impl<W: Workload> Engine<W> {
             books.hosts.abort(|| self.workload.host(permit.id));
             books.templates.abort(|| self.workload.template(permit.id));
             books.sources.abort(|| flight.source());
-            if intended < books.measured_from {
-                books.warmup.abort(attempt, in_flight);
-            }
             books.cut_off(intended, &rest);
             books.intervals.abort((interval, attempt), &rest);
             books.first_sent = books
@@ -599,12 +574,12 @@ impl<W: Workload> Engine<W> {
     /// Return the progress of the shard.
     pub(super) fn progress(&self) -> Progress {
         self.count_skipped();
-        let (books, now) = (self.books.borrow(), self.clock.now());
+        let (mut books, now) = (self.books.borrow_mut(), self.clock.now());
         let (remaining, behind_ms) = (self.gate.remaining(), self.gate.behind_ms(now));
         let limits = self.gate.limits();
         Progress {
             at: now,
-            counters: books.stats.counters.clone(),
+            counters: books.counters().clone(),
             in_flight: books.intervals.in_flight(),
             peak_in_flight: self.peak_in_flight.get(),
             remaining,
@@ -632,12 +607,12 @@ impl<W: Workload> Engine<W> {
     ) -> Result<ShardOutcome, WireError> {
         let remaining = self.progress().remaining;
         let mut books = self.books.borrow_mut();
-        books.record_noted();
+        let stats = EncodedStats::of(books.stats())?;
         let mut limits = self.gate.limits();
         let mut hosts = books.hosts.clone();
         hosts.add_limits(&limits.host_times(ended));
         Ok(ShardOutcome {
-            stats: EncodedStats::of(&books.stats)?,
+            stats,
             remaining,
             received: limits.received(),
             peak_in_flight: self.peak_in_flight.get(),
@@ -647,7 +622,7 @@ impl<W: Workload> Engine<W> {
             budgets: limits.budget_uses(),
             timetable: limits.timetable_use(),
             longest_slack: Some(limits.longest_slack),
-            warmup: books.warmup.clone(),
+            warmup: books.intervals.warmup.clone(),
             tcp: books.tcp,
             split: books.split,
             connections: books.connections.clone(),
@@ -666,48 +641,70 @@ impl<W: Workload> Engine<W> {
 
     #[cfg(test)]
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
-        self.books.borrow_mut().record_noted();
-        let books = self.books.borrow();
-        look(&books.stats, self.peak_in_flight.get(), books.last_done)
+        let mut books = self.books.borrow_mut();
+        let last_done = books.last_done;
+        look(books.stats(), self.peak_in_flight.get(), last_done)
     }
 }
 
 impl Books {
-    fn record(&mut self, sample: &Sample) {
-        let kept = if sample.permit.intended < self.measured_from {
-            self.warmup.record(sample);
-            SeriesSet::of(&[])
-        } else {
+    /// Record an attempt that ended and counts in this interval.
+    fn record(&mut self, sample: &Sample, interval: u64) {
+        let Attempt { sent, done, .. } = sample.attempt;
+        if sample.permit.intended >= self.measured_from {
             self.stats.record_held(sample);
-            let mut kept = self.kept_set;
-            // Most attempts of a closed loop are both: noted here once, and recorded in each series
-            // when it is read.
-            let Permit {
-                intended,
-                ready,
-                admitted,
-                ..
-            } = sample.permit;
-            if ready <= intended && admitted <= ready {
-                self.no_waits += 1;
-                kept = kept.without(const { SeriesSet::of(&Series::WAITS) });
-            }
-            if let Some(ns) = sample.read_at_once_ns() {
-                self.read_at_once.record(ns);
-                kept = kept.without(const { SeriesSet::of(&Series::READ_AT_ONCE) });
-            }
-            kept
-        };
-        self.stats.counters.record(sample);
-        self.stats.record_times(sample, kept);
+            self.stats
+                .record_or_note(sample, self.kept_set, &mut self.noted);
+        }
+        self.intervals.finish(interval, sample);
+        self.first_sent = self.first_sent.min(sent.unwrap_or(NEVER));
+        self.last_done = self.last_done.max(done);
+        self.last_ended = self.last_ended.max(done);
     }
 
-    fn record_noted(&mut self) {
-        self.stats
-            .record_no_waits(std::mem::take(&mut self.no_waits));
-        let read_at_once =
-            std::mem::replace(&mut self.read_at_once, Timing::new(self.stats.bounds()));
-        self.stats.record_read_at_once(&read_at_once);
+    /// Record what an attempt that ended noted of its connection, and return the reading of that.
+    fn record_notes(
+        &mut self,
+        sample: &Sample,
+        interval: u64,
+        flight: &Flight,
+    ) -> Option<TcpReading> {
+        let (reading, receive_delay_ns) = (flight.take_reading(), flight.take_receive_delay());
+        let Permit { intended, .. } = sample.permit;
+        if intended >= self.measured_from {
+            if let Some(ns) = receive_delay_ns {
+                self.stats.read_late(ns);
+            }
+            if let Some(reading) = &reading {
+                self.read_connection(sample, reading, flight.nth(), receive_delay_ns, interval);
+            }
+        }
+        if let Some(opening) = flight.take_opening()
+            && sample.attempt.outcome == Outcome::Error(ErrorKind::ConnectTimeout)
+        {
+            let rest = Unfinished {
+                now: sample.attempt.done,
+                opening: Some(opening),
+                ..Unfinished::default()
+            };
+            self.cut_off(intended, &rest);
+        }
+        reading
+    }
+
+    /// Counters of everything so far.
+    fn counters(&mut self) -> &Counters {
+        self.stats.counters.merge(&self.intervals.take_ended());
+        &self.stats.counters
+    }
+
+    /// Counters and distributions of everything so far.
+    fn stats(&mut self) -> &ShardStats {
+        self.counters();
+        let nothing = Noted::new(self.stats.bounds());
+        let noted = std::mem::replace(&mut self.noted, nothing);
+        self.stats.add_noted(&noted);
+        &self.stats
     }
 
     fn open_connection(&mut self, intended: Nanos, now: Nanos, opened: &Opened) {

@@ -147,7 +147,8 @@ impl Gate {
             } else {
                 self.clock.now()
             };
-            match inner.ask(free, now) {
+            let freely = inner.admit_freely(free);
+            match freely.map_or_else(|| inner.ask(free, now), Ok) {
                 Ok(permit) => return Some(Answer::Go(permit)),
                 Err(refusal) => inner.limited_by(refusal.binding, now),
             }

@@ -111,12 +111,17 @@ impl Host {
         self.limiter.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
     }
 
+    /// True if fewer requests are under way than may be.
+    pub(super) const fn has_room(&self) -> bool {
+        self.under_way < self.most
+    }
+
     /// Ask if a request may go there at `now`, and since when. Nothing is charged.
     pub(super) fn leave(&mut self, now: Nanos) -> Result<Nanos, Refusal> {
         if self.brake.resume() > now {
             return Err(Refusal::at(self.brake.resume(), Binding::Pause));
         }
-        if self.under_way >= self.most {
+        if !self.has_room() {
             return Err(Refusal::blocked(Binding::Concurrency));
         }
         // What is let through now would only wait again. With one request more than are connecting,

@@ -13,8 +13,8 @@ use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{
-    Bins, Bounds, Counters, Phases, Series, SeriesSet, ShardStats, SplitSums, Took, Unfinished,
-    took,
+    Alike, AnswerBins, Bins, Bounds, Counters, Phases, Series, SeriesSet, ShardStats, SplitSums,
+    Took, Unfinished, took,
 };
 use crate::wire::{BindingTimes, SecondFigures};
 use crate::workload::{Asides, Opened};
@@ -52,10 +52,28 @@ pub(super) struct Intervals {
     first: u64,
     open: VecDeque<Option<ShardInterval>>,
     in_flight: u32,
+    /// Attempts that are not counted yet.
+    uncounted: Option<Uncounted>,
+    /// Counters of the attempts that ended by themselves, until they are taken.
+    ended: Counters,
+    /// Counters of what was scheduled in the warm-up.
+    pub(super) warmup: Counters,
     /// Meters at the last cut.
     at_cut: Meters,
     /// Answers by phase, over all intervals.
     pub(super) phases: Phases,
+}
+
+/// Attempts that ended alike within one bin of answers, which are counted together: most have the
+/// status of those before them.
+#[derive(Debug)]
+struct Uncounted {
+    alike: Alike,
+    is_warmup: bool,
+    /// End of the first one.
+    at: Nanos,
+    /// End of their bin.
+    until: Nanos,
 }
 
 /// Properties of an empty interval.
@@ -115,6 +133,9 @@ impl Intervals {
             first: 0,
             open: VecDeque::new(),
             in_flight: 0,
+            uncounted: None,
+            ended: Counters::default(),
+            warmup: Counters::default(),
             at_cut: Meters::default(),
             phases: Phases::default(),
         }
@@ -152,22 +173,75 @@ impl Intervals {
         let (kept, waited) = (self.kept_set, self.waited);
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.stats.record_times(sample, kept);
-            interval.record_waited(sample.permit.intended, || took(sample, waited));
+            let waited = if let Some(mut ns) = sample.read_at_once_ns() {
+                interval.stats.record_one(Series::ServiceOk, ns);
+                if waited == Series::ResponseOk {
+                    ns = sample.response_ns();
+                    interval.stats.record_one(Series::ResponseOk, ns);
+                }
+                Some(Took::Exactly(ns))
+            } else {
+                interval.stats.record_times(sample, kept);
+                took(sample, waited)
+            };
+            interval.record_waited(sample.permit.intended, waited);
             interval.figures.scheduled.record(sample.attempt.outcome);
             interval.figures.max_sched_lag_ns =
                 interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
         let is_warmup = sample.permit.intended < self.measured_from;
-        if !is_warmup {
-            self.phases.record(self.blank.start, sample);
+        let (alike, done) = (Alike::of(sample), sample.attempt.done);
+        if !is_warmup && alike.ending.is_answer() {
+            self.phases.record(done.since(self.blank.start));
         }
-        let ended = self.at(sample.attempt.done);
-        ended.counters_at(sample.attempt.done).record(sample);
-        ended.figures.answers.record(ended.begins, sample);
+        match &mut self.uncounted {
+            Some(uncounted)
+                if uncounted.alike.ending == alike.ending
+                    && uncounted.is_warmup == is_warmup
+                    && (uncounted.at..uncounted.until).contains(&done) =>
+            {
+                uncounted.alike.merge(&alike);
+            }
+            _ => {
+                self.count();
+                let (start, bin) = (self.blank.start, duration_ns(AnswerBins::LENGTH));
+                self.uncounted = Some(Uncounted {
+                    alike,
+                    is_warmup,
+                    at: done,
+                    until: Nanos(start.0 + (done.since(start) / bin + 1) * bin),
+                });
+            }
+        }
+    }
+
+    /// Count the attempts that are not counted yet.
+    fn count(&mut self) {
+        let Some(Uncounted {
+            alike,
+            is_warmup,
+            at,
+            ..
+        }) = self.uncounted.take()
+        else {
+            return;
+        };
+        self.ended.add(&alike);
+        let ended = self.at(at);
+        ended.counters_at(at).add(&alike);
+        if alike.ending.is_answer() {
+            ended.figures.answers.add(ended.begins, at, alike.count);
+        }
         if is_warmup {
-            ended.figures.warmup.record(sample);
+            ended.figures.warmup.add(&alike);
+            self.warmup.add(&alike);
         }
+    }
+
+    /// Take the counters of the attempts that ended by themselves, each once.
+    pub(super) fn take_ended(&mut self) -> Counters {
+        self.count();
+        std::mem::take(&mut self.ended)
     }
 
     /// Counts an attempt that began in interval `index` and was cut off; its item had been
@@ -178,7 +252,7 @@ impl Intervals {
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.cut_off(kept, rest);
-            interval.record_waited(rest.intended.unwrap_or(rest.now), || rest.took(waited));
+            interval.record_waited(rest.intended.unwrap_or(rest.now), rest.took(waited));
         }
         let is_warmup = rest
             .intended
@@ -187,6 +261,7 @@ impl Intervals {
         ended.counters_at(rest.now).abort(attempt, rest.in_flight);
         if is_warmup {
             ended.figures.warmup.abort(attempt, rest.in_flight);
+            self.warmup.abort(attempt, rest.in_flight);
         }
     }
 
@@ -219,7 +294,7 @@ impl Intervals {
         interval.figures.scheduled.requests += 1;
         interval.counters_at(intended).drop_request();
         interval.stats.cut_off(kept, rest);
-        interval.record_waited(intended, || rest.took(waited));
+        interval.record_waited(intended, rest.took(waited));
     }
 
     /// Takes an attempt back that began in interval `index` and was not sent.
@@ -245,6 +320,7 @@ impl Intervals {
     /// Notes that the intervals before `now` are over, with what the meters show. Every second gets
     /// its interval, also one in which nothing was scheduled.
     pub(super) fn cut(&mut self, now: Nanos, meters: Meters) {
+        self.count();
         let index = now.since(self.blank.start) / duration_ns(INTERVAL);
         while self.first + (self.open.len() as u64) < index && self.has_room() {
             self.push();
@@ -269,6 +345,7 @@ impl Intervals {
     /// The intervals that are over and complete, when all that was scheduled before `yet_to_go` has
     /// gone. Each is handed out once.
     pub(super) fn take_complete(&mut self, yet_to_go: Nanos) -> Vec<ShardInterval> {
+        self.count();
         let waits = yet_to_go.since(self.blank.start) / duration_ns(INTERVAL);
         let waits = waits.max((self.first + self.open.len() as u64).saturating_sub(MOST_WAITING));
         let mut complete = Vec::new();
@@ -286,6 +363,7 @@ impl Intervals {
 
     /// All that is left, complete or not. For the end of a run.
     pub(super) fn take_all(&mut self, meters: Meters) -> Vec<ShardInterval> {
+        self.count();
         let before = self.at_cut;
         self.first += self.open.len() as u64;
         let mut rest: Vec<ShardInterval> = self
@@ -304,6 +382,17 @@ impl Intervals {
     /// newest when too many are open.
     fn at(&mut self, moment: Nanos) -> &mut ShardInterval {
         let wanted = moment.since(self.blank.start) / duration_ns(INTERVAL);
+        if self.get(wanted).is_none() {
+            return self.at_other(wanted);
+        }
+        let slot = usize::try_from(wanted - self.first).unwrap_or(usize::MAX);
+        let (index, blank) = (wanted, self.blank);
+        self.open[slot].get_or_insert_with(|| ShardInterval::new(index, blank))
+    }
+
+    /// The interval of a moment whose own is not open.
+    #[cold]
+    fn at_other(&mut self, wanted: u64) -> &mut ShardInterval {
         let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX);
         while self.open.get(slot).is_some_and(Option::is_none) {
             slot += 1;
@@ -384,9 +473,9 @@ impl ShardInterval {
     }
 
     /// Record in the bin of `intended` the time that users waited, if there are bins.
-    fn record_waited(&mut self, intended: Nanos, took: impl FnOnce() -> Option<Took>) {
-        if let Some(bin) = self.figures.bins.at(self.begins, intended)
-            && let Some(took) = took()
+    fn record_waited(&mut self, intended: Nanos, took: Option<Took>) {
+        if let Some(took) = took
+            && let Some(bin) = self.figures.bins.at(self.begins, intended)
         {
             bin.record(took.least_ns());
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Nanos, duration_ns};
-use crate::sample::{Outcome, Sample};
 
 /// Answers of any status in each bin of a second.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,16 +19,16 @@ impl AnswerBins {
     /// Length of a bin.
     pub const LENGTH: Duration = Duration::from_millis(1_000 / Self::COUNT as u64);
 
-    /// Count the answer of `sample`, if it has one, in the second that begins at `second`.
-    pub(crate) fn record(&mut self, second: Nanos, sample: &Sample) {
-        let into = sample.attempt.done.since(second) / duration_ns(Self::LENGTH);
+    /// Count answers that ended at `at`, in the second that begins at `second`.
+    pub(crate) fn add(&mut self, second: Nanos, at: Nanos, count: u64) {
+        let into = at.since(second) / duration_ns(Self::LENGTH);
         let bin = usize::try_from(into).unwrap_or(usize::MAX);
-        // One whose own second was handed over already is in no bin.
-        if is_answer(sample) && sample.attempt.done >= second && bin < Self::COUNT {
+        // Those whose own second was handed over already are in no bin.
+        if at >= second && bin < Self::COUNT {
             if self.0.is_empty() {
                 self.0.resize(Self::COUNT, 0);
             }
-            self.0[bin] += 1;
+            self.0[bin] += u32::try_from(count).unwrap_or(u32::MAX);
         }
     }
 
@@ -61,15 +60,12 @@ impl Phases {
     /// ticks of 1, 4, 5, 10 and 20 ms.
     pub const PERIOD: usize = 100;
 
-    /// Count the answer of `sample`, if it has one, in a run that began at `start`.
-    pub(crate) fn record(&mut self, start: Nanos, sample: &Sample) {
-        if is_answer(sample) {
-            if self.0.is_empty() {
-                self.0.resize(Self::PERIOD, 0);
-            }
-            let ms = sample.attempt.done.since(start) / 1_000_000;
-            self.0[(ms % Self::PERIOD as u64) as usize] += 1;
+    /// Count an answer that ended so many ns after the start of the run.
+    pub(crate) fn record(&mut self, ended_ns: u64) {
+        if self.0.is_empty() {
+            self.0.resize(Self::PERIOD, 0);
         }
+        self.0[(ended_ns / 1_000_000 % Self::PERIOD as u64) as usize] += 1;
     }
 
     /// Add those of another shard.
@@ -107,11 +103,6 @@ impl Phases {
             });
         f64::hypot(cos, sin) / count as f64
     }
-}
-
-/// True if an attempt had an answer of any status.
-const fn is_answer(sample: &Sample) -> bool {
-    sample.attempt.status.is_some() || !matches!(sample.attempt.outcome, Outcome::Error(_))
 }
 
 #[cfg(test)]

@@ -361,55 +361,120 @@ impl Counters {
 
     /// Counts one attempt that ended, and its item if that was its last.
     pub(crate) fn record(&mut self, sample: &Sample) {
-        let attempt = &sample.attempt;
-        self.requests.attempts += 1;
-        self.requests.retries += u64::from(sample.permit.attempt > 0);
-        self.requests.attempts_sent += u64::from(attempt.sent.is_some());
-        self.requests.bytes_sent += attempt.bytes_sent;
-        self.requests.bytes_received += attempt.bytes_received;
-        if let Some(status) = attempt.status {
-            count(&mut self.requests.attempts_by_status, status);
-        }
-        match attempt.outcome {
-            Outcome::Throttled => self.requests.throttled += 1,
-            Outcome::SoftBlocked => self.requests.soft_blocked += 1,
-            Outcome::Redirected => self.requests.redirects += 1,
-            Outcome::Error(kind) => count(&mut self.requests.errors_by_kind, kind),
-            Outcome::Rejected => {
-                if let Some(status) = attempt.status {
-                    count(&mut self.requests.rejected_by_status, status);
-                }
-            }
-            Outcome::Ok | Outcome::NotFound => {}
-        }
-        match sample.fate {
-            Fate::Ended => {
-                self.end_item(attempt.outcome);
-                self.requests.ok_at_first +=
-                    u64::from(attempt.outcome == Outcome::Ok && sample.permit.attempt == 0);
-            }
-            Fate::Again => {}
-        }
+        self.add(&Alike::of(sample));
     }
 
-    /// Counts the end of an item whose last attempt came to `outcome`.
-    fn end_item(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Ok => self.items.ok += 1,
-            Outcome::NotFound => self.items.not_found += 1,
-            Outcome::Throttled => self.items.gave_up += 1,
-            Outcome::SoftBlocked | Outcome::Redirected | Outcome::Rejected | Outcome::Error(_) => {
-                self.items.failed += 1;
-            }
+    /// Count attempts that ended alike, and their items if those were their last.
+    pub(crate) fn add(&mut self, alike: &Alike) {
+        let Alike {
+            ending:
+                Ending {
+                    outcome,
+                    status,
+                    is_last,
+                    is_retry,
+                    is_sent,
+                },
+            count,
+            bytes_sent,
+            bytes_received,
+        } = *alike;
+        let (items, requests) = (&mut self.items, &mut self.requests);
+        requests.attempts += count;
+        requests.retries += count * u64::from(is_retry);
+        requests.attempts_sent += count * u64::from(is_sent);
+        requests.bytes_sent += bytes_sent;
+        requests.bytes_received += bytes_received;
+        if let Some(status) = status {
+            *requests.attempts_by_status.entry(status).or_default() += count;
         }
+        let item = match outcome {
+            Outcome::Ok => {
+                requests.ok_at_first += count * u64::from(is_last && !is_retry);
+                &mut items.ok
+            }
+            Outcome::NotFound => &mut items.not_found,
+            Outcome::Throttled => {
+                requests.throttled += count;
+                &mut items.gave_up
+            }
+            Outcome::SoftBlocked => {
+                requests.soft_blocked += count;
+                &mut items.failed
+            }
+            Outcome::Redirected => {
+                requests.redirects += count;
+                &mut items.failed
+            }
+            Outcome::Rejected => {
+                if let Some(status) = status {
+                    *requests.rejected_by_status.entry(status).or_default() += count;
+                }
+                &mut items.failed
+            }
+            Outcome::Error(kind) => {
+                *requests.errors_by_kind.entry(kind).or_default() += count;
+                &mut items.failed
+            }
+        };
+        *item += count * u64::from(is_last);
     }
 }
 
-/// Counts one more of `key`. It nearly always is there already, which an entry does not make use
-/// of.
-fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
-    match counts.get_mut(&key) {
-        Some(count) => *count += 1,
-        None => drop(counts.insert(key, 1)),
+/// End of an attempt, as far as it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    outcome: Outcome,
+    status: Option<u16>,
+    /// True if its item ended with it.
+    is_last: bool,
+    is_retry: bool,
+    is_sent: bool,
+}
+
+impl Ending {
+    /// True if the attempt had an answer of any status.
+    pub(crate) const fn is_answer(self) -> bool {
+        self.status.is_some() || !matches!(self.outcome, Outcome::Error(_))
     }
+}
+
+/// Attempts that ended alike.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Alike {
+    pub(crate) ending: Ending,
+    pub(crate) count: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+}
+
+impl Alike {
+    /// The attempt of a sample.
+    pub(crate) fn of(sample: &Sample) -> Self {
+        let attempt = &sample.attempt;
+        Self {
+            ending: Ending {
+                outcome: attempt.outcome,
+                status: attempt.status,
+                is_last: sample.fate == Fate::Ended,
+                is_retry: sample.permit.attempt > 0,
+                is_sent: attempt.sent.is_some(),
+            },
+            count: 1,
+            bytes_sent: attempt.bytes_sent,
+            bytes_received: attempt.bytes_received,
+        }
+    }
+
+    /// Add `other`, which ended alike.
+    pub(crate) const fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+    }
+}
+
+/// Count one more of `key`.
+fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
+    *counts.entry(key).or_default() += 1;
 }

@@ -222,6 +222,7 @@ impl Timing {
     }
 
     /// Records one value.
+    #[inline]
     pub fn record(&mut self, ns: u64) {
         self.exact.count += 1;
         self.exact.min_ns = self.exact.min_ns.min(ns);

@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crawlmark_harness::sample::ErrorKind;
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -80,6 +82,7 @@ impl Plain {
     }
 
     /// Check the first bytes that were read, those of `part` from `before` on.
+    #[inline]
     fn check(&mut self, part: &ReadBuf<'_>, before: usize) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_read, true)
             && part.filled()[before..].starts_with(&ALERT)
@@ -185,13 +188,13 @@ impl AsyncWrite for Wire {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            // A request hardly ever has to wait, and so needs no waker.
-            Self::Plain(plain) => match plain.stream.try_write(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    Pin::new(&mut plain.stream).poll_write(cx, buf)
+            // A request hardly ever has to wait: it needs neither a waker nor the runtime's notes.
+            Self::Plain(plain) => {
+                match send(plain.stream.as_raw_fd(), buf, MsgFlags::MSG_NOSIGNAL) {
+                    Err(Errno::EAGAIN) => Pin::new(&mut plain.stream).poll_write(cx, buf),
+                    written => Poll::Ready(written.map_err(io::Error::from)),
                 }
-                written => Poll::Ready(written),
-            },
+            }
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf).map_err(classified),
         }
     }
@@ -215,7 +218,7 @@ impl AsyncWrite for Wire {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_flush(cx),
+            Self::Plain(_) => Poll::Ready(Ok(())),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx).map_err(classified),
         }
     }

@@ -128,6 +128,7 @@ const MUCH_LONGER_NS: u64 = 100_000_000;
 
 impl SlowLimit {
     /// True if a request that took so long is slow beside those before it.
+    #[inline]
     pub(crate) fn is_beyond(&self, ns: u64) -> bool {
         let mean = self.mean_ns.get();
         let next = if mean == 0 {

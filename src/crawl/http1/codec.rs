@@ -192,6 +192,7 @@ impl Decoder {
     }
 
     /// Expect the next response, to a request of this kind.
+    #[inline]
     pub(crate) fn restart_for(&mut self, request: RequestKind) {
         if self.request != request {
             // The same head frames another response: that to HEAD has no content.
@@ -301,6 +302,7 @@ impl Decoder {
     }
 
     /// Decode a blank line or a head.
+    #[inline]
     fn decode_head(&mut self, rest: &[u8], sink: &mut impl Sink) -> Result<usize, Malformed> {
         let blank = match rest {
             [] | [b'\r'] => return Ok(0),
@@ -360,6 +362,7 @@ impl Decoder {
     }
 
     /// Go on to the content, after a final head of `bytes` bytes.
+    #[inline]
     fn begin_content(&mut self, bytes: usize, facts: Facts) -> Result<(), Malformed> {
         if self.head_bytes + bytes > MOST_HEAD_BYTES {
             return Err(Malformed::HeadTooLong);

@@ -45,6 +45,7 @@ impl Input {
     }
 
     /// Append at most `most` bytes from the stream, and return their number: 0 at its end.
+    #[inline]
     pub(crate) fn poll_read<S: AsyncRead + Unpin>(
         &mut self,
         stream: &mut S,
@@ -66,6 +67,7 @@ impl Input {
         self.poll_fill(most, |part| stream.poll_read_stamped(cx, part))
     }
 
+    #[inline]
     fn poll_fill<T>(
         &mut self,
         most: usize,
@@ -81,12 +83,14 @@ impl Input {
     }
 
     /// Free memory that only the last response needed.
+    #[inline]
     pub(crate) fn shrink(&mut self) {
         if self.bytes.len() > MOST_BYTES && self.unread().is_empty() {
             *self = Self::new();
         }
     }
 
+    #[inline]
     fn make_room(&mut self) {
         let (is_full, length) = (self.end == self.bytes.len(), self.end - self.start);
         if is_full && length > 0 && self.start > 0 {

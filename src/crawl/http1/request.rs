@@ -57,6 +57,7 @@ impl Writer {
     /// Overwrite `output` with the request of an attempt; with a `Connection` header if it is the
     /// last of its connection, in absolute form for a proxy that forwards it. Return the part of the
     /// body to send after it.
+    #[inline]
     pub(crate) fn write(
         &self,
         item: Item<'_>,

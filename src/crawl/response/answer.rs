@@ -30,6 +30,7 @@ pub(crate) enum BodyCheck {
 /// something; without times and traffic.
 ///
 /// [`Expectations`](super::expect::Expectations) has the order of precedence as a table.
+#[inline]
 fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
     let HeadFacts {
         status,
@@ -65,6 +66,7 @@ fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
 }
 
 /// Return the [`attempt`], and note in `flight` why content could not be read.
+#[inline]
 pub(crate) fn judge(head: &HeadFacts, verdict: CheckResult, flight: &Flight) -> Attempt {
     if let BodyCheck::Unreadable(why) = verdict.body {
         flight.explain(why.kind(), why.to_string());
@@ -79,6 +81,7 @@ pub(crate) fn judge(head: &HeadFacts, verdict: CheckResult, flight: &Flight) -> 
 /// Content networks say so in a header of their own, and in nothing else. Without it, markup is
 /// taken for a challenge where an item is expected and markup came in its place, as a good answer,
 /// a refusal or a limit without a time to come back.
+#[inline]
 fn is_challenge(head: &HeadFacts, body: BodyCheck) -> bool {
     let may_hide_one = matches!(head.status, 200..=299 | 403 | 429);
     let is_limit = head

@@ -91,6 +91,7 @@ impl Deadline {
 
     /// Make sure that the alarm fires by the deadline of an exchange. It is set to an earlier time
     /// already, unless the connection is new or a slower exchange used it last.
+    #[inline]
     pub(crate) fn arm(&mut self, exchange: &Watch<'_>) {
         let Watch {
             clock,
@@ -112,6 +113,7 @@ impl Deadline {
 
     /// Return true if the deadline has passed; otherwise make sure that the task is woken by then.
     /// Call before the task waits.
+    #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, clock: Clock) -> bool {
         // Mostly the same task polled it for an earlier exchange, and it has not fired since.
         let is_running = std::mem::take(&mut self.is_fresh) || !self.alarm.is_elapsed();

@@ -101,6 +101,7 @@ pub struct IdFormat {
 
 impl IdFormat {
     /// Append the text of an ID; without a format, its decimal digits.
+    #[inline]
     pub(crate) fn write_or_plain(format: Option<Self>, id: u64, output: &mut Vec<u8>) {
         match format {
             None => output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes()),

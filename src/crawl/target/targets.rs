@@ -316,6 +316,7 @@ impl Targets {
     }
 
     /// Return the number of the host that item `id` is requested from.
+    #[inline]
     pub(crate) fn host_of(&self, id: u64) -> u32 {
         self.lines.get(self.line(id)).map_or(0, |line| line.host)
     }
@@ -387,6 +388,7 @@ impl Targets {
         (self.lines.len() == 1).then(|| self.of(0))
     }
 
+    #[inline]
     fn line(&self, id: u64) -> usize {
         let line = match (&self.order, self.lines.len() as u64) {
             // Most crawls have one, and need no division.

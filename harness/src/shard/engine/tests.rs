@@ -658,7 +658,7 @@ fn what_would_fail_every_connection_ends_the_run_with_the_first_ones() {
             Rc::clone(&engine)
                 .run(Alarm::kernel(clock, Pacing::Sleep).unwrap())
                 .await;
-            engine.books.borrow().stats.counters.items
+            engine.totals(|stats, _, _| stats.counters.items)
         });
         assert!(
             (1..=4).contains(&tried.get()) && items.failed == tried.get(),

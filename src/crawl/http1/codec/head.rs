@@ -160,10 +160,11 @@ const MOST_DIGITS: usize = 18;
 /// The last parsed head.
 #[derive(Debug)]
 pub(crate) struct LastHead {
-    /// Its bytes without the digits of its content length; empty when no head is kept.
+    /// Its bytes; empty when no head is kept.
     bytes: Vec<u8>,
-    /// Position of these digits; none of a head whose framing does not depend on any.
-    digits: Option<usize>,
+    /// Place of the digits of its content length; none of a head whose framing does not depend on
+    /// any.
+    digits: Option<Range<usize>>,
     facts: Facts,
 }
 
@@ -192,24 +193,22 @@ impl LastHead {
         if head.len() > MOST_BYTES {
             return;
         }
-        (self.digits, self.facts) = (digits.as_ref().map(|digits| digits.start), facts);
-        let Range { start, end } = digits.unwrap_or(head.len()..head.len());
-        self.bytes.extend_from_slice(&head[..start]);
-        self.bytes.extend_from_slice(&head[end..]);
+        (self.digits, self.facts) = (digits, facts);
+        self.bytes.extend_from_slice(head);
     }
 
     /// Return the length and the facts of the head that `input` starts with, if it repeats this
     /// one.
+    #[inline]
     pub(crate) fn recognise(&self, input: &[u8]) -> Option<(usize, Facts)> {
         if self.bytes.is_empty() {
             return None;
         }
-        let Some(at) = self.digits else {
-            return input
-                .starts_with(&self.bytes)
-                .then_some((self.bytes.len(), self.facts));
-        };
-        let (before, after) = self.bytes.split_at(at);
+        if input.starts_with(&self.bytes) {
+            return Some((self.bytes.len(), self.facts));
+        }
+        let digits = self.digits.clone()?;
+        let (before, after) = (&self.bytes[..digits.start], &self.bytes[digits.end..]);
         let rest = input.strip_prefix(before)?;
         let (mut length, mut count) = (0, 0);
         while let Some(digit @ b'0'..=b'9') = rest.get(count)
@@ -220,7 +219,7 @@ impl LastHead {
         }
         let is_repeated = count > 0 && rest[count..].starts_with(after);
         is_repeated.then_some((
-            self.bytes.len() + count,
+            before.len() + count + after.len(),
             Facts {
                 framing: Framing::Length(length),
                 ..self.facts

@@ -178,6 +178,7 @@ impl Checker {
     }
 
     /// Keep the memory of a body for another one.
+    #[inline]
     fn take_back(&self, bytes: Vec<u8>) {
         if (1..=KEPT_BYTES).contains(&bytes.capacity()) {
             self.spare.borrow_mut().push(bytes);
@@ -185,6 +186,7 @@ impl Checker {
     }
 
     /// The expectation for item `id`.
+    #[inline]
     pub(crate) fn for_item(&self, id: u64) -> Expected<'_> {
         let mut bytes = Vec::new();
         if self.most > 0 {
@@ -220,6 +222,7 @@ impl Checker {
     }
 
     /// True if an answer of this status may be good.
+    #[inline]
     fn is_expected(&self, status: u16) -> bool {
         self.expectations
             .statuses()
@@ -251,6 +254,7 @@ impl Expected<'_> {
     }
 
     /// Begin the body of a response with this head: the start of a bad answer's body is kept.
+    #[inline]
     pub(crate) fn begin(&mut self, head: &HeadFacts) {
         self.is_bad = !self.checker.is_expected(head.status);
         let saver = self.checker.saver.as_ref();
@@ -266,6 +270,7 @@ impl Expected<'_> {
     }
 
     /// Take the next part of the body.
+    #[inline]
     pub(crate) fn take(&mut self, part: &[u8]) {
         match &mut self.compressed {
             None => self.take_decoded(part),
@@ -289,6 +294,7 @@ impl Expected<'_> {
         decoded
     }
 
+    #[inline]
     fn take_decoded(&mut self, part: &[u8]) {
         if let (Some(saved), Some(saver)) = (&mut self.saved, &self.checker.saver) {
             append(&mut saved.bytes, part, saver.max_body);
@@ -308,10 +314,12 @@ impl Expected<'_> {
     }
 
     /// Judge the response once its body has ended, and note in `flight` why it could not be read.
+    #[inline]
     pub(crate) fn judge(&mut self, head: &HeadFacts, flight: &Flight) -> Attempt {
         answer::judge(head, self.verdict(head), flight)
     }
 
+    #[inline]
     fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
         let unreadable = self
             .compressed
