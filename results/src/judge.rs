@@ -85,6 +85,7 @@ impl Validity {
 impl Report {
     /// Run every check of the report.
     pub fn judge(&mut self) {
+        self.rate_ratio = checks::rate_ratio(self);
         (self.findings, self.validity) = checked(self);
     }
 

@@ -200,7 +200,7 @@ in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
   shares     throttled_rate, error_rate (neither good nor not found nor
              throttled), retry_rate, ok_rate (of items),
-             budget_utilisation: 0.01 or 1%
+             budget_utilisation, rate_ratio (sent of --rate): 0.01 or 1%
   counts     items, ok, not_found, failed, gave_up, aborted, lost,
              unfinished, not_attempted, attempts, retries, throttled,
              soft_blocked, errors, dropped, connections_opened: 100, 10k

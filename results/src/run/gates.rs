@@ -36,7 +36,7 @@ pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};
 pub use self::shortage::Shortage;
 use crate::run::report::GateReport;
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Series;
 
 /// Consequence of a broken condition.
@@ -96,6 +96,9 @@ pub enum ObjectiveError {
     /// There is no budget.
     #[error("{0} {1}: the run has no rate budget; add --rate, in a closed loop")]
     NoBudget(&'static str, String),
+    /// There is no rate that one asked for.
+    #[error("{0} {1}: the run has no rate of its own; add --rate")]
+    NoRate(&'static str, String),
     /// The window never fills.
     #[error(
         "{0} {1}: the run measures {2} and never fills the window; choose a shorter one, or a longer --duration"
@@ -124,6 +127,10 @@ impl Objective {
         }
         if metric == Metric::Of(Quantity::BudgetUtilisation) && !plan.has_budget() {
             return Err(ObjectiveError::NoBudget(flag, text));
+        }
+        let has_rate = plan.rate.is_some() && plan.arrivals != Arrivals::Replay;
+        if metric == Metric::Of(Quantity::RateRatio) && !has_rate {
+            return Err(ObjectiveError::NoRate(flag, text));
         }
         let measured = plan
             .duration
@@ -214,6 +221,10 @@ mod tests {
             check("budget_utilisation > 0.9", Breach::Fails, &nothing),
             Err(ObjectiveError::NoBudget(..))
         ));
+        assert!(matches!(
+            check("rate_ratio > 0.9", Breach::Fails, &nothing),
+            Err(ObjectiveError::NoRate(..))
+        ));
         let rate = |plan: &mut RunPlan| {
             plan.rate = Some(Rate {
                 permits: 5,
@@ -224,6 +235,7 @@ mod tests {
             check("budget_utilisation > 0.9", Breach::Fails, &rate),
             Ok(())
         );
+        assert_eq!(check("rate_ratio > 0.9", Breach::Fails, &rate), Ok(()));
         let lasts = |seconds, warmup| {
             move |plan: &mut RunPlan| {
                 plan.duration = Some(Duration::from_secs(seconds));

@@ -207,6 +207,9 @@ pub struct Report {
     /// Throttling: pauses, waits that the target asked for, and recoveries.
     #[serde(rename = "manners")]
     pub throttling: ThrottlingReport,
+    /// Rate that was sent over the rate that was asked for: of a rate that changes, of its mean.
+    /// None without a rate, and of a recording.
+    pub rate_ratio: Option<f64>,
     /// Limits that held the shards back, as parts of their time.
     pub binding: BindingReport,
     /// Work and budget moved between the shards.
@@ -445,6 +448,7 @@ impl Report {
             },
             command: None,
             throttling: ThrottlingReport::new(record, &intervals, &totals, items),
+            rate_ratio: None,
             binding: BindingReport::new(&binding),
             storage_failure,
             moved: record.moved,

@@ -278,6 +278,9 @@ fn figures(report: &Report) -> Vec<Figure> {
         grouped(totals.peak_in_flight)
     );
     figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
+    let ratio = report.rate_ratio.map(|ratio| format!("{ratio:.3}"));
+    let of = "rate sent / rate asked for".to_owned();
+    figures.extend(ratio.map(|ratio| figure("rate ratio", ratio, of)));
     let cpu = report.cpu_us_per_attempt().map(micros);
     let of = format!("all {}s", report.shard_word());
     figures.extend(cpu.map(|cpu| figure("client CPU per request", cpu, of)));

@@ -177,6 +177,8 @@ quantities! {
     ConnectionsOpened = "connections_opened", Count, AtEnd(|report| some(report.totals.connections_opened));
     /// Attempts over what the budget allowed.
     BudgetUtilisation = "budget_utilisation", Share, AtEnd(|report| Some(report.budget.as_ref()?.utilisation));
+    /// Rate that was sent over the rate that was asked for.
+    RateRatio = "rate_ratio", Share, AtEnd(|report| report.rate_ratio);
     /// CPU of the shards per attempt, us.
     CpuUsPerAttempt = "cpu_us_per_attempt", Us, AtEnd(Report::cpu_us_per_attempt);
     /// CPU of the target's processes per attempt, us.
