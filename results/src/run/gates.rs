@@ -186,7 +186,6 @@ const fn is_response(series: Series) -> bool {
 mod tests {
     use super::*;
     use crawlmark_harness::fixtures::plan;
-    use crawlmark_harness::plan::Arrivals;
     use crawlmark_harness::units::Rate;
 
     #[test]
