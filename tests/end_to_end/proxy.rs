@@ -37,7 +37,10 @@ fn a_proxy_sees_the_sessions_that_were_asked_for() {
             report.assert_states(&[("ok", 60)]);
             assert_eq!(target.stop()["requests"], json!(60));
             let opened = report.count("/totals/connections_opened");
-            report.holds(&json!({"/plan/workload/proxy": format!("http://...@{address}")}));
+            report.holds(&json!({
+                "/plan/workload/proxy": format!("http://...@{address}"),
+                "/validity/unavailable/CPU and queues of the target": "behind_proxy",
+            }));
             let withheld = report.at("/command/withheld").to_string();
             assert!(withheld.contains("--proxy ..."), "{withheld}");
             let tunnels = report.json().pointer("/latency/tunnel/count");
