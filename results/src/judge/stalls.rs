@@ -137,8 +137,7 @@ struct Gap {
     released: Option<u64>,
 }
 
-/// Times of at least two bins without an answer, in seconds that follow each other. The wait for the
-/// first answer of a run is none of them: connections are opened in it.
+/// Times of at least two bins without an answer, in seconds that follow each other.
 fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
     let Some(start_s) = rows.first().map(|row| row.start_s as f64) else {
         return Vec::new();
@@ -155,7 +154,7 @@ fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
     for run in bins.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
         let (first, next) = (at, at + run.len());
         at = next;
-        if run[0] > 0 || run.len() < 2 || (first == 0 && start_s == 0.0) {
+        if run[0] > 0 || run.len() < 2 {
             continue;
         }
         // The answers before and after it are somewhere in their bins.

@@ -206,12 +206,14 @@ impl<'a> Window<'a> {
     /// Return the share of the process or thread that was busiest at the end. What another one had
     /// used by the beginning is taken off: at least so much.
     fn busiest(self, of: fn(&TargetSample) -> Option<&Busiest>) -> Option<BusiestReport> {
-        let busiest = self.inside().iter().rev().find_map(of)?;
-        let before = self.samples.iter().rev();
-        let before = before.filter(|it| it.at_ns <= self.from_ns).find_map(of);
-        let before_ns = before.map_or(0, |it| it.cpu_ns);
+        let read = |it: &'a TargetSample| Some((it.at_ns, of(it)?));
+        let (at_ns, busiest) = self.inside().iter().rev().find_map(read)?;
+        let mut before = self.samples.iter().rev();
+        let before = before.find_map(|it| read(it).filter(|_| it.at_ns <= self.from_ns));
+        let (before_at_ns, before_ns) =
+            before.map_or((self.from_ns, 0), |(at_ns, it)| (at_ns, it.cpu_ns));
         let used_ns = busiest.cpu_ns.saturating_sub(before_ns);
-        let passed_ns = self.to_ns.saturating_sub(self.from_ns);
+        let passed_ns = at_ns.saturating_sub(before_at_ns);
         Some(BusiestReport {
             name: busiest.name.clone(),
             share: share(used_ns as f64, passed_ns as f64),
@@ -378,6 +380,31 @@ mod tests {
             let parts = growth(from_ns, middle) + growth(middle, to_ns);
             prop_assert!((parts - growth(from_ns, to_ns)).abs() < 1e-6);
             prop_assert!((growth(from_ns, to_ns) - (cpu - steps[0].1) as f64).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_uses_all_of_a_cpu_has_a_share_of_one_wherever_it_was_sampled() {
+        let busy = |at_ns: u64| TargetSample {
+            at_ns,
+            busiest_thread: Some(Busiest {
+                cpu_ns: at_ns,
+                ..Busiest::default()
+            }),
+            ..TargetSample::default()
+        };
+        let samples = [busy(0), busy(70), sample(90, 0), busy(180), sample(200, 0)];
+        for (from_ns, to_ns) in [(0, 180), (90, 200), (70, 190)] {
+            let window = Window {
+                samples: &samples,
+                from_ns,
+                to_ns,
+            };
+            let share = window
+                .busiest(|it| it.busiest_thread.as_ref())
+                .unwrap()
+                .share;
+            assert!((share - 1.0).abs() < 1e-9, "{share}");
         }
     }
 
