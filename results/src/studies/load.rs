@@ -142,9 +142,6 @@ impl Hinge {
     /// part of its rate.
     fn cut(loads: &[(f64, f64)], cut: usize) -> (f64, Self) {
         let (growing, level) = loads.split_at(cut);
-        let mean = |of: &[(f64, f64)], value: fn(&(f64, f64)) -> f64| {
-            of.iter().map(value).sum::<f64>() / of.len() as f64
-        };
         let per_s = mean(level, |load| load.1);
         let alone_s = mean(growing, |load| load.0 / load.1);
         let hinge = Self {
@@ -158,6 +155,11 @@ impl Hinge {
         });
         (errors.fold(0.0, f64::max), hinge)
     }
+}
+
+/// Return the mean of a value of loads, of which there is one.
+fn mean(loads: &[(f64, f64)], value: fn(&(f64, f64)) -> f64) -> f64 {
+    loads.iter().map(value).sum::<f64>() / loads.len() as f64
 }
 
 #[cfg(test)]

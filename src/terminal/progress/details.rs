@@ -435,26 +435,24 @@ fn limits(now: &Now<'_>) -> Vec<Part> {
 
 /// What the target's processes used in the last second.
 fn target(now: &Now<'_>) -> Vec<Part> {
-    let Some(target) = now.target else {
-        return Vec::new();
-    };
-    let cpus = target.cpus.map(|cpus| format!("{cpus:.2} CPUs used"));
-    let waiting = target.waiting;
-    let waiting = waiting.map(|threads| format!("{threads:.2} threads waiting for a CPU"));
-    let is_throttled = |share: f64| {
-        if share > 0.0 {
+    let target = now.target.unwrap_or_default();
+    let used = target.cpus.map(|cpus| format!("{cpus:.2} CPUs used"));
+    let throttled = target.throttled.map(|share| {
+        let tone = if share > 0.0 {
             Tone::Warning
         } else {
             Tone::Plain
-        }
-    };
-    let throttled = target.throttled.map(|share| {
-        let text = format!("throttled {}", rounded_percent(share));
-        Part::toned(1, text, is_throttled(share))
+        };
+        Part::toned(1, format!("throttled {}", rounded_percent(share)), tone)
     });
-    let parts = [cpus.map(|text| Part::new(0, text)), throttled];
-    let waiting = waiting.map(|text| Part::new(2, text));
-    parts.into_iter().flatten().chain(waiting).collect()
+    let waiting = target.waiting;
+    let waiting = waiting.map(|threads| format!("{threads:.2} threads waiting for a CPU"));
+    let parts = [
+        used.map(|text| Part::new(0, text)),
+        throttled,
+        waiting.map(|text| Part::new(2, text)),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 /// Requests of an open loop that are due.

@@ -215,6 +215,22 @@ impl Point {
         }
     }
 
+    /// Return it as a step of a load on the target; none if this client limited its rate.
+    fn load_step(&self, rounds: &[Round]) -> Option<LoadStep> {
+        if self.client_limited || !self.counts() || self.limited_by != Limit::Connections {
+            return None;
+        }
+        let mut of_size = rounds.iter().rev().filter(|round| round.size == self.size);
+        let round = of_size.find(|round| round.counts())?;
+        Some(LoadStep {
+            name: counted(self.size.connections.into(), "connection"),
+            in_flight: Some(round.in_flight.into()),
+            per_s: self.items_per_s?.median,
+            target: round.target.clone(),
+            fails: false,
+        })
+    }
+
     /// True if it says something about scaling: client and target did not take the CPUs from each
     /// other.
     #[must_use]
@@ -253,22 +269,8 @@ impl Curve {
 
     /// Return its sizes as steps of a load on the target, without those whose rate this client limited.
     pub(super) fn load_steps(&self, rounds: &[Round]) -> Vec<LoadStep> {
-        let limits_itself = |point: &Point| {
-            point.client_limited || !point.counts() || point.limited_by != Limit::Connections
-        };
-        let points = self.points.iter().filter(|point| !limits_itself(point));
-        let step = |point: &Point| {
-            let mut of_size = rounds.iter().rev().filter(|round| round.size == point.size);
-            let round = of_size.find(|round| round.counts())?;
-            Some(LoadStep {
-                name: counted(point.size.connections.into(), "connection"),
-                in_flight: Some(round.in_flight.into()),
-                per_s: point.items_per_s?.median,
-                target: round.target.clone(),
-                fails: false,
-            })
-        };
-        points.filter_map(step).collect()
+        let points = self.points.iter();
+        points.filter_map(|point| point.load_step(rounds)).collect()
     }
 
     /// Return the position of one of its points on the axis.
