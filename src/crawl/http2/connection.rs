@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
+use std::rc::Rc;
 use std::task::Waker;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use crawlmark_harness::sample::{ClosedBy, ErrorKind};
 use foldhash::fast::FixedState;
 
 use super::failure;
-use super::hpack::{Decoder, Fields, NO_TABLE};
+use super::hpack::{Decoder, Fields, NO_TABLE, Undecodable};
 use super::request::Output;
 use crate::crawl::connect::failure::Failure;
 use crate::crawl::response::fields::MOST_HEAD_BYTES;
@@ -38,6 +39,9 @@ const FRAME_BYTES: usize = 16 << 10;
 
 /// Bytes of a frame's header (RFC 9113, 4.1).
 const FRAME_HEAD_BYTES: usize = 9;
+
+/// Longest block that is compared with the next one.
+const MOST_REPEATED: usize = 1 << 10;
 
 /// Frames to send beyond which no content of a request is added to them.
 pub(super) const MOST_QUEUED: usize = 64 << 10;
@@ -126,7 +130,7 @@ pub(super) struct StreamState {
     id: u32,
     pub(super) waker: Option<Waker>,
     /// Final head of the response, once there is a status.
-    pub(super) fields: Fields,
+    pub(super) fields: Rc<Fields>,
     pub(super) status: Option<u16>,
     /// Content that was not taken yet.
     pub(super) content: Vec<u8>,
@@ -163,8 +167,11 @@ pub(super) struct Connection {
     /// The socket while it is open.
     pub(super) socket: Option<RawFd>,
     decoder: Decoder,
-    /// Memory for the next head.
-    fields: Fields,
+    /// Block of the last head, if it may be repeated; that of most responses is.
+    block: Vec<u8>,
+    /// Fields of the last head, and memory for those of the next.
+    fields: Rc<Fields>,
+    spare: Option<Rc<Fields>>,
     open_head: Option<OpenHead>,
     pub(super) streams: Vec<StreamState>,
     /// Positions of the streams that are open, by number.
@@ -197,7 +204,9 @@ impl Connection {
             driver: None,
             socket,
             decoder: Decoder::new(),
-            fields: Fields::default(),
+            block: Vec::new(),
+            fields: Rc::default(),
+            spare: None,
             open_head: None,
             streams: (0..streams).map(|_| StreamState::default()).collect(),
             open: HashMap::default(),
@@ -512,10 +521,30 @@ impl Connection {
         }
     }
 
+    /// Decode the block of a head into `fields`, unless it is that of the last one.
+    fn decode(&mut self, block: &[u8]) -> Result<(), Undecodable> {
+        if !self.block.is_empty() && self.block == block {
+            return Ok(());
+        }
+        let mut next = self.spare.take().unwrap_or_default();
+        if Rc::get_mut(&mut next).is_none() {
+            next = Rc::default();
+        }
+        self.block.clear();
+        if let Some(fields) = Rc::get_mut(&mut next) {
+            fields.number = self.fields.number + 1;
+            if self.decoder.decode(block, fields)? && block.len() <= MOST_REPEATED {
+                self.block.extend_from_slice(block);
+            }
+        }
+        self.spare = Some(std::mem::replace(&mut self.fields, next));
+        Ok(())
+    }
+
     fn head(&mut self, frame: Frame, block: &[u8], now: Nanos) -> Result<(), Fault> {
         let at = self.position(frame.stream)?;
         // For the table, also where nobody reads it.
-        if self.decoder.decode(block, &mut self.fields).is_err() {
+        if self.decode(block).is_err() {
             return Err(Fault {
                 code: COMPRESSION_ERROR,
                 rule: "the head of a response cannot be decoded",
@@ -524,11 +553,8 @@ impl Connection {
         let Some(at) = at else {
             return Ok(());
         };
-        let (stream, fields, is_last) = (
-            &mut self.streams[at],
-            &mut self.fields,
-            frame.has(END_STREAM),
-        );
+        let (stream, fields) = (&mut self.streams[at], &self.fields);
+        let is_last = frame.has(END_STREAM);
         if let Some(flaw) = fields.flaw {
             self.refuse(at, flaw);
             return Ok(());
@@ -536,8 +562,11 @@ impl Connection {
         match (stream.status, fields.status) {
             (None, Some(100..=199)) if !is_last => return Ok(()),
             (None, Some(200..)) => {
-                std::mem::swap(&mut stream.fields, fields);
-                stream.status = stream.fields.status;
+                stream.status = fields.status;
+                let last = std::mem::replace(&mut stream.fields, Rc::clone(fields));
+                if Rc::strong_count(&last) == 1 {
+                    self.spare = Some(last);
+                }
                 (stream.head_at, stream.read_at) = (now, now);
             }
             // Trailers, which say nothing that is read.

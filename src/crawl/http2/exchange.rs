@@ -36,6 +36,16 @@ pub(crate) struct StreamSlot {
     pub(crate) traffic: Traffic,
     /// True while a request is on its way.
     is_busy: bool,
+    /// The last head, if it says nothing about its response alone.
+    known: Option<KnownHead>,
+}
+
+/// A head that was read before.
+#[derive(Debug, Clone, Copy)]
+struct KnownHead {
+    /// Number of its fields.
+    number: u64,
+    facts: HeadFacts,
 }
 
 impl StreamSlot {
@@ -48,6 +58,7 @@ impl StreamSlot {
             output: Output::default(),
             traffic: Traffic::default(),
             is_busy: false,
+            known: None,
         }
     }
 
@@ -147,9 +158,18 @@ impl StreamSlot {
         let connection = &mut *shared.connection.borrow_mut();
         let stream = &mut connection.streams[self.at];
         if let (Some(status), None) = (stream.status, &head) {
-            *head = Some(lent(stream.fields.iter(), |fields| {
-                expected.head(status, fields)
-            }));
+            let number = stream.fields.number;
+            let known = self.known.filter(|known| known.number == number);
+            let facts = match known {
+                Some(KnownHead { facts, .. }) => {
+                    expected.begin(&facts);
+                    facts
+                }
+                None => lent(stream.fields.iter(), |fields| expected.head(status, fields)),
+            };
+            let is_general = facts.signals.is_none() && facts.held_ns.is_none();
+            self.known = is_general.then_some(KnownHead { number, facts });
+            *head = Some(facts);
             self.traffic.first_byte = Some(stream.head_at.max(watch.sent));
             self.note(watch);
         }

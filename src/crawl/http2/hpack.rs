@@ -172,14 +172,15 @@ impl Decoder {
         }
     }
 
-    /// Decode a whole block; its fields replace those of `fields`.
+    /// Decode a whole block; its fields replace those of `fields`. Return true if the same block
+    /// would have the same fields again, for it did not change the table.
     pub(super) fn decode(
         &mut self,
         mut block: &[u8],
         fields: &mut Fields,
-    ) -> Result<(), Undecodable> {
+    ) -> Result<bool, Undecodable> {
         fields.clear();
-        let mut may_resize = true;
+        let (mut may_resize, mut is_repeatable) = (true, true);
         while let Some(&first) = block.first() {
             if first & 0xe0 == NO_TABLE {
                 let most = integer(&mut block, 5)?;
@@ -188,6 +189,7 @@ impl Decoder {
                 }
                 self.most = most;
                 self.evict();
+                is_repeatable = false;
                 continue;
             }
             may_resize = false;
@@ -211,11 +213,12 @@ impl Decoder {
                 self.bytes += entry.name.len() + entry.value.len() + ENTRY_BYTES;
                 self.table.push_front(entry);
                 self.evict();
+                is_repeatable = false;
             } else {
                 self.spare = entry;
             }
         }
-        Ok(())
+        Ok(is_repeatable)
     }
 
     /// Read a field whose name has this number, or is written out.
@@ -342,6 +345,8 @@ fn decode_huffman(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Undecodable> {
 /// Fields of a head, and what they say about the message.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
+    /// Number of the block that they are from, on their connection.
+    pub(super) number: u64,
     names: String,
     values: Vec<u8>,
     /// Ends of each name and value.
