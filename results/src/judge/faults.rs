@@ -227,7 +227,9 @@ pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
                 limit: queue.limit,
             });
         }
-        if queue.mean >= f64::max(1.0, f64::from(connections) * limits::WAIT_TO_BE_ACCEPTED) {
+        let least = f64::max(1.0, f64::from(connections) * limits::WAIT_TO_BE_ACCEPTED);
+        // Those that are opened for each request wait a little, each of them.
+        if queue.mean >= least && report.keeps_connections() {
             found.push(Finding::ConnectionsNotAccepted {
                 waiting: queue.mean,
                 connections,

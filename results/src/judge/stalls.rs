@@ -273,15 +273,14 @@ fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
     fast.map(|(cell, _)| Spread::starts_us(cell) / 1e6)
 }
 
-/// True if connections are kept, and those of the slowest requests that a time without an answer
-/// held up were the first of theirs: a new connection takes that time.
+/// True if connections are kept, and those of the slowest requests that took as long as this were
+/// the first of theirs: a new connection takes that time.
 fn is_of_new_connections(report: &Report, stall: &Stall) -> bool {
-    let is_kept = report.totals.attempts > report.totals.connections_opened.saturating_mul(2);
-    let mut held = report.slowest.iter().filter(|row| {
-        row.at_s < stall.to_s && row.at_s + row.response_us / 1e6 > stall.from_s + BIN_S
-    });
+    let least_us = stall.length_s() * WAITED * 1e6;
+    let held = report.slowest.iter();
+    let mut held = held.filter(|row| row.response_us >= least_us);
     let is_first = |row: &SlowRow| row.nth_on_connection == Some(1);
-    is_kept && held.next().is_some_and(is_first) && held.all(is_first)
+    report.keeps_connections() && held.next().is_some_and(is_first) && held.all(is_first)
 }
 
 /// The longest time in which this client itself did not run, s: answers that came meanwhile were
@@ -316,24 +315,24 @@ mod tests {
             to_s: 2.3,
         };
         let like = report.slowest[0].clone();
-        let row = |at_s, nth| SlowRow {
-            at_s,
-            response_us: 300_000.0,
+        let row = |response_us, nth| SlowRow {
+            response_us,
             nth_on_connection: nth,
             ..like.clone()
         };
+        let (long, short) = (300_000.0, 100_000.0);
         let cases = [
             (vec![], false),
-            (vec![row(1.0, Some(1))], false),
-            (vec![row(2.0, Some(1)), row(1.0, Some(9))], true),
-            (vec![row(2.0, Some(1)), row(2.1, Some(9))], false),
-            (vec![row(2.0, None)], false),
+            (vec![row(short, Some(1))], false),
+            (vec![row(long, Some(1)), row(short, Some(9))], true),
+            (vec![row(long, Some(1)), row(long, Some(9))], false),
+            (vec![row(long, None)], false),
         ];
         for (slowest, is_theirs) in cases {
             report.slowest = slowest;
             assert_eq!(is_of_new_connections(&report, &stall), is_theirs);
         }
-        report.slowest = vec![row(2.0, Some(1))];
+        report.slowest = vec![row(long, Some(1))];
         report.totals.connections_opened = 1_000;
         assert!(!is_of_new_connections(&report, &stall));
     }

@@ -569,6 +569,11 @@ impl Report {
         Some(share(self.target.as_ref()?.cpu_us? / 1e6, measured_s))
     }
 
+    /// True if connections served more than two requests each, in the mean.
+    pub(crate) fn keeps_connections(&self) -> bool {
+        self.totals.attempts > self.totals.connections_opened.saturating_mul(2)
+    }
+
     /// Counts of items and attempts after the warm-up.
     #[must_use]
     pub fn measured(&self) -> Counters {
