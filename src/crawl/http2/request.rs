@@ -46,7 +46,7 @@ impl Requests {
             fields: Vec::new(),
         };
         if targets.lines() > 0 {
-            let shared = Request::new(targets, &requests.shape, Item::first(0));
+            let shared = Request::shared(targets, &requests.shape);
             for host in 0..targets.hosts().len() {
                 let mut start = Vec::new();
                 write_start(&shared, targets, host, &mut start);

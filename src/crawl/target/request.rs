@@ -123,6 +123,14 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Return what the requests of lines without a shape of their own have in common.
+    pub(crate) fn shared(targets: &'a Targets, shape: &'a RequestShape) -> Self {
+        Self {
+            shape,
+            ..Self::new(targets, shape, Item::first(0))
+        }
+    }
+
     /// Return the value of its trace header, if it has one.
     pub(crate) fn trace(&self) -> Option<&'a TraceHeader> {
         self.item.trace
