@@ -567,17 +567,19 @@ impl<D: Dial> Workload for Crawl<D> {
                     // The target closed a connection at rest before any of the request went out:
                     // nothing was attempted.
                     Progress::NotSent if past == Past::Kept => continue,
+                    Progress::NotSent | Progress::NotBegun
+                        if resends < http2::most_resends(kind) =>
+                    {
+                        (resends, sent_before) = (resends + 1, sent_before + traffic.sent);
+                        flight.resent();
+                        continue;
+                    }
                     Progress::NotSent => {
                         if kind == ErrorKind::Malformed {
                             let details = "the target sent bytes before the request";
                             flight.explain(kind, details.to_owned());
                         }
                         break self.unsent(kind);
-                    }
-                    Progress::NotBegun if resends < http2::most_resends(kind) => {
-                        (resends, sent_before) = (resends + 1, sent_before + traffic.sent);
-                        flight.resent();
-                        continue;
                     }
                     Progress::NotBegun => self.unsent(kind),
                     Progress::Sent(status) => Attempt {

@@ -1025,7 +1025,9 @@ fn sent_per_s(report: &Report) -> f64 {
 /// [`Report::rate_ratio`].
 pub(super) fn rate_ratio(report: &Report) -> Option<f64> {
     let asked_per_s = requested_per_s(report).filter(|per_s| *per_s > 0.0)?;
-    Some(sent_per_s(report) / asked_per_s)
+    let closed_loop = report.totals.attempts_per_s / asked_per_s;
+    let open_loop = report.schedule.as_ref().map(|schedule| schedule.sent_share);
+    Some(open_loop.unwrap_or(closed_loop))
 }
 
 /// What set the pace: the limit that held longest, and whether a requested rate was reached.

@@ -110,7 +110,8 @@ pub(super) fn clock(report: &Report) -> Option<Finding> {
     let plan = &report.plan.run;
     let of_run = report
         .in_step
-        .filter(|_| report.binding.pause < limits::NOTABLE);
+        .filter(|_| report.binding.pause < limits::NOTABLE)
+        .filter(|_| report.due_until_s() >= limits::CLOCKED_S);
     let at_random = match plan.arrivals {
         Arrivals::Poisson => of_run,
         _ => report

@@ -201,6 +201,10 @@ pub(crate) const BUSY: f64 = 0.5;
 /// 1.25 with two and up to 1.5 with many, because each waits for those of its wave.
 pub(crate) const IN_WAVES: f64 = 1.2;
 
+/// Least time to look for a clock in, s: twenty periods of the slowest. All responses of a shorter
+/// run are in step with it.
+pub(crate) const CLOCKED_S: f64 = 2.0;
+
 /// Least responses to look for a clock in.
 pub(crate) const CLOCKED: u64 = 50;
 

@@ -207,8 +207,9 @@ pub struct Report {
     /// Throttling: pauses, waits that the target asked for, and recoveries.
     #[serde(rename = "manners")]
     pub throttling: ThrottlingReport,
-    /// Rate that was sent over the rate that was asked for: of a rate that changes, of its mean.
-    /// None without a rate, and of a recording.
+    /// Rate that was sent over the rate that was asked for: in an open loop, requests sent over those
+    /// that were due; else the mean rate over that of the plan. None without a rate, and of a
+    /// recording.
     pub rate_ratio: Option<f64>,
     /// Limits that held the shards back, as parts of their time.
     pub binding: BindingReport,

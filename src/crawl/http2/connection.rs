@@ -3,7 +3,7 @@
 //! It is given the bytes that the target sent, any bytes, and wakes the requests that they concern.
 //! It reads and writes nothing itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::task::Waker;
@@ -150,6 +150,8 @@ pub(super) struct StreamState {
     window: i64,
     /// Bytes of the connection before its request.
     begins_at: u64,
+    /// Head of a request that waits for the target to allow one more.
+    block: Vec<u8>,
 }
 
 /// A connection of HTTP/2.
@@ -176,6 +178,8 @@ pub(super) struct Connection {
     pub(super) streams: Vec<StreamState>,
     /// Positions of the streams that are open, by number.
     open: HashMap<u32, usize, FixedState>,
+    /// Positions of the streams whose requests wait for the target to allow one more.
+    waiting: VecDeque<usize>,
     /// Positions of the streams whose requests have content left.
     sending: Vec<usize>,
     next_id: u32,
@@ -210,6 +214,7 @@ impl Connection {
             open_head: None,
             streams: (0..streams).map(|_| StreamState::default()).collect(),
             open: HashMap::default(),
+            waiting: VecDeque::new(),
             sending: Vec::new(),
             next_id: 1,
             has_settings: false,
@@ -289,17 +294,43 @@ impl Connection {
         }
     }
 
-    /// Queue a request on the stream at a position, which has none.
+    /// Take a request on the stream at a position, which has none. The target may have come to
+    /// allow fewer streams than there are: then it waits for one.
     pub(super) fn begin(&mut self, at: usize, output: &mut Output) {
+        let stream = &mut self.streams[at];
+        (stream.id, stream.begins_at, stream.is_head) = (0, u64::MAX, output.is_head);
+        (stream.status, stream.end) = (None, None);
+        (stream.content_bytes, stream.unconfirmed) = (0, 0);
+        stream.body = std::mem::take(&mut output.body);
+        if self.open.len() < self.allowed as usize {
+            self.open_stream(at, &mut output.block);
+        } else {
+            std::mem::swap(&mut stream.block, &mut output.block);
+            self.waiting.push_back(at);
+        }
+    }
+
+    /// Begin requests that wait, as far as the target allows.
+    fn open_waiting(&mut self) {
+        while self.open.len() < self.allowed as usize
+            && let Some(at) = self.waiting.pop_front()
+        {
+            let mut block = std::mem::take(&mut self.streams[at].block);
+            self.open_stream(at, &mut block);
+        }
+    }
+
+    /// Queue the head of a request.
+    fn open_stream(&mut self, at: usize, block: &mut Vec<u8>) {
         let id = self.next_id;
         self.next_id += 2;
         let begins_at = self.passed[0] + self.queued().len() as u64;
         if id == 1 {
-            output.block.insert(0, NO_TABLE);
+            block.insert(0, NO_TABLE);
         }
-        let is_whole = output.body.is_empty();
+        let is_whole = self.streams[at].body.is_empty();
         let mut flags = if is_whole { END_STREAM } else { 0 };
-        let (mut kind, mut parts) = (HEADERS, output.block.chunks(FRAME_BYTES).peekable());
+        let (mut kind, mut parts) = (HEADERS, block.chunks(FRAME_BYTES).peekable());
         while let Some(part) = parts.next() {
             flags |= if parts.peek().is_none() {
                 END_HEADERS
@@ -310,10 +341,8 @@ impl Connection {
             (kind, flags) = (CONTINUATION, 0);
         }
         let stream = &mut self.streams[at];
-        (stream.id, stream.begins_at, stream.is_head) = (id, begins_at, output.is_head);
-        (stream.status, stream.end, stream.content_bytes) = (None, None, 0);
-        (stream.unconfirmed, stream.window) = (0, self.first_window);
-        stream.body = std::mem::take(&mut output.body);
+        (stream.id, stream.begins_at) = (id, begins_at);
+        stream.window = self.first_window;
         self.open.insert(id, at);
         if !is_whole {
             self.sending.push(at);
@@ -357,9 +386,12 @@ impl Connection {
         stream.content.clear();
         stream.content.shrink_to(MOST_QUEUED);
         let is_cut = self.open.remove(&id).is_some();
-        if (is_cut || has_rest) && self.end.is_none() {
+        if id == 0 {
+            self.waiting.retain(|other| *other != at);
+        } else if (is_cut || has_rest) && self.end.is_none() {
             let code = if is_cut { CANCEL } else { NO_ERROR };
             self.put(RST_STREAM, 0, id, &code.to_be_bytes());
+            self.open_waiting();
             self.wake_driver();
         }
     }
@@ -618,12 +650,14 @@ impl Connection {
         if let Some(waker) = &stream.waker {
             waker.wake_by_ref();
         }
+        self.open_waiting();
     }
 
-    /// End the streams that are open, at least those of a higher number than `last`.
+    /// End the requests that wait, and the streams of a higher number than `last`.
     fn end_streams(&mut self, last: u32, failure: &Failure) {
         let ended = self.open.iter().filter(|(id, _)| **id > last);
-        let ended: Vec<usize> = ended.map(|(_, at)| *at).collect();
+        let waiting = self.waiting.drain(..);
+        let ended: Vec<usize> = ended.map(|(_, at)| *at).chain(waiting).collect();
         for at in ended {
             self.end_stream(at, Err(failure.clone()));
         }
@@ -661,6 +695,7 @@ impl Connection {
             }
         }
         self.has_settings = true;
+        self.open_waiting();
         self.put(SETTINGS, ACK, 0, &[]);
         Ok(())
     }

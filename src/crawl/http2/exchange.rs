@@ -73,8 +73,7 @@ impl StreamSlot {
         if let Some(by) = connection.closing() {
             self.shared.retire(by, flight);
         }
-        // The target may have come to allow fewer streams.
-        !self.shared.is_closing() && self.at < connection.allowed as usize
+        !self.shared.is_closing()
     }
 
     /// Read the state of the connection at the end of a request that was sent at `sent`.

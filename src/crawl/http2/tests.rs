@@ -296,3 +296,39 @@ fn a_block_that_changes_the_table_is_decoded_each_time() {
         assert_eq!(fields, [("a", &b"b"[..])]);
     }
 }
+
+/// Heads among the frames that a connection has queued from its start.
+fn heads(connection: &Connection) -> usize {
+    let mut rest = &connection.queued()[24..];
+    let mut heads = 0;
+    while let [a, b, c, kind, ..] = *rest {
+        heads += usize::from(kind == 1);
+        rest = &rest[9 + u32::from_be_bytes([0, a, b, c]) as usize..];
+    }
+    heads
+}
+
+#[test]
+fn requests_beyond_the_streams_that_a_target_has_come_to_allow_wait() {
+    let now = Clock::start().now();
+    let allow = |streams| [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams];
+    let mut connection = Connection::new(3, None);
+    connection.receive(&allow(3), now).unwrap();
+    connection.receive(&allow(1), now).unwrap();
+    let begin = |connection: &mut Connection, at| {
+        let mut output = Output::default();
+        output.block.push(0x82);
+        connection.begin(at, &mut output);
+    };
+    (0..3).for_each(|at| begin(&mut connection, at));
+    assert_eq!(heads(&connection), 1);
+    // The first is answered, the third is given up.
+    let answer = [0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88];
+    connection.receive(&answer, now).unwrap();
+    assert_eq!(heads(&connection), 2);
+    connection.release(2);
+    connection.receive(&allow(9), now).unwrap();
+    assert_eq!(heads(&connection), 2);
+    begin(&mut connection, 2);
+    assert_eq!(heads(&connection), 3);
+}

@@ -203,11 +203,14 @@ impl<'a> Window<'a> {
         (!lengths.is_empty()).then(|| sum / lengths.len() as f64)
     }
 
-    /// Return the share of the process or thread that was busiest at the end. What another one had
-    /// used by the beginning is taken off: at least so much.
+    /// Return the share of the process or thread that was busiest, which may have ended since. What
+    /// another one had used by the beginning is taken off: at least so much.
     fn busiest(self, of: fn(&TargetSample) -> Option<&Busiest>) -> Option<BusiestReport> {
         let read = |it: &'a TargetSample| Some((it.at_ns, of(it)?));
-        let (at_ns, busiest) = self.inside().iter().rev().find_map(read)?;
+        let (at_ns, busiest) = {
+            let all = self.inside().iter().filter_map(read);
+            all.max_by_key(|(_, it)| it.cpu_ns)?
+        };
         let mut before = self.samples.iter().rev();
         let before = before.find_map(|it| read(it).filter(|_| it.at_ns <= self.from_ns));
         let (before_at_ns, before_ns) =
