@@ -81,6 +81,9 @@ impl Subject {
             });
             report.experiments.push(Experiment::of(change, &seen));
         }
+        if report.experiments.is_empty() {
+            voice.say("diagnosing: no experiment would show more about this run\n");
+        }
         Ok(None)
     }
 
