@@ -273,8 +273,11 @@ mod tests {
     use super::*;
     use crate::run::report::{Experiment, TargetReport};
 
-    static EXAMPLE: LazyLock<Report> =
-        LazyLock::new(|| serde_json::from_str(include_str!("../../example/result.json")).unwrap());
+    /// Read at run time: the package of this crate is without it.
+    static EXAMPLE: LazyLock<Report> = LazyLock::new(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/example/result.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    });
 
     /// A closed loop of 10 s at so many responses per second, without experiments.
     fn run(per_s: f64, connections: u32) -> Report {
