@@ -224,7 +224,7 @@ pub enum CommonFinding {
     },
     /// The target ran out of something, by a probe of its processes.
     RanOut {
-        /// The load: the first one that was too much, or else the greatest.
+        /// The load: the first one that was too much and shows it, or else the greatest.
         at: String,
         /// Finding of that run.
         finding: Finding,

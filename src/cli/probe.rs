@@ -65,7 +65,8 @@ const PROBE: &str = "\
 A probe samples the target's processes ten times a second: CPU time per request,
 waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept
 queue. A target on this machine is found by its port or Unix socket, without a
-flag; one behind a proxy is not, so name it (--target-pid). For another machine, a command starts the probe there:
+flag; one behind a proxy is not, so name it (--target-pid). For another machine,
+a command starts the probe there:
 
   --target-probe 'ssh server crawlmark probe --port 8080'
   --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'

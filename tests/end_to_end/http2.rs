@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::foreign::{column, nginx};
 use crate::proxy::assert_failed_as;
 use crate::report::{Report, counts, holds};
@@ -114,6 +116,26 @@ fn a_goaway_in_mid_run_loses_and_repeats_nothing() {
     report.holds(&json!({"/totals/connections_opened": connections}));
     assert!((5..=8).contains(&connections), "{connections}");
     // Those on their way to a connection that closes go again, and each is one attempt.
+    assert!(report.count("/totals/resent") > 0);
+}
+
+#[test]
+fn connections_that_take_no_request_cost_no_item() {
+    let connections = AtomicUsize::new(0);
+    let server = |mut peer: Peer| {
+        if connections.fetch_add(1, Ordering::Relaxed) >= 3 {
+            return serve(peer, answer);
+        }
+        peer.bytes(PREFACE.len());
+        // At once, so that no request can go between them.
+        let settings = [0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
+        let goaway = [0, 0, 8, GOAWAY, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        peer.send_bytes(&[&settings[..], &goaway].concat());
+        peer.drain();
+    };
+    let report = over(&server, "-n 8 --streams 2");
+    report.assert_states(&[("ok", 8)]);
+    report.holds(&json!({"/totals/attempts": 8, "/totals/retries": 0}));
     assert!(report.count("/totals/resent") > 0);
 }
 

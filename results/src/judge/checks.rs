@@ -1013,29 +1013,27 @@ fn requested_per_s(report: &Report) -> Option<f64> {
     (to_s > from_s).then(|| offered(plan, from_s, to_s) / (to_s - from_s))
 }
 
-/// Attempts per second, to hold against the requested rate.
-fn sent_per_s(report: &Report) -> f64 {
-    if report.plan.run.steady_rate().is_some() {
-        report.achieved_per_s()
-    } else {
-        report.totals.attempts_per_s
-    }
-}
-
 /// [`Report::rate_ratio`].
 pub(super) fn rate_ratio(report: &Report) -> Option<f64> {
     let asked_per_s = requested_per_s(report).filter(|per_s| *per_s > 0.0)?;
-    let closed_loop = report.totals.attempts_per_s / asked_per_s;
-    let open_loop = report.schedule.as_ref().map(|schedule| schedule.sent_share);
-    Some(open_loop.unwrap_or(closed_loop))
+    Some(match &report.schedule {
+        Some(schedule) => schedule.sent_share,
+        None => report.totals.attempts_per_s / asked_per_s,
+    })
 }
 
 /// What set the pace: the limit that held longest, and whether a requested rate was reached.
 fn pace(report: &Report) -> Found {
     let totals = &report.totals;
+    let is_steady = report.plan.run.steady_rate().is_some();
+    let sent_per_s = if is_steady {
+        report.achieved_per_s()
+    } else {
+        totals.attempts_per_s
+    };
     let asked = requested_per_s(report);
     let missed = asked.filter(|asked| {
-        sent_per_s(report) < asked * limits::REACHED
+        sent_per_s < asked * limits::REACHED
             || totals.attempts_per_s < asked * limits::ANSWERED_PART
     });
     let is_used = report

@@ -449,6 +449,13 @@ mod tests {
         assert_eq!(told(Arrivals::Asap, in_step(0.9, 0.9), 99_000.0), None);
         assert_eq!(told(Arrivals::Asap, in_step(0.9, 0.0), 5_000.0), None);
         assert_eq!(told(Arrivals::Constant, in_step(0.9, 0.9), 5_000.0), None);
+        // All responses of a run of 20 ms are in step.
+        let mut short = run(50_000.0, 8);
+        (short.in_step, short.totals.duration_s) = (in_step(1.0, 1.0), 0.02);
+        short.binding.pause = 0.0;
+        let times = short.latency.get_mut(Series::ServiceOk.name()).unwrap();
+        (times.min_us, times.p99_us) = (Some(500.0), Some(20_000.0));
+        assert_eq!(clock(&short), None);
         let tick = Some(Finding::TimerTick { share: 0.9 });
         assert_eq!(told(Arrivals::Poisson, in_step(0.9, 0.0), 9_000.0), tick);
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CommonFinding;
 use crate::judge::{self, Finding, FindingKind, thresholds};
-use crate::run::report::{Report, TargetReport};
+use crate::run::report::Report;
 
 /// Findings that say what a target ran out of.
 const EXHAUSTED: [FindingKind; 5] = [
@@ -36,31 +36,13 @@ impl TargetUse {
         let target = report.target.as_ref()?;
         let findings = report.findings.iter();
         let found = findings.filter(|finding| EXHAUSTED.contains(&finding.kind()));
-        let mut ran_out: Vec<Finding> = found.cloned().collect();
-        if ran_out.is_empty() {
-            ran_out.extend(waits(target));
-        }
         Some(Self {
             cpu_us_per_attempt: target.cpu_us_per_attempt,
             cpus_used: Some(report.target_cores()?),
             cpus: target.cpus.len(),
-            ran_out,
+            ran_out: found.cloned().collect(),
         })
     }
-}
-
-/// A thread that ran or waited for a CPU nearly all the time: of a request that queues for that
-/// thread, its own wait for a CPU is a small part.
-fn waits(target: &TargetReport) -> Option<Finding> {
-    let (thread, waited) = (target.busiest_thread.as_ref()?, target.longest_wait_share?);
-    let is_full = thread.share + waited >= thresholds::TARGET_FULL;
-    let split = target
-        .split
-        .filter(|_| is_full && waited >= thresholds::TARGET_WAITS)?;
-    Some(Finding::TargetWaits {
-        run_queue_us: split.run_queue_us?,
-        service_us: split.service_us,
-    })
 }
 
 /// A step of a load that grows.
@@ -78,22 +60,24 @@ pub struct LoadStep {
     pub fails: bool,
 }
 
-/// Say what the target ran out of at the first step that was too much for it, or else at the last
-/// one; or how many requests it works on at a time.
+impl LoadStep {
+    fn ran_out(&self) -> &[Finding] {
+        self.target.as_ref().map_or(&[], |target| &target.ran_out)
+    }
+}
+
+/// Say what the target ran out of at the first step that was too much for it and shows something, or
+/// else at the last step; or how many requests it works on at a time.
 pub(super) fn limits(steps: &[LoadStep]) -> Vec<CommonFinding> {
-    let Some(step) = steps.iter().find(|step| step.fails).or(steps.last()) else {
-        return Vec::new();
-    };
-    let at = step.name.clone();
-    let ran_out = step.target.iter().flat_map(|target| &target.ran_out);
-    let ran_out: Vec<CommonFinding> = ran_out
-        .map(|finding| CommonFinding::RanOut {
-            at: at.clone(),
+    let first_failed = steps.iter().find(|step| step.fails);
+    let too_much = steps.iter().filter(|step| step.fails);
+    let mut looked_at = too_much.chain(steps.last().filter(|_| first_failed.is_none()));
+    if let Some(step) = looked_at.find(|step| !step.ran_out().is_empty()) {
+        let found = step.ran_out().iter().map(|finding| CommonFinding::RanOut {
+            at: step.name.clone(),
             finding: finding.clone(),
-        })
-        .collect();
-    if !ran_out.is_empty() {
-        return ran_out;
+        });
+        return found.collect();
     }
     let loads = steps.iter().map(|step| Some((step.in_flight?, step.per_s)));
     if let Some(hinge) = Hinge::fit(loads.flatten().collect()) {
@@ -103,14 +87,13 @@ pub(super) fn limits(steps: &[LoadStep]) -> Vec<CommonFinding> {
             alone_us: hinge.alone_s * 1e6,
         }];
     }
-    let used = step.target.as_ref().filter(|_| step.fails);
-    used.map(|target| CommonFinding::NothingRanOut {
-        at,
+    let used = first_failed.and_then(|step| Some((step, step.target.as_ref()?)));
+    let nothing = used.map(|(step, target)| CommonFinding::NothingRanOut {
+        at: step.name.clone(),
         cpus_used: target.cpus_used.unwrap_or(0.0),
         cpus: target.cpus,
-    })
-    .into_iter()
-    .collect()
+    });
+    nothing.into_iter().collect()
 }
 
 /// A rate that grows with the requests under way up to a number of them, and no further: each
@@ -209,10 +192,10 @@ mod tests {
                 in_flight: Some(n.into()),
                 per_s: f64::from(n.min(if is_flat { 8 } else { 64 })) * 100.0,
                 target: Some(TargetUse {
-                    ran_out: ran_out.clone(),
+                    ran_out: ran_out.iter().filter(|_| n == 128).cloned().collect(),
                     ..TargetUse::default()
                 }),
-                fails: n == 128,
+                fails: n >= 64,
             });
             limits(&steps)
         };

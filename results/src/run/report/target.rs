@@ -47,8 +47,6 @@ pub struct TargetReport {
     pub busiest_process: Option<BusiestReport>,
     /// The thread that used most CPU.
     pub busiest_thread: Option<BusiestReport>,
-    /// Part of the time for which the thread that waited most for a CPU did so.
-    pub longest_wait_share: Option<f64>,
     /// Part of the time in which a thread was ready to run and had no CPU (PSI).
     pub pressure: Option<f64>,
     /// Processes that the pressure is of.
@@ -305,9 +303,6 @@ impl TargetReport {
                 .map(|(throttled, periods)| share(throttled, periods)),
             busiest_process: window.busiest(|it| it.busiest_process.as_ref()),
             busiest_thread: window.busiest(|it| it.busiest_thread.as_ref()),
-            longest_wait_share: window
-                .growth(|it| it.longest_delay_ns)
-                .map(|ns| share(ns / 1e3, passed_us)),
             pressure: window
                 .growth(|it| it.pressure_us)
                 .map(|us| share(us, passed_us).min(1.0)),
@@ -396,7 +391,13 @@ mod tests {
             }),
             ..TargetSample::default()
         };
-        let samples = [busy(0), busy(70), sample(90, 0), busy(180), sample(200, 0)];
+        let other = TargetSample {
+            at_ns: 200,
+            busiest_thread: Some(Busiest::default()),
+            ..TargetSample::default()
+        };
+        // At the last, the thread has ended, and another one is the busiest.
+        let samples = [busy(0), busy(70), sample(90, 0), busy(180), other];
         for (from_ns, to_ns) in [(0, 180), (90, 200), (70, 190)] {
             let window = Window {
                 samples: &samples,
