@@ -3,25 +3,27 @@
 //!
 //! It runs rounds and shows progress; `crawlmark_results::studies::compare` judges them.
 
+mod command;
 mod side;
 
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawlmark_harness::clock::Clock;
+use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::plan::RunPlan;
+use crawlmark_results::run::report::{Report, rfc3339};
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
-    self, Arm, Comparison, Contest, ContestContext, Disturbance, Order, OrderSchedule, RoundReport,
-    Rule, contest_standing, judge_rounds, round_folder,
+    self, Arm, Comparison, Contest, ContestContext, Disturbance, MachineState, Metric, Order,
+    OrderSchedule, RoundReport, Rule, contest_standing, judge_rounds, round_folder, run_metrics,
 };
 use crawlmark_results::studies::differences::{
     Difference, Incomparable, comparable, differences, plan_differences,
 };
 
-use self::side::Side;
+use self::side::{Side, Subject};
 use crate::cli::{AbArgs, Cli, Command, flags_of};
 use crate::error::Error;
 use crate::study::{self, AROUND, Announcement, ROUNDS, Rounds, Study, minutes, usage};
@@ -86,7 +88,7 @@ pub(crate) fn compare_pairs(
     };
     let mut pairs = Pairs::new(&args, folder)?;
     pairs.run(rounds)?;
-    Ok(judge_rounds(&pairs.ran)?)
+    Ok(judge_rounds(&pairs.metrics, &pairs.ran)?)
 }
 
 /// True if no flag says what is compared.
@@ -98,6 +100,7 @@ fn is_of_nothing(args: &AbArgs) -> bool {
         cand_target,
         base_bin,
         cand_bin,
+        base_command,
         aa,
         run,
         ..
@@ -106,13 +109,17 @@ fn is_of_nothing(args: &AbArgs) -> bool {
     let has_programs = [base_target, cand_target]
         .iter()
         .any(|target| target.is_some())
-        || [base_bin, cand_bin].iter().any(|program| program.is_some());
+        || [base_bin, cand_bin].iter().any(|program| program.is_some())
+        || base_command.is_some();
     !has_words && !has_programs && aa.is_none()
 }
 
 /// Pairs of rounds, and those that ran.
 struct Pairs {
     sides: [Side; 2],
+    metrics: Vec<Metric>,
+    /// Executions in a round of a command.
+    executions: u64,
     /// The folder of the rounds in that of the study.
     folder: String,
     /// The most undisturbed pairs.
@@ -120,6 +127,14 @@ struct Pairs {
     seed: u64,
     ran: Vec<RoundReport>,
     differences: Vec<Difference>,
+}
+
+/// A round that ran.
+struct RoundRan {
+    round: RoundReport,
+    state: MachineState,
+    /// The report of a crawl.
+    report: Option<Report>,
 }
 
 /// The study.
@@ -174,15 +189,17 @@ impl Study for AbStudy<'_> {
 
     /// Run the base against itself if that is wanted, then both sides.
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        self.pairs.warm_up(rounds, self.args)?;
         if let Some(most) = self.args.aa {
             let base = &self.pairs.sides[0];
             let mut equals = Pairs {
                 sides: [base.clone(), base.playing(Arm::Candidate)],
                 most,
+                executions: self.pairs.executions,
                 ..Pairs::new(self.args, EQUALS.to_owned())?
             };
             equals.run(rounds)?;
-            self.noise_floor = Some(judge_rounds(&equals.ran)?);
+            self.noise_floor = Some(judge_rounds(&equals.metrics, &equals.ran)?);
         }
         self.pairs.run(rounds)
     }
@@ -205,7 +222,7 @@ impl Study for AbStudy<'_> {
             differences: mem::take(&mut self.pairs.differences),
             noise_floor: self.noise_floor.take(),
         };
-        Ok(Some(Contest::new(ran, context)?))
+        Ok(Some(Contest::new(&self.pairs.metrics, ran, context)?))
     }
 }
 
@@ -217,6 +234,12 @@ impl Pairs {
                 Side::new(Arm::Base, args)?,
                 Side::new(Arm::Candidate, args)?,
             ],
+            metrics: if args.base_command.is_some() {
+                command::metrics(args)?
+            } else {
+                run_metrics().to_vec()
+            },
+            executions: 1,
             folder,
             most: args.pairs,
             seed: args.seed,
@@ -229,6 +252,21 @@ impl Pairs {
     fn takes(&self) -> Option<Duration> {
         let [base, candidate] = &self.sides;
         Some(base.round? + candidate.round? + 2 * AROUND)
+    }
+
+    /// Execute the commands as often as is wanted before the first round, and find out how many
+    /// executions a round has.
+    fn warm_up(&mut self, rounds: &mut Rounds<'_>, args: &AbArgs) -> Result<(), Error> {
+        let mut before = Vec::new();
+        for side in &self.sides {
+            if let Subject::Command(setup) = &side.subject {
+                rounds.begin("warm-up", &setup.label, FIRST_GUESS);
+                before.push(rounds.execute(setup, args.warmup)?);
+            }
+        }
+        let fitting = command::executions(&before);
+        self.executions = args.executions.unwrap_or(fitting);
+        Ok(())
     }
 
     /// Run pairs until the comparison is over, or there are enough undisturbed ones. A disturbed
@@ -246,7 +284,7 @@ impl Pairs {
             rounds.begin(&name, &standing, takes);
             let disturbance = self.run_pair(rounds, now)?;
             takes = Duration::from_nanos(clock.now().0);
-            let comparison = judge_rounds(&self.ran)?;
+            let comparison = judge_rounds(&self.metrics, &self.ran)?;
             standing = contest_standing(&comparison);
             if disturbance == Disturbance::None {
                 rounds.stages.end(&name, &standing);
@@ -266,22 +304,27 @@ impl Pairs {
     /// Run a pair, and say whether the machine was undisturbed during it.
     fn run_pair(&mut self, rounds: &mut Rounds<'_>, order: Order) -> Result<Disturbance, Error> {
         let number = self.ran.len() / 2 + 1;
-        let (mut reports, mut ran) = (Vec::new(), Vec::new());
+        let mut ran = Vec::new();
         for arm in order.arms() {
-            let side = &self.sides[arm as usize];
-            let place = PathBuf::from(&self.folder).join(round_folder(number, arm));
-            let results = rounds.run(&side.setup, &place)?;
-            let result = place.display().to_string();
-            let round = RoundReport::new(&results.report, number, arm, result);
-            reports.push(results.report);
-            ran.push(round);
+            ran.push(self.run_round(rounds, number, arm)?);
         }
-        if order == Order::CandidateFirst {
-            reports.swap(0, 1);
-        }
-        let [of_base, of_candidate] = [&reports[0], &reports[1]];
-        let disturbance = Disturbance::of_pair([of_base, of_candidate]);
-        if self.ran.is_empty() {
+        let disturbance = match &ran[..] {
+            [one, other] => Disturbance::of_pair(
+                [one.state, other.state],
+                [&one.round.round.readings, &other.round.round.readings],
+                &self.metrics,
+            ),
+            _ => Disturbance::None,
+        };
+        let report = |of: Arm| {
+            let round = ran.iter().find(|one| one.round.round.arm == of)?;
+            round.report.as_ref()
+        };
+        if let (true, Some(of_base), Some(of_candidate)) = (
+            self.ran.is_empty(),
+            report(Arm::Base),
+            report(Arm::Candidate),
+        ) {
             self.differences = differences(of_base, of_candidate);
             // The port of a target that each round starts itself is no difference.
             if self.sides.iter().all(|side| side.starts_its_target) {
@@ -291,10 +334,37 @@ impl Pairs {
             let plans = [&of_base.plan.run, &of_candidate.plan.run];
             comparable(&self.differences).map_err(|error| incomparable(error, plans))?;
         }
-        for round in &mut ran {
+        for one in ran {
+            let mut round = one.round;
             round.round.disturbance = disturbance;
+            self.ran.push(round);
         }
-        self.ran.extend(ran);
         Ok(disturbance)
+    }
+
+    /// Run the round of `arm` in a pair.
+    fn run_round(&self, rounds: &mut Rounds<'_>, pair: usize, arm: Arm) -> Result<RoundRan, Error> {
+        match &self.sides[arm as usize].subject {
+            Subject::Crawl(setup) => {
+                let place = PathBuf::from(&self.folder).join(round_folder(pair, arm));
+                let report = rounds.run(setup, &place)?.report;
+                let result = place.display().to_string();
+                Ok(RoundRan {
+                    round: RoundReport::new(&report, pair, arm, result),
+                    state: MachineState::of_run(&report),
+                    report: Some(report),
+                })
+            }
+            Subject::Command(setup) => {
+                let started_at = rfc3339(wall_time());
+                let ran = rounds.execute(setup, self.executions)?;
+                let times = [started_at, rfc3339(wall_time())];
+                Ok(RoundRan {
+                    round: RoundReport::of_command(ran.executions, pair, arm, times),
+                    state: ran.state,
+                    report: None,
+                })
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_study};
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, Disturbance, RoundReport, Side,
+    Arm, Contest, ContestContext, Disturbance, RoundReport, Side, run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
 use crawlmark_results::studies::history::History;
@@ -67,13 +67,15 @@ fn saved(path: &Path) -> Result<Contest, Error> {
             path.display()
         ));
     }
+    let contest: Contest = read_study(path)?;
+    let metrics = contest.metrics();
     let Contest {
         rounds,
         mut context,
         ..
-    } = read_study(path)?;
+    } = contest;
     env!("CARGO_PKG_VERSION").clone_into(&mut context.header.crawlmark_version);
-    Ok(Contest::new(rounds, context)?)
+    Ok(Contest::new(&metrics, rounds, context)?)
 }
 
 /// A result and where it lies.
@@ -121,7 +123,7 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     for (number, pair) in (1..).zip(found.chunks(2)) {
         let mut disturbance = Disturbance::None;
         if let [first, second] = pair {
-            disturbance = Disturbance::of_pair([&first.report, &second.report]);
+            disturbance = Disturbance::of_runs([&first.report, &second.report]);
             // A directory may hold runs of more than one plan: each pair counts.
             for difference in told_apart(first, second)? {
                 if all.iter().all(|other| other.what != difference.what) {
@@ -150,7 +152,7 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         differences: all,
         noise_floor: None,
     };
-    Ok(Contest::new(rounds, context)?)
+    Ok(Contest::new(&run_metrics(), rounds, context)?)
 }
 
 /// Refuses runs that shared the machine, given by their start. Of one pair nothing is judged.

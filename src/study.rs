@@ -5,10 +5,14 @@
 //! | module | holds |
 //! |---|---|
 //! | `rounds` | a round: `crawlmark run` in a process of its own, and its result |
+//! | `execution` | a round of a command: its executions |
 //! | `service` | a target that a round starts and ends |
+//! | `session` | a program that is ended with all that it started |
 
+mod execution;
 mod rounds;
 mod service;
+mod session;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +27,7 @@ use crawlmark_results::run::result_dir::{
 use crawlmark_results::show::text;
 use crawlmark_results::studies::{Conclusion, Header, StudyResult};
 
+pub(crate) use self::execution::{CommandRound, CommandSetup};
 pub(crate) use self::rounds::{Rounds, Setup};
 use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};

@@ -98,6 +98,16 @@ pub fn signal_in_words(number: i32) -> String {
     }
 }
 
+/// What a process used of the machine, with the processes that it waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessUse {
+    /// CPU time, user and system.
+    pub cpu: Duration,
+    /// Peak memory of the largest of them, bytes. That of this process at the fork is the least
+    /// that Linux reports.
+    pub peak_memory: u64,
+}
+
 /// Reason why there is no child.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
@@ -235,6 +245,36 @@ impl Child {
                 return exit;
             }
         }
+    }
+
+    /// Waits until the child has ended, and return what it used.
+    #[must_use]
+    #[expect(unsafe_code, reason = "wait4 has no safe form")]
+    pub fn wait_used(&self) -> (ShardExit, ProcessUse) {
+        let mut status = 0;
+        // SAFETY: a structure of integers, for which zeros are a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        loop {
+            // SAFETY: both pointers are to live variables of the types that the call writes.
+            match unsafe { libc::wait4(self.pid.as_raw(), &raw mut status, 0, &raw mut usage) } {
+                -1 if Errno::last() == Errno::EINTR => {}
+                -1 => return (ShardExit::Unknown, ProcessUse::default()),
+                _ => break,
+            }
+        }
+        let exit = match WaitStatus::from_raw(self.pid, status) {
+            Ok(WaitStatus::Exited(_, 0)) => ShardExit::Clean,
+            Ok(WaitStatus::Exited(_, code)) => ShardExit::Code(code),
+            Ok(WaitStatus::Signaled(_, signal, _)) => ShardExit::Signal(signal as i32),
+            _ => ShardExit::Unknown,
+        };
+        let [in_user, in_kernel] = [usage.ru_utime, usage.ru_stime].map(|time| micros(time.into()));
+        let used = ProcessUse {
+            cpu: Duration::from_micros(in_user + in_kernel),
+            // In KiB.
+            peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        };
+        (exit, used)
     }
 
     /// Asks the child to end with SIGTERM and, after `grace`, makes it.

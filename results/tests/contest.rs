@@ -11,8 +11,9 @@ use crawlmark_results::export;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, TARGET_PROCESSES, TargetReport, Verdict};
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, Disturbance, Metric, MetricVerdict, OrderSchedule, Overall,
-    Reading, Readings, Round, RoundReport, Side,
+    Arm, CPU_PER_ATTEMPT, Contest, ContestContext, Disturbance, MetricVerdict, OK_SHARE,
+    OrderSchedule, Overall, Reading, Readings, Round, RoundReport, SERVICE_P50, SERVICE_P99, Side,
+    TARGET_CPU_PER_ATTEMPT, THROUGHPUT, readings_of_run, run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
 use crawlmark_results::studies::history::History;
@@ -38,7 +39,8 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
             };
         RoundReport {
             pair,
-            result: format!("rounds/{pair:03}-{arm}"),
+            result: Some(format!("rounds/{pair:03}-{arm}")),
+            executions: Vec::new(),
             started_at: format!("2026-01-01T00:{:02}:00.000Z", pair % 60),
             finished_at: format!("2026-01-01T00:{:02}:30.000Z", pair % 60),
             validity: Verdict::Valid,
@@ -46,14 +48,13 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
             round: Round {
                 arm,
                 disturbance: Disturbance::None,
-                readings: Readings {
-                    target_cpu_per_attempt: Reading::Absent,
-                    cpu_per_attempt: reading(20.0 * noise),
-                    throughput: reading(1_000.0 / factor),
-                    ok_share: reading(1.0),
-                    service_p50: reading(20_000.0 * factor),
-                    service_p99: Reading::Informational(30_000.0 * factor),
-                },
+                readings: Readings::from_iter([
+                    (CPU_PER_ATTEMPT, reading(20.0 * noise)),
+                    (THROUGHPUT, reading(1_000.0 / factor)),
+                    (OK_SHARE, reading(1.0)),
+                    (SERVICE_P50, reading(20_000.0 * factor)),
+                    (SERVICE_P99, Reading::Informational(30_000.0 * factor)),
+                ]),
             },
         }
     };
@@ -86,22 +87,25 @@ fn contest(rounds: Vec<RoundReport>) -> Contest {
         }],
         noise_floor: None,
     };
-    Contest::new(rounds, circumstances).unwrap()
+    Contest::new(&run_metrics(), rounds, circumstances).unwrap()
 }
 
 #[test]
 fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     let mut report = saved();
     report.shards[0].usage.cpu_user_s = Some(0.1);
-    let read = Readings::taken_from(&report);
+    let read = readings_of_run(&report);
     assert!(
         report.totals.ok_per_s < report.totals.items_per_s,
         "some failed"
     );
-    assert_eq!(read.throughput.value(), Some(report.totals.ok_per_s));
-    assert_eq!(read.service_p50.value(), report.latency["service"].p50_us);
-    assert!(matches!(read.cpu_per_attempt, Reading::Gating(us) if us > 0.0));
-    assert_eq!(read.target_cpu_per_attempt, Reading::Absent);
+    assert_eq!(read.of(THROUGHPUT).value(), Some(report.totals.ok_per_s));
+    assert_eq!(
+        read.of(SERVICE_P50).value(),
+        report.latency["service"].p50_us
+    );
+    assert!(matches!(read.of(CPU_PER_ATTEMPT), Reading::Gating(us) if us > 0.0));
+    assert_eq!(read.of(TARGET_CPU_PER_ATTEMPT), Reading::Absent);
     // Known, the target's CPU decides in place of the client's: no more than four metrics may.
     let each = 200_000.0 / report.totals.attempts as f64;
     report.plan.run.workload.remove(TARGET_PROCESSES);
@@ -110,25 +114,28 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
         cpu_us_per_attempt: Some(each),
         ..TargetReport::default()
     });
-    let read = Readings::taken_from(&report);
-    assert_eq!(read.target_cpu_per_attempt, Reading::Gating(each));
-    assert!(matches!(read.cpu_per_attempt, Reading::Informational(_)));
+    let read = readings_of_run(&report);
+    assert_eq!(read.of(TARGET_CPU_PER_ATTEMPT), Reading::Gating(each));
+    assert!(matches!(
+        read.of(CPU_PER_ATTEMPT),
+        Reading::Informational(_)
+    ));
     report.target = None;
     // What a process costs beside its requests is too much of a few milliseconds.
     report
         .shards
         .iter_mut()
         .for_each(|shard| shard.usage.cpu_user_s = Some(0.001));
-    let read = Readings::taken_from(&report);
-    assert!(matches!(read.cpu_per_attempt, Reading::Informational(us) if us > 0.0));
+    let read = readings_of_run(&report);
+    assert!(matches!(read.of(CPU_PER_ATTEMPT), Reading::Informational(us) if us > 0.0));
     // What is only known to be no less decides nothing; what was not measured is absent.
     let service = report.latency.get_mut("service").unwrap();
     service.at_least = vec!["p50_us".to_owned()];
     service.p99_us = None;
-    let read = Readings::taken_from(&report);
+    let read = readings_of_run(&report);
     assert!(
-        matches!(read.service_p50, Reading::Informational(_))
-            && read.service_p99 == Reading::Absent
+        matches!(read.of(SERVICE_P50), Reading::Informational(_))
+            && read.of(SERVICE_P99) == Reading::Absent
     );
 }
 
@@ -141,14 +148,14 @@ fn an_item_that_was_not_found_is_not_good_in_any_rate() {
     let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
     let good_per_s = report.totals.items_per_s * report.ledger.ok as f64 / ended;
     report.totals.ok_per_s = good_per_s;
-    let readings = Readings::taken_from(&report);
+    let readings = readings_of_run(&report);
     let size = Size {
         shards: 1,
         connections: 1,
     };
     let scaled = scale::Round::new(&report, 1, size, String::new(), None).items_per_s;
     let climbed = ScenarioReadings::of(&report, None).ok_per_s;
-    for rate in [readings.throughput.value().unwrap(), scaled, climbed] {
+    for rate in [readings.of(THROUGHPUT).value().unwrap(), scaled, climbed] {
         assert!((rate - good_per_s).abs() < 1e-9, "{rate}, not {good_per_s}");
     }
 }
@@ -161,14 +168,12 @@ fn a_candidate_without_a_good_answer_is_a_regression_and_says_what_came() {
             .iter_mut()
             .filter(|of| without.contains(&of.round.arm))
         {
-            (
-                round.round.readings.throughput,
-                round.round.readings.ok_share,
-            ) = (reading(0.0), reading(0.0));
-            (
-                round.round.readings.service_p50,
-                round.round.readings.service_p99,
-            ) = (Reading::Absent, Reading::Absent);
+            for metric in [THROUGHPUT, OK_SHARE] {
+                round.round.readings.set(metric, reading(0.0));
+            }
+            for metric in [SERVICE_P50, SERVICE_P99] {
+                round.round.readings.set(metric, Reading::Absent);
+            }
             round.findings = vec![Finding::NotFound {
                 share: 1.0,
                 count: 100,
@@ -196,7 +201,7 @@ fn a_candidate_without_a_good_answer_is_a_regression_and_says_what_came() {
                 "{titles:?}"
             );
         }
-        let share = contest.comparison.of(Metric::OkShare).unwrap();
+        let share = contest.comparison.of(OK_SHARE).unwrap();
         assert!(share.evidence.is_none() && share.verdict != MetricVerdict::Pass);
     }
 }
@@ -231,7 +236,7 @@ fn a_pair_is_disturbed_by_what_differs_between_its_rounds_and_is_smaller_than_th
             freeze(&mut one, 1_000.0);
             let mut other = one.clone();
             other.totals.ok_per_s = one.totals.ok_per_s * effect;
-            assert_eq!(Disturbance::of_pair([&one, &other]), Disturbance::None);
+            assert_eq!(Disturbance::of_runs([&one, &other]), Disturbance::None);
             spoil(&mut other);
             // An effect that no disturbance explains counts.
             let expected = if effect < 0.5 {
@@ -239,15 +244,15 @@ fn a_pair_is_disturbed_by_what_differs_between_its_rounds_and_is_smaller_than_th
             } else {
                 kind
             };
-            assert_eq!(Disturbance::of_pair([&one, &other]), expected, "{effect}");
+            assert_eq!(Disturbance::of_runs([&one, &other]), expected, "{effect}");
             assert_eq!(
-                Disturbance::of_pair([&other, &one]),
+                Disturbance::of_runs([&other, &one]),
                 expected,
                 "whichever arm it was"
             );
             // Both alike do not differ by it.
             spoil(&mut one);
-            assert_eq!(Disturbance::of_pair([&one, &other]), Disturbance::None);
+            assert_eq!(Disturbance::of_runs([&one, &other]), Disturbance::None);
         }
     }
 }
@@ -307,7 +312,10 @@ fn every_pair_lies_within_its_axis() {
             .iter_mut()
             .find(|of| of.round.arm == Arm::Candidate)
             .unwrap();
-        outlier.round.readings.throughput = reading(1_000.0 * factor);
+        outlier
+            .round
+            .readings
+            .set(THROUGHPUT, reading(1_000.0 * factor));
         let data = contest(rounds).plots()[0].data.clone().unwrap();
         let panels: serde_json::Value = serde_json::from_str(&data).unwrap();
         for panel in panels.as_array().unwrap() {
@@ -332,7 +340,7 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     let equal = contest(rounds(16, 0.0));
     assert_eq!(equal.comparison.verdict, Overall::Pass);
     // Nobody failed: then it is no metric, and takes no share of the error.
-    assert_eq!(equal.comparison.of(Metric::OkShare), None);
+    assert_eq!(equal.comparison.of(OK_SHARE), None);
     // One of 110 is less than the limit of 1 %, two are more.
     for (bad, verdict) in [(1.0, MetricVerdict::Pass), (2.0, MetricVerdict::Regression)] {
         let mut failing = rounds(16, 0.0);
@@ -342,12 +350,15 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
             } else {
                 0.0
             };
-            round.round.readings.ok_share = reading(1.0 - failed / 110.0);
+            round
+                .round
+                .readings
+                .set(OK_SHARE, reading(1.0 - failed / 110.0));
         }
         let failing = contest(failing);
         let of = |metric| failing.comparison.of(metric).unwrap().verdict;
-        assert_eq!(of(Metric::OkShare), verdict, "{bad}");
-        assert_eq!(of(Metric::Throughput), MetricVerdict::Pass);
+        assert_eq!(of(OK_SHARE), verdict, "{bad}");
+        assert_eq!(of(THROUGHPUT), MetricVerdict::Pass);
         let fails = export::contest_junit(&failing).contains("<failure");
         assert_eq!(fails, verdict == MetricVerdict::Regression);
     }

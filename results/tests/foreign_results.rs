@@ -15,7 +15,7 @@ use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{RESULT, laws, read};
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, RoundReport, Side, round_folder,
+    Arm, Contest, ContestContext, RoundReport, Side, round_folder, run_metrics,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -196,7 +196,10 @@ fn comparison() -> Value {
         differences: Vec::new(),
         noise_floor: None,
     };
-    serde_json::to_value(Contest::new(arms.map(round).to_vec(), circumstances).unwrap()).unwrap()
+    serde_json::to_value(
+        Contest::new(&run_metrics(), arms.map(round).to_vec(), circumstances).unwrap(),
+    )
+    .unwrap()
 }
 
 proptest! {

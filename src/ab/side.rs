@@ -1,4 +1,4 @@
-//! One side of a comparison: what is run for each of its rounds.
+//! One side of a comparison: what runs in each of its rounds.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,11 +7,12 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::studies::compare::Arm;
 use crawlmark_results::studies::differences::{Difference, PROGRAM, TARGET_COMMAND};
 
+use super::command;
 use crate::cli::AbArgs;
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{PORT, Setup, round_flags, understood, usage};
+use crate::study::{CommandSetup, PORT, Setup, round_flags, understood, usage};
 
 /// Default duration of a round.
 const ROUND: Duration = Duration::from_secs(2);
@@ -20,8 +21,8 @@ const ROUND: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(super) struct Side {
     pub(super) arm: Arm,
-    /// Program, arguments and target of each of its rounds.
-    pub(super) setup: Setup,
+    /// What runs in each of its rounds.
+    pub(super) subject: Subject,
     /// Flags, URL and command of this side as typed, without secrets: they are saved and published.
     pub(super) what: String,
     /// Duration of each of its rounds; none if they end when their items are done.
@@ -30,6 +31,15 @@ pub(super) struct Side {
     pub(super) plan: Option<RunPlan>,
     /// True if each round has a target of its own, at an address of its own.
     pub(super) starts_its_target: bool,
+}
+
+/// What runs in a round.
+#[derive(Debug, Clone)]
+pub(super) enum Subject {
+    /// A crawl: program, arguments and target.
+    Crawl(Setup),
+    /// Executions of a command.
+    Command(CommandSetup),
 }
 
 /// The flag of an arm.
@@ -46,6 +56,28 @@ impl Side {
     /// # Errors
     /// When its flags are none of `run`, or none that a round can have.
     pub(super) fn new(arm: Arm, args: &AbArgs) -> Result<Self, Error> {
+        let line = match arm {
+            Arm::Base => &args.base_command,
+            Arm::Candidate => &args.cand_command,
+        };
+        match line {
+            Some(line) => Self::of_command(arm, line, args),
+            None => Self::of_crawl(arm, args),
+        }
+    }
+
+    fn of_command(arm: Arm, line: &str, args: &AbArgs) -> Result<Self, Error> {
+        Ok(Self {
+            arm,
+            subject: Subject::Command(command::setup(format!("the {arm}"), line, args)?),
+            what: redact::line(line),
+            round: None,
+            plan: None,
+            starts_its_target: false,
+        })
+    }
+
+    fn of_crawl(arm: Arm, args: &AbArgs) -> Result<Self, Error> {
         let flag = flag(arm);
         let (own, target, program) = match arm {
             Arm::Base => (&args.base, &args.base_target, &args.base_bin),
@@ -100,12 +132,12 @@ impl Side {
         };
         Ok(Self {
             arm,
-            setup: Setup {
+            subject: Subject::Crawl(Setup {
                 label: format!("the {arm}"),
                 program,
                 words,
                 target: target.clone(),
-            },
+            }),
             round,
             plan,
             starts_its_target: target.is_some() || typed.is_bundled(),
@@ -120,7 +152,7 @@ impl Side {
     /// Warn of a target's command that does not name its port: a program may read the variable, but
     /// most do not.
     pub(super) fn port_note(&self) -> Option<String> {
-        let command = self.setup.target.as_deref()?;
+        let command = self.crawl()?.target.as_deref()?;
         // The variable, or the placeholder.
         let is_named = command.contains("PORT") || command.contains(PORT);
         let flag = flag(self.arm);
@@ -142,21 +174,34 @@ impl Side {
         };
         [
             difference(TARGET_COMMAND, |side| {
-                let target = side.setup.target.as_deref();
+                let target = side.crawl().and_then(|setup| setup.target.as_deref());
                 target.map_or_else(|| "-".to_owned(), redact::line)
             }),
-            difference(PROGRAM, |side| side.setup.program.display().to_string()),
+            difference(PROGRAM, |side| {
+                let setup = side.crawl();
+                setup.map_or_else(String::new, |setup| setup.program.display().to_string())
+            }),
         ]
         .into_iter()
         .flatten()
     }
 
-    /// Return the side as the other arm, with the same crawl: a side against itself.
+    /// Return the side as the other arm, with the same subject: a side against itself.
     pub(super) fn playing(&self, arm: Arm) -> Self {
         let mut side = self.clone();
         side.arm = arm;
-        side.setup.label = format!("the {arm}");
+        let (Subject::Crawl(Setup { label, .. }) | Subject::Command(CommandSetup { label, .. })) =
+            &mut side.subject;
+        *label = format!("the {arm}");
         side
+    }
+
+    /// The crawl of each of its rounds; none of a command.
+    const fn crawl(&self) -> Option<&Setup> {
+        match &self.subject {
+            Subject::Crawl(setup) => Some(setup),
+            Subject::Command(_) => None,
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use crawlmark_harness::units::parse_duration;
 
-use super::{OutputArgs, whole};
+use super::{OutputArgs, PrintedValue, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A round is `crawlmark run` in a process of its own, with the flags after --, those
@@ -38,7 +38,23 @@ Examples:
         -- 'http://127.0.0.1:8080/items/{id}'
   Two versions of crawlmark:
     crawlmark ab --base-bin ./crawlmark-0.1 \\
-        -- 'http://127.0.0.1:8080/items/{id}'";
+        -- 'http://127.0.0.1:8080/items/{id}'
+  Two builds of any program: wall time, CPU time and peak memory of each execution.
+  A round is as many executions as take half a second:
+    crawlmark ab --base-command './old input.json' \\
+        --cand-command './new input.json'
+  A number that the programs print, of which more is better:
+    crawlmark ab --base-command './bench-old' --cand-command './bench-new' \\
+        --value 'throughput=([0-9.]+) MB/s' --better higher --unit MB/s";
+
+/// Better direction of a number.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Better {
+    /// A cost.
+    Lower,
+    /// A yield.
+    Higher,
+}
 
 /// Arguments of `ab`.
 #[derive(Debug, Args)]
@@ -82,6 +98,80 @@ pub struct AbArgs {
     /// Program that crawls for the candidate [default: this crawlmark]
     #[arg(long, value_name = "FILE", help_heading = "Sides")]
     pub cand_bin: Option<PathBuf>,
+    /// Shell command of the base, to compare commands and not crawls
+    ///
+    /// Each execution has a session of its own, and what it leaves running is ended. Its input is
+    /// empty, and its output is not kept.
+    #[arg(long, value_name = "COMMAND", requires = "cand_command", conflicts_with_all = ["base", "cand", "base_target", "cand_target", "base_bin", "cand_bin", "run"], help_heading = "Commands")]
+    pub base_command: Option<String>,
+    /// Shell command of the candidate; see --base-command
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "base_command",
+        help_heading = "Commands"
+    )]
+    pub cand_command: Option<String>,
+    /// Executions in a round [default: as many as take 0.5 s, 100 at most]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=10_000), requires = "base_command", help_heading = "Commands")]
+    pub executions: Option<u64>,
+    /// Executions of each side before the first round, which are not counted
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=1_000), requires = "base_command", help_heading = "Commands")]
+    pub warmup: u64,
+    /// Compare a number that the commands print, instead of their time and memory; repeatable
+    ///
+    /// NAME=REGEX takes what the first group of the pattern matches in the output, or else in the
+    /// errors. NAME=json:/POINTER takes a number of the output, which has to be JSON (RFC 6901).
+    /// Time and memory are then only shown.
+    #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "base_command", help_heading = "Commands")]
+    pub value: Vec<PrintedValue>,
+    /// Better direction of a --value, lower or higher; the first belongs to the first --value
+    #[arg(
+        long,
+        value_name = "DIRECTION",
+        default_value = "lower",
+        value_enum,
+        requires = "value",
+        help_heading = "Commands"
+    )]
+    pub better: Vec<Better>,
+    /// Unit of a --value, for display; the first belongs to the first --value
+    #[arg(
+        long,
+        value_name = "UNIT",
+        requires = "value",
+        help_heading = "Commands"
+    )]
+    pub unit: Vec<String>,
+    /// Shell command before each execution, outside its time
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "base_command",
+        help_heading = "Commands"
+    )]
+    pub prepare: Option<String>,
+    /// Shell command after each execution, outside its time
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "base_command",
+        help_heading = "Commands"
+    )]
+    pub cleanup: Option<String>,
+    /// Shell that runs the commands; none executes them directly
+    #[arg(
+        long,
+        value_name = "SHELL",
+        default_value = "sh",
+        requires = "base_command",
+        help_heading = "Commands"
+    )]
+    pub shell: String,
+    /// Count executions with an exit code other than 0
+    #[arg(short, long, requires = "base_command", help_heading = "Commands")]
+    pub ignore_failure: bool,
+
     /// Time limit for a target's command to accept connections
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
     pub ready: Duration,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crawlmark_harness::stats::Series;
 use crawlmark_results::run::report::Verdict;
-use crawlmark_results::studies::compare::{Comparison, Metric, Overall};
+use crawlmark_results::studies::compare::{Comparison, Overall, THROUGHPUT};
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{CANDIDATE_HOLD, FREEZE, HOLD, ObservedRun, PER_S, SLOW_HOLD, Scene};
@@ -288,7 +288,7 @@ pub(super) fn pairs(comparison: &Comparison) -> Attempt {
             figures: Vec::new(),
         };
     }
-    let throughput = comparison.of(Metric::Throughput);
+    let throughput = comparison.of(THROUGHPUT);
     let ratio = throughput
         .and_then(|finding| finding.evidence)
         .map(|evidence| evidence.ratio);

@@ -276,7 +276,7 @@ impl CpuTimes {
 }
 
 /// Output of a round that is over.
-fn read_back(output: &mut File) -> String {
+pub(super) fn read_back(output: &mut File) -> String {
     let mut read = Vec::new();
     let _ = output.rewind().and_then(|()| output.read_to_end(&mut read));
     String::from_utf8_lossy(&read).into_owned()

@@ -3,20 +3,16 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::process::{Child, Role, fork};
 use crawlmark_harness::supervisor::HeldSignals;
-use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::PORT;
 use super::rounds::telling_line;
+use super::session::Session;
 use crate::crawl::redact;
 use crate::error::Error;
 
@@ -26,17 +22,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Time limit of one attempt to connect.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// Time limit for the target to end.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// Limit on the number of times that processes of a target are killed at its end: those that are
-/// there, and those that they have started in between.
-const GENERATIONS: usize = 100;
-
 /// A running target. Dropped, it is ended.
 #[derive(Debug)]
 pub(super) struct Service {
-    child: Child,
+    session: Session,
     port: u16,
     log: PathBuf,
     /// Its command, without secrets.
@@ -59,15 +48,8 @@ impl Service {
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = fork("crawlmark-target", Role::Session, move || {
-            // What suits a shard is not for a target to put up with.
-            let _ = prctl::set_thp_disable(false);
-            // Only comes back when there is no shell.
-            let _ = shell.exec();
-            127
-        })?;
         let service = Self {
-            child,
+            session: Session::start("crawlmark-target", shell)?,
             port,
             log: log.to_owned(),
             command: redact::line(command),
@@ -139,56 +121,8 @@ impl Service {
 
     /// True if its command has ended by itself.
     pub(super) fn has_ended(&self) -> bool {
-        self.child.has_ended()
+        self.session.has_ended()
     }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // A process that left the session was started to outlive the command, and is not this
-        // program's to end. The numbers stay taken in the meantime: the leader has not been waited
-        // for.
-        let session = self.child.pid();
-        let signal = |signal| {
-            let members = members(session);
-            for member in &members {
-                // One that has ended in the meantime is no error.
-                let _ = kill(*member, signal);
-            }
-            !members.is_empty()
-        };
-        signal(Signal::SIGTERM);
-        let clock = Clock::start();
-        while !self.child.has_ended() && Duration::from_nanos(clock.now().0) < GRACE {
-            std::thread::sleep(LOOK / 10);
-        }
-        // Again for what they started in the meantime.
-        for _ in 0..GENERATIONS {
-            if !signal(Signal::SIGKILL) {
-                break;
-            }
-            std::thread::sleep(LOOK / 10);
-        }
-        let _ = self.child.wait();
-    }
-}
-
-/// The processes of a session that have not ended.
-fn members(session: i32) -> Vec<Pid> {
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| live_session(*pid) == Some(session))
-        .map(Pid::from_raw)
-        .collect()
-}
-
-/// The session of a process that has not ended. What `stat` has after the name, which is in
-/// brackets and may hold anything, begins with the state, the parent, the group and the session.
-fn live_session(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let is_live = !matches!(fields.next()?, "Z" | "X");
-    fields.nth(2)?.parse().ok().filter(|_| is_live)
 }
 
 /// A free loopback port.
@@ -199,17 +133,4 @@ fn free_port() -> Result<u16, Error> {
 
 fn humantime(time: Duration) -> String {
     crawlmark_results::show::text::micros(time.as_secs_f64() * 1e6)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_is_a_member_of_its_session() {
-        let own = std::process::id().cast_signed();
-        let session = live_session(own).unwrap();
-        assert!(members(session).contains(&Pid::from_raw(own)));
-        assert_eq!(members(-1), []);
-    }
 }

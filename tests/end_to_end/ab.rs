@@ -12,7 +12,7 @@ use crawlmark_results::studies::compare::{Order, OrderSchedule};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::command::{json as read_json, program, run};
+use crate::command::{Done, json as read_json, program, run};
 use crate::process::{signal, working_in};
 use crate::report::holds;
 
@@ -186,6 +186,79 @@ fn processes_that_a_comparison_did_not_start_are_not_ended_by_it() {
         names.len() >= 3 && names.iter().all(|name| name == "sleep\n"),
         "{names:?}"
     );
+}
+
+/// `ab` of two commands, in a directory of its own.
+fn commands(base: &str, candidate: &str, flags: &str) -> Done {
+    run(&format!(
+        "ab --out out --base-command '{base}' --cand-command '{candidate}' {flags}"
+    ))
+}
+
+#[test]
+fn a_number_that_commands_print_is_judged_by_the_rule_of_all_metrics() {
+    // Which way is worse is the user's to say.
+    for (candidate, flags, code) in [
+        ("echo 200", "", 3),
+        ("echo 100", "", 0),
+        ("echo 200", "--better higher", 0),
+        ("echo 50", "--better higher", 3),
+    ] {
+        let flags = format!("{flags} --value score=[0-9]+ --unit points --executions 2");
+        let done = commands("echo 100", candidate, &flags).code(&[code]);
+        let contest = done.saved("comparison.json");
+        let rounds = contest["rounds"].as_array().unwrap();
+        let counted = rounds.iter().filter(|round| round["disturbance"] == "none");
+        assert_eq!(counted.count(), 2 * 16, "{candidate} {flags}");
+        for round in rounds {
+            assert_eq!(round["executions"].as_array().unwrap().len(), 2);
+        }
+        let deciding = contest["metrics"].as_array().unwrap().iter();
+        let deciding = deciding.filter(|metric| metric["verdict"] != "informational");
+        let names: Vec<&Value> = deciding.map(|metric| &metric["metric"]).collect();
+        assert_eq!(names, ["score"]);
+    }
+}
+
+#[test]
+fn what_an_execution_used_is_that_of_the_command_and_of_all_that_it_waited_for() {
+    // A child of the command works for 0.2 s of its CPU and holds 100 MB.
+    let line = "python3 -c \"import time; b = bytearray(100 << 20); \
+                any(iter(lambda: time.process_time() >= 0.2, True))\"; true";
+    let done = commands(line, line, "--pairs 1 --executions 1").code(&[5]);
+    for round in done.saved("comparison.json")["rounds"].as_array().unwrap() {
+        let one = &round["executions"][0];
+        let of = |name: &str| one[name].as_f64().unwrap();
+        assert!(of("cpu_us") >= 200e3 && of("wall_us") >= 200e3, "{one}");
+        assert!(of("peak_memory") >= 100e6, "{one}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_ends_the_comparison_and_what_it_left_is_ended() {
+    for (base, flags, code) in [
+        ("exit 3", "", 1),
+        ("exit 3", "-i --pairs 1", 5),
+        ("nothing-of-this-name", "-i", 1),
+        ("nothing-of-this-name", "--shell none", 1),
+        ("kill -9 $$", "", 1),
+        ("echo none", "--value n=[0-9]+", 1),
+        ("true", "--prepare false", 1),
+        ("sleep 600 & true", "--pairs 1", 5),
+    ] {
+        let done = commands(base, "true", flags).code(&[code]);
+        let left = working_in(&done.work());
+        assert!(left.is_empty(), "{base} {flags}: {left:?}");
+    }
+    for usage in [
+        "--value n=[",
+        "--value n=json:a",
+        "--shell ''",
+        "-- -c 1",
+        "--unit a --unit b --value n=1",
+    ] {
+        let _ = commands("true", "true", usage).code(&[2]);
+    }
 }
 
 /// Save another result in the place of one, and return what was there.

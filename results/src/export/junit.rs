@@ -77,8 +77,8 @@ pub fn contest_junit(contest: &Contest) -> String {
         cells.remove(0);
         cells.retain(|cell| !cell.is_empty());
         cases.push(TestCase {
-            name: one.metric.name().to_owned(),
-            said: format!("{}: {}", one.metric.title(), cells.join(", ")),
+            name: one.metric.name.clone().into_owned(),
+            said: format!("{}: {}", one.metric.title, cells.join(", ")),
             kind: "comparison",
             ok,
         });

@@ -9,7 +9,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `design` | arms, rounds and pairs; the order in which pairs run |
-//! | `metric` | metrics, their readings in a saved run, and disturbances |
+//! | `metric` | a metric as data, and its reading in a round |
+//! | `runs` | metrics of crawls, and their readings in a saved run |
+//! | `commands` | metrics of commands, and their readings in a round of executions |
+//! | `disturbance` | state of the machine during a pair |
 //! | `statistics` | test of a difference, its size, correction for several metrics |
 //! | `judgement` | looks and their error, verdicts at a look, result |
 //! | `contest`, `chart` | `comparison.json`: its findings, tables and chart |
@@ -41,9 +44,9 @@
 //! |---|---|
 //! | regression | corrected p is at most the look's alpha, and the estimate is a loss of at least 2 % (99th percentile: 5 %) |
 //! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % ([`PASSES_BELOW`]) |
-//! | regression | also where every one of six pairs or more has a throughput of less than two thirds, or of two or more none |
+//! | regression | also where a metric is worse by more than half of the base in every one of six pairs or more, or a yield is 0 in each of two |
 //! | inconclusive | neither, or readings are missing or not above 0; says what could have been found, and why nothing was |
-//! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]), or the base has no such percentile |
+//! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::deciding`]), or the base has no such percentile |
 //!
 //! `judgement` decides for one metric, `Overall::of` over all.
 //!
@@ -89,29 +92,42 @@
 //! Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
 
 mod chart;
+mod commands;
 mod contest;
 mod design;
+mod disturbance;
 mod judgement;
 mod metric;
+mod runs;
 mod statistics;
 #[cfg(test)]
 mod tests;
 
+pub use self::commands::{
+    CPU_TIME, Execution, PEAK_MEMORY, WALL_TIME, command_metrics, readings_of_executions,
+};
 pub use self::contest::{
     Contest, ContestContext, ContestFinding, RoundReport, Side, contest_standing, judge_rounds,
     round_folder,
 };
-pub use self::design::{Arm, DesignError, Disturbance, Order, OrderSchedule, Pair, Round, pair_up};
+pub use self::design::{Arm, DesignError, Order, OrderSchedule, Pair, Round, pair_up};
+pub use self::disturbance::{Disturbance, MachineState};
 pub use self::judgement::{
     Comparison, Evidence, FinalLook, Look, MetricResult, MetricVerdict, Overall, PASSES_BELOW,
     Rule, STATED_POWER, Undecided,
 };
-pub use self::metric::{Metric, Reading, Readings, Worse};
+pub use self::metric::{
+    BYTES, MICROSECONDS, Metric, PER_SECOND, Reading, Readings, SHARE, Statistic, Worse,
+};
+pub use self::runs::{
+    CPU_PER_ATTEMPT, OK_SHARE, SERVICE_P50, SERVICE_P99, TARGET_CPU_PER_ATTEMPT, THROUGHPUT,
+    readings_of_run, run_metrics,
+};
 pub use self::statistics::{Interval, LEVEL, holm};
 
 use self::judgement::Seen;
 
-/// Judges the pairs, given in the order in which they ran, disturbed ones included.
+/// Judges the pairs by these metrics, given in the order in which they ran, disturbed ones included.
 ///
 /// Takes one look after the other, as far as the pairs reach, and returns the finding of the first
 /// one that ended the comparison, or else of the last one; and the number of further pairs that the
@@ -120,11 +136,11 @@ use self::judgement::Seen;
 ///
 /// # Errors
 /// [`DesignError`] when there are no pairs, or when their order does not allow a verdict.
-pub fn judge(pairs: &[Pair], rule: &Rule) -> Result<Comparison, DesignError> {
+pub fn judge(metrics: &[Metric], pairs: &[Pair], rule: &Rule) -> Result<Comparison, DesignError> {
     design::check(pairs)?;
     let mut standing = Comparison::new(Vec::new(), 0);
     for (number, &look) in (1..).zip(rule.looks()) {
-        let seen = Seen::until(pairs, look.pairs);
+        let seen = Seen::until(metrics, pairs, look.pairs);
         let doubt = seen.doubt(look);
         if let Some(Undecided::TooFewPairs { needed }) = doubt {
             let so_far = if number == 1 {

@@ -23,7 +23,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::{Metric, Readings};
+use super::compare::{MICROSECONDS, Metric, Readings, SHARE, readings_of_run, run_metrics};
 use super::differences::differences;
 use super::{Conclusion, Header, Notice, StudyResult};
 use crate::run::report::Report;
@@ -117,13 +117,13 @@ impl History {
         let past = |(result, report): (String, Report)| PastResult {
             started_at: report.started_at.clone(),
             result,
-            readings: Readings::taken_from(&report),
+            readings: readings_of_run(&report),
         };
         let results: Vec<PastResult> = kept.into_iter().map(past).collect();
-        let metrics = Metric::ALL.into_iter().filter_map(|metric| {
+        let metrics = run_metrics().into_iter().filter_map(|metric| {
             let values: Option<Vec<f64>> = results
                 .iter()
-                .map(|past| past.readings.of(metric).value())
+                .map(|past| past.readings.of(&metric.name).value())
                 .collect();
             Some(MetricHistory {
                 metric,
@@ -250,7 +250,7 @@ fn best(segment: &[f64]) -> Option<(usize, f64)> {
 }
 
 /// Fact about a history, with its numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum HistoryFinding {
     /// Too few results to find a change in.
@@ -289,7 +289,7 @@ impl History {
             for change in changes {
                 let first_after = self.results.get(change.at);
                 rows.push(vec![
-                    metric.column().to_owned(),
+                    metric.column.clone().into_owned(),
                     percent(change),
                     self.since(change),
                     metric.in_unit(change.before),
@@ -337,17 +337,20 @@ impl StudyResult for History {
             let needed = self.results_needed;
             return vec![HistoryFinding::TooFewResults { results, needed }];
         }
-        let mut last: Vec<(Metric, ChangePoint)> = self
+        let mut last: Vec<(&Metric, ChangePoint)> = self
             .metrics
             .iter()
-            .filter_map(|of| Some((of.metric, *of.changes.last()?)))
+            .filter_map(|of| Some((&of.metric, *of.changes.last()?)))
             .collect();
         last.sort_by(|(_, a), (_, b)| a.p.total_cmp(&b.p));
         if last.is_empty() {
             return vec![HistoryFinding::NoChange { results }];
         }
         last.into_iter()
-            .map(|(metric, change)| HistoryFinding::Changed { metric, change })
+            .map(|(metric, change)| HistoryFinding::Changed {
+                metric: metric.clone(),
+                change,
+            })
             .collect()
     }
 
@@ -368,7 +371,7 @@ impl StudyResult for History {
                 } else {
                     Severity::Neutral
                 };
-                let (title, by, since) = (metric.title(), percent(change), self.since(change));
+                let (title, by, since) = (&metric.title, percent(change), self.since(change));
                 Notice::new(severity, capital(&format!("{title} {by} since {since}")))
                     .with("The machine may have changed: compare the versions with `crawlmark ab`.")
             }
@@ -430,14 +433,14 @@ const LEAST_SPAN: f64 = 0.1;
 
 /// The field of a metric.
 fn panel(history: &History, found: &MetricHistory) -> Panel {
-    let metric = found.metric;
+    let metric = &found.metric;
     let count = history.results.len();
     let mut dots = Vec::new();
     for (number, past) in (1_u32..).zip(&history.results) {
-        let value = past.readings.of(metric).value();
+        let value = past.readings.of(&metric.name).value();
         dots.extend(value.map(|value| Dot::at(f64::from(number), value)));
     }
-    let y = Axis::new(metric.title(), span(metric, &dots), format(metric));
+    let y = Axis::new(&*metric.title, span(metric, &dots), format(metric));
     let mut marks = Vec::new();
     for (n, change) in found.changes.iter().enumerate() {
         let at = change.at as f64 + 0.5;
@@ -466,26 +469,24 @@ fn level(ends: [f64; 2], value: f64) -> Mark {
     Mark::new(Role::Reference, "median between changes", Shape::Line(line))
 }
 
-const fn format(metric: Metric) -> Format {
-    match metric {
-        Metric::Throughput => Format::Number,
-        Metric::OkShare => Format::Percent,
-        Metric::TargetCpuPerAttempt
-        | Metric::CpuPerAttempt
-        | Metric::ServiceP50
-        | Metric::ServiceP99 => Format::Micros,
+fn format(metric: &Metric) -> Format {
+    match &*metric.unit {
+        SHARE => Format::Percent,
+        MICROSECONDS => Format::Micros,
+        _ => Format::Number,
     }
 }
 
 /// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
-fn span(metric: Metric, dots: &[Dot]) -> Range {
+fn span(metric: &Metric, dots: &[Dot]) -> Range {
     let ys = || dots.iter().map(|dot| dot.at.1);
     let least = ys().fold(f64::INFINITY, f64::min);
     let most = ys().fold(f64::NEG_INFINITY, f64::max);
     let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
-    let bound = match metric {
-        Metric::OkShare => 1.0,
-        _ => f64::INFINITY,
+    let bound = if metric.unit == SHARE {
+        1.0
+    } else {
+        f64::INFINITY
     };
     if least <= most {
         Range::Between((least - missing).max(0.0), (most + missing).min(bound))

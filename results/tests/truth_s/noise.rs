@@ -2,7 +2,7 @@
 //! same for good.
 
 use crawlmark_results::studies::compare::{
-    Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings,
+    Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings, run_metrics,
 };
 
 /// Neighbouring rounds share the machine's mood: an autoregressive process of this coefficient and
@@ -50,7 +50,7 @@ impl Machine {
 
     /// The pairs of one comparison of `metrics`, of which the candidate is worse in the first, by
     /// `loss` of the base.
-    pub(crate) fn pairs(&mut self, metrics: &[Metric], loss: f64) -> Vec<Pair> {
+    pub(crate) fn pairs(&mut self, metrics: &[&str], loss: f64) -> Vec<Pair> {
         let blank = |order| Pair {
             order,
             base: Readings::default(),
@@ -59,13 +59,16 @@ impl Machine {
         };
         let seed = self.draw.u64(..);
         let mut pairs: Vec<Pair> = OrderSchedule::new(seed).take(PAIRS).map(blank).collect();
-        for (index, metric) in metrics.iter().enumerate() {
-            self.read(&mut pairs, *metric, if index == 0 { loss } else { 0.0 });
+        let known = run_metrics();
+        for (index, name) in metrics.iter().enumerate() {
+            let metric = known.iter().find(|one| one.name == *name);
+            let metric = metric.expect("a metric of crawls");
+            self.read(&mut pairs, metric, if index == 0 { loss } else { 0.0 });
         }
         pairs
     }
 
-    fn read(&mut self, pairs: &mut [Pair], metric: Metric, loss: f64) {
+    fn read(&mut self, pairs: &mut [Pair], metric: &Metric, loss: f64) {
         let mut mood = MOOD_SD * self.gaussian();
         for (index, pair) in pairs.iter_mut().enumerate() {
             let mut worse = [0.0; 2];
@@ -78,8 +81,9 @@ impl Machine {
                 Order::CandidateFirst => [worse[1], worse[0]],
             };
             let reading = |worse| Reading::Gating(metric.toward_worse(worse).exp());
-            *slot(&mut pair.base, metric) = reading(base);
-            *slot(&mut pair.candidate, metric) = reading(candidate + metric.loss(loss));
+            pair.base.set(metric.name.clone(), reading(base));
+            let candidate = reading(candidate + metric.loss(loss));
+            pair.candidate.set(metric.name.clone(), candidate);
         }
     }
 
@@ -130,15 +134,4 @@ fn innovation() -> f64 {
 fn own_sd(sd: f64) -> f64 {
     (sd.powi(2) - MOOD_SD.powi(2) * (1.0 - MOOD_COEFFICIENT) - SECOND_IS_SLOWER.powi(2) / 2.0)
         .sqrt()
-}
-
-fn slot(readings: &mut Readings, metric: Metric) -> &mut Reading {
-    match metric {
-        Metric::TargetCpuPerAttempt => &mut readings.target_cpu_per_attempt,
-        Metric::CpuPerAttempt => &mut readings.cpu_per_attempt,
-        Metric::Throughput => &mut readings.throughput,
-        Metric::OkShare => &mut readings.ok_share,
-        Metric::ServiceP50 => &mut readings.service_p50,
-        Metric::ServiceP99 => &mut readings.service_p99,
-    }
 }

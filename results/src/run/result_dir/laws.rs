@@ -37,7 +37,13 @@ pub fn check(bytes: &[u8]) {
 
 /// Checks that a comparison follows from its rounds, or is refused in one line, and can be shown.
 fn check_contest(contest: &Contest) {
-    let again = |contest: &Contest| Contest::new(contest.rounds.clone(), contest.context.clone());
+    let again = |contest: &Contest| {
+        Contest::new(
+            &contest.metrics(),
+            contest.rounds.clone(),
+            contest.context.clone(),
+        )
+    };
     let made = match again(contest) {
         Err(why) => return check_complaint(&why.to_string()),
         Ok(made) => made,

@@ -90,11 +90,16 @@ pub(crate) fn seconds(s: f64) -> String {
 /// Bytes in the unit that suits them.
 #[must_use]
 pub fn bytes(n: u64) -> String {
+    bytes_f64(n as f64)
+}
+
+/// The same of a mean.
+pub(crate) fn bytes_f64(n: f64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if n < 1024 {
-        return format!("{n} B");
+    if n < 1024.0 {
+        return format!("{} B", decimal(n));
     }
-    let (mut value, mut unit) = (n as f64 / 1024.0, 0);
+    let (mut value, mut unit) = (n / 1024.0, 0);
     while value >= 1024.0 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;

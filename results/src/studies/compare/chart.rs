@@ -15,9 +15,9 @@ const ESTIMATE: f64 = 0.8;
 pub(super) fn chart(contest: &Contest) -> Chart {
     let mut panels = Vec::new();
     for one in &contest.comparison.metrics {
-        let changes = changes(contest, one.metric);
+        let changes = changes(contest, &one.metric);
         if let Some(evidence) = one.evidence.as_ref().filter(|_| !changes.is_empty()) {
-            panels.push(panel(one.metric, evidence, &changes));
+            panels.push(panel(&one.metric, evidence, &changes));
         }
     }
     Chart {
@@ -29,13 +29,13 @@ pub(super) fn chart(contest: &Contest) -> Chart {
 }
 
 /// Change of each undisturbed pair, percent.
-fn changes(contest: &Contest, metric: Metric) -> Vec<f64> {
+fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
     let mut changes = Vec::new();
     for pair in contest.rounds.chunks(2) {
         let value = |arm| {
             let mut rounds = pair.iter().map(|round| &round.round);
             let round = rounds.find(|of| of.arm == arm && of.disturbance == Disturbance::None)?;
-            round.readings.of(metric).value()
+            round.readings.of(&metric.name).value()
         };
         let ratio = value(Arm::Candidate).zip(value(Arm::Base));
         changes.extend(ratio.map(|(candidate, base)| percent(candidate / base)));
@@ -49,13 +49,13 @@ fn percent(ratio: f64) -> f64 {
 }
 
 /// The field of a metric, as wide as its values are.
-fn panel(metric: Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
+fn panel(metric: &Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
     let rows = changes.len() as f64 + 2.0;
     let estimate = percent(evidence.ratio);
     let interval = evidence
         .ratio_interval
         .map(|it| (percent(it.low), percent(it.high)));
-    let loss = metric.toward_worse(metric.loss(metric.smallest_effect()));
+    let loss = metric.toward_worse(metric.loss(metric.smallest_effect));
     let loss = loss.exp_m1() * 100.0;
     // A loss that counts has to be seen, too.
     let ends = interval.map_or([estimate; 2], |(low, high)| [low, high]);
@@ -96,7 +96,7 @@ fn panel(metric: Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
             Format::Change,
         ),
         y: Axis::new(
-            format!("{}: {}", metric.title(), change(evidence)),
+            format!("{}: {}", metric.title, change(evidence)),
             Range::Between(0.0, rows),
             Format::Number,
         )

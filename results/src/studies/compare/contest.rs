@@ -10,11 +10,14 @@ use crawlmark_harness::stats::median;
 use crawlmark_harness::units::percent;
 use serde::{Deserialize, Serialize};
 
-use super::design::{Arm, DesignError, Disturbance, Pair, Round, pair_up};
+use super::commands::{Execution, readings_of_executions};
+use super::design::{Arm, DesignError, Pair, Round, pair_up};
+use super::disturbance::{BEYOND, Disturbance};
 use super::judgement::{
     Comparison, Evidence, MetricResult, MetricVerdict, Overall, Rule, Undecided,
 };
-use super::metric::{BEYOND, Metric, Reading, Readings};
+use super::metric::{Metric, Reading, SHARE, Statistic, Worse};
+use super::runs::readings_of_run;
 use super::{chart, judge};
 use crate::export::contest_junit;
 use crate::judge::{self as judging, Finding};
@@ -71,8 +74,11 @@ pub struct RoundReport {
     /// What is judged of it.
     #[serde(flatten)]
     pub round: Round,
-    /// The directory of its result.
-    pub result: String,
+    /// The directory of its result; null of a command.
+    pub result: Option<String>,
+    /// Executions of its command; none of a crawl.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executions: Vec<Execution>,
     /// RFC 3339, UTC.
     pub started_at: String,
     /// RFC 3339, UTC.
@@ -93,14 +99,42 @@ impl RoundReport {
             pair,
             round: Round {
                 arm,
-                readings: Readings::taken_from(report),
+                readings: readings_of_run(report),
                 disturbance: Disturbance::None,
             },
-            result,
+            result: Some(result),
+            executions: Vec::new(),
             started_at: report.started_at.clone(),
             finished_at: report.finished_at.clone(),
             validity: report.validity.verdict,
             findings: warnings(report),
+        }
+    }
+}
+
+impl RoundReport {
+    /// The round of `arm` in the `pair`-th pair, of these executions of a command, from start to
+    /// end.
+    #[must_use]
+    pub fn of_command(
+        executions: Vec<Execution>,
+        pair: usize,
+        arm: Arm,
+        [started_at, finished_at]: [String; 2],
+    ) -> Self {
+        Self {
+            pair,
+            round: Round {
+                arm,
+                readings: readings_of_executions(&executions),
+                disturbance: Disturbance::None,
+            },
+            result: None,
+            executions,
+            started_at,
+            finished_at,
+            validity: Verdict::Valid,
+            findings: Vec::new(),
         }
     }
 }
@@ -111,25 +145,30 @@ pub fn round_folder(pair: usize, arm: Arm) -> String {
     format!("{pair:03}-{arm}")
 }
 
-/// Judge rounds that ran in pairs.
+/// Judge rounds that ran in pairs by these metrics.
 ///
 /// # Errors
 /// When they are no pairs, or their order does not allow a verdict: see [`DesignError`].
-pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
-    let mut taken: Vec<Round> = rounds.iter().map(|round| round.round).collect();
-    let all_ok = Reading::Gating(1.0);
-    // What is 1 throughout tells nothing, and would cost the others a share of the error.
-    if taken.iter().all(|round| round.readings.ok_share == all_ok) {
-        for round in &mut taken {
-            round.readings.ok_share = Reading::Absent;
-        }
-    }
+pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
+    // A share that is 1 throughout tells nothing, and would cost the others a part of the error.
+    let all_ok = |metric: &Metric| {
+        let mut readings = rounds.iter().map(|of| of.round.readings.of(&metric.name));
+        metric.unit == SHARE && readings.all(|reading| reading == Reading::Gating(1.0))
+    };
+    let telling: Vec<Metric> = metrics
+        .iter()
+        .filter(|metric| !all_ok(metric))
+        .cloned()
+        .collect();
+    let taken: Vec<Round> = rounds.iter().map(|round| round.round.clone()).collect();
     let pairs = pair_up(&taken)?;
-    let comparison = judge(&pairs, &Rule::standard())?;
-    Ok(if is_plain(&pairs) {
-        comparison.plain()
-    } else {
+    let comparison = judge(&telling, &pairs, &Rule::standard())?;
+    let plain = telling.iter().filter(|metric| is_plain(metric, &pairs));
+    let plain: Vec<&str> = plain.map(|metric| &*metric.name).collect();
+    Ok(if plain.is_empty() {
         comparison
+    } else {
+        comparison.plain(&plain)
     })
 }
 
@@ -141,16 +180,26 @@ const PLAIN: usize = 6;
 /// nothing.
 const PLAIN_WITHOUT_GOOD: usize = 2;
 
-/// True if the candidate did less than a disturbance explains in every counted pair.
-fn is_plain(pairs: &[Pair]) -> bool {
+/// True if the candidate was worse by more than a disturbance explains in every counted pair.
+fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
+    if metric.statistic == Statistic::Tail {
+        return false;
+    }
     let counted = pairs.iter().filter(|pair| pair.undisturbed());
     let (mut least, mut count) = (PLAIN_WITHOUT_GOOD, 0);
     for pair in counted {
-        let [base, candidate] = [pair.base, pair.candidate].map(|one| one.throughput.value());
-        if base <= candidate.map(|value| value * BEYOND) {
+        let both = [&pair.base, &pair.candidate].map(|side| side.of(&metric.name));
+        let [Reading::Gating(base), Reading::Gating(candidate)] = both else {
+            return false;
+        };
+        let is_worse = match metric.worse {
+            Worse::Less => base > candidate * BEYOND,
+            Worse::More => candidate > base * BEYOND,
+        };
+        if !is_worse {
             return false;
         }
-        if candidate > Some(0.0) {
+        if metric.worse == Worse::More || candidate > 0.0 {
             least = PLAIN;
         }
         count += 1;
@@ -159,16 +208,27 @@ fn is_plain(pairs: &[Pair]) -> bool {
 }
 
 impl Contest {
-    /// Build a contest from these rounds, given in the order in which they ran.
+    /// Build a contest by these metrics from these rounds, given in the order in which they ran.
     ///
     /// # Errors
     /// When that order does not allow a verdict: see [`DesignError`].
-    pub fn new(rounds: Vec<RoundReport>, context: ContestContext) -> Result<Self, DesignError> {
+    pub fn new(
+        metrics: &[Metric],
+        rounds: Vec<RoundReport>,
+        context: ContestContext,
+    ) -> Result<Self, DesignError> {
         Ok(Self {
             context,
-            comparison: judge_rounds(&rounds)?,
+            comparison: judge_rounds(metrics, &rounds)?,
             rounds,
         })
+    }
+
+    /// The metrics that were compared.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Metric> {
+        let all = self.comparison.metrics.iter();
+        all.map(|one| one.metric.clone()).collect()
     }
 
     /// Number of pairs that count.
@@ -181,12 +241,12 @@ impl Contest {
     /// The readings of a metric in the counted rounds of an arm, in the order in which they ran; in
     /// all of them when none counts.
     #[must_use]
-    pub fn values(&self, arm: Arm, metric: Metric) -> Vec<f64> {
+    pub fn values(&self, arm: Arm, metric: &Metric) -> Vec<f64> {
         let all = self.counted() == 0;
         let rounds = self.rounds.iter().map(|of| &of.round);
         rounds
             .filter(|of| of.arm == arm && (all || of.disturbance == Disturbance::None))
-            .filter_map(|of| of.readings.of(metric).value())
+            .filter_map(|of| of.readings.of(&metric.name).value())
             .collect()
     }
 }
@@ -248,7 +308,7 @@ pub fn contest_standing(comparison: &Comparison) -> String {
     for one in &comparison.metrics {
         if let Some(evidence) = one.evidence {
             pairs = pairs.max(evidence.pairs);
-            estimates.push(format!("{} {}", one.metric.column(), change(&evidence)));
+            estimates.push(format!("{} {}", one.metric.column, change(&evidence)));
         }
     }
     let pairs = counted(pairs as u64, "pair");
@@ -280,7 +340,7 @@ impl StudyResult for Contest {
             verdict,
             counted,
             left_out: pairs - counted,
-            metrics: led.copied().collect(),
+            metrics: led.cloned().collect(),
         }];
         let mut left_out = BTreeMap::<Disturbance, usize>::new();
         for pair in self.rounds.chunks(2) {
@@ -321,7 +381,7 @@ impl StudyResult for Contest {
                         worse.join("; ")
                     }
                     (Overall::Inconclusive, Some(why)) => {
-                        format!("{}: {why}", metrics[0].metric.title())
+                        format!("{}: {why}", metrics[0].metric.title)
                     }
                     (Overall::Inconclusive, None) => {
                         "no metric was read in both sides of each pair".to_owned()
@@ -373,7 +433,7 @@ impl StudyResult for Contest {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        doc.table(self.sides()).table(self.metrics())
+        doc.table(self.sides()).table(self.verdicts())
     }
 
     fn chart(&self) -> Option<Chart> {
@@ -397,7 +457,7 @@ impl StudyResult for Contest {
 fn worse(one: &MetricResult) -> String {
     let by = one.evidence.as_ref().map(change);
     let by = by.unwrap_or_else(|| "far less".to_owned());
-    format!("{} {by}", one.metric.title())
+    format!("{} {by}", one.metric.title)
 }
 
 impl Contest {
@@ -432,7 +492,7 @@ impl Contest {
     }
 
     /// The table of metrics: verdict, medians of both sides, and the change.
-    fn metrics(&self) -> Table {
+    fn verdicts(&self) -> Table {
         // What is only to be shown and was not read throughout is left out.
         let all = self.comparison.metrics.iter();
         let worth =
@@ -455,7 +515,7 @@ impl Contest {
 
     /// The row of a metric.
     pub(crate) fn row(&self, one: &MetricResult) -> Vec<String> {
-        let metric = one.metric;
+        let metric = &one.metric;
         let medians = [Arm::Base, Arm::Candidate].map(|arm| median(&mut self.values(arm, metric)));
         let [base, candidate] = medians.map(|value| or_dash(value, |value| metric.in_unit(value)));
         // Where nothing was estimated, the medians are shown.
@@ -466,7 +526,7 @@ impl Contest {
         let p = one.evidence.and_then(|evidence| evidence.p_adjusted);
         let p = p.filter(|_| self.comparison.look.is_some());
         let floor = self.context.noise_floor.as_ref();
-        let floor = floor.and_then(|equal| equal.of(metric)?.evidence);
+        let floor = floor.and_then(|equal| equal.of(&metric.name)?.evidence);
         let reason = match one.verdict {
             // The answer says how many pairs are missing.
             MetricVerdict::Inconclusive {
@@ -485,7 +545,7 @@ impl Contest {
                 .map_or_else(String::new, |because| because.to_string()),
         };
         vec![
-            metric.column().to_owned(),
+            metric.column.clone().into_owned(),
             one.verdict.name().to_owned(),
             base,
             candidate,

@@ -16,6 +16,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::disturbance::Disturbance;
 use super::metric::Readings;
 
 /// One of the two things compared.
@@ -38,39 +39,8 @@ pub enum Order {
     CandidateFirst,
 }
 
-/// Difference in the state of the machine between the rounds of a pair: it decides if the pair
-/// counts. Other findings of a round, such as a CPU wait or a retransmission, may be the arm's own
-/// doing, so that leaving them out would choose the result; they are counted. To be judged without
-/// knowing which arm ran: otherwise it is a way to choose the result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Disturbance {
-    /// Nothing was noticed.
-    #[default]
-    None,
-    /// The fixed work before and after took more time in one of the rounds.
-    SpeedProbe,
-    /// The hypervisor took more time away from one of the rounds.
-    Steal,
-    /// In one of the rounds, a shard was not run for longer.
-    RunQueue,
-}
-
-impl Disturbance {
-    /// The reason in words; empty without one.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::SpeedProbe => "the CPU changed its speed",
-            Self::Steal => "CPU time was stolen",
-            Self::RunQueue => "a shard froze",
-        }
-    }
-}
-
 /// One round: fresh processes, one arm.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// Arm of the round.
     pub arm: Arm,
@@ -82,7 +52,7 @@ pub struct Round {
 
 /// Two rounds that ran one right after the other, one of each arm, with the same seed and IDs: the
 /// unit of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Order of the two: the arm that ran first.
     pub order: Order,
@@ -207,13 +177,13 @@ pub fn pair_up(rounds: &[Round]) -> Result<Vec<Pair>, DesignError> {
 /// The pair of two neighbours.
 fn paired(first: &Round, second: &Round) -> Pair {
     let (base, candidate) = match first.arm {
-        Arm::Base => (first.readings, second.readings),
-        Arm::Candidate => (second.readings, first.readings),
+        Arm::Base => (first, second),
+        Arm::Candidate => (second, first),
     };
     Pair {
         order: first.arm.first(),
-        base,
-        candidate,
+        base: base.readings.clone(),
+        candidate: candidate.readings.clone(),
         disturbance: first.disturbance.max(second.disturbance),
     }
 }
@@ -298,10 +268,7 @@ mod tests {
             } else {
                 Arm::Candidate
             },
-            readings: Readings {
-                throughput: Reading::Gating(index as f64),
-                ..Readings::default()
-            },
+            readings: Readings::from_iter([("m", Reading::Gating(index as f64))]),
             disturbance: Disturbance::None,
         };
         arms.chars().enumerate().map(round).collect()
@@ -331,8 +298,8 @@ mod tests {
             .map(|pair| {
                 (
                     pair.order,
-                    pair.base.throughput.value(),
-                    pair.candidate.throughput.value(),
+                    pair.base.of("m").value(),
+                    pair.candidate.of("m").value(),
                     pair.disturbance,
                 )
             })

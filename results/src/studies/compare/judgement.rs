@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::design::Pair;
-use super::metric::{Metric, Reading, Worse};
+use super::metric::{Metric, Reading, Statistic, Worse};
 use super::statistics::{Centre, Interval, holm, p_above_zero, standard_deviation};
 use crate::show::text::counted;
 
@@ -103,9 +103,10 @@ pub struct Evidence {
 }
 
 /// Result of a comparison for one metric.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricResult {
     /// The metric.
+    #[serde(flatten)]
     pub metric: Metric,
     /// Verdict on the metric.
     #[serde(flatten)]
@@ -135,7 +136,7 @@ pub struct Comparison {
     pub disturbed_pairs: usize,
     /// Undisturbed pairs that would lead to the next look; 0 when the comparison is over.
     pub pairs_wanted: usize,
-    /// Each metric that was read, in the order of [`Metric::ALL`].
+    /// Each metric that was read, in the order of those that were asked for.
     pub metrics: Vec<MetricResult>,
 }
 
@@ -172,11 +173,11 @@ impl Comparison {
         }
     }
 
-    /// The comparison of a candidate whose throughput is plainly less: a regression of any size of
-    /// sample.
-    pub(super) fn plain(mut self) -> Self {
+    /// The comparison of a candidate that is plainly worse in these metrics: a regression of any
+    /// size of sample.
+    pub(super) fn plain(mut self, worse: &[&str]) -> Self {
         for metric in &mut self.metrics {
-            if metric.metric == Metric::Throughput {
+            if worse.contains(&&*metric.metric.name) {
                 metric.verdict = MetricVerdict::Regression;
             }
         }
@@ -194,10 +195,10 @@ impl Comparison {
         self.verdict == Overall::Regression || !self.metrics.iter().any(is_open)
     }
 
-    /// The result of `metric`; none when it was never read.
+    /// The result of the metric with this name; none when it was never read.
     #[must_use]
-    pub fn of(&self, metric: Metric) -> Option<&MetricResult> {
-        self.metrics.iter().find(|one| one.metric == metric)
+    pub fn of(&self, metric: &str) -> Option<&MetricResult> {
+        self.metrics.iter().find(|one| one.metric.name == metric)
     }
 
     /// True if no further pairs are wanted.
@@ -369,6 +370,7 @@ impl Look {
 /// The pairs that a look sees.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
+    metrics: &'a [Metric],
     /// All that were run until then.
     run: &'a [Pair],
     /// The undisturbed ones of them.
@@ -377,7 +379,7 @@ pub(super) struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     /// View the pairs up to the `most`-th undisturbed one, or to the last.
-    pub(super) fn until(pairs: &'a [Pair], most: usize) -> Self {
+    pub(super) fn until(metrics: &'a [Metric], pairs: &'a [Pair], most: usize) -> Self {
         let mut left = most;
         let seen = pairs
             .iter()
@@ -389,6 +391,7 @@ impl<'a> Seen<'a> {
             .count();
         let run = &pairs[..seen];
         Self {
+            metrics,
             run,
             pairs: run.iter().filter(|pair| pair.undisturbed()).collect(),
         }
@@ -417,8 +420,9 @@ impl<'a> Seen<'a> {
     /// Return the comparison at this look, with the finding of each metric that was read; a `doubt`
     /// leaves every metric undecided.
     pub(super) fn comparison(&self, look: Look, doubt: Option<Undecided>) -> Comparison {
-        let mut all: Vec<MetricReadings> = Metric::ALL
-            .into_iter()
+        let mut all: Vec<MetricReadings> = self
+            .metrics
+            .iter()
             .filter_map(|metric| self.readings(metric))
             .collect();
         let mut gating: Vec<&mut Evidence> = all
@@ -436,7 +440,7 @@ impl<'a> Seen<'a> {
         Comparison::new(
             all.iter()
                 .map(|readings| MetricResult {
-                    metric: readings.metric,
+                    metric: readings.metric.clone(),
                     verdict: readings.verdict(look, family, doubt),
                     evidence: readings.evidence,
                 })
@@ -446,8 +450,8 @@ impl<'a> Seen<'a> {
     }
 
     /// The readings of `metric`; none when no round has any.
-    fn readings(&self, metric: Metric) -> Option<MetricReadings> {
-        let both = |pair: &Pair| [pair.base.of(metric), pair.candidate.of(metric)];
+    fn readings(&self, metric: &'a Metric) -> Option<MetricReadings<'a>> {
+        let both = |pair: &Pair| [pair.base.of(&metric.name), pair.candidate.of(&metric.name)];
         let mut all = self.run.iter().flat_map(both);
         if all.all(|reading| reading == Reading::Absent) {
             return None;
@@ -463,23 +467,21 @@ impl<'a> Seen<'a> {
         })
     }
 
-    fn role(&self, metric: Metric) -> MetricRole {
+    fn role(&self, metric: &Metric) -> MetricRole {
         let is_coarse = |reading: Reading| matches!(reading, Reading::Informational(_));
         // A base of too few responses for any percentile is coarser still.
-        let is_base_coarse = |pair: &&Pair| match pair.base.of(metric) {
-            Reading::Absent => metric.is_percentile(),
+        let is_base_coarse = |pair: &&Pair| match pair.base.of(&metric.name) {
+            Reading::Absent => metric.statistic != Statistic::Mean,
             reading => is_coarse(reading),
         };
         let coarse = self.pairs.iter().copied();
-        let coarse = coarse.filter(|pair| is_coarse(pair.candidate.of(metric)));
+        let coarse = coarse.filter(|pair| is_coarse(pair.candidate.of(&metric.name)));
         match coarse.count() {
             _ if self.pairs.iter().any(is_base_coarse) => MetricRole::Informational,
             0 => MetricRole::Gating,
             // Less CPU in all hides nothing: it is as many attempts for less, or fewer, which the
             // throughput has.
-            _ if matches!(metric, Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt) => {
-                MetricRole::Informational
-            }
+            _ if metric.statistic == Statistic::Mean => MetricRole::Informational,
             pairs => MetricRole::Lopsided(pairs),
         }
     }
@@ -522,7 +524,7 @@ fn log_ratios(values: impl Iterator<Item = [Option<f64>; 2]>) -> Result<Vec<f64>
 
 impl Evidence {
     /// The numbers, without the correction for other metrics; none without a pair.
-    fn of(metric: Metric, log_ratios: &[f64]) -> Option<Self> {
+    fn of(metric: &Metric, log_ratios: &[f64]) -> Option<Self> {
         let Centre { estimate, interval } = Centre::of(log_ratios)?;
         let worse: Vec<f64> = log_ratios.iter().map(|d| metric.toward_worse(*d)).collect();
         Some(Self {
@@ -540,14 +542,14 @@ impl Evidence {
 
 /// The readings of one metric.
 #[derive(Debug)]
-struct MetricReadings {
-    metric: Metric,
+struct MetricReadings<'a> {
+    metric: &'a Metric,
     role: MetricRole,
     mismatch: Option<Undecided>,
     evidence: Option<Evidence>,
 }
 
-impl MetricReadings {
+impl MetricReadings<'_> {
     /// The verdict at a look, where `family` metrics share the error.
     fn verdict(&self, look: Look, family: usize, doubt: Option<Undecided>) -> MetricVerdict {
         if self.role == MetricRole::Informational {
@@ -562,7 +564,7 @@ impl MetricReadings {
             (None, _, Some(evidence)) if self.passes(evidence) => return MetricVerdict::Pass,
             (None, ..) => Undecided::Noise,
         };
-        let smallest = self.metric.loss(self.metric.smallest_effect());
+        let smallest = self.metric.loss(self.metric.smallest_effect);
         let detectable = self.evidence.and_then(|evidence| {
             look.minimum_detectable(evidence.pairs, evidence.log_ratio_sd?, family, smallest)
         });
@@ -574,13 +576,13 @@ impl MetricReadings {
 
     fn is_regression(&self, evidence: &Evidence, look: Look) -> bool {
         let counts = self.metric.toward_worse(evidence.log_ratio)
-            >= self.metric.loss(self.metric.smallest_effect());
+            >= self.metric.loss(self.metric.smallest_effect);
         counts && evidence.p_adjusted.is_some_and(|p| p <= look.alpha)
     }
 
     fn passes(&self, evidence: &Evidence) -> bool {
         evidence.log_ratio_interval.is_some_and(|interval| {
-            let most = match self.metric.worse() {
+            let most = match self.metric.worse {
                 Worse::More => interval.high,
                 Worse::Less => -interval.low,
             };

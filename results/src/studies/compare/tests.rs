@@ -21,13 +21,10 @@ fn pairs(readings: impl IntoIterator<Item = (f64, f64)>) -> Vec<Pair> {
 /// All four read the same.
 fn gating(value: f64) -> Readings {
     let reading = Reading::Gating(value);
-    Readings {
-        cpu_per_attempt: reading,
-        throughput: reading,
-        service_p50: reading,
-        service_p99: reading,
-        ..Readings::default()
-    }
+    [CPU_PER_ATTEMPT, THROUGHPUT, SERVICE_P50, SERVICE_P99]
+        .map(|metric| (metric, reading))
+        .into_iter()
+        .collect()
 }
 
 /// `count` pairs whose ratios lie around `ratio`, above and below in turn, ever further, by up to
@@ -49,20 +46,17 @@ fn around(ratio: f64, spread: f64, count: usize) -> Vec<Pair> {
 fn throughput_only(mut pairs: Vec<Pair>) -> Vec<Pair> {
     for pair in &mut pairs {
         for readings in [&mut pair.base, &mut pair.candidate] {
-            *readings = Readings {
-                throughput: readings.throughput,
-                ..Readings::default()
-            };
+            *readings = Readings::from_iter([(THROUGHPUT, readings.of(THROUGHPUT))]);
         }
     }
     pairs
 }
 
 fn judged(pairs: &[Pair]) -> Comparison {
-    judge(pairs, &Rule::standard()).unwrap()
+    judge(&run_metrics(), pairs, &Rule::standard()).unwrap()
 }
 
-fn verdict(comparison: &Comparison, metric: Metric) -> MetricVerdict {
+fn verdict(comparison: &Comparison, metric: &str) -> MetricVerdict {
     comparison.of(metric).unwrap().verdict
 }
 
@@ -82,7 +76,7 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
         })
     );
     assert!(comparison.is_over());
-    let finding = comparison.of(Metric::Throughput).unwrap();
+    let finding = comparison.of(THROUGHPUT).unwrap();
     let evidence = finding.evidence.unwrap();
     assert!((0.952..0.953).contains(&evidence.ratio), "{evidence:?}");
     assert!(evidence.ratio_interval.unwrap().contains(evidence.ratio));
@@ -97,25 +91,22 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
 fn a_loss_counts_from_its_metrics_smallest_effect_on() {
     let of = |ratio, metric| verdict(&judged(&around(ratio, 0.0005, 44)), metric);
     assert_eq!(
-        of(1.019, Metric::ServiceP50),
+        of(1.019, SERVICE_P50),
         MetricVerdict::Pass,
         "surely worse, by too little"
     );
-    assert_eq!(of(1.021, Metric::ServiceP50), MetricVerdict::Regression);
-    assert_eq!(of(1.0 - 0.019, Metric::Throughput), MetricVerdict::Pass);
-    assert_eq!(
-        of(1.0 - 0.021, Metric::Throughput),
-        MetricVerdict::Regression
-    );
-    assert_eq!(of(1.039, Metric::ServiceP99), MetricVerdict::Pass);
+    assert_eq!(of(1.021, SERVICE_P50), MetricVerdict::Regression);
+    assert_eq!(of(1.0 - 0.019, THROUGHPUT), MetricVerdict::Pass);
+    assert_eq!(of(1.0 - 0.021, THROUGHPUT), MetricVerdict::Regression);
+    assert_eq!(of(1.039, SERVICE_P99), MetricVerdict::Pass);
     assert!(matches!(
-        of(1.045, Metric::ServiceP99),
+        of(1.045, SERVICE_P99),
         MetricVerdict::Inconclusive {
             because: Undecided::Noise,
             ..
         }
     ));
-    assert_eq!(of(1.051, Metric::ServiceP99), MetricVerdict::Regression);
+    assert_eq!(of(1.051, SERVICE_P99), MetricVerdict::Regression);
 }
 
 #[test]
@@ -148,7 +139,7 @@ fn noise_wants_more_pairs_until_there_are_no_more_looks() {
     let MetricVerdict::Inconclusive {
         minimum_detectable_effect: Some(effect),
         because: Undecided::Noise,
-    } = verdict(&last, Metric::ServiceP50)
+    } = verdict(&last, SERVICE_P50)
     else {
         panic!("{last:?}")
     };
@@ -160,7 +151,7 @@ fn noise_wants_more_pairs_until_there_are_no_more_looks() {
 fn the_first_look_that_decides_stands_whatever_comes_later() {
     let mut pairs = around(1.1, 0.003, 44);
     for pair in &mut pairs[16..] {
-        pair.candidate = pair.base;
+        pair.candidate = pair.base.clone();
     }
     assert_eq!(judged(&pairs).verdict, Overall::Regression);
     assert_eq!(judged(&pairs), judged(&pairs[..16]));
@@ -176,7 +167,7 @@ fn disturbed_pairs_are_not_looked_at() {
             Pair {
                 disturbance: Disturbance::Steal,
                 candidate: gating(900.0),
-                ..calm[4]
+                ..calm[4].clone()
             },
         );
     }
@@ -187,7 +178,7 @@ fn disturbed_pairs_are_not_looked_at() {
             ..judged(&calm)
         }
     );
-    pairs.insert(4, pairs[4]);
+    pairs.insert(4, pairs[4].clone());
     let comparison = judged(&pairs);
     assert_eq!(
         (comparison.verdict, comparison.pairs_wanted),
@@ -195,41 +186,39 @@ fn disturbed_pairs_are_not_looked_at() {
     );
     let because = Undecided::TooDisturbed { disturbed: 6 };
     assert!(
-        matches!(verdict(&comparison, Metric::Throughput), MetricVerdict::Inconclusive { because: b, .. } if b == because)
+        matches!(verdict(&comparison, THROUGHPUT), MetricVerdict::Inconclusive { because: b, .. } if b == because)
     );
 }
 
 #[test]
 fn a_coarse_reading_informs_and_decides_nothing() {
     let mut pairs = around(1.2, 0.003, 16);
-    let metrics = [Metric::CpuPerAttempt, Metric::ServiceP50];
+    let metrics = [CPU_PER_ATTEMPT, SERVICE_P50];
     for pair in &mut pairs {
         for readings in [&mut pair.base, &mut pair.candidate] {
-            (readings.cpu_per_attempt, readings.service_p50) = (Reading::Absent, Reading::Absent);
+            for metric in metrics {
+                readings.set(metric, Reading::Absent);
+            }
         }
     }
-    pairs[3].base.service_p99 = Reading::percentile(1.0, 50);
+    pairs[3].base.set(SERVICE_P99, Reading::percentile(1.0, 50));
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Pass, "throughput rose");
-    let p99 = comparison.of(Metric::ServiceP99).unwrap();
+    let p99 = comparison.of(SERVICE_P99).unwrap();
     assert_eq!(p99.verdict, MetricVerdict::Informational);
     assert_eq!(p99.evidence.unwrap().p_adjusted, None);
-    assert!(
-        metrics
-            .iter()
-            .all(|metric| comparison.of(*metric).is_none())
-    );
-    let throughput = comparison.of(Metric::Throughput).unwrap().evidence.unwrap();
+    assert!(metrics.iter().all(|metric| comparison.of(metric).is_none()));
+    let throughput = comparison.of(THROUGHPUT).unwrap().evidence.unwrap();
     assert_eq!(
         throughput.p_adjusted,
         Some(throughput.p_value),
         "it has the error to itself"
     );
     // Fewer responses still, as of 8 connections beside 64.
-    pairs[3].base.service_p99 = Reading::Absent;
+    pairs[3].base.set(SERVICE_P99, Reading::Absent);
     let comparison = judged(&pairs);
     assert_eq!(
-        (comparison.verdict, verdict(&comparison, Metric::ServiceP99)),
+        (comparison.verdict, verdict(&comparison, SERVICE_P99)),
         (Overall::Pass, MetricVerdict::Informational)
     );
 }
@@ -238,7 +227,9 @@ fn a_coarse_reading_informs_and_decides_nothing() {
 fn a_candidate_that_is_too_slow_to_tell_how_slow_does_not_pass() {
     let mut pairs = around(1.0, 0.003, 16);
     assert_eq!(judged(&pairs).verdict, Overall::Pass);
-    pairs[3].candidate.service_p99 = Reading::Informational(9.0);
+    pairs[3]
+        .candidate
+        .set(SERVICE_P99, Reading::Informational(9.0));
     let comparison = judged(&pairs);
     assert_eq!(
         (comparison.verdict, comparison.is_over()),
@@ -246,34 +237,25 @@ fn a_candidate_that_is_too_slow_to_tell_how_slow_does_not_pass() {
     );
     let because = Undecided::Coarse { pairs: 1 };
     assert!(
-        matches!(verdict(&comparison, Metric::ServiceP99), MetricVerdict::Inconclusive { because: b, .. } if b == because)
+        matches!(verdict(&comparison, SERVICE_P99), MetricVerdict::Inconclusive { because: b, .. } if b == because)
     );
-    assert_eq!(
-        verdict(&comparison, Metric::Throughput),
-        MetricVerdict::Pass
-    );
+    assert_eq!(verdict(&comparison, THROUGHPUT), MetricVerdict::Pass);
 }
 
 #[test]
 fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
     let mut pairs = around(1.0, 0.01, 16);
-    pairs[2].candidate.service_p50 = Reading::Absent;
-    pairs[3].base.cpu_per_attempt = Reading::Gating(0.0);
+    pairs[2].candidate.set(SERVICE_P50, Reading::Absent);
+    pairs[3].base.set(CPU_PER_ATTEMPT, Reading::Gating(0.0));
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Inconclusive);
     let because = |metric| verdict(&comparison, metric).because();
+    assert_eq!(because(SERVICE_P50), Some(Undecided::Missing { pairs: 1 }));
     assert_eq!(
-        because(Metric::ServiceP50),
-        Some(Undecided::Missing { pairs: 1 })
-    );
-    assert_eq!(
-        because(Metric::CpuPerAttempt),
+        because(CPU_PER_ATTEMPT),
         Some(Undecided::NotPositive { pairs: 1 })
     );
-    assert_eq!(
-        verdict(&comparison, Metric::Throughput),
-        MetricVerdict::Pass
-    );
+    assert_eq!(verdict(&comparison, THROUGHPUT), MetricVerdict::Pass);
     assert!(comparison.is_over(), "no pair would repair that");
     let mut nothing = throughput_only(around(1.0, 0.01, 16));
     for pair in &mut nothing {
@@ -288,12 +270,12 @@ fn readings() -> impl Strategy<Value = Vec<(f64, f64)>> {
 }
 
 fn evidence(comparison: &Comparison) -> Evidence {
-    comparison.of(Metric::ServiceP50).unwrap().evidence.unwrap()
+    comparison.of(SERVICE_P50).unwrap().evidence.unwrap()
 }
 
 /// One look at all of them.
 fn at_once(pairs: &[Pair]) -> Comparison {
-    judge(pairs, &Rule::one_look(pairs.len(), 0.01)).unwrap()
+    judge(&run_metrics(), pairs, &Rule::one_look(pairs.len(), 0.01)).unwrap()
 }
 
 proptest! {
@@ -309,7 +291,7 @@ proptest! {
     #[test]
     fn swapping_the_arms_mirrors_the_effect(readings in readings()) {
         let pairs = pairs(readings);
-        let swap = |pair: &Pair| Pair { order: pair.order.reversed(), base: pair.candidate, candidate: pair.base, ..*pair };
+        let swap = |pair: &Pair| Pair { order: pair.order.reversed(), base: pair.candidate.clone(), candidate: pair.base.clone(), ..*pair };
         let swapped: Vec<Pair> = pairs.iter().map(swap).collect();
         let (one, other) = (evidence(&at_once(&pairs)), evidence(&at_once(&swapped)));
         prop_assert!((one.log_ratio + other.log_ratio).abs() < 1e-12);
@@ -330,7 +312,7 @@ proptest! {
             let loss = finding.metric.fraction(finding.metric.toward_worse(evidence.log_ratio));
             match finding.verdict {
                 MetricVerdict::Pass => prop_assert!(loss < PASSES_BELOW),
-                MetricVerdict::Regression => prop_assert!(loss >= finding.metric.smallest_effect() - 1e-12),
+                MetricVerdict::Regression => prop_assert!(loss >= finding.metric.smallest_effect - 1e-12),
                 _ => {}
             }
         }

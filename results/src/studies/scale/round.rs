@@ -10,7 +10,7 @@ use crate::judge::{self, Finding};
 use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
 use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
 use crate::show::text::counted;
-use crate::studies::compare::Readings;
+use crate::studies::compare::{CPU_PER_ATTEMPT, readings_of_run};
 use crate::studies::{TargetUse, warnings};
 
 /// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one
@@ -88,7 +88,7 @@ impl Round {
         result: String,
         cpu: Option<Duration>,
     ) -> Self {
-        let readings = Readings::taken_from(report);
+        let readings = readings_of_run(report);
         let service = report.latency(Series::ServiceOk);
         let cpus_s = report.environment.cores as f64 * report.totals.duration_s;
         Self {
@@ -100,9 +100,9 @@ impl Round {
             validity: report.validity.verdict,
             findings: warnings(report),
             in_flight: report.plan.run.in_flight(),
-            items_per_s: readings.throughput.value().unwrap_or(0.0),
+            items_per_s: report.totals.ok_per_s,
             binding: report.binding,
-            cpu_us_per_attempt: readings.cpu_per_attempt.value(),
+            cpu_us_per_attempt: readings.of(CPU_PER_ATTEMPT).value(),
             balance: balance(&report.shards),
             p50_us: service.and_then(|times| times.p50_us),
             p99_us: service.and_then(|times| times.p99_us),

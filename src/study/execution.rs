@@ -1,0 +1,208 @@
+//! Rounds of commands: executions one after the other, each in a session of its own, and what they
+//! used of the machine.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::machine::{Proc, probe_speed, probe_speed_since};
+use crawlmark_harness::process::{ProcessUse, ShardExit};
+use crawlmark_harness::supervisor::HeldSuspension;
+use crawlmark_results::studies::compare::{Execution, MachineState};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::Signal;
+
+use super::rounds::{Rounds, read_back, telling_line};
+use super::session::Session;
+use crate::cli::PrintedValue;
+use crate::error::Error;
+
+/// Between two looks at the terminal.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A command that is compared, and what goes with each of its executions.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandSetup {
+    /// Owner of the command, as an error names it: `the base`.
+    pub(crate) label: String,
+    /// Program and arguments.
+    pub(crate) words: Vec<String>,
+    /// Program and arguments of what runs before each execution, outside its time.
+    pub(crate) prepare: Option<Vec<String>>,
+    /// The same, after it.
+    pub(crate) cleanup: Option<Vec<String>>,
+    /// True if an exit code other than 0 is no failure.
+    pub(crate) ignores_failure: bool,
+    /// Numbers that it prints.
+    pub(crate) values: Vec<PrintedValue>,
+}
+
+/// A round of a command.
+#[derive(Debug)]
+pub(crate) struct CommandRound {
+    pub(crate) executions: Vec<Execution>,
+    pub(crate) state: MachineState,
+}
+
+/// A process that has ended.
+struct Ended {
+    exit: ShardExit,
+    used: ProcessUse,
+    wall: Duration,
+    suspended: Duration,
+    output: File,
+    errors: File,
+}
+
+impl Rounds<'_> {
+    /// Run a round of so many executions.
+    ///
+    /// # Errors
+    /// When one fails, or prints none of the numbers wanted; when a signal asks for a stop.
+    pub(crate) fn execute(
+        &mut self,
+        setup: &CommandSetup,
+        times: u64,
+    ) -> Result<CommandRound, Error> {
+        let (proc, clock) = (Proc::default(), Clock::start());
+        let (work, ticks) = (probe_speed(), proc.cpu_ticks(None));
+        let (mut executions, mut suspended) = (Vec::new(), Duration::ZERO);
+        for _ in 0..times {
+            self.beside(setup, "--prepare", setup.prepare.as_deref())?;
+            let ended = self.wait_for(&setup.words, setup)?;
+            suspended = suspended.max(ended.suspended);
+            executions.push(setup.execution(ended)?);
+            self.beside(setup, "--cleanup", setup.cleanup.as_deref())?;
+        }
+        let ticks = proc.cpu_ticks(None).zip(ticks);
+        let ticks = ticks.map(|(after, before)| after.since(before));
+        let works = [work, probe_speed_since(work)].map(|ns| ns.map_or(0.0, |ns| ns as f64 / 1e3));
+        let is_long = Duration::from_nanos(clock.now().0) >= Duration::from_secs(1);
+        let state = MachineState {
+            work_us: works.iter().sum::<f64>() / 2.0,
+            stolen: ticks
+                .filter(|of| is_long && of.all > 0)
+                .map_or(0.0, |of| of.stolen as f64 / of.all as f64),
+            frozen_us: suspended.as_secs_f64() * 1e6,
+        };
+        Ok(CommandRound { executions, state })
+    }
+
+    /// Run what goes before or after an execution; it has to succeed.
+    fn beside(
+        &mut self,
+        setup: &CommandSetup,
+        flag: &str,
+        words: Option<&[String]>,
+    ) -> Result<(), Error> {
+        let Some(words) = words else {
+            return Ok(());
+        };
+        let mut ended = self.wait_for(words, setup)?;
+        if ended.exit == ShardExit::Clean {
+            return Ok(());
+        }
+        Err(ended.failed(&format!("{flag} of {}", setup.label)))
+    }
+
+    /// Run a program to its end.
+    fn wait_for(&mut self, words: &[String], setup: &CommandSetup) -> Result<Ended, Error> {
+        if let Some(signal) = self.asks_to_stop(Duration::ZERO)? {
+            return Err(Error::Stopped(signal));
+        }
+        let [output, errors] = [memory()?, memory()?];
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(Error::Usage(format!("{}: no command", setup.label)));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        // What nobody reads costs neither side anything.
+        if setup.values.is_empty() {
+            command.stdout(Stdio::null());
+        } else {
+            command.stdout(output.try_clone().map_err(Error::Output)?);
+        }
+        command.stderr(errors.try_clone().map_err(Error::Output)?);
+        let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
+        let (clock, mut suspended) = (Clock::start(), Duration::ZERO);
+        let session = Session::start("crawlmark-command", command)?;
+        while !session.has_ended() {
+            if suspension.came().map_err(Error::Signal)? {
+                let at = clock.now();
+                session.signal(Signal::SIGSTOP);
+                suspension.suspend();
+                session.signal(Signal::SIGCONT);
+                suspended += Duration::from_nanos(clock.now().0 - at.0);
+            }
+            if let Some(signal) = self.asks_to_stop(LOOK)? {
+                return Err(Error::Stopped(signal));
+            }
+            self.stages.show();
+        }
+        let wall = Duration::from_nanos(clock.now().0);
+        let (exit, used) = session.end();
+        Ok(Ended {
+            exit,
+            used,
+            wall,
+            suspended,
+            output,
+            errors,
+        })
+    }
+}
+
+impl CommandSetup {
+    /// Check an execution, and read the numbers that it printed.
+    fn execution(&self, mut ended: Ended) -> Result<Execution, Error> {
+        let exit_code = match ended.exit {
+            ShardExit::Clean => Some(0),
+            ShardExit::Code(code) => Some(code),
+            ShardExit::Signal(_) | ShardExit::Unknown => None,
+        };
+        // 127 of a shell, and of a program that could not be executed.
+        let is_found = exit_code != Some(127);
+        if exit_code != Some(0) && !(self.ignores_failure && is_found) {
+            return Err(ended.failed(&self.label));
+        }
+        let mut values = BTreeMap::new();
+        if !self.values.is_empty() {
+            let output = read_back(&mut ended.output);
+            let errors = read_back(&mut ended.errors);
+            for value in &self.values {
+                let read = value.read(&output, &errors);
+                let number = read.map_err(|why| {
+                    Error::Round(format!("read the output of {}: {why}", self.label))
+                })?;
+                values.insert(value.name.clone(), number);
+            }
+        }
+        Ok(Execution {
+            wall_us: ended.wall.as_secs_f64() * 1e6,
+            cpu_us: ended.used.cpu.as_secs_f64() * 1e6,
+            peak_memory: ended.used.peak_memory,
+            exit_code,
+            values,
+        })
+    }
+}
+
+impl Ended {
+    /// The error of a process that failed.
+    fn failed(&mut self, what: &str) -> Error {
+        let printed = [read_back(&mut self.errors), read_back(&mut self.output)];
+        let line = printed.iter().find_map(|text| telling_line(text));
+        let line = line.map_or_else(String::new, |line| format!("; it printed: {line}"));
+        Error::Round(format!("run {what}: it {}{line}", self.exit))
+    }
+}
+
+/// A file in memory for what a process prints.
+fn memory() -> Result<File, Error> {
+    let file = memfd_create(c"crawlmark-output", MFdFlags::MFD_CLOEXEC);
+    Ok(File::from(
+        file.map_err(|error| Error::Output(error.into()))?,
+    ))
+}
