@@ -1,5 +1,6 @@
 //! `crawlmark report`: recreates page, plots and exports of saved results.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::trace::{TraceContext, Traces};
@@ -58,7 +59,7 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let directory = directory(result, args)?;
     let report = result_dir::read(result)?;
     let files = result_dir::made_from(&report);
-    result_dir::remake(directory, &files)?;
+    result_dir::remake(&directory, &files)?;
     Ok(directory.join(PAGE))
 }
 
@@ -74,9 +75,9 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
     }
     for result in &args.results {
         let directory = directory(result, args)?;
-        export::check(&args.exports, Some(directory))?;
+        export::check(&args.exports, Some(&directory))?;
         let report = result_dir::read(result)?;
-        let written = export::write(&report, directory, &args.exports)?;
+        let written = export::write(&report, &directory, &args.exports)?;
         if !args.quiet && !export::prints(&args.exports) {
             let lines: Vec<String> = written
                 .iter()
@@ -95,24 +96,30 @@ fn one_place() -> Error {
     )
 }
 
-/// Return the directory for what is made of a result. A directory that holds another result is
-/// refused.
-fn directory<'a>(result: &'a Path, args: &'a ReportArgs) -> Result<&'a Path, Error> {
-    let own = own_directory(result);
-    let out = args.out.as_deref().unwrap_or(own);
-    let real = |path: &Path| path.canonicalize().ok();
-    if out.join(RESULT).exists() && real(out) != real(own) {
+/// Return the directory for what is made of a result, which may be named by its `result.json`. A
+/// directory that holds another result is refused.
+fn directory(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
+    let own = result_dir::file_of(result, RESULT)?;
+    let own = export::folder(&own);
+    let Some(out) = &args.out else {
+        return Ok(own.to_owned());
+    };
+    if is_there(&out.join(RESULT))? && real(out)? != real(own)? {
         let why = "holds another result, whose summary and page are of its own run: name another directory";
         return Err(Error::Usage(format!("--out {} {why}", out.display())));
     }
-    Ok(out)
+    Ok(out.clone())
 }
 
-/// Return the directory of a result, which may be named by its `result.json`.
-fn own_directory(result: &Path) -> &Path {
-    let above = result
-        .parent()
-        .filter(|above| !above.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    if result.is_dir() { result } else { above }
+fn is_there(path: &Path) -> Result<bool, Error> {
+    path.try_exists().map_err(unreadable(path))
+}
+
+fn real(path: &Path) -> Result<PathBuf, Error> {
+    path.canonicalize().map_err(unreadable(path))
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |error| Error::Unreadable { path, error }
 }

@@ -160,9 +160,14 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
     }
     report.command = Some(typed.command(Some(&report.plan.run)));
     let command = part.as_ref().map(PartRun::command);
-    report.saved = saved_crawl
-        .map(|crawl| crawl.summary(command))
-        .transpose()?;
+    // What was measured is not lost with it.
+    match saved_crawl.map(|crawl| crawl.summary(command)).transpose() {
+        Ok(saved) => report.saved = saved,
+        Err(error) => {
+            let reason = error.to_string();
+            report.note("saved crawl", Some(Finding::StorageFailed { reason }));
+        }
+    }
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     thresholds.close(report);
     let code = ended_by.map_or_else(|| exit_code(report, is_strict), signalled);

@@ -157,16 +157,22 @@ where
             return refuse(&mut frames, &bell, ShardError::Workload(error.to_string()));
         }
     };
-    drop(inside);
-    let vitals = CpuReadings::before(plan.cpu, probing);
-    let ended = runtime.block_on(async {
-        let link = Link {
-            outbox: Outbox::new(pipe::Sender::from_owned_fd(frames.into())?, Some(bell)),
-            listener: Listener::new(pipe::Receiver::from_owned_fd(control)?),
-            vitals,
-        };
-        attend(plan, workload, Alarm::kernel(clock, plan.pacing)?, link).await
+    let opened = frames.try_clone().and_then(|frames| {
+        let sender = pipe::Sender::from_owned_fd(frames.into())?;
+        let receiver = pipe::Receiver::from_owned_fd(control)?;
+        Ok((sender, receiver, Alarm::kernel(clock, plan.pacing)?))
     });
+    let (sender, receiver, alarm) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return refuse(&mut frames, &bell, error.into()),
+    };
+    drop((frames, inside));
+    let link = Link {
+        outbox: Outbox::new(sender, Some(bell)),
+        listener: Listener::new(receiver),
+        vitals: CpuReadings::before(plan.cpu, probing),
+    };
+    let ended = runtime.block_on(attend(plan, workload, alarm, link));
     // A thread that still looks up a name must not delay the end.
     runtime.shutdown_background();
     ended

@@ -109,8 +109,10 @@ impl SavedSegment {
 
 /// Lock the crawl against writers; none where it has no lock.
 fn lock(place: &Path) -> Result<Option<File>, SavedError> {
-    let Ok(file) = File::open(place.join(LOCK)) else {
-        return Ok(None);
+    let path = place.join(LOCK);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed(&path))?,
     };
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Err(SavedError::InUse(place.to_owned())),

@@ -133,17 +133,20 @@ impl Session {
         // No item is finished twice.
         let finished = sessions.values().map(|one| one.records.finished.len());
         let figures = sessions.iter().map(|(session, one)| SavedSession {
-            sent: sent(&self.place, *session, one.records.attempts),
+            sent: sent(
+                counted_requests(&self.place.join(SegmentName::requests(*session))),
+                one.records.attempts,
+            ),
             ..figures(*session, one)
         });
         Ok((figures.collect(), finished.sum()))
     }
 }
 
-/// Return the requests that a session sent. None if they were not counted, or are fewer than those
-/// for its items: a power cut loses counts, and an attempt that cannot connect sends nothing.
-pub(crate) fn sent(place: &Path, session: u32, requests: u64) -> Option<u64> {
-    counted_requests(&place.join(SegmentName::requests(session))).filter(|sent| *sent >= requests)
+/// Return the requests that a session sent, by its counters. None if they are fewer than those for
+/// its items: a power cut loses counts, and an attempt that cannot connect sends nothing.
+pub(crate) fn sent(counted: Option<u64>, requests: u64) -> Option<u64> {
+    counted.filter(|sent| *sent >= requests)
 }
 
 /// Return the sessions that counted their requests.

@@ -221,6 +221,7 @@ pub(crate) fn verify(
         finished: ItemSet::default(),
         session: (0, ItemSet::default()),
         attempts: BTreeMap::new(),
+        counted: BTreeMap::new(),
     };
     auditor.others(crawl)?;
     for segment in &crawl.segments {
@@ -229,7 +230,9 @@ pub(crate) fn verify(
         auditor.audit.bytes += segment.length;
     }
     let sessions = auditor.attempts.iter();
-    let mut sent = sessions.map(|(session, requests)| sent(&crawl.place, *session, *requests));
+    let counted = &auditor.counted;
+    let mut sent =
+        sessions.map(|(session, requests)| sent(counted.get(session).copied(), *requests));
     let sent = sent.try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)));
     let (recorded, finished) = (auditor.recorded.len(), auditor.finished.len());
     Ok(Audit {
@@ -257,6 +260,8 @@ struct Auditor<'a> {
     session: (u32, ItemSet),
     /// Requests for the recorded items, by session.
     attempts: BTreeMap<u32, u64>,
+    /// Requests that were counted when they were sent, by session.
+    counted: BTreeMap<u32, u64>,
 }
 
 impl Auditor<'_> {
@@ -274,12 +279,14 @@ impl Auditor<'_> {
             let file = SegmentName::requests(*session);
             let path = crawl.place.join(&file);
             let bytes = fs::read(&path).map_err(failed(&path))?;
-            // An empty file was being made when its process ended.
-            if let Err(error) = FileCounters::sum(&bytes)
-                && !bytes.is_empty()
-            {
-                let what = error.to_string();
-                self.audit.violation(&file, Place::default(), what, COUNTS);
+            match FileCounters::sum(&bytes) {
+                Ok(sum) => drop(self.counted.insert(*session, sum)),
+                // It was being made when its process ended.
+                Err(_) if bytes.is_empty() => {}
+                Err(error) => {
+                    let what = error.to_string();
+                    self.audit.violation(&file, Place::default(), what, COUNTS);
+                }
             }
         }
         Ok(())

@@ -22,7 +22,7 @@ use crawlmark_results::show::text::shell_word;
 use super::output::OutputOptions;
 use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, SaveArgs, Typed, resumed};
-use crate::dataset::disk::Directory;
+use crate::dataset::disk::{Directory, DiskError};
 use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange};
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
 use crate::dataset::session::{Session, TOOL, counted_sessions};
@@ -166,7 +166,7 @@ impl SavedCrawl {
     ///
     /// # Errors
     /// When a segment cannot be read.
-    pub(super) fn summary(&self, part: Option<String>) -> Result<SavedReport, Error> {
+    pub(super) fn summary(&self, part: Option<String>) -> Result<SavedReport, DiskError> {
         let Session { place, saved, .. } = &self.session;
         let (sessions, finished) = self.session.figures(&self.earlier)?;
         Ok(SavedReport {

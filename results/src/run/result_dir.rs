@@ -27,7 +27,7 @@ pub use self::left::{holds_measurements, is_announced, left_over, mark_announced
 pub use self::log::{IntervalLog, LOG, LogFile};
 use self::made::replace;
 pub use self::made::{PAGE, made_from, remake};
-pub use self::read::{ReadError, read, read_study};
+pub use self::read::{ReadError, file_of, read, read_study};
 use crate::run::report::Report;
 use crate::show::text::shell_word;
 

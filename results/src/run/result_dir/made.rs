@@ -2,6 +2,7 @@
 //! request.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::ResultError;
@@ -58,9 +59,14 @@ pub fn remake(
 pub(super) fn replace(path: PathBuf, content: &[u8]) -> Result<PathBuf, ResultError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-    let written = folder
-        .and_then(|()| fs::write(&temporary, content))
+    let written = fs::write(&temporary, content)
+        .or_else(|error| match path.parent() {
+            Some(folder) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(folder)?;
+                fs::write(&temporary, content)
+            }
+            _ => Err(error),
+        })
         .and_then(|()| fs::rename(&temporary, &path));
     match written {
         Ok(()) => Ok(path),

@@ -1,5 +1,6 @@
 //! A saved result, read back.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -82,18 +83,31 @@ pub fn read_study<S: StudyResult>(path: &Path) -> Result<S, ReadError> {
     read_format(path, (S::FILE, S::SCHEMA)).map(|(_, study)| study)
 }
 
+/// Return the file `name` of a directory, or the file that is named itself.
+///
+/// # Errors
+/// When nothing has that name, or the system refuses to look.
+pub fn file_of(path: &Path, name: &str) -> Result<PathBuf, ReadError> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(path.join(name)),
+        Ok(_) => Ok(path.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(ReadError::Missing(path.to_owned()))
+        }
+        Err(error) => Err(ReadError::Io {
+            path: path.to_owned(),
+            error,
+        }),
+    }
+}
+
 fn read_format<T: DeserializeOwned>(
     path: &Path,
     (name, wanted): (&str, &'static str),
 ) -> Result<(PathBuf, T), ReadError> {
-    let file = if path.is_dir() {
-        path.join(name)
-    } else {
-        path.to_owned()
-    };
+    let file = file_of(path, name)?;
     let text = foreign::read_text(&file).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound if path.is_dir() => ReadError::NoResult(path.to_owned()),
-        io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
+        io::ErrorKind::NotFound => ReadError::NoResult(path.to_owned()),
         _ => ReadError::Io {
             path: file.clone(),
             error,
@@ -127,8 +141,6 @@ pub(super) fn parse<T: DeserializeOwned>(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
