@@ -283,7 +283,6 @@ mod tests {
                     requests: 31,
                     ..SplitSums::default()
                 },
-                warmup: stats.counters.clone(),
                 scheduled: Scheduled {
                     requests: 29,
                     good: 27,

@@ -25,6 +25,7 @@ use crawlmark_harness::rehearse::{
     Incident, Rehearsal, rehearse, rehearse_before, rehearse_replacing,
 };
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_harness::target::{TargetRecord, TargetSample};
 use crawlmark_results::judge::{Finding, FindingKind};
 use crawlmark_results::run::gates::{
     Breach, Condition, LiveThresholds, Measured, Objective, of_report,
@@ -115,6 +116,8 @@ trait Reported {
     fn report(&self, plan: &RunPlan) -> Report;
     /// The report of a record that a test made up.
     fn as_it_is(&self, plan: &RunPlan) -> Report;
+    /// The report of a run whose target was watched by a probe.
+    fn report_with(&self, plan: &RunPlan, target: Option<TargetRecord>) -> Report;
 }
 
 /// Whatever happened, the program reads what it saved.
@@ -140,8 +143,12 @@ impl Reported for Rehearsal {
     }
 
     fn as_it_is(&self, plan: &RunPlan) -> Report {
+        self.report_with(plan, None)
+    }
+
+    fn report_with(&self, plan: &RunPlan, target: Option<TargetRecord>) -> Report {
         Report::new(Source {
-            target: None,
+            target,
             plan,
             labels: &Labels::default(),
             record: &self.record,
@@ -927,9 +934,6 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
             GOOD
         }
     }
-    fn is_warm(sent: Nanos) -> bool {
-        sent < Nanos::default().plus(1_950 * MS)
-    }
     let plan = RunPlan {
         warmup: 2 * S,
         arrivals: Arrivals::Asap,
@@ -955,36 +959,6 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
         judged(|_, sent| fails_until(sent, 1_200 * MS)),
         [const { (Some(true), false, None) }; 6]
     );
-    // They fail after the warm-up, in which they were due.
-    let late = RunPlan {
-        warmup: 1_950 * MS,
-        ..timed(20, 200, 4 * S)
-    };
-    let takes = |_, sent: Nanos| {
-        if sent >= Nanos::default().plus(1_900 * MS) && is_warm(sent) {
-            S
-        } else {
-            MS
-        }
-    };
-    let answer = |_, sent| {
-        if is_warm(sent) {
-            (Outcome::Error(ErrorKind::Closed), GOOD.1)
-        } else {
-            GOOD
-        }
-    };
-    for condition in conditions
-        .into_iter()
-        .chain(["error_rate[1s] < 1%", "errors[2s] < 5"])
-    {
-        let report = stopped_by_answers(condition, &late, takes, answer);
-        assert_eq!(
-            (report.gates[0].ok, report.stopped_by),
-            (Some(true), None),
-            "{condition}"
-        );
-    }
     // A part of what was measured failed: that is what is said, without the warm-up's.
     let [rate, errors, .., attempts] = judged(|_, sent| fails_until(sent, 2_400 * MS));
     assert_eq!(
@@ -992,6 +966,45 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
         (Some(false), true, Some(false), true, Some(true))
     );
     assert!(attempts.2.as_ref().is_some(), "{attempts:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn rates_count_what_ended_after_the_warm_up_and_times_what_was_due_after_it(
+        rate in 20..400_u64, connections in 1..20_u32, takes_ms in 1..300_u32, warmup_ms in 1..2_500_u64,
+        is_open: bool,
+    ) {
+        let mut plan = timed(connections, rate, 3 * S);
+        plan.warmup = Duration::from_millis(warmup_ms);
+        if !is_open {
+            plan.arrivals = Arrivals::Asap;
+        }
+        let target = |_: &ShardPlan, clock| Target {
+            clock,
+            shard: takes_ms,
+            takes: |ms, _| ms * MS,
+            answer: |_, _| GOOD,
+        };
+        let rehearsal = rehearse(&plan, &[], target).unwrap();
+        let end = rehearsal.record.shards[0].last_done;
+        // A target that is at work all the time.
+        let sample = |at_ns| TargetSample { at_ns, cpu_ns: Some(at_ns), ..TargetSample::default() };
+        let target = TargetRecord { samples: vec![sample(0), sample(end.0)], ..TargetRecord::default() };
+        let report = rehearsal.report_with(&plan, Some(target));
+        let from = Nanos::default().plus(plan.warmup);
+        let count = |of: fn(&Sample) -> Nanos| {
+            rehearsal.samples.iter().filter(|it| of(it) >= from).count() as u64
+        };
+        let (ended, timed) = (count(|it| it.attempt.done), count(|it| it.permit.intended));
+        let measured_s = end.since(from) as f64 / 1e9;
+        prop_assert!((report.totals.attempts_per_s * measured_s - ended as f64).abs() < 1e-6);
+        prop_assert_eq!(report.latency["service"].count, timed);
+        let per_attempt = report.target_cpu_us_per_attempt().unwrap_or(0.0);
+        prop_assert!((per_attempt * ended as f64 - measured_s * 1e6).abs() < 1.0 || ended == 0);
+        let sent = rehearsal.samples.len() as u64 + report.ledger.aborted;
+        prop_assert_eq!(report.totals.attempts, sent);
+    }
 }
 
 /// Answers after a millisecond, and from the fifth second on after two seconds.

@@ -75,7 +75,7 @@ struct Books {
     kept_set: SeriesSet,
     /// Times that are not among those yet.
     noted: Noted,
-    /// Start of the measurement: what is scheduled before it is counted and not timed.
+    /// End of the warm-up: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
     tcp: TcpCounts,
     split: SplitSums,

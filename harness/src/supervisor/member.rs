@@ -299,16 +299,10 @@ impl<L: ShardLine> Member<L> {
         }
         self.reported.merge(&counters);
         let scheduled = Scheduled::of(&self.progress.counters).without(&self.scheduled);
-        let is_warmup = self.progress.at < start.plus(self.plan.warmup);
         let index = self.progress.at.since(start) / duration_ns(INTERVAL);
         Some(Rest {
             // A second that it reported may have been handed on.
             index: index.max(self.next_second),
-            warmup: if is_warmup {
-                counters.clone()
-            } else {
-                Counters::default()
-            },
             counters,
             scheduled,
         })

@@ -21,8 +21,6 @@ pub(super) struct Rest {
     pub(super) index: u64,
     pub(super) counters: Counters,
     pub(super) scheduled: Scheduled,
-    /// The part of them that was scheduled in the warm-up.
-    pub(super) warmup: Counters,
 }
 
 /// Intervals that some shard has yet to report.
@@ -84,7 +82,6 @@ impl Timeline {
             for rest in self.rests.remove(&index).unwrap_or_default() {
                 interval.merged.counters.merge(&rest.counters);
                 interval.figures.scheduled.merge(&rest.scheduled);
-                interval.figures.warmup.merge(&rest.warmup);
             }
             intervals.push(interval);
         }

@@ -312,8 +312,6 @@ pub struct SecondFigures {
     pub standing: Option<ControllerState>,
     /// Parts of the response times of a sample of what was scheduled in it.
     pub split: SplitSums,
-    /// Counts of what ended in it and was scheduled in the warm-up.
-    pub warmup: Counters,
     /// Requests scheduled in it.
     pub scheduled: Scheduled,
     /// Answers in each bin of it.
@@ -333,7 +331,6 @@ impl SecondFigures {
             binding,
             standing,
             split,
-            warmup,
             scheduled,
             answers,
             bins,
@@ -347,7 +344,6 @@ impl SecondFigures {
             (all, one) => all.or(one),
         };
         self.split.merge(split);
-        self.warmup.merge(warmup);
         self.scheduled.merge(scheduled);
         self.answers.merge(answers);
         self.bins.merge(bins);
@@ -394,7 +390,7 @@ pub struct ShardOutcome {
     /// Longest slack that its pacing used, 0 if no request waited for its time; none of one that
     /// died.
     pub longest_slack: Option<Duration>,
-    /// Counts of what was scheduled in the warm-up.
+    /// Counts of what ended in the warm-up.
     pub warmup: Counters,
     /// Counts of readings of connections, without those of the warm-up.
     pub tcp: TcpCounts,

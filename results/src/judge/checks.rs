@@ -193,7 +193,7 @@ fn storage(report: &Report) -> Found {
 fn measured_time(report: &Report) -> Found {
     let (totals, ledger) = (&report.totals, &report.ledger);
     let (duration_s, warmup_s) = (totals.duration_s, report.plan.run.warmup.as_secs_f64());
-    let measured_s = (duration_s - warmup_s).max(0.0);
+    let measured_s = report.measured_s();
     let is_all_skipped = totals.attempts == 0
         && ledger.skipped > 0
         && ledger.skipped + ledger.not_attempted == ledger.planned;
@@ -395,12 +395,11 @@ fn silent(report: &Report) -> Option<Finding> {
         .iter()
         .filter_map(|shard| times(shard, Series::ServiceOk)?.slowest_us());
     let slowest_s = slowest.fold(0.0, f64::max) / 1e6;
-    let measured_s = (totals.duration_s - report.plan.run.warmup.as_secs_f64()).max(0.0);
     // Of few requests, only a long silence says something.
     let missed = silent_s * totals.attempts as f64 / totals.duration_s;
     let is_long = silent_s >= limits::LEAST_DEAD_S
         && silent_s > slowest_s * limits::LONGER_THAN_SLOWEST
-        && (silent_s >= measured_s * limits::DEAD || missed >= limits::MOST_MISSED);
+        && (silent_s >= report.measured_s() * limits::DEAD || missed >= limits::MOST_MISSED);
     // However short the run was.
     let is_all = totals.attempts > 0 && ledger.aborted == totals.attempts;
     let is_silent = ledger.aborted > 0
@@ -823,8 +822,8 @@ fn descriptors(report: &Report) -> Found {
 fn retransmits(report: &Report) -> Found {
     let (tcp, connections) = (&report.tcp, &report.connections);
     let opened = report.totals.connections_opened;
-    let responses = report.measured().items;
-    let responses = responses.ok + responses.not_found;
+    let responses = report.latency(Series::ServiceOk);
+    let responses = responses.map_or(0, |times| times.count);
     let counts = &tcp.counts;
     let (slow, first_slow) = (counts.slow_with_retransmit, counts.first_with_retransmit);
     let late = connections.opened_after_retransmit + counts.first_unacknowledged;

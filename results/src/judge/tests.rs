@@ -114,6 +114,8 @@ impl Run {
         report.ledger = self.ledger;
         report.intervals = self.intervals.clone();
         report.tcp.counts = self.tcp;
+        let service = report.latency.get_mut(Series::ServiceOk.name());
+        service.unwrap().count = self.counters.items.ok;
         report.connections = ConnectionsReport::from(&self.closed);
         report.binding = BindingReport::default();
         (report.budget, report.schedule, report.warmup) = (None, None, None);

@@ -566,8 +566,10 @@ impl Report {
     /// CPUs that the target's processes used on average; none if it is not known.
     #[must_use]
     pub fn target_cores(&self) -> Option<f64> {
-        let measured_s = self.totals.duration_s - self.plan.run.warmup.as_secs_f64();
-        Some(share(self.target.as_ref()?.cpu_us? / 1e6, measured_s))
+        Some(share(
+            self.target.as_ref()?.cpu_us? / 1e6,
+            self.measured_s(),
+        ))
     }
 
     /// True if connections served more than two requests each, in the mean.
@@ -575,7 +577,14 @@ impl Report {
         self.totals.attempts > self.totals.connections_opened.saturating_mul(2)
     }
 
-    /// Counts of items and attempts after the warm-up.
+    /// Time from the end of the warm-up to that of the last attempt, s.
+    #[must_use]
+    pub fn measured_s(&self) -> f64 {
+        let warmup_s = self.plan.run.warmup.as_secs_f64();
+        (self.totals.duration_s - warmup_s).max(0.0)
+    }
+
+    /// Counts of items and attempts that ended after the warm-up.
     #[must_use]
     pub fn measured(&self) -> Counters {
         WarmUpReport::measured(self.warmup.as_ref(), &self.ledger, &self.totals)

@@ -234,7 +234,6 @@ fn figures(report: &Report) -> Vec<Figure> {
     };
     let of_requests = |n: u64| rounded_percent(n as f64 / totals.attempts.max(1) as f64);
     let per_s = |rate: f64| format!("{}/s", decimal(rate));
-    let measured_s = totals.duration_s - report.warmup.as_ref().map_or(0.0, |warm| warm.duration_s);
     let errors = error_share(report).unwrap_or(0.0);
     let mut figures = vec![
         if report.got.ok < report.got.of {
@@ -245,7 +244,7 @@ fn figures(report: &Report) -> Vec<Figure> {
         figure(
             "good",
             per_s(totals.ok_per_s),
-            format!("items, over {}", seconds(measured_s.max(0.0))),
+            format!("items, over {}", seconds(report.measured_s())),
         ),
         figure(
             "errors",

@@ -33,8 +33,6 @@ const MOST_UNJUDGED: f64 = 0.1;
 pub struct LiveThresholds {
     bounds: Bounds,
     watched: Vec<Watched>,
-    /// End of the warm-up, since the start, s.
-    warmup_s: f64,
     /// The first second that is not, in part, warm-up.
     first: u64,
     /// The first second in which nothing is started any more, and only answers come; none when that
@@ -65,7 +63,6 @@ impl LiveThresholds {
         Self {
             bounds,
             watched: objectives.iter().copied().map(Watched::new).collect(),
-            warmup_s: plan.warmup.as_secs_f64(),
             first,
             end: plan.duration.map(|duration| duration.as_secs()),
             seconds: BTreeMap::new(),
@@ -83,14 +80,10 @@ impl LiveThresholds {
         if self.stop.is_some() || !self.watched.iter().any(Watched::is_live) {
             return;
         }
-        let counters = interval.merged.counters.clone().without(&interval.warmup);
         if index < self.first {
-            // Where the warm-up ends within a second, its times are not kept apart.
-            if (index + 1) as f64 > self.warmup_s {
-                self.so_far.counters.merge(&counters);
-            }
             return;
         }
+        let counters = interval.merged.counters.clone();
         let timings = interval.merged.timings();
         let timings = timings.filter(|(series, _)| self.is_wanted(*series));
         let timings = timings.map(|(series, timing)| (series, timing.clone()));
@@ -168,7 +161,7 @@ impl LiveThresholds {
     /// Judge the objectives without a window.
     fn judge_so_far(&mut self, is_whole: bool) {
         let until_s = self.first + self.count;
-        let seconds = until_s as f64 - self.warmup_s;
+        let seconds = self.count as f64;
         for i in 0..self.watched.len() {
             let condition = self.watched[i].condition();
             if condition.window.is_none() && self.count > 0 && self.is_due(i, until_s, is_whole) {
@@ -357,10 +350,7 @@ impl Watched {
     fn close(self, report: &Report, end_s: u64) -> GateReport {
         let condition = self.condition();
         if condition.window.is_some() || self.is_broken() {
-            let warmup = report.warmup.as_ref();
-            let warmup_s = warmup.map_or(0.0, |warmup| warmup.duration_s);
-            let measured_s = (report.totals.duration_s - warmup_s).max(0.0);
-            return self.close_by_seconds(end_s, measured_s);
+            return self.close_by_seconds(end_s, report.measured_s());
         }
         self.objective.row(&of_condition(&condition, report))
     }

@@ -71,10 +71,9 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         return Measured::of(value(report));
     }
     let counted = report.measured();
-    let measured_s = report.totals.duration_s - report.plan.run.warmup.as_secs_f64();
     // A run that only counts throttling has a metric for it, `throttled_rate`.
     let throttling_is_failure = report.plan.run.throttling.on_throttle != OnThrottle::Count;
-    match of_counters(quantity, &counted, measured_s, 1) {
+    match of_counters(quantity, &counted, report.measured_s(), 1) {
         Measured::Exactly(share) if quantity == Quantity::ErrorRate && throttling_is_failure => {
             Measured::Exactly(share.max(missed_share(&counted.items)))
         }

@@ -37,7 +37,7 @@ pub struct ScheduleReport {
     /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by
     /// shards that died, and unscheduled.
     pub sent_share: f64,
-    /// Attempts per second of the timetable: after the warm-up, until the last request was
+    /// Attempts per second of the timetable, the warm-up included, until the last request was
     /// scheduled. Answers may take longer than that, so this is no throughput; that is
     /// `totals.attempts_per_s`.
     pub achieved_per_s: f64,
@@ -47,8 +47,8 @@ pub struct ScheduleReport {
     pub untold_shards: usize,
 }
 
-/// Requests that were scheduled while the run warmed up: counted, and left out of times, rates,
-/// shares and thresholds.
+/// Requests that ended while the run warmed up: counted, and left out of rates, shares and
+/// thresholds. Times leave out those that were scheduled in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpReport {
     /// Duration, s.
@@ -77,11 +77,10 @@ impl ScheduleReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
         let rate = plan.shaped_rate().filter(|_| !plan.has_budget())?;
         let (mut scheduled, mut postponed, mut shifted_ns) = (0, 0, 0);
-        let (mut known, mut warm, mut untold_shards) = (0, 0, 0);
+        let (mut known, mut untold_shards) = (0, 0);
         let mut dropped_by = BTreeMap::new();
         for shard in &record.shards {
             let requests = &shard.stats.counters.requests;
-            warm += shard.warmup.requests.attempts;
             // A shard that died had told of its attempts, and not of its timetable.
             let Some(used) = shard.timetable else {
                 known += requests.attempts + requests.dropped;
@@ -112,7 +111,7 @@ impl ScheduleReport {
             } else {
                 1.0
             },
-            achieved_per_s: achieved_per_s(plan, warm, totals),
+            achieved_per_s: achieved_per_s(plan, totals),
             shifted_s: shifted_ns as f64 / 1e9,
             untold_shards,
         })
@@ -146,14 +145,13 @@ fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
     Some(held.min(not_attempted + lost))
 }
 
-/// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of
-/// constant gaps is never ahead of its rate: its last request, too, has a gap.
-fn achieved_per_s(plan: &RunPlan, warm: u64, totals: &Totals) -> f64 {
+/// [`ScheduleReport::achieved_per_s`]. A run of constant gaps is never ahead of its rate: its last
+/// request, too, has a gap.
+fn achieved_per_s(plan: &RunPlan, totals: &Totals) -> f64 {
     let end_s = plan.duration.map_or(totals.duration_s, |duration| {
         totals.duration_s.min(duration.as_secs_f64())
     });
-    let sent = totals.attempts.saturating_sub(warm) as f64;
-    let per_s = share(sent, (end_s - plan.warmup.as_secs_f64()).max(0.0));
+    let per_s = share(totals.attempts as f64, end_s);
     match plan.rate {
         Some(rate) if plan.arrivals == Arrivals::Constant => per_s.min(rate.per_second()),
         _ => per_s,
@@ -182,7 +180,7 @@ impl WarmUpReport {
         })
     }
 
-    /// Counts of items and attempts after the warm-up, which opens connections and drops requests
+    /// Counts of items and attempts that ended after the warm-up, which opens connections and drops requests
     /// for the whole run.
     pub(crate) fn measured(
         warmup: Option<&Self>,

@@ -34,7 +34,7 @@ pub struct TargetReport {
     pub threads: Option<u32>,
     /// CPU time, µs.
     pub cpu_us: Option<f64>,
-    /// CPU time per attempt, µs.
+    /// CPU time per attempt that ended by itself, µs: CPUs used over attempts per second.
     pub cpu_us_per_attempt: Option<f64>,
     /// Time per attempt for which threads were ready to run and had no CPU, µs. Throttled time is
     /// in it.
@@ -275,7 +275,7 @@ impl TargetSecond {
 impl TargetReport {
     fn new(report: &Report, record: &TargetRecord, window: Window<'_>) -> Self {
         let inside = window.inside();
-        let attempts = report.measured().requests.attempts;
+        let attempts = report.measured().completed();
         let per_attempt = |of: Counter| {
             let us = window.growth(of)? / 1e3;
             (attempts > 0).then(|| us / attempts as f64)

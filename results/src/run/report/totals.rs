@@ -68,9 +68,8 @@ pub struct Totals {
     /// From the common start to the end of the last attempt, or to the end of the run's duration,
     /// or until it was stopped, when it waited until then with items left.
     pub duration_s: f64,
-    /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was
-    /// scheduled after the warm-up, over the time from the end of the warm-up to the end of the
-    /// last attempt.
+    /// Items that ended by themselves, per second: the aborted ones did not. Rates count what ended
+    /// after the warm-up, over the time from the end of the warm-up to the end of the last attempt.
     pub items_per_s: f64,
     /// Good items per second: those in state `ok`. An item that was not found is an answer, neither
     /// good nor failed.
@@ -177,7 +176,7 @@ impl Totals {
         }
     }
 
-    /// With rates that leave out what was scheduled in a warm-up of `warmup_s`, and its time.
+    /// With rates that leave out what ended in a warm-up of `warmup_s`, and its time.
     pub(super) fn without_warmup(
         mut self,
         counters: &Counters,

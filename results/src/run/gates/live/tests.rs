@@ -267,24 +267,10 @@ fn a_threshold_passes_with_few_windows_of_too_few_samples_and_is_undecided_with_
 }
 
 #[test]
-fn nothing_that_was_due_in_the_warm_up_counts() {
-    for warmup_s in [1.0, 1.5] {
-        let warmup = Duration::from_secs_f64(warmup_s);
-        let mut live = watch("errors < 50", Breach::Stops, &RunPlan { warmup, ..plan() });
-        for index in 0..6 {
-            // Fifty requests of the warm-up fail in each second, and ten others, then twenty.
-            let errors = [50, 60, 60, 60, 70, 60][usize::try_from(index).unwrap()];
-            let mut interval = second(index, [200, errors, 5]);
-            (
-                interval.figures.warmup.requests.attempts,
-                interval.figures.warmup.items.failed,
-            ) = (50, 50);
-            interval.figures.warmup.requests.rejected_by_status = [(500, 50)].into();
-            assert!(!live.has_enough(), "10 in each of three seconds, and 20");
-            live.hear(&interval);
-        }
-        assert!(live.has_enough());
-    }
+fn no_second_that_is_in_part_warm_up_counts() {
+    let seconds = [90, 90, 30, 20, 0].map(|errors| [200, errors, 5]);
+    assert_eq!(stops_after("errors < 50", 1.5, &seconds), Some(5));
+    assert_eq!(stops_after("errors < 50", 1.0, &seconds), Some(3));
 }
 
 #[test]
