@@ -437,7 +437,7 @@ impl<L: ShardLine> Supervisor<L> {
                     }
                 }
                 // The member keeps these.
-                Frame::Progress(_) | Frame::Finishing | Frame::Final(_) => {}
+                Frame::Progress(_) | Frame::Open(_) | Frame::Finishing | Frame::Final(_) => {}
             }
         }
         Ok(())

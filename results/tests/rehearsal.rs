@@ -794,6 +794,49 @@ fn a_run_that_is_over_sends_nothing_that_its_limit_holds_back_and_does_not_wait_
     );
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn what_a_shard_had_reported_when_it_died_is_in_the_seconds_and_tenths_in_which_it_ended(
+        takes_ms in 1..2_500_u32, reports in 1..16_u64, after_ms in 1..250_u64, warmup_s in 0..3_u32, is_open: bool,
+    ) {
+        let mut plan = timed(30, 200, 6 * S);
+        plan.warmup = warmup_s * S;
+        if !is_open {
+            plan.arrivals = Arrivals::Asap;
+        }
+        let target = |_: &ShardPlan, clock| Target {
+            clock,
+            shard: takes_ms,
+            takes: |ms, _| ms * MS,
+            answer: |_, _| GOOD,
+        };
+        let at = Duration::from_millis(250 * reports + after_ms);
+        let rehearsal = rehearse(&plan, &[Incident::Death { at, shard: 0 }], target).unwrap();
+        let last = Nanos::default().plus(Duration::from_millis(250 * reports));
+        // What ends at the time of a report may be in it.
+        let ended = |from_ms: u64, to_ms: u64, is_within: &dyn Fn(Nanos) -> bool| {
+            let done = rehearsal.samples.iter().map(|it| it.attempt.done);
+            done.filter(|done| (from_ms..to_ms).contains(&(done.0 / 1_000_000)) && is_within(*done)).count() as u64
+        };
+        let range = |from_ms, to_ms| ended(from_ms, to_ms, &|done| done < last)..=ended(from_ms, to_ms, &|done| done <= last);
+        let mut all = 0;
+        for interval in &rehearsal.intervals {
+            let from_ms = interval.index * 1_000;
+            let counted = interval.merged.counters.requests.attempts;
+            prop_assert!(range(from_ms, from_ms + 1_000).contains(&counted), "{}: {counted}", interval.index);
+            for (bin, from_ms) in interval.bins.as_slice().iter().zip((from_ms..).step_by(100)) {
+                prop_assert!(range(from_ms, from_ms + 100).contains(&bin.counters.requests.attempts));
+            }
+            all += counted;
+        }
+        let report = rehearsal.report(&plan);
+        prop_assert_eq!(report.totals.attempts, all);
+        let measured = report.measured().requests.attempts;
+        prop_assert!(range(u64::from(warmup_s) * 1_000, 7_000).contains(&measured), "{measured}");
+    }
+}
+
 /// A target that takes so long for an item, and counts the items of each shard.
 struct CountingTarget {
     clock: Clock,

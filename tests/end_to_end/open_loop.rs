@@ -73,7 +73,9 @@ fn a_warm_up_is_counted_and_not_timed() {
         );
         // A busy machine takes from the rate, and nothing adds to it.
         assert!((150..=205).contains(&warm), "{arrivals}: {warm} of {all}");
-        assert_eq!(report.count("/latency/service/count"), all - warm);
+        // Some were due before the end of the warm-up, and ended after it.
+        let timed = report.count("/latency/service/count");
+        assert!((all - warm).abs_diff(timed) <= 20, "{timed} of {all}");
         let measured_s = report.number("/totals/duration_s") - report.number("/warmup/duration_s");
         let per_s = (all - warm) as f64 / measured_s;
         assert!(

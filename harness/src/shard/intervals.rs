@@ -357,6 +357,24 @@ impl Intervals {
         complete
     }
 
+    /// Counts, without times, of the seconds that were not handed out, from the one before that of
+    /// `since` on. What ended may be counted a little later.
+    pub(super) fn open_since(&self, since: Nanos) -> Vec<ShardInterval> {
+        let second = since.since(self.blank.start) / duration_ns(INTERVAL);
+        let open = self.open.iter().flatten();
+        let open = open.filter(|interval| interval.figures.index + 1 >= second);
+        open.map(|interval| {
+            let mut stats = ShardStats::new(self.blank.bounds);
+            stats.counters = interval.counters();
+            ShardInterval {
+                figures: interval.figures.clone(),
+                stats,
+                ..*interval
+            }
+        })
+        .collect()
+    }
+
     /// All that is left, complete or not. For the end of a run.
     pub(super) fn take_all(&mut self, meters: Meters) -> Vec<ShardInterval> {
         self.count();

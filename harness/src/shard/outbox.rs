@@ -30,7 +30,7 @@ pub(super) struct Outbox<W> {
 const fn is_urgent(frame: &Frame) -> bool {
     !matches!(
         frame,
-        Frame::Progress(_) | Frame::Interval(_) | Frame::Sends(_)
+        Frame::Progress(_) | Frame::Interval(_) | Frame::Open(_) | Frame::Sends(_)
     )
 }
 

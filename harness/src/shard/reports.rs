@@ -34,7 +34,8 @@ where
 {
     let clock = engine.clock();
     let mut cut = engine.intervals(|intervals| intervals.next_cut(clock.now()));
-    let mut next_look = clock.now().plus(PROGRESS_EVERY);
+    let mut looked = clock.now();
+    let mut next_look = looked.plus(PROGRESS_EVERY);
     loop {
         tokio::select! {
             messages = engine.gate().messages() => {
@@ -43,19 +44,22 @@ where
             () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
                 let now = clock.now();
                 let yet_to_go = engine.yet_to_go(now);
-                let complete = engine.intervals(|intervals| {
+                let (complete, open) = engine.intervals(|intervals| {
                     if now >= cut {
                         intervals.cut(now, meters(engine, vitals, now));
                         cut = intervals.next_cut(now);
                     }
-                    intervals.take_complete(yet_to_go)
+                    (intervals.take_complete(yet_to_go), intervals.open_since(looked))
                 });
                 for interval in complete {
-                    outbox.queue(&interval_frame(interval)?)?;
+                    outbox.queue(&Frame::Interval(interval_frame(interval)?))?;
+                }
+                for interval in open {
+                    outbox.queue(&Frame::Open(interval_frame(interval)?))?;
                 }
                 queue_sends(engine, outbox, now)?;
                 outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;
-                next_look = now.plus(PROGRESS_EVERY);
+                (looked, next_look) = (now, now.plus(PROGRESS_EVERY));
             }
         }
         outbox.flush().await?;
@@ -118,16 +122,16 @@ where
         .iter()
         .try_for_each(|message| outbox.queue(message))?;
     for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
-        outbox.queue(&interval_frame(interval)?)?;
+        outbox.queue(&Frame::Interval(interval_frame(interval)?))?;
     }
     queue_sends(engine, outbox, now.plus(SLOT))
 }
 
-fn interval_frame(interval: ShardInterval) -> Result<Frame, WireError> {
-    Ok(Frame::Interval(Box::new(IntervalFrame {
+fn interval_frame(interval: ShardInterval) -> Result<Box<IntervalFrame>, WireError> {
+    Ok(Box::new(IntervalFrame {
         figures: interval.figures,
         stats: EncodedStats::of(&interval.stats)?,
-    })))
+    }))
 }
 
 /// Lets the workload finish. That may take longer than the supervisor waits for a report, so all

@@ -1,10 +1,10 @@
 //! One shard as its supervisor sees it: the line to it, and what it has reported.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use super::line::{Process, ShardLine};
-use super::timeline::Rest;
 use super::view::{LiveShard, LiveState, PastLife, ShardFault, ShardRecord};
 use crate::clock::{Nanos, duration_ns};
 use crate::plan::{ShardPlan, without};
@@ -13,8 +13,8 @@ use crate::shard::INTERVAL;
 use crate::stats::{Bounds, Counters, ItemCounts};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, EncodedStats, Frame, FrameDecoder, Progress, Scheduled, ShardOutcome, WireError,
-    encode,
+    Control, EncodedStats, Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, ShardOutcome,
+    WireError, encode,
 };
 
 /// Time that a shard whose pipe has ended may take to end itself.
@@ -70,6 +70,8 @@ pub(super) struct Past {
     pub(super) finished: Vec<IdRange>,
     /// Their finished items, and their requests, failures and limits until the last report of each.
     pub(super) progress: Progress,
+    /// Those of their counts that are of the warm-up.
+    warmup: Counters,
 }
 
 /// One shard.
@@ -85,11 +87,12 @@ pub(super) struct Member<L = Process> {
     /// True if it may still say something.
     speaks: bool,
     pub(super) progress: Progress,
-    /// Counts of the seconds that it reported, and the index after the last of them.
-    reported: Counters,
-    /// Requests scheduled in these seconds.
+    /// Counts of the seconds that it has not reported, by index.
+    open: BTreeMap<u64, IntervalFrame>,
+    /// Requests scheduled in the seconds that it reported.
     scheduled: Scheduled,
-    next_second: u64,
+    /// Counts of the seconds of the warm-up.
+    warmup: Counters,
     /// Most items that it started between two reports; none before the first.
     busiest: Option<u64>,
     /// True once its attempts are over and its workload finishes.
@@ -129,9 +132,9 @@ impl<L: ShardLine> Member<L> {
             line,
             speaks: true,
             progress,
-            reported: Counters::default(),
+            open: BTreeMap::new(),
             scheduled: Scheduled::default(),
-            next_second: 0,
+            warmup: Counters::default(),
             busiest: None,
             is_finishing: false,
             last: None,
@@ -151,6 +154,7 @@ impl<L: ShardLine> Member<L> {
             ids,
             line,
             progress,
+            warmup,
             fault,
             exit,
             successor,
@@ -167,6 +171,7 @@ impl<L: ShardLine> Member<L> {
             },
             ..progress
         });
+        past.warmup.merge(&warmup);
         past.finished.extend(without(&ids, &left.ids));
         past.lives.push(PastLife {
             pid: line.pid(),
@@ -274,11 +279,14 @@ impl<L: ShardLine> Member<L> {
                     };
                     self.last = Some(*outcome);
                 }
+                Frame::Open(interval) => {
+                    self.open.insert(interval.figures.index, *interval);
+                }
                 frame => {
                     if let Frame::Interval(interval) = &frame {
-                        self.reported.merge(&interval.stats.counters);
+                        self.open.remove(&interval.figures.index);
                         self.scheduled.merge(&interval.figures.scheduled);
-                        self.next_second = self.next_second.max(interval.figures.index + 1);
+                        self.note_warmup(interval);
                     }
                     heard.push(frame);
                 }
@@ -287,25 +295,30 @@ impl<L: ShardLine> Member<L> {
         Ok(())
     }
 
-    /// Take what a shard that died had counted and is in none of its seconds, once, as a part of
-    /// the second of its last report in a run that began at `start`; none if there is nothing.
-    pub(super) fn take_unreported(&mut self, start: Nanos) -> Option<Rest> {
+    /// Count a second that is within the warm-up.
+    fn note_warmup(&mut self, interval: &IntervalFrame) {
+        let end_ns = (interval.figures.index + 1) * duration_ns(INTERVAL);
+        if end_ns <= duration_ns(self.plan.warmup) {
+            self.warmup.merge(&interval.stats.counters);
+        }
+    }
+
+    /// Take the seconds that a shard that died did not report, as far as it had counted, once. When
+    /// their requests were scheduled is not known: they are in the last one.
+    pub(super) fn take_open(&mut self) -> Vec<IntervalFrame> {
         if self.speaks || self.last.is_some() {
-            return None;
+            return Vec::new();
         }
-        let counters = self.progress.counters.clone().without(&self.reported);
-        if counters == Counters::default() {
-            return None;
+        let mut open: Vec<IntervalFrame> = std::mem::take(&mut self.open).into_values().collect();
+        for interval in &mut open {
+            self.note_warmup(interval);
+            interval.figures.scheduled = Scheduled::default();
         }
-        self.reported.merge(&counters);
-        let scheduled = Scheduled::of(&self.progress.counters).without(&self.scheduled);
-        let index = self.progress.at.since(start) / duration_ns(INTERVAL);
-        Some(Rest {
-            // A second that it reported may have been handed on.
-            index: index.max(self.next_second),
-            counters,
-            scheduled,
-        })
+        if let Some(last) = open.last_mut() {
+            let all = Scheduled::of(&self.progress.counters);
+            last.figures.scheduled = all.without(&self.scheduled);
+        }
+        open
     }
 
     fn end_of_pipe(&mut self, now: Nanos) {
@@ -420,6 +433,7 @@ impl<L: ShardLine> Member<L> {
                     peak_in_flight: self.progress.peak_in_flight,
                     failures: self.progress.failures,
                     binding: self.progress.binding,
+                    warmup: self.warmup,
                     ..ShardOutcome::new(counted)
                 };
                 (known, Some(fault.unwrap_or(ShardFault::Died)))
@@ -430,10 +444,12 @@ impl<L: ShardLine> Member<L> {
             lives,
             finished,
             progress,
+            warmup,
         } = self.past;
         if plan.is_some() {
             outcome.first_sent = None;
             outcome.stats.counters.merge(&progress.counters);
+            outcome.warmup.merge(&warmup);
             outcome.failures.merge(&progress.failures);
             outcome.binding.merge(&progress.binding);
             outcome.peak_in_flight = outcome.peak_in_flight.max(progress.peak_in_flight);

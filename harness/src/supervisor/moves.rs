@@ -21,10 +21,9 @@ impl<L: ShardLine> Supervisor<L> {
         for i in silent {
             self.ranges.gone(i);
             self.windows.over(i);
-            if let Some(start) = self.start
-                && let Some(rest) = self.members[i].take_unreported(start)
-            {
-                self.timeline.add_rest(rest);
+            let shard = self.members[i].plan.shard;
+            for frame in self.members[i].take_open() {
+                self.timeline.add_rest(shard, frame);
             }
         }
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::times::{Recent, ShardTimes};
 use super::view::{Interval, ShardSecond};
-use crate::stats::{Bounds, Counters, ShardStats};
-use crate::wire::{EncodedStats, IntervalFrame, Scheduled, SecondFigures, WireError};
+use crate::stats::{Bounds, ShardStats};
+use crate::wire::{EncodedStats, IntervalFrame, SecondFigures, WireError};
 
 /// A shard that has more seconds to report.
 #[derive(Debug, Clone, Copy)]
@@ -15,20 +15,14 @@ pub(super) struct Measuring {
     pub(super) first: u64,
 }
 
-/// What a shard that died had counted in a second that it did not report.
-#[derive(Debug)]
-pub(super) struct Rest {
-    pub(super) index: u64,
-    pub(super) counters: Counters,
-    pub(super) scheduled: Scheduled,
-}
-
 /// Intervals that some shard has yet to report.
 #[derive(Debug)]
 pub(super) struct Timeline {
     bounds: Bounds,
     pending: BTreeMap<u64, Vec<(u32, IntervalFrame)>>,
-    rests: BTreeMap<u64, Vec<Rest>>,
+    /// Counts of shards that died, of seconds that they did not report. They complete none: another
+    /// process may report the same second for the shard.
+    rests: BTreeMap<u64, Vec<(u32, IntervalFrame)>>,
 }
 
 impl Timeline {
@@ -54,9 +48,10 @@ impl Timeline {
     }
 
     /// Takes what a shard that died had counted in a second that it did not report.
-    pub(super) fn add_rest(&mut self, rest: Rest) {
-        self.pending.entry(rest.index).or_default();
-        self.rests.entry(rest.index).or_default().push(rest);
+    pub(super) fn add_rest(&mut self, shard: u32, frame: IntervalFrame) {
+        let index = frame.figures.index;
+        self.pending.entry(index).or_default();
+        self.rests.entry(index).or_default().push((shard, frame));
     }
 
     /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and
@@ -77,13 +72,9 @@ impl Timeline {
             .filter_map(|index| Some((index, self.pending.remove(&index)?)));
         let taken: Vec<_> = taken.collect();
         let mut intervals = Vec::new();
-        for (index, frames) in taken {
-            let mut interval = self.merge(index, frames, &mut junk);
-            for rest in self.rests.remove(&index).unwrap_or_default() {
-                interval.merged.counters.merge(&rest.counters);
-                interval.figures.scheduled.merge(&rest.scheduled);
-            }
-            intervals.push(interval);
+        for (index, mut frames) in taken {
+            frames.extend(self.rests.remove(&index).unwrap_or_default());
+            intervals.push(self.merge(index, frames, &mut junk));
         }
         (intervals, junk)
     }

@@ -30,6 +30,9 @@ pub enum Frame {
     Progress(Box<Progress>),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
+    /// Counts of an interval that is not complete, in place of those sent before: all that is known
+    /// of it if the shard dies.
+    Open(Box<IntervalFrame>),
     /// Requests sent under a rate limit, by [slot](SLOT). Told once for each slot.
     Sends(Sends),
     /// The target asks for a pause, which concerns every shard that it takes for the same client.
