@@ -30,13 +30,12 @@ mod saving;
 mod spec;
 pub(crate) mod target;
 
+use std::cell::RefCell;
 use std::future::pending;
 use std::rc::Rc;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
-use crawlmark_harness::sample::{
-    Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample, TcpReading,
-};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Outcome, Repeat, Sample, TcpReading};
 use crawlmark_harness::trace::Traces;
 use crawlmark_harness::workload::{Flight, Workload};
 
@@ -64,8 +63,8 @@ pub use self::response::compressed::Content;
 pub use self::response::cookies::Cookies;
 use self::response::cookies::SharedJar;
 use self::response::exchange::{ExchangeFailure, Progress, Watch};
-use self::response::expect::Checker;
 pub use self::response::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};
+use self::response::expect::{Checker, Expected};
 pub use self::response::fields::HeaderFields;
 use self::response::head::HeadUse;
 pub use self::response::head::HoldHeader;
@@ -97,7 +96,10 @@ pub struct Crawl<D: Dial = Tcp> {
     clock: Clock,
     carriers: Carriers<D>,
     writer: RequestWriter,
-    checker: Checker,
+    checker: Rc<Checker>,
+    /// Receivers of responses, lent to one request after another.
+    #[expect(clippy::vec_box, reason = "lent for each request: a pointer is moved")]
+    receivers: RefCell<Vec<Box<Expected>>>,
     requests: Requests,
     redirects: Redirects,
     sampler: Sampler,
@@ -133,14 +135,15 @@ impl<D: Dial> Crawl<D> {
             clock,
             carriers: Carriers::new(dial, Rc::clone(&spec), connections, clock),
             writer: RequestWriter::new(&spec.request, &spec.targets),
-            checker: Checker::new(
+            checker: Rc::new(Checker::new(
                 spec.expect.clone(),
                 HeadUse {
                     held: spec.held,
                     content: spec.options.content,
                     follows: spec.options.follow > 0,
                 },
-            ),
+            )),
+            receivers: RefCell::default(),
             requests: Requests::new(&spec.request, &spec.targets),
             redirects: if spec.options.follow > 0 {
                 Redirects::among(spec.targets.hosts())
@@ -174,8 +177,8 @@ impl<D: Dial> Crawl<D> {
     /// Have `writer` save a record of each item that ends. Call inside the shard's runtime.
     #[must_use]
     pub fn saving(self, writer: Writer, saved: &Saved) -> Self {
+        self.checker.save(saved);
         Self {
-            checker: self.checker.saving(saved),
             collector: Some(Collector::start(writer, self.clock)),
             ..self
         }
@@ -240,16 +243,7 @@ impl<D: Dial> Crawl<D> {
 
     /// An attempt that failed now, of which nothing was sent.
     fn unsent(&self, kind: ErrorKind) -> Attempt {
-        Attempt {
-            sent: None,
-            first_byte: None,
-            done: self.clock.now(),
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: None,
-            outcome: Outcome::Error(kind),
-            advice: Advice::default(),
-        }
+        Attempt::unsent(kind, self.clock.now())
     }
 
     /// Have the next attempt for item `id` follow a redirect, given its `Location`, the chain of
@@ -301,21 +295,18 @@ impl<D: Dial> Crawl<D> {
         attempt.outcome = Outcome::Error(kind);
     }
 
-    /// Read the connection of a request that was sent at `sent` and has ended: if that is of the
-    /// sample, was slow, or failed.
+    /// Read the connection of a request that was sent at `sent` and is `done`, unless it failed: if
+    /// it is of the sample, was slow, or failed.
     #[inline]
     fn read_tcp(
         &self,
         carrier: &mut Carrier<D::Stream>,
-        ended: &Result<Attempt, ExchangeFailure>,
         sent: Nanos,
+        done: Option<Nanos>,
         is_sampled: bool,
     ) -> Option<TcpReading> {
-        let is_slow = match ended {
-            Ok(attempt) => self.slow_limit.is_beyond(attempt.done.since(sent)),
-            Err(_) => false,
-        };
-        if !is_sampled && !is_slow && ended.is_ok() {
+        let is_slow = done.is_some_and(|done| self.slow_limit.is_beyond(done.since(sent)));
+        if !is_sampled && !is_slow && done.is_some() {
             return None;
         }
         Some(TcpReading {
@@ -488,14 +479,18 @@ impl<D: Dial> Workload for Crawl<D> {
             None => self.spec.targets.host_of(id) as usize,
         };
         let (mut resends, mut is_counted, mut sent_before) = (0, false, 0);
-        let mut attempt = loop {
-            let (mut carrier, past) = match self.carriers.at_rest(host, flight).await {
+        let mut attempt = Attempt::unsent(ErrorKind::Io, Nanos::default());
+        loop {
+            let (mut carrier, past) = match self.carriers.at_rest(host, flight) {
                 Some(carrier) => (carrier, Past::Kept),
                 // Boxed, for it is larger than all that is needed for a request on a kept
                 // connection.
                 None => match Box::pin(self.carriers.obtain(host, flight)).await {
                     Ok(carrier) => carrier,
-                    Err(kind) => break self.unsent(kind),
+                    Err(kind) => {
+                        attempt = self.unsent(kind);
+                        break;
+                    }
                 },
             };
             let (mut body, mut jar) = (&[][..], None);
@@ -530,7 +525,9 @@ impl<D: Dial> Workload for Crawl<D> {
                 .carriers
                 .cleared(&mut carrier, &clear_to_send, &mut is_counted)
                 .await?;
-            let mut expected = self.checker.for_item(id);
+            let lent = self.receivers.borrow_mut().pop();
+            let mut expected = lent.unwrap_or_else(|| Expected::new(&self.checker));
+            expected.restart(id);
             let is_sampled = self.sampler.takes_next();
             let watch = Watch {
                 clock: self.clock,
@@ -543,27 +540,28 @@ impl<D: Dial> Workload for Crawl<D> {
                     ReceiveStamps::Off => false,
                 },
             };
-            let (ended, traffic, is_reusable) = match &mut carrier {
+            let failed = match &mut carrier {
                 Carrier::Connection(connection) => {
-                    let ended = connection
-                        .exchange(body, jar.as_deref(), &mut expected, &watch)
-                        .await;
-                    (ended, connection.traffic, connection.is_reusable())
+                    let (jar, expected) = (jar.as_deref(), &mut expected);
+                    connection
+                        .exchange(body, jar, expected, &watch, &mut attempt)
+                        .await
                 }
                 Carrier::Stream(stream) => {
-                    let ended = stream.exchange(&mut expected, &watch).await;
-                    (ended, stream.traffic, stream.is_reusable(flight))
+                    stream.exchange(&mut expected, &watch, &mut attempt).await
                 }
-            };
-            let reading = self.read_tcp(&mut carrier, &ended, sent, is_sampled);
-            if is_reusable {
+            }
+            .err();
+            let done = failed.is_none().then_some(attempt.done);
+            let reading = self.read_tcp(&mut carrier, sent, done, is_sampled);
+            let traffic = *carrier.traffic();
+            if carrier.is_reusable(flight) {
                 self.carriers.keep(host, carrier);
             } else if let Carrier::Connection(connection) = &carrier {
-                flight.closed(connection.closed(ended.as_ref().err().copied()));
+                flight.closed(connection.closed(failed));
             }
-            let mut attempt = match ended {
-                Ok(attempt) => attempt,
-                Err(ExchangeFailure { kind, progress }) => match progress {
+            if let Some(ExchangeFailure { kind, progress }) = failed {
+                match progress {
                     // The target closed a connection at rest before any of the request went out:
                     // nothing was attempted.
                     Progress::NotSent if past == Past::Kept => continue,
@@ -579,15 +577,16 @@ impl<D: Dial> Workload for Crawl<D> {
                             let details = "the target sent bytes before the request";
                             flight.explain(kind, details.to_owned());
                         }
-                        break self.unsent(kind);
+                        attempt = self.unsent(kind);
+                        break;
                     }
-                    Progress::NotBegun => self.unsent(kind),
-                    Progress::Sent(status) => Attempt {
-                        status,
-                        ..self.unsent(kind)
-                    },
-                },
-            };
+                    Progress::NotBegun => attempt = self.unsent(kind),
+                    Progress::Sent(status) => {
+                        attempt = self.unsent(kind);
+                        attempt.status = status;
+                    }
+                }
+            }
             if let Some(location) = expected.location.take() {
                 self.follow(item, &location, chain, jar, &mut attempt, flight);
             }
@@ -599,8 +598,9 @@ impl<D: Dial> Workload for Crawl<D> {
             if is_first {
                 flight.first_from_source(attempt.outcome);
             }
-            break attempt;
-        };
+            self.receivers.borrow_mut().push(expected);
+            break;
+        }
         self.judge(id, chain, &mut attempt);
         attempt.bytes_sent += sent_before;
         Some(attempt)

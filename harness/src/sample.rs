@@ -165,6 +165,28 @@ pub struct Attempt {
     pub advice: Advice,
 }
 
+impl Attempt {
+    /// An attempt of which nothing was sent, and which failed at `done`.
+    #[must_use]
+    pub const fn unsent(kind: ErrorKind, done: Nanos) -> Self {
+        Self {
+            sent: None,
+            first_byte: None,
+            done,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: None,
+            outcome: Outcome::Error(kind),
+            advice: Advice {
+                repeat: Repeat::Never,
+                wait: None,
+                quota: None,
+                held_ns: None,
+            },
+        }
+    }
+}
+
 /// Advice of an answer to its client, apart from the outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advice {

@@ -34,8 +34,11 @@ pub fn write_body(seed: u64, id: u64, out: &mut Vec<u8>) {
     // A JSON number has no leading zeros: the stock is 1000..=9999.
     rest[26..30].copy_from_slice(&fixed_digits::<4>(1000 + (word >> 32) % 9000));
     rest[41..47].copy_from_slice(&fixed_digits::<6>(draws.word()));
-    rest[57..73].copy_from_slice(&hex(draws.word()));
-    rest[73..89].copy_from_slice(&hex(draws.word()));
+    for at in [57, 73] {
+        let word = draws.word();
+        rest[at..at + 8].copy_from_slice(&hex(word >> 32));
+        rest[at + 8..at + 16].copy_from_slice(&hex(word & 0xffff_ffff));
+    }
     out.extend_from_slice(&rest);
 }
 
@@ -123,14 +126,23 @@ fn fixed_digits<const N: usize>(mut number: u64) -> [u8; N] {
     digits
 }
 
-fn hex(word: u64) -> [u8; 16] {
-    let mut digits = [0; 16];
-    for (place, byte) in digits.chunks_exact_mut(2).zip(word.to_be_bytes()) {
-        place[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
-        place[1] = b"0123456789abcdef"[usize::from(byte & 0xf)];
+/// The eight hexadecimal digits of a number of 32 bits, all at once: a table takes twice the
+/// instructions.
+fn hex(mut digits: u64) -> [u8; 8] {
+    for (shift, mask) in [
+        (16, 0xffff_0000_ffff),
+        (8, 0x00ff_00ff_00ff_00ff),
+        (4, 0x0f * EACH),
+    ] {
+        digits = (digits | digits << shift) & mask;
     }
-    digits
+    let letters = (digits + 6 * EACH) >> 4 & EACH;
+    // `a` is 39 beyond what follows `9`.
+    (digits + 0x30 * EACH + 39 * letters).to_be_bytes()
 }
+
+/// 1 in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
@@ -29,6 +29,7 @@ use super::connect::{
 use super::http1::Connection;
 use super::http2::{self, Greeted, StreamSlot};
 use super::response::cookies::{Cookies, Jars, LentJar, Owner};
+use super::response::exchange::Traffic;
 use super::spec::CrawlSpec;
 use super::target::host::{ALPN_2, HTTP_1, HTTP_2, HttpVersion, Scheme};
 
@@ -45,9 +46,9 @@ pub(crate) enum Carrier<S: Stream> {
 impl<S: Stream> Carrier<S> {
     /// Return the reason why it cannot carry another request; none if it can.
     #[inline]
-    fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
+    fn unusable(&mut self, flight: &Flight) -> Option<ErrorKind> {
         match self {
-            Self::Connection(connection) => connection.unusable(cx, flight),
+            Self::Connection(connection) => connection.unusable(flight),
             Self::Stream(stream) => stream.unusable(flight),
         }
     }
@@ -57,6 +58,23 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => connection.read_tcp(sent, now),
             Self::Stream(stream) => stream.read_tcp(sent, now),
+        }
+    }
+
+    /// Return the traffic of the last request.
+    pub(crate) const fn traffic(&self) -> &Traffic {
+        match self {
+            Self::Connection(connection) => &connection.traffic,
+            Self::Stream(stream) => &stream.traffic,
+        }
+    }
+
+    /// True if another request may be sent on it.
+    #[inline]
+    pub(crate) fn is_reusable(&self, flight: &Flight) -> bool {
+        match self {
+            Self::Connection(connection) => connection.is_reusable(),
+            Self::Stream(stream) => stream.is_reusable(flight),
         }
     }
 
@@ -223,8 +241,8 @@ impl<D: Dial> Carriers<D> {
                 return connected.map(|carrier| (carrier, Past::New));
             }
             let kept = match places.wait().await {
-                Signal::Reserved => self.take_reserved(host, flight).await,
-                Signal::Free => self.at_rest(host, flight).await,
+                Signal::Reserved => self.take_reserved(host, flight),
+                Signal::Free => self.at_rest(host, flight),
                 Signal::Failed(kind) => return Err(kind),
             };
             if let Some(carrier) = kept {
@@ -429,14 +447,14 @@ impl<D: Dial> Carriers<D> {
 
     /// Take a carrier that was put aside for a request to this host; none if it has become
     /// unusable.
-    async fn take_reserved(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
+    fn take_reserved(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         let at = self
             .reserved
             .borrow()
             .iter()
             .position(|(of, _)| *of == host)?;
         let (_, carrier) = self.reserved.borrow_mut().swap_remove(at);
-        Self::usable(carrier, flight).await
+        Self::usable(carrier, flight)
     }
 
     /// Return the way of the next connection to a host; none if it is connected to directly.
@@ -479,7 +497,7 @@ impl<D: Dial> Carriers<D> {
 
     /// Take a carrier at rest whose connection the target has not closed, and on which it has not
     /// sent anything.
-    pub(crate) async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
+    pub(crate) fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         if let Some(most) = self.spec.options.idle_timeout {
             let now = self.clock.now();
             let expired = self.pool.expire(host, |carrier| {
@@ -494,18 +512,15 @@ impl<D: Dial> Carriers<D> {
         loop {
             // Before the request is charged: what goes on a new connection instead goes later than
             // it was allowed.
-            let usable = Self::usable(self.pool.take(host)?, flight).await;
+            let usable = Self::usable(self.pool.take(host)?, flight);
             if usable.is_some() {
                 return usable;
             }
         }
     }
 
-    async fn usable(
-        mut carrier: Carrier<D::Stream>,
-        flight: &Flight,
-    ) -> Option<Carrier<D::Stream>> {
-        match poll_fn(|cx| Poll::Ready(carrier.unusable(cx, flight))).await {
+    fn usable(mut carrier: Carrier<D::Stream>, flight: &Flight) -> Option<Carrier<D::Stream>> {
+        match carrier.unusable(flight) {
             None => Some(carrier),
             Some(kind) => {
                 carrier.note_end(kind, flight);

@@ -29,10 +29,8 @@ impl Crawl {
             max_body,
             durability: Durability::Process,
         };
-        Self {
-            checker: self.checker.saving(&saved),
-            ..self
-        }
+        self.checker.save(&saved);
+        self
     }
 
     /// Request an item, and follow its redirects. `clear_to_send` ends when the next request may be

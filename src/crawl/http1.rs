@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{
@@ -152,8 +152,8 @@ impl<S: Stream> Connection<S> {
     /// next exchange then does not look again, unless [`recheck`](Self::recheck) is called. Makes
     /// no system call unless the runtime has seen an event.
     #[inline]
-    pub(crate) fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
-        let unusable = self.poll_unusable(cx, flight);
+    pub(crate) fn unusable(&mut self, flight: &Flight) -> Option<ErrorKind> {
+        let unusable = self.poll_unusable(&mut Context::from_waker(Waker::noop()), flight);
         self.is_seen_open = unusable.is_none();
         unusable
     }
@@ -174,9 +174,12 @@ impl<S: Stream> Connection<S> {
         if !self.stream.may_be_readable() {
             return None;
         }
-        match self.input.poll_read(&mut self.stream, cx, TURN_BYTES) {
+        match self
+            .input
+            .poll_read(&mut self.stream, cx, TURN_BYTES, false)
+        {
             Poll::Pending => None,
-            Poll::Ready(Ok(0)) => Some(ErrorKind::Closed),
+            Poll::Ready(Ok((0, _))) => Some(ErrorKind::Closed),
             Poll::Ready(Err(error)) => Some(classify(&error, flight)),
             Poll::Ready(Ok(_)) => {
                 flight.unsolicited();
@@ -186,14 +189,15 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Send the request in `output`, then `body`, and read the whole answer before the deadline of
-    /// `watch`. Its cookies go to `jar`.
+    /// `watch`, which ends `attempt`. Its cookies go to `jar`.
     pub(crate) async fn exchange(
         &mut self,
         body: &[u8],
         jar: Option<&RefCell<Jar>>,
-        expected: &mut Expected<'_>,
+        expected: &mut Expected,
         watch: &Watch<'_>,
-    ) -> Result<Attempt, ExchangeFailure> {
+        attempt: &mut Attempt,
+    ) -> Result<(), ExchangeFailure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
         self.requests += 1;
         watch.flight.carried(self.requests);
@@ -212,11 +216,11 @@ impl<S: Stream> Connection<S> {
             watch,
             left: 0,
         };
-        let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
+        attempt.done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
         let Some(head) = &self.head else {
             return Err(self.broken(&exchange, ErrorKind::Malformed));
         };
-        let mut attempt = exchange.expected.judge(head, watch.flight);
+        exchange.expected.judge(head, watch.flight, attempt);
         if let Some(Absolute { proxy, .. }) = &self.absolute
             && head.status == PROXY_AUTHENTICATION_REQUIRED
         {
@@ -236,8 +240,8 @@ impl<S: Stream> Connection<S> {
             watch.flight.unsolicited();
         }
         self.input.shrink();
-        self.idle_since = done;
-        Ok(Attempt { done, ..attempt })
+        self.idle_since = attempt.done;
+        Ok(())
     }
 
     /// Write and read as much as one turn of the task may. Return the time of the last read once
@@ -245,7 +249,7 @@ impl<S: Stream> Connection<S> {
     fn turn(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange<'_, '_>,
+        exchange: &mut Exchange<'_>,
     ) -> Poll<Result<Nanos, ExchangeFailure>> {
         exchange.left = TURN_BYTES;
         let flight = exchange.watch.flight;
@@ -282,7 +286,7 @@ impl<S: Stream> Connection<S> {
     }
 
     #[inline]
-    fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) {
+    fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) {
         while exchange.left > 0 {
             let written = match exchange.writing {
                 Writing::On => {
@@ -326,18 +330,12 @@ impl<S: Stream> Connection<S> {
     fn read(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange<'_, '_>,
+        exchange: &mut Exchange<'_>,
     ) -> Poll<Result<Nanos, ErrorKind>> {
         let clock = exchange.watch.clock;
         while exchange.left > 0 {
-            let polled = if exchange.watch.is_stamped {
-                self.input
-                    .poll_read_stamped(&mut self.stream, cx, exchange.left)
-            } else {
-                self.input
-                    .poll_read(&mut self.stream, cx, exchange.left)
-                    .map_ok(|bytes| (bytes, None))
-            };
+            let (left, is_stamped) = (exchange.left, exchange.watch.is_stamped);
+            let polled = self.input.poll_read(&mut self.stream, cx, left, is_stamped);
             let (bytes, unread_ns) = std::task::ready!(polled).map_err(|error| {
                 match classify(&error, exchange.watch.flight) {
                     ErrorKind::Closed if exchange.has_head => ErrorKind::Incomplete,
@@ -388,7 +386,7 @@ impl<S: Stream> Connection<S> {
     fn wait(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &Exchange<'_, '_>,
+        exchange: &Exchange<'_>,
     ) -> Poll<Result<Nanos, ExchangeFailure>> {
         let Watch {
             clock,
@@ -417,7 +415,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Return a failure of this kind, with the status of the response if its head has arrived.
-    fn broken(&self, exchange: &Exchange<'_, '_>, kind: ErrorKind) -> ExchangeFailure {
+    fn broken(&self, exchange: &Exchange<'_>, kind: ErrorKind) -> ExchangeFailure {
         let status = self
             .head
             .filter(|_| exchange.has_head)
@@ -427,13 +425,13 @@ impl<S: Stream> Connection<S> {
 }
 
 /// A request on its way and its response.
-struct Exchange<'a, 'b> {
+struct Exchange<'a> {
     /// The part of the request's body that is not in the connection's buffer.
     body: &'a [u8],
     /// Jar for cookies; none where they are not kept.
     jar: Option<&'a RefCell<Jar>>,
     writing: Writing,
-    expected: &'a mut Expected<'b>,
+    expected: &'a mut Expected,
     /// The rule that the response broke.
     malformed: Option<Malformed>,
     /// True once the head of the response has arrived.
@@ -455,16 +453,16 @@ enum Writing {
 }
 
 /// Receiver of a response.
-struct Response<'a, 'b> {
+struct Response<'a> {
     /// The last head on this connection.
     head: &'a mut Option<HeadFacts>,
     has_head: &'a mut bool,
-    expected: &'a mut Expected<'b>,
+    expected: &'a mut Expected,
     jar: Option<&'a RefCell<Jar>>,
     request: &'a [u8],
 }
 
-impl Sink for Response<'_, '_> {
+impl Sink for Response<'_> {
     fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition {
         let head = self.head.insert(self.expected.head(status, fields));
         *self.has_head = true;
@@ -491,7 +489,7 @@ impl Sink for Response<'_, '_> {
     }
 }
 
-impl Exchange<'_, '_> {
+impl Exchange<'_> {
     fn spend(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes.max(STEP_BYTES));
     }

@@ -132,10 +132,11 @@ impl<S: Stream> Driver<S> {
         let mut left = TURN_BYTES;
         // A target that does not read what it is sent is not read either.
         while left > 0 && connection.queued().len() <= MOST_QUEUED {
-            let Poll::Ready(read) = self.input.poll_read(&mut self.stream, cx, left) else {
+            let polled = self.input.poll_read(&mut self.stream, cx, left, false);
+            let Poll::Ready(read) = polled else {
                 return Ok(true);
             };
-            let bytes = read.map_err(|error| failure::of_io(&error))?;
+            let (bytes, _) = read.map_err(|error| failure::of_io(&error))?;
             if bytes == 0 {
                 return Err(failure::of_end());
             }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use crawlmark_harness::sample::ErrorKind;
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, send};
+use nix::sys::socket::{MsgFlags, recv, send};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -21,7 +21,7 @@ use super::tls::failure::classified;
 pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
     /// False if a read now would find nothing, not even the end. A cheap first check; true is no
     /// promise.
-    fn may_be_readable(&self) -> bool {
+    fn may_be_readable(&mut self) -> bool {
         true
     }
 
@@ -35,13 +35,15 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
         None
     }
 
-    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where
-    /// that is not known.
+    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none unless
+    /// the read `is_stamped` and that is known.
     fn poll_read_stamped(
         &mut self,
         cx: &mut Context<'_>,
         part: &mut ReadBuf<'_>,
+        is_stamped: bool,
     ) -> Poll<io::Result<Option<u64>>> {
+        let _ = is_stamped;
         Pin::new(self).poll_read(cx, part).map_ok(|()| None)
     }
 }
@@ -69,6 +71,8 @@ pub struct Plain {
     stamp_space: StampSpace,
     acks_at_once: bool,
     is_read: bool,
+    /// True if the last read took all that there was, so that the next one is likely to wait.
+    is_drained: bool,
 }
 
 impl Plain {
@@ -81,16 +85,49 @@ impl Plain {
         Ok(())
     }
 
-    /// Check the first bytes that were read, those of `part` from `before` on.
-    #[inline]
-    fn check(&mut self, part: &ReadBuf<'_>, before: usize) -> io::Result<()> {
+    /// Read, as [`Stream::poll_read_stamped`] does. The runtime is asked if there is something only
+    /// where there hardly is, and makes no system call then.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: &mut ReadBuf<'_>,
+        is_stamped: bool,
+    ) -> Poll<io::Result<Option<u64>>> {
+        let (before, mut unread_ns) = (part.filled().len(), None);
+        self.acknowledge()?;
+        while part.filled().len() == before {
+            if std::mem::take(&mut self.is_drained) {
+                ready!(self.stream.poll_read_ready(cx))?;
+            }
+            let read = self.stream.try_io(Interest::READABLE, || {
+                if is_stamped {
+                    unread_ns = self.stamp_space.receive(&self.stream, part)?;
+                } else {
+                    let socket = self.stream.as_raw_fd();
+                    let bytes = recv(socket, part.initialize_unfilled(), MsgFlags::empty())?;
+                    part.advance(bytes);
+                }
+                // As the runtime does: less than there is room for was all, so that the next read
+                // waits without a system call.
+                if part.filled().len() == before || part.remaining() == 0 {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+            });
+            match read {
+                Ok(()) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_drained = true,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
         if !std::mem::replace(&mut self.is_read, true)
             && part.filled()[before..].starts_with(&ALERT)
         {
             let details = "the target answered plain HTTP with a TLS alert";
-            return Err(Failure::new(ErrorKind::TlsRequired, details).into());
+            return Poll::Ready(Err(Failure::new(ErrorKind::TlsRequired, details).into()));
         }
-        Ok(())
+        Poll::Ready(Ok(unread_ns))
     }
 }
 
@@ -101,18 +138,29 @@ impl Wire {
             stream,
             acks_at_once,
             is_read: false,
+            is_drained: true,
         })
     }
 }
 
 impl Stream for Wire {
-    fn may_be_readable(&self) -> bool {
-        match self {
-            // No system call: the runtime's notes of the socket.
-            Self::Plain(plain) => plain.stream.try_io(Interest::READABLE, || Ok(())).is_ok(),
-            // The session may have more than the socket.
-            Self::Tls(_) => true,
-        }
+    fn may_be_readable(&mut self) -> bool {
+        let socket = match self {
+            Self::Plain(plain) => &plain.stream,
+            Self::Tls(stream) => {
+                let (socket, session) = stream.get_mut();
+                // The session may have more than the socket.
+                let has_more = session.process_new_packets().map_or(true, |it| {
+                    it.plaintext_bytes_to_read() > 0 || it.peer_has_closed()
+                });
+                if has_more {
+                    return true;
+                }
+                socket
+            }
+        };
+        // No system call: the runtime's notes of the socket.
+        socket.try_io(Interest::READABLE, || Ok(())).is_ok()
     }
 
     fn socket(&self) -> Option<RawFd> {
@@ -134,32 +182,15 @@ impl Stream for Wire {
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
+        is_stamped: bool,
     ) -> Poll<io::Result<Option<u64>>> {
-        let Self::Plain(plain) = self else {
-            return Pin::new(self).poll_read(cx, buf).map_ok(|()| None);
-        };
-        let (before, mut unread_ns) = (buf.filled().len(), None);
-        plain.acknowledge()?;
-        while buf.filled().len() == before {
-            ready!(plain.stream.poll_read_ready(cx))?;
-            let read = plain.stream.try_io(Interest::READABLE, || {
-                unread_ns = plain.stamp_space.receive(&plain.stream, buf)?;
-                // As the runtime does: less than there is room for was all, so that the next read
-                // waits without a system call.
-                if buf.filled().len() == before || buf.remaining() == 0 {
-                    Ok(())
-                } else {
-                    Err(io::ErrorKind::WouldBlock.into())
-                }
-            });
-            match read {
-                Ok(()) => break,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+        match self {
+            Self::Plain(plain) => plain.poll_read(cx, buf, is_stamped),
+            Self::Tls(stream) => {
+                let polled = Pin::new(stream).poll_read(cx, buf);
+                polled.map_ok(|()| None).map_err(classified)
             }
         }
-        plain.check(buf, before)?;
-        Poll::Ready(Ok(unread_ns))
     }
 }
 
@@ -169,15 +200,9 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(plain) => {
-                let before = buf.filled().len();
-                plain.acknowledge()?;
-                ready!(Pin::new(&mut plain.stream).poll_read(cx, buf))?;
-                Poll::Ready(plain.check(buf, before))
-            }
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf).map_err(classified),
-        }
+        self.get_mut()
+            .poll_read_stamped(cx, buf, false)
+            .map_ok(|_| ())
     }
 }
 

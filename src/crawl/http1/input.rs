@@ -4,10 +4,9 @@
 //! [`MOST_HEAD_BYTES`](crate::crawl::response::fields::MOST_HEAD_BYTES).
 
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::ReadBuf;
 
 use crate::crawl::connect::stream::Stream;
 
@@ -44,42 +43,23 @@ impl Input {
         self.start += bytes;
     }
 
-    /// Append at most `most` bytes from the stream, and return their number: 0 at its end.
+    /// Append at most `most` bytes from the stream. Return their number, 0 at its end, and how long
+    /// the last of them lay unread in the kernel, ns, if the read `is_stamped` and that is known.
     #[inline]
-    pub(crate) fn poll_read<S: AsyncRead + Unpin>(
+    pub(crate) fn poll_read<S: Stream>(
         &mut self,
         stream: &mut S,
         cx: &mut Context<'_>,
         most: usize,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_fill(most, |part| Pin::new(&mut *stream).poll_read(cx, part))
-            .map_ok(|(read, ())| read)
-    }
-
-    /// As [`poll_read`](Self::poll_read), and return how long the last of these bytes lay unread in
-    /// the kernel, ns, if that is known.
-    pub(crate) fn poll_read_stamped<S: Stream>(
-        &mut self,
-        stream: &mut S,
-        cx: &mut Context<'_>,
-        most: usize,
+        is_stamped: bool,
     ) -> Poll<io::Result<(usize, Option<u64>)>> {
-        self.poll_fill(most, |part| stream.poll_read_stamped(cx, part))
-    }
-
-    #[inline]
-    fn poll_fill<T>(
-        &mut self,
-        most: usize,
-        fill: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<(usize, T)>> {
         self.make_room();
         let room = (self.bytes.len() - self.end).min(most);
         let mut part = ReadBuf::new(&mut self.bytes[self.end..self.end + room]);
-        let filled = ready!(fill(&mut part))?;
+        let unread_ns = ready!(stream.poll_read_stamped(cx, &mut part, is_stamped))?;
         let read = part.filled().len();
         self.end += read;
-        Poll::Ready(Ok((read, filled)))
+        Poll::Ready(Ok((read, unread_ns)))
     }
 
     /// Free memory that only the last response needed.
@@ -113,19 +93,22 @@ mod tests {
 
     use super::*;
 
+    impl Stream for std::io::Cursor<Vec<u8>> {}
+
     proptest! {
         #[test]
         fn nothing_is_lost_and_memory_is_bounded(steps in prop::collection::vec((0..40_000_usize, 0..40_000_usize), 1..60)) {
-            let (mut input, mut kept, mut next) = (Input::new(), Vec::new(), 0_u8);
+            let (mut input, mut kept, mut next) = (Input::new(), Vec::<u8>::new(), 0_u8);
             let mut cx = Context::from_waker(Waker::noop());
             let mut most_kept = 0;
             for (read, used) in steps {
                 let part: Vec<u8> = (0..read).map(|_| { next = next.wrapping_add(1); next }).collect();
-                let mut stream = part.as_slice();
-                while !stream.is_empty() {
-                    prop_assert!(matches!(input.poll_read(&mut stream, &mut cx, 64 << 10), Poll::Ready(Ok(1..))));
+                kept.extend(&part);
+                let mut stream = std::io::Cursor::new(part);
+                while stream.position() < read as u64 {
+                    let polled = input.poll_read(&mut stream, &mut cx, 64 << 10, false);
+                    prop_assert!(matches!(polled, Poll::Ready(Ok((1.., None)))));
                 }
-                kept.extend(part);
                 most_kept = most_kept.max(kept.len());
                 prop_assert_eq!(input.unread(), &kept);
                 let used = used.min(kept.len());

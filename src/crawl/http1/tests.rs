@@ -1,6 +1,6 @@
 //! Exchanges over connections in memory, in virtual time, with targets that do as the test says.
 
-use std::task::Waker;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
@@ -43,7 +43,7 @@ impl<S: Stream> Pair<S> {
 
     /// Send a request with `body`, within a second.
     async fn exchange(&mut self, body: &[u8]) -> Result<Attempt, ExchangeFailure> {
-        let checker = Checker::new(Expectations::default(), HeadUse::default());
+        let checker = Rc::new(Checker::new(Expectations::default(), HeadUse::default()));
         let sent = self.clock.now();
         let deadline = sent.plus(Duration::from_secs(1));
         let watch = Watch {
@@ -54,15 +54,22 @@ impl<S: Stream> Pair<S> {
             is_stamped: true,
         };
         self.connection.output = REQUEST.to_vec();
+        let mut attempt = Attempt::unsent(ErrorKind::Io, sent);
         self.connection
-            .exchange(body, None, &mut checker.for_item(1), &watch)
+            .exchange(
+                body,
+                None,
+                &mut Expected::new(&checker),
+                &watch,
+                &mut attempt,
+            )
             .await
+            .map(|()| attempt)
     }
 
     /// True if the connection may carry another request.
     fn is_open(&mut self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        self.connection.is_reusable() && self.connection.unusable(&mut cx, &self.flight).is_none()
+        self.connection.is_reusable() && self.connection.unusable(&self.flight).is_none()
     }
 }
 

@@ -101,12 +101,14 @@ impl StreamSlot {
         }
     }
 
-    /// Send the request in `output`, and read the whole response before the deadline of `watch`.
+    /// Send the request in `output`, and read the whole response before the deadline of `watch`,
+    /// which ends `attempt`.
     pub(crate) async fn exchange(
         &mut self,
-        expected: &mut Expected<'_>,
+        expected: &mut Expected,
         watch: &Watch<'_>,
-    ) -> Result<Attempt, ExchangeFailure> {
+        attempt: &mut Attempt,
+    ) -> Result<(), ExchangeFailure> {
         self.traffic = Traffic::default();
         watch.flight.carried(self.nth);
         self.deadline.arm(watch);
@@ -134,8 +136,9 @@ impl StreamSlot {
         .await;
         let ended = match (ended, head) {
             (Ok(done), Some(head)) => {
-                let attempt = expected.judge(&head, watch.flight);
-                Ok(Attempt { done, ..attempt })
+                attempt.done = done;
+                expected.judge(&head, watch.flight, attempt);
+                Ok(())
             }
             (ended, _) => Err(self.failed(ended.err().flatten(), read_before, watch.flight)),
         };
@@ -150,7 +153,7 @@ impl StreamSlot {
         &mut self,
         cx: &mut Context<'_>,
         head: &mut Option<HeadFacts>,
-        expected: &mut Expected<'_>,
+        expected: &mut Expected,
         watch: &Watch<'_>,
     ) -> Poll<Result<Nanos, Failure>> {
         let shared = Rc::clone(&self.shared);

@@ -1,8 +1,6 @@
 //! Outcomes of responses: the one place where a status becomes an outcome.
 
-use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
-use crawlmark_harness::workload::Flight;
 
 use super::compressed::Unreadable;
 use super::head::HeadFacts;
@@ -26,19 +24,20 @@ pub(crate) enum BodyCheck {
     Unreadable(Unreadable),
 }
 
-/// The attempt that brought an answer, by the head of that and what it is to those who expected
-/// something; without times and traffic.
+/// Note in `attempt` the answer that it brought, by the head of that and what it is to those who
+/// expected something.
 ///
 /// [`Expectations`](super::expect::Expectations) has the order of precedence as a table.
 #[inline]
-fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
+pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult) {
     let HeadFacts {
         status,
         ref signals,
         held_ns,
         ..
     } = *head;
-    let outcome = match (verdict.has_good_status, verdict.body) {
+    attempt.status = Some(status);
+    attempt.outcome = match (verdict.has_good_status, verdict.body) {
         _ if is_challenge(head, verdict.body) => Outcome::SoftBlocked,
         _ if signals.is_some_and(|signals| signals.is_throttled) => Outcome::Throttled,
         (true, BodyCheck::AsExpected) => Outcome::Ok,
@@ -47,31 +46,12 @@ fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
         (false, _) if matches!(status, 404 | 410) => Outcome::NotFound,
         (false, _) => Outcome::Rejected,
     };
-    let advice = Advice {
+    attempt.advice = Advice {
         repeat: Repeat::Never,
         wait: signals.and_then(|signals| signals.wait),
         quota: signals.and_then(|signals| signals.quota).map(Box::new),
         held_ns,
     };
-    Attempt {
-        sent: None,
-        first_byte: None,
-        done: Nanos::default(),
-        bytes_sent: 0,
-        bytes_received: 0,
-        status: Some(status),
-        outcome,
-        advice,
-    }
-}
-
-/// Return the [`attempt`], and note in `flight` why content could not be read.
-#[inline]
-pub(crate) fn judge(head: &HeadFacts, verdict: CheckResult, flight: &Flight) -> Attempt {
-    if let BodyCheck::Unreadable(why) = verdict.body {
-        flight.explain(why.kind(), why.to_string());
-    }
-    attempt(head, verdict)
 }
 
 /// True if the answer is a challenge page, which asks for a browser and brings no item, whatever
@@ -92,6 +72,8 @@ fn is_challenge(head: &HeadFacts, body: BodyCheck) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crawlmark_harness::clock::Nanos;
+
     use super::*;
     use crate::crawl::response::head::facts;
 
@@ -165,8 +147,12 @@ mod tests {
                     has_good_status: expected.unwrap_or((200..=299).contains(status)),
                     body,
                 };
-                let found = attempt(&facts(*status, headers), verdict).outcome;
-                assert_eq!(found, outcome, "{status} {expected:?} {headers:?} {body:?}");
+                let mut attempt = Attempt::unsent(ErrorKind::Io, Nanos(0));
+                end(&mut attempt, &facts(*status, headers), verdict);
+                assert_eq!(
+                    attempt.outcome, outcome,
+                    "{status} {expected:?} {headers:?} {body:?}"
+                );
             }
         }
     }

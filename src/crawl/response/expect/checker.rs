@@ -2,7 +2,8 @@
 //! hot path, as long as any whole body or an item is all that is expected; for anything else the
 //! body is kept until its end.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 
 use crawlmark_harness::sample::Attempt;
 use crawlmark_harness::stats::MAX_EXCERPT;
@@ -33,12 +34,10 @@ pub(crate) struct Checker {
     seed: Option<u64>,
     /// Bytes of other bodies that are kept until their end.
     most: usize,
-    /// Lent to one body after another.
-    spare: RefCell<Vec<Vec<u8>>>,
     /// Start of the body of the last answer, if that was not good.
     last_bad: RefCell<Vec<u8>>,
     /// Responses that are saved; none without `--save`.
-    saver: Option<Saver>,
+    saver: OnceCell<Saver>,
 }
 
 /// Different content types that a shard tells apart; those of later responses are left out of their
@@ -52,6 +51,8 @@ struct Saver {
     /// Longest body that is kept whole, bytes.
     max_body: usize,
     content_types: RefCell<Vec<Vec<u8>>>,
+    /// Memory of bodies that were saved.
+    spare: RefCell<Vec<Vec<u8>>>,
     /// Last complete response.
     last: RefCell<Option<SavedResponse>>,
 }
@@ -74,6 +75,20 @@ pub(crate) struct KeptBody {
 }
 
 impl Saver {
+    /// An empty body, in the memory of an earlier one where there is some.
+    fn lend(&self) -> KeptBody {
+        let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
+        bytes.clear();
+        KeptBody { bytes, length: 0 }
+    }
+
+    /// Keep the memory of a body for another one.
+    fn take_back(&self, KeptBody { bytes, .. }: KeptBody) {
+        if bytes.capacity() <= KEPT_BYTES {
+            self.spare.borrow_mut().push(bytes);
+        }
+    }
+
     /// Return the number of the content type of a response; 0 if it has none.
     fn content_type(&self, fields: HeaderFields<'_>) -> u16 {
         let Some(value) = fields.all("content-type").next() else {
@@ -90,10 +105,10 @@ impl Saver {
     }
 }
 
-/// Receiver of the response for one item, and the expectation for it.
+/// Receiver of one response after another, each of an item, and the expectation for it.
 #[derive(Debug)]
-pub(crate) struct Expected<'a> {
-    checker: &'a Checker,
+pub(crate) struct Expected {
+    checker: Rc<Checker>,
     id: u64,
     /// The item that the body is compared with; otherwise the body, as far as it is to be read.
     bytes: Vec<u8>,
@@ -105,7 +120,8 @@ pub(crate) struct Expected<'a> {
     /// Start of the body of an answer that is known to be bad.
     begin: Vec<u8>,
     /// Content that is decoded once it is complete; none of a body that is sent as it is.
-    compressed: Option<(Coding, Vec<u8>)>,
+    coding: Coding,
+    compressed: Vec<u8>,
     /// Body for a record; none if it is not saved.
     saved: Option<KeptBody>,
     /// `Location` of a redirect, where redirects are followed.
@@ -133,25 +149,20 @@ impl Checker {
             },
             head_use,
             expectations,
-            spare: RefCell::default(),
             last_bad: RefCell::default(),
-            saver: None,
+            saver: OnceCell::new(),
         }
     }
 
     /// Keep each complete response until it is taken.
-    pub(crate) fn saving(self, saved: &Saved) -> Self {
-        let max_body = usize::try_from(saved.max_body).unwrap_or(usize::MAX);
-        let (content_types, last) = (RefCell::default(), RefCell::default());
-        Self {
-            saver: Some(Saver {
-                bodies: saved.bodies,
-                max_body,
-                content_types,
-                last,
-            }),
-            ..self
-        }
+    pub(crate) fn save(&self, saved: &Saved) {
+        self.saver.get_or_init(|| Saver {
+            bodies: saved.bodies,
+            max_body: usize::try_from(saved.max_body).unwrap_or(usize::MAX),
+            content_types: RefCell::default(),
+            spare: RefCell::default(),
+            last: RefCell::default(),
+        });
     }
 
     /// Lend the last complete response to `use_it`, with its content type; none if there was none
@@ -160,7 +171,7 @@ impl Checker {
         &self,
         use_it: impl FnOnce(Option<(&SavedResponse, &[u8])>) -> T,
     ) -> T {
-        let Some(saver) = &self.saver else {
+        let Some(saver) = self.saver.get() else {
             return use_it(None);
         };
         let Some(last) = saver.last.borrow_mut().take() else {
@@ -171,49 +182,8 @@ impl Checker {
             .checked_sub(1)
             .and_then(|at| types.get(at));
         let used = use_it(Some((&last, content_type.map_or(&[], Vec::as_slice))));
-        if let Some(KeptBody { bytes, .. }) = last.body {
-            self.take_back(bytes);
-        }
+        last.body.into_iter().for_each(|body| saver.take_back(body));
         used
-    }
-
-    /// Keep the memory of a body for another one.
-    #[inline]
-    fn take_back(&self, bytes: Vec<u8>) {
-        if (1..=KEPT_BYTES).contains(&bytes.capacity()) {
-            self.spare.borrow_mut().push(bytes);
-        }
-    }
-
-    /// The expectation for item `id`.
-    #[inline]
-    pub(crate) fn for_item(&self, id: u64) -> Expected<'_> {
-        let mut bytes = Vec::new();
-        if self.most > 0 {
-            bytes = self.lend();
-        }
-        if let Some(seed) = self.seed {
-            items::write_body(seed, id, &mut bytes);
-        }
-        let saves_bodies = self
-            .saver
-            .as_ref()
-            .is_some_and(|saver| saver.bodies != Bodies::None);
-        Expected {
-            checker: self,
-            id,
-            bytes,
-            length: 0,
-            is_item: true,
-            is_bad: false,
-            begin: Vec::new(),
-            compressed: None,
-            saved: saves_bodies.then(|| KeptBody {
-                bytes: self.lend(),
-                length: 0,
-            }),
-            location: None,
-        }
     }
 
     /// Take the start of the body of the last complete answer, if that was not good.
@@ -230,20 +200,45 @@ impl Checker {
                 statuses.contains(status)
             })
     }
-
-    /// An empty buffer, with memory where an earlier body left some.
-    fn lend(&self) -> Vec<u8> {
-        let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
-        bytes.clear();
-        bytes
-    }
 }
 
-impl Expected<'_> {
+impl Expected {
+    /// A receiver. Boxed, for it is lent from request to request.
+    pub(crate) fn new(checker: &Rc<Checker>) -> Box<Self> {
+        Box::new(Self {
+            checker: Rc::clone(checker),
+            id: 0,
+            bytes: Vec::new(),
+            length: 0,
+            is_item: true,
+            is_bad: false,
+            begin: Vec::new(),
+            coding: Coding::Identity,
+            compressed: Vec::new(),
+            saved: None,
+            location: None,
+        })
+    }
+
+    /// Expect the response for item `id`.
+    #[inline]
+    pub(crate) fn restart(&mut self, id: u64) {
+        (self.id, self.length, self.is_item, self.is_bad) = (id, 0, true, false);
+        (self.coding, self.location) = (Coding::Identity, None);
+        self.bytes.clear();
+        self.begin.clear();
+        if let Some(seed) = self.checker.seed {
+            items::write_body(seed, id, &mut self.bytes);
+        }
+        if let Some(saver) = self.checker.saver.get() {
+            self.saved = (saver.bodies != Bodies::None).then(|| saver.lend());
+        }
+    }
+
     /// Receive the head of the response.
     pub(crate) fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> HeadFacts {
         let mut head = HeadFacts::read(status, fields, self.checker.head_use);
-        if let Some(saver) = &self.checker.saver {
+        if let Some(saver) = self.checker.saver.get() {
             head.content_type = saver.content_type(fields);
         }
         if self.checker.head_use.follows && is_redirect(status) {
@@ -257,25 +252,24 @@ impl Expected<'_> {
     #[inline]
     pub(crate) fn begin(&mut self, head: &HeadFacts) {
         self.is_bad = !self.checker.is_expected(head.status);
-        let saver = self.checker.saver.as_ref();
         if self.is_bad
-            && saver.is_some_and(|saver| saver.bodies == Bodies::Good)
-            && let Some(KeptBody { bytes, .. }) = self.saved.take()
+            && let Some(saver) = self.checker.saver.get()
+            && saver.bodies == Bodies::Good
+            && let Some(body) = self.saved.take()
         {
-            self.checker.take_back(bytes);
+            saver.take_back(body);
         }
-        if head.coding != Coding::Identity {
-            self.compressed = Some((head.coding, self.checker.lend()));
-        }
+        self.coding = head.coding;
     }
 
     /// Take the next part of the body.
     #[inline]
     pub(crate) fn take(&mut self, part: &[u8]) {
-        match &mut self.compressed {
-            None => self.take_decoded(part),
+        if self.coding == Coding::Identity {
+            self.take_decoded(part);
+        } else {
             // One byte more than is decoded shows that it is too long.
-            Some((_, bytes)) => append(bytes, part, MAX_READ + 1),
+            append(&mut self.compressed, part, MAX_READ + 1);
         }
     }
 
@@ -283,20 +277,19 @@ impl Expected<'_> {
     // Out of line: the decoders take 50 KiB of stack, every page of which would be touched for each
     // answer, compressed or not.
     #[inline(never)]
-    fn take_compressed(&mut self, coding: Coding, bytes: Vec<u8>) -> Result<(), Unreadable> {
-        let decoded = match bytes.len() {
+    fn take_compressed(&mut self) -> Result<(), Unreadable> {
+        let bytes = std::mem::take(&mut self.compressed);
+        match bytes.len() {
             // Without content, as in the answer to HEAD, a coding says nothing.
             0 => Ok(()),
-            1..=MAX_READ => coding.decode(&bytes, |part| self.take_decoded(part)),
+            1..=MAX_READ => self.coding.decode(&bytes, |part| self.take_decoded(part)),
             _ => Err(Unreadable::TooLong),
-        };
-        self.checker.take_back(bytes);
-        decoded
+        }
     }
 
     #[inline]
     fn take_decoded(&mut self, part: &[u8]) {
-        if let (Some(saved), Some(saver)) = (&mut self.saved, &self.checker.saver) {
+        if let (Some(saved), Some(saver)) = (&mut self.saved, self.checker.saver.get()) {
             append(&mut saved.bytes, part, saver.max_body);
             saved.length += part.len() as u64;
         }
@@ -313,18 +306,23 @@ impl Expected<'_> {
         }
     }
 
-    /// Judge the response once its body has ended, and note in `flight` why it could not be read.
+    /// Judge the response once its body has ended: note in `attempt` what it is, and in `flight`
+    /// why it could not be read.
     #[inline]
-    pub(crate) fn judge(&mut self, head: &HeadFacts, flight: &Flight) -> Attempt {
-        answer::judge(head, self.verdict(head), flight)
+    pub(crate) fn judge(&mut self, head: &HeadFacts, flight: &Flight, attempt: &mut Attempt) {
+        let verdict = self.verdict(head);
+        if let BodyCheck::Unreadable(why) = verdict.body {
+            flight.explain(why.kind(), why.to_string());
+        }
+        answer::end(attempt, head, verdict);
     }
 
     #[inline]
     fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
-        let unreadable = self
-            .compressed
-            .take()
-            .and_then(|(coding, bytes)| self.take_compressed(coding, bytes).err());
+        let unreadable = match self.coding {
+            Coding::Identity => None,
+            _ => self.take_compressed().err(),
+        };
         let is_met = if self.checker.seed.is_some() {
             self.is_item && self.length == self.bytes.len()
         } else {
@@ -341,7 +339,10 @@ impl Expected<'_> {
         if !(self.begin.is_empty() && last_bad.is_empty()) {
             *last_bad = std::mem::take(&mut self.begin);
         }
-        if let Some(saver) = &self.checker.saver {
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+        if let Some(saver) = self.checker.saver.get() {
             let last = SavedResponse {
                 content_type: head.content_type,
                 body: self.saved.take(),
@@ -384,12 +385,6 @@ fn append(bytes: &mut Vec<u8>, part: &[u8], most: usize) {
 fn is_json(body: &[u8]) -> bool {
     // The parser does not look at the bytes of texts that it skips.
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
-}
-
-impl Drop for Expected<'_> {
-    fn drop(&mut self) {
-        self.checker.take_back(std::mem::take(&mut self.bytes));
-    }
 }
 
 #[cfg(test)]
