@@ -456,6 +456,8 @@ fn missing_parts_and_other_attempts_are_named() {
     );
     assert_eq!(about.additional_requests, 3 * per_part + 7);
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
+    let others = |it: &Finding| matches!(it, Finding::OtherAttempts { attempts: 4, .. });
+    assert!(report.findings.iter().any(others));
     assert!(
         matches!(report.findings[0], Finding::PartMissing { part: 2, .. }),
         "{:?}",
@@ -468,4 +470,25 @@ fn missing_parts_and_other_attempts_are_named() {
         report.findings[0],
         Finding::PartMissing { part: 2, .. }
     ));
+}
+
+#[test]
+fn parts_that_were_disturbed_where_they_ran_disturb_the_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let crawl = Synthetic {
+        parts: 2,
+        seconds: 3,
+        per_s: 20,
+        shards: 1,
+    };
+    crawl.write(home.path());
+    let result = PartsDirectory::at(home.path()).result(1);
+    let mut record = AttemptRecord::read(&result).unwrap().unwrap();
+    record.verdict = Verdict::Disturbed;
+    fs::write(&result, record.text().unwrap()).unwrap();
+    let report = merged(home.path(), Completeness::All).unwrap();
+    assert_eq!(report.validity.verdict, Verdict::Disturbed);
+    let judged =
+        |it: &Finding| matches!(it, Finding::PartsJudged { parts, of: 2, .. } if parts[..] == [1]);
+    assert!(report.findings.iter().any(judged), "{:?}", report.findings);
 }

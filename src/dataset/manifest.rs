@@ -24,6 +24,9 @@ pub const MANIFEST: &str = "crawl.json";
 /// Name of the file that is locked while a session runs.
 pub const LOCK: &str = "lock";
 
+/// Name of the description until it is whole.
+pub const NEW_MANIFEST: &str = "crawl.json.new";
+
 /// Value of [`Manifest::format`], with another number after each change of the directory's format.
 pub const FORMAT: &str = "crawlmark crawl/1";
 
@@ -125,7 +128,7 @@ impl Manifest {
     /// # Errors
     /// When the system refuses.
     pub fn write(&self, place: &Path) -> io::Result<()> {
-        let temporary = place.join(format!("{MANIFEST}.new"));
+        let temporary = place.join(NEW_MANIFEST);
         let mut file = File::create(&temporary)?;
         file.write_all(seal(&serde_json::to_string_pretty(self)?).as_bytes())?;
         file.sync_all()?;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::thread::sleep;
@@ -23,7 +24,9 @@ use super::output::OutputOptions;
 use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, SaveArgs, Typed, resumed};
 use crate::dataset::disk::{Directory, DiskError};
-use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange};
+use crate::dataset::manifest::{
+    FORMAT, LOCK, MANIFEST, Manifest, NEW_MANIFEST, Saved, ShuffledRange,
+};
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
 use crate::dataset::session::{Session, TOOL, counted_sessions};
 use crate::error::Error;
@@ -192,13 +195,18 @@ fn begin(
     typed: &Typed,
     resolved: &Resolved,
 ) -> Result<(Manifest, File), Error> {
-    let io = Error::unwritable(place);
-    fs::create_dir_all(place).map_err(&io)?;
+    let io_error = Error::unwritable(place);
+    fs::create_dir_all(place).map_err(&io_error)?;
     let lock = lock(place)?;
-    let mut entries = fs::read_dir(place).map_err(&io)?.flatten();
-    let holds = if place.join(MANIFEST).exists() {
+    let names: io::Result<Vec<OsString>> = fs::read_dir(place)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+    let names = names.map_err(&io_error)?;
+    let holds = if names.iter().any(|name| name == MANIFEST) {
         Some("it holds a saved crawl. Go on with it (--resume), or name another directory")
-    } else if entries.any(|entry| entry.file_name() != LOCK) {
+    } else if names
+        .iter()
+        .any(|name| name != LOCK && name != NEW_MANIFEST)
+    {
         Some("it is not empty. Name another directory")
     } else {
         None
@@ -223,7 +231,7 @@ fn begin(
         workload: lasting(&resolved.plan),
         command: typed.command(Some(&resolved.plan)),
     };
-    manifest.write(place).map_err(&io)?;
+    manifest.write(place).map_err(&io_error)?;
     Ok((manifest, lock))
 }
 

@@ -501,4 +501,7 @@ fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
         &record,
         &json!({"/requests": requests, "/verdict": "disturbed", "/items/failed": 0}),
     );
+    let attempt = parts.attempt(0).unwrap();
+    let report = Report::read(&attempt.with_file_name("result").join("result.json"));
+    assert!(!report.finding("lease_lapsed").is_null());
 }

@@ -318,6 +318,8 @@ fn wrong_result(place: &Path, is_done: bool) -> Option<String> {
         "not_found",
         "failed",
         "gave_up",
+        "aborted",
+        "unfinished",
         "skipped",
         "not_attempted",
         "lost",

@@ -1,6 +1,8 @@
 //! Each gate has the test that trips it, and the same case just below its threshold, which does
 //! not.
 
+mod fired;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

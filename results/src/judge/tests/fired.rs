@@ -1,0 +1,378 @@
+//! Every kind of finding and every check has fired: a run for each kind that has it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Audit, Run, WindowReport, at_once, times};
+use crate::judge::{Finding, FindingKind, checks::CHECKS};
+use crate::run::report::{
+    Change, Experiment, GateReport, Group, GroupRow, InStep, QueueReport, Report, RobotsReport,
+    ServiceSplit, TLS_TRUST, UNVERIFIED, Witness,
+};
+use crawlmark_harness::plan::{Arrivals, OnThrottle};
+use crawlmark_harness::process::ShardExit;
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::{Counters, ItemCounts, Series};
+use crawlmark_harness::supervisor::{PastLife, ShardFault};
+
+/// A good second, and one in which nothing came.
+const GOOD: (u64, u64) = (100, 0);
+const NONE: (u64, u64) = (0, 0);
+
+/// A quiet run, changed so.
+fn run(change: impl FnOnce(&mut Run)) -> Report {
+    let mut run = Run::quiet();
+    change(&mut run);
+    run.judge()
+}
+
+/// The report of a quiet run, changed so.
+fn report(change: impl FnOnce(&mut Report)) -> Report {
+    let mut report = Run::quiet().judge();
+    change(&mut report);
+    report.judge();
+    report
+}
+
+/// The report of a quiet run to which something is added once it is judged.
+fn noted(add: impl FnOnce(&mut Report)) -> Report {
+    let mut report = Run::quiet().judge();
+    add(&mut report);
+    report
+}
+
+fn nothing_sent(run: &mut Run) {
+    (run.counters, run.ledger.items) = (Counters::default(), ItemCounts::default());
+}
+
+fn gate(ok: Option<bool>) -> GateReport {
+    GateReport {
+        expression: "p99<1ms".to_owned(),
+        kind: "latency".to_owned(),
+        metric: "p99".to_owned(),
+        window_s: None,
+        unit: "us".to_owned(),
+        limit: 1_000.0,
+        value: Some(2_000.0),
+        at_least: false,
+        margin: None,
+        ok,
+        why: None,
+        windows: None,
+        until_s: None,
+    }
+}
+
+fn experiment(change: Change, mean_us: f64) -> Experiment {
+    Experiment {
+        change,
+        connections: 1,
+        rate_per_s: None,
+        duration_s: 2.0,
+        answered: 200,
+        failed: 0,
+        answered_per_s: 100.0,
+        mean_us: Some(mean_us),
+        p50_us: Some(mean_us),
+        body_us: 0.0,
+        in_step: None,
+    }
+}
+
+/// A closed loop at 100 responses/s, whether 8 connections or 16: alone, a request takes `alone_us`.
+fn with_ceiling(report: &mut Report, alone_us: f64) {
+    report.plan.run.rate = None;
+    report.plan.run.connections = 8;
+    report.experiments = vec![
+        experiment(Change::OneConnection, alone_us),
+        experiment(Change::TwiceTheConnections, alone_us),
+    ];
+}
+
+/// Responses in step with clocks of 10 and of 100 ms, so far.
+fn in_step(report: &mut Report, short: f64, long: f64) {
+    report.plan.run.arrivals = Arrivals::Poisson;
+    report.in_step = Some(InStep {
+        answers: 1_000,
+        of_10_ms: short,
+        of_100_ms: long,
+    });
+}
+
+fn split(report: &mut Report, run_queue_us: f64, throttled_us: f64) {
+    let target = report.target.as_mut().unwrap();
+    target.split = Some(ServiceSplit {
+        service_us: 10_000.0,
+        cpu_us: 100.0,
+        run_queue_us: Some(run_queue_us),
+        throttled_us,
+        rest_us: 100.0,
+    });
+}
+
+fn queue(report: &mut Report, mean: f64, drops: u64) {
+    report.target.as_mut().unwrap().accept_queue = Some(QueueReport {
+        mean,
+        max: 8,
+        limit: 8,
+        drops: Some(drops),
+    });
+}
+
+fn host(number: u32, ok: u64, errors: u64) -> GroupRow {
+    GroupRow {
+        group: Group::Host(Some(number)),
+        name: Some(format!("{number}.test")),
+        attempts: ok + errors,
+        ok,
+        not_found: 0,
+        throttled: 0,
+        errors,
+        p50_us: None,
+        p99_us: None,
+        limited_by: None,
+    }
+}
+
+/// A run that has a finding of this kind; none where others than the report find it.
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each kind")]
+fn with(kind: FindingKind) -> Option<Report> {
+    use FindingKind as Is;
+    Some(match kind {
+        Is::NothingSent => run(nothing_sent),
+        Is::StoppedBeforeStart => {
+            let mut report = run(nothing_sent);
+            report.interrupted_by = Some(2);
+            report.judge();
+            report
+        }
+        Is::ShardDied => run(|it| it.shards[1].fault = Some(ShardFault::Died)),
+        Is::PartMissing => run(|it| it.shards[1].fault = Some(ShardFault::Missing)),
+        Is::ShardExitFailed => run(|it| it.shards[0].exit = ShardExit::Signal(11)),
+        Is::SumsDiffer => run(|it| it.shards[0].ledger.ok -= 1),
+        Is::StorageFailed => report(|it| it.storage_failure = Some("full".to_owned())),
+        Is::CountsDiffer => noted(|it| {
+            it.add_witness(Witness {
+                agrees: Some(false),
+                cut_off: 0,
+                differences: vec!["requests".to_owned()],
+                ledger: serde_json::Value::Null,
+            });
+        }),
+        Is::BudgetExceeded => report(|it| {
+            it.host_budget = Some(Audit {
+                rate: "5/s".to_owned(),
+                rate_per_s: 5.0,
+                burst: 1,
+                kept: false,
+                unaudited_shards: 0,
+                worst_window: Some(WindowReport {
+                    shard: None,
+                    host: None,
+                    width_ms: 20.0,
+                    admitted: 3,
+                    allowed: 2,
+                }),
+                busiest: Vec::new(),
+            });
+        }),
+        Is::AllSkipped => run(|it| {
+            nothing_sent(it);
+            it.ledger.items.skipped = 1_000;
+        }),
+        Is::Unsendable => run(|it| it.fail(ErrorKind::TlsExpired, 1_000)),
+        Is::WithinWarmUp => run(|it| {
+            it.plan.warmup = Duration::from_secs(10);
+            it.shards.iter_mut().for_each(|shard| shard.latency.clear());
+        }),
+        Is::MostlyWarmUp => run(|it| it.plan.warmup = Duration::from_secs(9)),
+        Is::AllFailed => run(|it| it.fail(ErrorKind::ConnectRefused, 1_000)),
+        Is::RequestsFailed => run(|it| it.fail(ErrorKind::ConnectRefused, 100)),
+        Is::Silent => run(|it| {
+            it.intervals = at_once(&[NONE; 10]);
+            (it.ledger.ok, it.ledger.aborted) = (0, 1_000);
+            it.shards
+                .iter_mut()
+                .for_each(|shard| shard.last_ended_s = Some(0.0));
+        }),
+        Is::TargetDown => run(|it| {
+            it.intervals = at_once(&[
+                GOOD,
+                (0, 9),
+                (0, 9),
+                (0, 9),
+                (0, 9),
+                (0, 9),
+                (0, 9),
+                (0, 9),
+                (0, 9),
+                (0, 9),
+            ]);
+        }),
+        Is::NoGoodResponse => run(|it| {
+            it.intervals = at_once(&[GOOD, GOOD, (0, 1), NONE, NONE, GOOD, GOOD, GOOD, GOOD, GOOD]);
+        }),
+        Is::ThresholdFailed | Is::ThresholdUndecided => noted(|it| {
+            it.gates = vec![gate(Some(false)), gate(None)];
+            it.note_thresholds();
+        }),
+        Is::Interrupted => report(|it| it.interrupted_by = Some(2)),
+        Is::Suspended => report(|it| it.suspended_s = 1.0),
+        Is::ShardReplaced => run(|it| {
+            it.shards[1].died = vec![PastLife {
+                pid: 1,
+                exit: ShardExit::Signal(9),
+                fault: ShardFault::Died,
+            }];
+        }),
+        Is::HostsDown => {
+            let mut report = run(|it| it.fail(ErrorKind::ConnectRefused, 500));
+            report.plan.run.per_host.hosts = 2;
+            report.by_host = vec![host(0, 500, 0), host(1, 0, 500)];
+            report.judge();
+            report
+        }
+        Is::RobotsUnreachable => report(|it| {
+            it.robots = Some(RobotsReport {
+                requests: 1,
+                crawl_delay_s: None,
+                with_rules: 0,
+                unreachable: 1,
+                hosts: Vec::new(),
+            });
+        }),
+        Is::ProbeEnded => {
+            report(|it| it.target.as_mut().unwrap().ended = Some("killed".to_owned()))
+        }
+        Is::TargetThrottled => report(|it| {
+            split(it, 0.0, 5_000.0);
+            it.target.as_mut().unwrap().throttled_periods_share = Some(0.9);
+        }),
+        Is::TargetWaits => report(|it| split(it, 5_000.0, 0.0)),
+        Is::TargetCpuFull => report(|it| {
+            let target = it.target.as_mut().unwrap();
+            (target.cpus, target.cpu_us) = (vec![3], Some(9.9e6));
+        }),
+        Is::ConnectionsNotAccepted => report(|it| queue(it, 7.0, 0)),
+        Is::ListenDrops => report(|it| queue(it, 0.0, 9)),
+        Is::Stalled => serde_json::from_str(include_str!("../../../example/result.json")).unwrap(),
+        Is::DelayingLimit => report(|it| {
+            with_ceiling(it, 10_000.0);
+            it.experiments
+                .push(experiment(Change::ThirdOfTheRate, 1_000.0));
+        }),
+        Is::WorksOnFew => report(|it| with_ceiling(it, 10_000.0)),
+        Is::DelayedAck => report(|it| {
+            it.latency
+                .insert(Series::Body.name().to_owned(), times(40_000.0));
+            it.experiments = vec![experiment(Change::ImmediateAcks, 1_000.0)];
+        }),
+        Is::RefusingLimit => run(|it| {
+            it.reject(429, 500);
+            it.intervals = at_once(&[
+                (90, 50),
+                (50, 50),
+                (50, 60),
+                (50, 40),
+                (50, 50),
+                (50, 90),
+                (50, 10),
+                (50, 50),
+                (50, 50),
+                (50, 50),
+            ]);
+        }),
+        Is::TimerTick => report(|it| in_step(it, 0.9, 0.1)),
+        Is::QuotaClock => report(|it| in_step(it, 0.9, 0.9)),
+        Is::CutOff => run(|it| (it.ledger.aborted, it.ledger.ok) = (200, 800)),
+        Is::Throttled => run(|it| (it.counters.requests.throttled, it.ledger.ok) = (600, 400)),
+        Is::SourcesThrottled => report(|it| it.totals.sources_throttled_at_first = 1),
+        Is::Abandoned => run(|it| {
+            it.plan.throttling.on_throttle = OnThrottle::Honor;
+            (it.ledger.gave_up, it.ledger.ok) = (200, 800);
+        }),
+        Is::NoLocalPort => run(|it| it.fail(ErrorKind::AddressUnavailable, 1)),
+        Is::NoDescriptor => run(|it| it.fail(ErrorKind::TooManyFiles, 1)),
+        Is::CpuFull => run(|it| it.usage().cpu_share = Some(0.99)),
+        Is::CpuWait => run(|it| it.usage().run_delay_share = Some(0.5)),
+        Is::ShardPaused => run(|it| it.times(Series::LoopLag).max_us = Some(1e6)),
+        Is::SentLate => run(|it| it.times(Series::SchedLag).p99_us = Some(1e5)),
+        Is::ReadLate => run(|it| it.times(Series::ReceiveDelay).p99_us = Some(1e5)),
+        Is::LoopLate => run(|it| it.times(Series::LoopLag).p99_us = Some(5e4)),
+        Is::StorageSlow => report(|it| it.binding.storage = 0.5),
+        Is::PortsInTimeWait => run(|it| {
+            it.host.ports_held = Some(900);
+            it.counters.requests.connections_opened = 900;
+        }),
+        Is::NeverSent => run(|it| {
+            let shard = &mut it.shards[1];
+            (shard.scheduled, shard.totals.dropped) = (Some(1_000), 1_000);
+        }),
+        Is::Postponed => run(|it| {
+            let shard = &mut it.shards[1];
+            (shard.scheduled, shard.postponed) = (Some(1_000), Some(1_000));
+        }),
+        Is::Waited => run(|it| {
+            it.times(Series::PoolWait).p99_us = Some(5e4);
+            it.times(Series::ResponseOk).p99_us = Some(1e5);
+        }),
+        Is::RateMissed => report(|it| it.totals.attempts_per_s = 10.0),
+        Is::CpuSteal => run(|it| it.usage().steal_share = Some(0.5)),
+        Is::CpuSpeed => run(|it| it.usage().speed_after_us = Some(9_000.0)),
+        Is::PacketLoss => run(|it| it.tcp.slow_with_retransmit = 10),
+        Is::ListenQueueFull => run(|it| it.closed.opened_after_retransmit = 3),
+        Is::NeverReceived => run(|it| it.tcp.timeouts_unacknowledged = 3),
+        Is::NotAnswered => run(|it| it.tcp.timeouts_acknowledged = 3),
+        Is::KeepAliveLimit => run(|it| {
+            it.closed.requests = [(100, 9)].into();
+            it.closed.announced = 9;
+        }),
+        Is::LookupSlow => noted(|it| {
+            it.add_lookup(Duration::from_secs(5), Duration::from_secs(5));
+        }),
+        Is::NotFound => run(|it| (it.ledger.not_found, it.ledger.ok) = (200, 800)),
+        Is::ConnectionsNotKept => run(|it| it.counters.requests.connections_opened = 1_000),
+        Is::CertificatesUnverified => run(|it| {
+            let trust = (TLS_TRUST.to_owned(), UNVERIFIED.to_owned());
+            it.plan.workload.extend([trust]);
+        }),
+        Is::ConnectionsUnused => report(|it| {
+            it.shards.iter_mut().for_each(|shard| shard.connections = 9);
+            it.binding.concurrency = 0.9;
+        }),
+        Is::LimitedBy => report(|it| it.binding.rate = 0.9),
+        Is::CpusShared => report(|it| {
+            let target = it.target.as_mut().unwrap();
+            (target.is_here, target.cpus) = (true, vec![0]);
+        }),
+        // Found by the run itself (`end_to_end`), and the last two by a merge
+        // (`results/tests/parts.rs`).
+        Is::TargetProcessLost
+        | Is::LeaseLapsed
+        | Is::HostUnreached
+        | Is::OtherAttempts
+        | Is::PartsJudged => return None,
+    })
+}
+
+#[test]
+fn every_kind_of_finding_and_every_check_fires() {
+    let mut silent: BTreeSet<&str> = CHECKS.iter().map(|check| check.name).collect();
+    let mut missing = Vec::new();
+    for kind in FindingKind::ALL {
+        let Some(report) = with(*kind) else { continue };
+        let mut found: Vec<FindingKind> = report.findings.iter().map(Finding::kind).collect();
+        for check in CHECKS {
+            // Also those that others cover.
+            let of_check = (check.look)(&report).unwrap_or_default();
+            if !of_check.is_empty() {
+                silent.remove(check.name);
+            }
+            found.extend(of_check.iter().map(Finding::kind));
+        }
+        if !found.contains(kind) {
+            missing.push((kind, found));
+        }
+    }
+    assert_eq!((missing, silent), (Vec::new(), BTreeSet::new()));
+}
