@@ -355,6 +355,23 @@ fn the_action_compares_two_commits_and_reports_each_verdict() {
                 .starts_with(&format!("verdict={verdict}\n"))
         );
     }
+    let runner = Runner::with_stubs();
+    let flags = "--value 'score=([0-9.]+) MB/s' --better higher";
+    let more = [("COMMAND", "./bench a"), ("FLAGS", flags)];
+    let ended = runner.run(&action, compare, &more);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    let words = ["crawlmark".to_owned()]
+        .into_iter()
+        .chain(runner.told().remove(0));
+    let Typed::Ab(ab) = Cli::try_parse_from(words).unwrap().command else {
+        panic!("another command")
+    };
+    let candidate = format!(
+        "cd '{}' && ./bench a",
+        runner.path("work/candidate").display()
+    );
+    assert_eq!(ab.cand_command, Some(candidate));
+    assert_eq!(ab.value[0].name, "score");
     let ended = Runner::with_stubs().run(&action, build, &[]);
     assert_eq!(ended.code, Some(2), "nothing to start: {}", ended.said);
 }

@@ -277,6 +277,13 @@ pub enum ContestFinding {
     },
     /// The base was a regression against itself.
     EqualSidesDiffer {},
+    /// What a pair read tells something of the next.
+    Autocorrelated {
+        /// Metric, with its evidence.
+        metric: MetricResult,
+        /// Autocorrelation of neighbouring pairs.
+        autocorrelation: f64,
+    },
 }
 
 /// The estimate and its interval: `+4.9 % (+4.7 .. +5.1)`.
@@ -358,6 +365,15 @@ impl StudyResult for Contest {
         if floor.is_some_and(|equal| equal.verdict == Overall::Regression) {
             found.push(ContestFinding::EqualSidesDiffer {});
         }
+        for one in all {
+            let evidence = one.evidence.filter(Evidence::is_autocorrelated);
+            if let Some(autocorrelation) = evidence.and_then(|it| it.autocorrelation) {
+                found.push(ContestFinding::Autocorrelated {
+                    metric: one.clone(),
+                    autocorrelation,
+                });
+            }
+        }
         found
     }
 
@@ -417,6 +433,19 @@ impl StudyResult for Contest {
                 Severity::Warning,
                 "The base was a regression against itself on this machine",
             ),
+            ContestFinding::Autocorrelated {
+                metric,
+                autocorrelation,
+            } => {
+                let name = &metric.metric.title;
+                Notice::new(
+                    Severity::Warning,
+                    capital(&format!(
+                        "{name}: neighbouring pairs depend on each other (autocorrelation {autocorrelation:.2}), so its interval is too narrow"
+                    )),
+                )
+                .with("The random order keeps the p value right.")
+            }
         }
     }
 
@@ -483,6 +512,15 @@ impl Contest {
                 0,
                 vec!["what".to_owned(), base.what.clone(), candidate.what.clone()],
             );
+        }
+        let each = [Arm::Base, Arm::Candidate].map(|arm| {
+            let mut rounds = self.rounds.iter();
+            let round = rounds.find(|of| of.round.arm == arm);
+            round.map_or(0, |round| round.executions.len())
+        });
+        if each != [0, 0] {
+            let [base, candidate] = each.map(|count| count.to_string());
+            rows.push(vec!["executions a round".to_owned(), base, candidate]);
         }
         Table {
             columns: ["", "base", "candidate"].map(Column::words).to_vec(),

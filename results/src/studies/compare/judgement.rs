@@ -8,7 +8,9 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::design::Pair;
 use super::metric::{Metric, Reading, Statistic, Worse};
-use super::statistics::{Centre, Interval, holm, p_above_zero, standard_deviation};
+use super::statistics::{
+    Centre, Interval, autocorrelation, holm, p_above_zero, standard_deviation,
+};
 use crate::show::text::counted;
 
 /// Verdict on one metric.
@@ -96,6 +98,9 @@ pub struct Evidence {
     /// The standard deviation of the pairs' log ratios; over the square root of 2, the noise of a
     /// round of one arm after pairing. Null for one pair.
     pub log_ratio_sd: Option<f64>,
+    /// Autocorrelation of neighbouring pairs' log ratios, in `-1..=1`: near 0 if a pair tells
+    /// nothing of the next. Null where all are equal.
+    pub autocorrelation: Option<f64>,
     /// The exact one-sided p value of "the candidate is not worse", in `(0, 1]`.
     pub p_value: f64,
     /// Adjusted for the other metrics that may decide (Holm); null for a metric that may not.
@@ -523,6 +528,15 @@ fn log_ratios(values: impl Iterator<Item = [Option<f64>; 2]>) -> Result<Vec<f64>
 }
 
 impl Evidence {
+    /// True if neighbouring pairs depend on each other by more than chance explains: by more than
+    /// three standard errors of `1/sqrt(n)` (Bartlett, M. S. (1946), Supplement to the Journal of
+    /// the Royal Statistical Society 8, 27-41), of 16 pairs or more.
+    #[must_use]
+    pub fn is_autocorrelated(&self) -> bool {
+        let error = (self.pairs as f64).sqrt().recip();
+        self.pairs >= 16 && self.autocorrelation.is_some_and(|r| r.abs() > 3.0 * error)
+    }
+
     /// The numbers, without the correction for other metrics; none without a pair.
     fn of(metric: &Metric, log_ratios: &[f64]) -> Option<Self> {
         let Centre { estimate, interval } = Centre::of(log_ratios)?;
@@ -534,6 +548,7 @@ impl Evidence {
             log_ratio: estimate,
             log_ratio_interval: interval,
             log_ratio_sd: standard_deviation(log_ratios),
+            autocorrelation: autocorrelation(log_ratios),
             p_value: p_above_zero(&worse),
             p_adjusted: None,
         })

@@ -163,6 +163,20 @@ fn doubled_ranks(by_size: &[f64]) -> Vec<usize> {
     ranks
 }
 
+/// The autocorrelation of neighbours, `sum (d_i - m)(d_(i+1) - m) / sum (d_i - m)^2`; none where
+/// all are equal.
+pub(super) fn autocorrelation(differences: &[f64]) -> Option<f64> {
+    let mean = differences.iter().sum::<f64>() / differences.len() as f64;
+    let around = |d: &f64| d - mean;
+    let squares: f64 = differences.iter().map(|d| around(d).powi(2)).sum();
+    let products: f64 = differences
+        .windows(2)
+        .map(|two| around(&two[0]) * around(&two[1]))
+        .sum();
+    let r = products / squares;
+    r.is_finite().then_some(r)
+}
+
 /// The two-sided level of every interval: its upper end is the one-sided bound of 97.5 % that a
 /// pass needs.
 pub const LEVEL: f64 = 0.95;

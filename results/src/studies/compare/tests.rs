@@ -110,6 +110,20 @@ fn a_loss_counts_from_its_metrics_smallest_effect_on() {
 }
 
 #[test]
+fn pairs_that_follow_each_other_are_told_from_those_that_do_not() {
+    let drawn = |memory: f64| {
+        let (mut draw, mut mood) = (fastrand::Rng::with_seed(1), 0.0);
+        let ratios = (0..44).map(|_| {
+            mood = memory * mood + draw.f64() - 0.5;
+            (100.0, 100.0 * (1.0 + 0.1 * mood))
+        });
+        evidence(&at_once(&pairs(ratios.collect::<Vec<_>>())))
+    };
+    assert!(drawn(0.9).is_autocorrelated());
+    assert!(!drawn(0.0).is_autocorrelated());
+}
+
+#[test]
 fn equal_arms_pass_and_identical_ones_too() {
     assert_eq!(judged(&around(1.0, 0.01, 16)).verdict, Overall::Pass);
     let same = judged(&pairs(std::iter::repeat_n((7.0, 7.0), 16)));
