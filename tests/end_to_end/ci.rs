@@ -28,6 +28,7 @@ const COMPARE: &str = "compare";
 const STUB: &str = r#"#!/bin/sh
 printf '%s\0' "$@" > "$CALLS/$$"
 case $1 in
+history) echo "$4" >> "$2"; mkdir -p "$6"; echo page > "$6/report.html" ;;
 ab) [ "$STUB_CODE" = 1 ] || { mkdir -p comparison; echo '# stub' > comparison/summary.md; } ;;
 run) mkdir -p result; echo '# stub' > result/summary.md; echo "{}" > result/result.json ;;
 esac
@@ -374,6 +375,46 @@ fn the_action_compares_two_commits_and_reports_each_verdict() {
     assert_eq!(ab.value[0].name, "score");
     let ended = Runner::with_stubs().run(&action, build, &[]);
     assert_eq!(ended.code, Some(2), "nothing to start: {}", ended.said);
+}
+
+#[test]
+fn the_action_keeps_a_history_on_a_branch() {
+    let action = Workflow::action();
+    let keep = action.script("Keep history", "");
+    let runner = Runner::with_stubs();
+    let git = |line: &str| {
+        let output = Command::new("git")
+            .args(line.split(' '))
+            .current_dir(runner.path("work"))
+            .env("HOME", runner.path("work"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git("init --quiet --bare ../origin");
+    git("init --quiet");
+    git(&format!(
+        "remote add origin {}",
+        runner.path("origin").display()
+    ));
+    git("-c user.name=t -c user.email=t@localhost commit --quiet --allow-empty --message first");
+    fs::create_dir(runner.path("work/comparison")).unwrap();
+    fs::write(runner.path("work/comparison/comparison.json"), "{}").unwrap();
+    let more = [
+        ("BRANCH", "benchmarks"),
+        ("NAME", "service"),
+        ("TOKEN", "secret-token"),
+    ];
+    for lines in 1..=2 {
+        let ended = runner.run(&action, keep, &more);
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        assert!(!ended.said.contains("secret-token"));
+        git("fetch --quiet origin benchmarks");
+        let kept = git("show FETCH_HEAD:service.jsonl");
+        assert_eq!(kept.lines().count(), lines);
+        assert_eq!(git("show FETCH_HEAD:service/report.html"), "page\n");
+    }
 }
 
 #[test]

@@ -280,7 +280,7 @@ pub enum ContestFinding {
     /// What a pair read tells something of the next.
     Autocorrelated {
         /// Metric, with its evidence.
-        metric: MetricResult,
+        metric: Box<MetricResult>,
         /// Autocorrelation of neighbouring pairs.
         autocorrelation: f64,
     },
@@ -369,7 +369,7 @@ impl StudyResult for Contest {
             let evidence = one.evidence.filter(Evidence::is_autocorrelated);
             if let Some(autocorrelation) = evidence.and_then(|it| it.autocorrelation) {
                 found.push(ContestFinding::Autocorrelated {
-                    metric: one.clone(),
+                    metric: Box::new(one.clone()),
                     autocorrelation,
                 });
             }
