@@ -36,7 +36,15 @@ const FIRST_GUESS: Duration = Duration::from_secs(5);
 
 /// Compare, and return the exit code.
 pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
-    if is_of_nothing(args) {
+    let (crawls, commands) = (is_of_crawls(args), args.base_command.is_some());
+    // Not told to the parser, which would no longer require --base-command beside the others.
+    if crawls && commands {
+        return usage(
+            "--base-command and --cand-command compare commands: remove the flags of crawls"
+                .to_owned(),
+        );
+    }
+    if !crawls && !commands && args.aa.is_none() {
         return usage(
             "there is nothing to compare: give each side flags of its own, as in --base '-c 64' --cand '-c 128'"
                 .to_owned());
@@ -91,8 +99,8 @@ pub(crate) fn compare_pairs(
     Ok(judge_rounds(&pairs.metrics, &pairs.ran)?)
 }
 
-/// True if no flag says what is compared.
-fn is_of_nothing(args: &AbArgs) -> bool {
+/// True if a flag says how crawls are compared.
+fn is_of_crawls(args: &AbArgs) -> bool {
     let AbArgs {
         base,
         cand,
@@ -100,8 +108,6 @@ fn is_of_nothing(args: &AbArgs) -> bool {
         cand_target,
         base_bin,
         cand_bin,
-        base_command,
-        aa,
         run,
         ..
     } = args;
@@ -109,9 +115,8 @@ fn is_of_nothing(args: &AbArgs) -> bool {
     let has_programs = [base_target, cand_target]
         .iter()
         .any(|target| target.is_some())
-        || [base_bin, cand_bin].iter().any(|program| program.is_some())
-        || base_command.is_some();
-    !has_words && !has_programs && aa.is_none()
+        || [base_bin, cand_bin].iter().any(|program| program.is_some());
+    has_words || has_programs
 }
 
 /// Pairs of rounds, and those that ran.

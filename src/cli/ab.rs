@@ -102,7 +102,12 @@ pub struct AbArgs {
     ///
     /// Each execution has a session of its own, and what it leaves running is ended. Its input is
     /// empty, and its output is not kept.
-    #[arg(long, value_name = "COMMAND", requires = "cand_command", conflicts_with_all = ["base", "cand", "base_target", "cand_target", "base_bin", "cand_bin", "run"], help_heading = "Commands")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "cand_command",
+        help_heading = "Commands"
+    )]
     pub base_command: Option<String>,
     /// Shell command of the candidate; see --base-command
     #[arg(

@@ -259,6 +259,9 @@ fn a_command_that_fails_ends_the_comparison_and_what_it_left_is_ended() {
     ] {
         let _ = commands("true", "true", usage).code(&[2]);
     }
+    for usage in ["--cand-command true", "--executions 3", "-i"] {
+        let _ = run(&format!("ab --out out --base '-c 4' {usage}")).code(&[2]);
+    }
 }
 
 /// Save another result in the place of one, and return what was there.
