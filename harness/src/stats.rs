@@ -37,7 +37,7 @@ pub use self::bins::{Bin, Bins};
 pub use self::cells::{Cells, highest_beside};
 pub use self::coarse::CoarseTimes;
 pub use self::connections::{ConnectionCounts, SplitSums, TcpCounts};
-pub(crate) use self::counters::Alike;
+pub(crate) use self::counters::{Alike, Ending};
 pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsCounts};
 pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
 pub use self::groups::{GroupCounts, Groups, HostTimes, MOST_GROUPS};

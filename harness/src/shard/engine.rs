@@ -36,9 +36,6 @@ pub(super) struct Engine<W> {
     under_way: Vec<Cell<Option<UnderWay>>>,
     /// Per lane, how far that is.
     flights: Vec<Flight>,
-    /// Requests under way, without those that wait for a connection or a stream.
-    on_the_wire: Cell<u32>,
-    peak_in_flight: Cell<u32>,
     /// The times that its users wait.
     waited: Series,
     /// True if requests are counted by host, template or source address as well.
@@ -133,8 +130,6 @@ impl<W: Workload> Engine<W> {
             books: RefCell::new(books),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
             flights: (0..lanes).map(|_| Flight::default()).collect(),
-            on_the_wire: Cell::new(0),
-            peak_in_flight: Cell::new(0),
             waited: Series::waited(plan.arrivals),
             has_groups,
             begins: Cell::new(start),
@@ -180,10 +175,16 @@ impl<W: Workload> Engine<W> {
 
     async fn lane(self: Rc<Self>, lane: usize) {
         let mut free = self.clock.now();
-        while let Some(mut permit) = self.gate.admit(lane, free).await {
+        let flight = &self.flights[lane];
+        while let Some(permit) = self.gate.admit(lane, free).await {
             self.count_skipped();
-            self.begin(lane, &permit);
-            let Some(attempt) = self.perform(lane, permit.id).await else {
+            let interval = self.begin(lane, &permit);
+            let clear_to_send = async || {
+                self.book_connection(lane);
+                self.gate.clear_to_send(lane, permit.id).await
+            };
+            let performed = self.workload.perform(permit.id, flight, clear_to_send);
+            let Some(attempt) = performed.await else {
                 return self.withdraw(lane);
             };
             free = attempt.done;
@@ -192,13 +193,13 @@ impl<W: Workload> Engine<W> {
                 // the meantime goes.
                 self.beat(attempt.done);
             }
-            let fate = self.gate.settle(lane, &mut permit, &attempt);
-            let sample = Sample {
+            let mut sample = Sample {
                 permit,
                 attempt,
-                fate,
+                fate: Fate::Ended,
             };
-            self.finish(lane, &sample);
+            sample.fate = self.gate.settle(lane, &mut sample.permit, &sample.attempt);
+            self.finish(lane, interval, &sample);
             self.workload.booked(&sample);
             if self.is_hopeless(&sample.attempt) {
                 self.close(sample.attempt.done);
@@ -258,38 +259,16 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Performs an attempt; none when the gate withdrew it before its request was sent.
-    async fn perform(&self, lane: usize, id: u64) -> Option<Attempt> {
-        let is_sent = Cell::new(false);
-        let clear_to_send = async || self.clear_to_send(lane, id, &is_sent).await;
-        let flight = &self.flights[lane];
-        let ended = self.workload.perform(id, flight, clear_to_send).await;
-        let sent = u32::from(is_sent.get());
-        self.on_the_wire.set(self.on_the_wire.get() - sent);
-        ended
-    }
-
-    async fn clear_to_send(&self, lane: usize, id: u64, is_sent: &Cell<bool>) -> Option<Nanos> {
-        self.book_connection(lane);
-        let sent = self.gate.clear_to_send(lane, id).await?;
-        if !is_sent.replace(true) {
-            let on_the_wire = self.on_the_wire.get() + 1;
-            self.on_the_wire.set(on_the_wire);
-            self.peak_in_flight
-                .set(self.peak_in_flight.get().max(on_the_wire));
-        }
-        Some(sent)
-    }
-
-    fn begin(&self, lane: usize, permit: &Permit) {
-        let mut books = self.books.borrow_mut();
+    /// Count the start of an attempt, and return the interval in which it counts.
+    fn begin(&self, lane: usize, permit: &Permit) -> u64 {
         self.flights[lane].begin(permit.attempt);
-        let interval = books.intervals.begin(permit.intended);
+        let interval = self.books.borrow_mut().intervals.begin(permit.intended);
         self.under_way[lane].set(Some(UnderWay {
             interval,
             permit: *permit,
             has_opened: false,
         }));
+        interval
     }
 
     /// Count the connections that the attempt under way has closed for unsolicited bytes, how often
@@ -318,12 +297,10 @@ impl<W: Workload> Engine<W> {
         );
     }
 
-    fn finish(&self, lane: usize, sample: &Sample) {
+    fn finish(&self, lane: usize, interval: u64, sample: &Sample) {
         self.book_connection(lane);
+        self.under_way[lane].set(None);
         let flight = &self.flights[lane];
-        let Some(UnderWay { interval, .. }) = self.under_way[lane].take() else {
-            return;
-        };
         let books = &mut *self.books.borrow_mut();
         books.record(sample, interval);
         let reading = if flight.has_notes() {
@@ -581,7 +558,7 @@ impl<W: Workload> Engine<W> {
             at: now,
             counters: books.counters().clone(),
             in_flight: books.intervals.in_flight(),
-            peak_in_flight: self.peak_in_flight.get(),
+            peak_in_flight: self.gate.peak_in_flight(),
             remaining,
             waiting_again: limits.waiting_again(),
             behind_ms,
@@ -615,7 +592,7 @@ impl<W: Workload> Engine<W> {
             stats,
             remaining,
             received: limits.received(),
-            peak_in_flight: self.peak_in_flight.get(),
+            peak_in_flight: self.gate.peak_in_flight(),
             first_sent: Some(books.first_sent).filter(|sent| *sent != NEVER),
             last_done: books.last_done,
             last_ended: Some(books.last_ended),
@@ -643,7 +620,7 @@ impl<W: Workload> Engine<W> {
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
         let mut books = self.books.borrow_mut();
         let last_done = books.last_done;
-        look(books.stats(), self.peak_in_flight.get(), last_done)
+        look(books.stats(), self.gate.peak_in_flight(), last_done)
     }
 }
 

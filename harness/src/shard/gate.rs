@@ -39,6 +39,9 @@ pub(super) struct Gate {
     inner: RefCell<Limits>,
     lanes: Vec<LaneSlot>,
     keeper: Keeper,
+    /// Requests under way, without those that wait for a connection or a stream.
+    on_the_wire: Cell<u32>,
+    peak_in_flight: Cell<u32>,
     /// Made when the workload has no more room for results.
     filled: Call,
     /// Made when IDs were skipped and are yet to be counted.
@@ -89,6 +92,8 @@ impl Gate {
             inner: RefCell::new(inner),
             lanes: (0..lanes).map(|_| LaneSlot::default()).collect(),
             keeper: Keeper::default(),
+            on_the_wire: Cell::new(0),
+            peak_in_flight: Cell::new(0),
             filled: Call::default(),
             skipped: Call::default(),
             messages: Messages::default(),
@@ -147,8 +152,7 @@ impl Gate {
             } else {
                 self.clock.now()
             };
-            let freely = inner.admit_freely(free);
-            match freely.map_or_else(|| inner.ask(free, now), Ok) {
+            match inner.ask(free, now) {
                 Ok(permit) => return Some(Answer::Go(permit)),
                 Err(refusal) => inner.limited_by(refusal.binding, now),
             }
@@ -203,7 +207,7 @@ impl Gate {
     pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Option<Nanos> {
         let (slot, began) = (&self.lanes[lane], self.clock.now());
         if self.inner.borrow().is_unlimited() {
-            slot.is_sent.set(true);
+            self.count_sent(lane);
             return Some(began);
         }
         let (mut now, mut has_waited) = (began, false);
@@ -218,6 +222,24 @@ impl Gate {
         Some(now)
     }
 
+    /// Count the request of a lane as sent; false if it was counted before.
+    #[inline]
+    fn count_sent(&self, lane: usize) -> bool {
+        let is_first = !self.lanes[lane].is_sent.replace(true);
+        if is_first {
+            let on_the_wire = self.on_the_wire.get() + 1;
+            self.on_the_wire.set(on_the_wire);
+            self.peak_in_flight
+                .set(self.peak_in_flight.get().max(on_the_wire));
+        }
+        is_first
+    }
+
+    /// The most requests that were on the wire at once.
+    pub(super) const fn peak_in_flight(&self) -> u32 {
+        self.peak_in_flight.get()
+    }
+
     /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be
     /// called. None if it never may.
     fn try_send(&self, lane: usize, id: u64, now: Nanos, has_waited: bool) -> Option<bool> {
@@ -226,7 +248,7 @@ impl Gate {
         // Those that waited go first.
         let goes = may_go && (has_waited || inner.sending.is_empty());
         if goes {
-            if !slot.is_sent.replace(true) {
+            if self.count_sent(lane) {
                 inner.sent(id, now);
             }
         } else {
@@ -330,7 +352,9 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         inner.drop_overflow(attempt.done);
         inner.under_way -= 1;
-        if !self.lanes[lane].is_sent.take() {
+        if self.lanes[lane].is_sent.take() {
+            self.on_the_wire.set(self.on_the_wire.get() - 1);
+        } else {
             inner.unsent(lane, permit.id);
         }
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {

@@ -13,8 +13,8 @@ use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{
-    Alike, AnswerBins, Bins, Bounds, Counters, Phases, Series, SeriesSet, ShardStats, SplitSums,
-    Took, Unfinished, took,
+    Alike, AnswerBins, Bins, Bounds, Counters, Ending, Phases, Series, SeriesSet, ShardStats,
+    SplitSums, Took, Unfinished, took,
 };
 use crate::wire::{BindingTimes, SecondFigures};
 use crate::workload::{Asides, Opened};
@@ -70,6 +70,8 @@ pub(super) struct Intervals {
 struct Uncounted {
     alike: Alike,
     is_warmup: bool,
+    /// The interval in which they began.
+    interval: u64,
     /// End of the first one.
     at: Nanos,
     /// End of their bin.
@@ -185,29 +187,30 @@ impl Intervals {
                 took(sample, waited)
             };
             interval.record_waited(sample.permit.intended, waited);
-            interval.figures.scheduled.record(sample.attempt.outcome);
             interval.figures.max_sched_lag_ns =
                 interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
-        let (alike, done) = (Alike::of(sample), sample.attempt.done);
+        let (ending, done) = (Ending::of(sample), sample.attempt.done);
         let is_warmup = done < self.measured_from;
-        if !is_warmup && alike.ending.is_answer() {
+        if !is_warmup && ending.is_answer() {
             self.phases.record(done.since(self.blank.start));
         }
         match &mut self.uncounted {
             Some(uncounted)
-                if uncounted.alike.ending == alike.ending
+                if uncounted.alike.ending == ending
                     && uncounted.is_warmup == is_warmup
+                    && uncounted.interval == index
                     && (uncounted.at..uncounted.until).contains(&done) =>
             {
-                uncounted.alike.merge(&alike);
+                uncounted.alike.add(&sample.attempt);
             }
             _ => {
                 self.count();
                 let (start, bin) = (self.blank.start, duration_ns(AnswerBins::LENGTH));
                 self.uncounted = Some(Uncounted {
-                    alike,
+                    alike: Alike::of(sample),
                     is_warmup,
+                    interval: index,
                     at: done,
                     until: Nanos(start.0 + (done.since(start) / bin + 1) * bin),
                 });
@@ -220,6 +223,7 @@ impl Intervals {
         let Some(Uncounted {
             alike,
             is_warmup,
+            interval,
             at,
             ..
         }) = self.uncounted.take()
@@ -227,6 +231,9 @@ impl Intervals {
             return;
         };
         self.ended.add(&alike);
+        if let Some(interval) = self.get(interval) {
+            interval.figures.scheduled.add(&alike);
+        }
         let ended = self.at(at);
         ended.counters_at(at).add(&alike);
         if alike.ending.is_answer() {

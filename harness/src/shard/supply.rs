@@ -167,11 +167,6 @@ impl Supply {
         self.stretch
     }
 
-    /// Takes the next ID unless an item waits for another attempt.
-    pub(super) fn take_untried(&mut self) -> Option<u64> {
-        self.again.is_empty().then(|| self.take_first())?
-    }
-
     /// Adds an item that is to be tried again.
     pub(super) fn again(&mut self, again: Again) {
         self.again.push(Reverse(again));

@@ -7,7 +7,9 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table::{Counter, counters};
-use crate::sample::{Asides, ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample};
+use crate::sample::{
+    Asides, Attempt, ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample,
+};
 
 counters! {
     /// Items that were tried, by state.
@@ -424,7 +426,7 @@ impl Counters {
 /// End of an attempt, as far as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ending {
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
     status: Option<u16>,
     /// True if its item ended with it.
     is_last: bool,
@@ -433,6 +435,18 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
+    /// The end of the attempt of a sample.
+    #[inline]
+    pub(crate) fn of(sample: &Sample) -> Self {
+        Self {
+            outcome: sample.attempt.outcome,
+            status: sample.attempt.status,
+            is_last: sample.fate == Fate::Ended,
+            is_retry: sample.permit.attempt > 0,
+            is_sent: sample.attempt.sent.is_some(),
+        }
+    }
+
     /// True if the attempt had an answer of any status.
     pub(crate) const fn is_answer(self) -> bool {
         self.status.is_some() || !matches!(self.outcome, Outcome::Error(_))
@@ -451,26 +465,22 @@ pub(crate) struct Alike {
 impl Alike {
     /// The attempt of a sample.
     pub(crate) fn of(sample: &Sample) -> Self {
-        let attempt = &sample.attempt;
-        Self {
-            ending: Ending {
-                outcome: attempt.outcome,
-                status: attempt.status,
-                is_last: sample.fate == Fate::Ended,
-                is_retry: sample.permit.attempt > 0,
-                is_sent: attempt.sent.is_some(),
-            },
-            count: 1,
-            bytes_sent: attempt.bytes_sent,
-            bytes_received: attempt.bytes_received,
-        }
+        let mut alike = Self {
+            ending: Ending::of(sample),
+            count: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+        };
+        alike.add(&sample.attempt);
+        alike
     }
 
-    /// Add `other`, which ended alike.
-    pub(crate) const fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
+    /// Add an attempt that ended alike.
+    #[inline]
+    pub(crate) const fn add(&mut self, attempt: &Attempt) {
+        self.count += 1;
+        self.bytes_sent += attempt.bytes_sent;
+        self.bytes_received += attempt.bytes_received;
     }
 }
 

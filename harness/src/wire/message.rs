@@ -14,8 +14,8 @@ use crate::machine::CpuTicks;
 use crate::pacer::{Growth, WorstWindow};
 use crate::sample::{ErrorKind, Outcome};
 use crate::stats::{
-    AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest, SplitSums,
-    TcpCounts, counters,
+    Alike, AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest,
+    SplitSums, TcpCounts, counters,
 };
 use crate::units::IdRange;
 
@@ -287,12 +287,14 @@ impl Scheduled {
         }
     }
 
-    /// Counts what a request came to.
-    pub(crate) fn record(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Ok | Outcome::NotFound => self.good += 1,
+    /// Counts what requests came to.
+    pub(crate) fn add(&mut self, alike: &Alike) {
+        match alike.ending.outcome {
+            Outcome::Ok | Outcome::NotFound => self.good += alike.count,
             Outcome::Error(kind) if kind.is_local() => {}
-            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.failed += 1,
+            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {
+                self.failed += alike.count;
+            }
             Outcome::Throttled | Outcome::Redirected => {}
         }
     }

@@ -346,25 +346,6 @@ impl Limits {
             .map(|host| &self.hosts[*host as usize].deferred)
     }
 
-    /// Admit a new item for a lane that has been free since `free`, if no limit is set but that of
-    /// connections and no item waits for another attempt: what [`ask`](Self::ask) would do, without
-    /// a look at each limit.
-    pub(super) fn admit_freely(&mut self, free: Nanos) -> Option<Permit> {
-        let is_free = self.is_unlimited()
-            && self.hosts[0].has_room()
-            && self.plan.arrivals != Arrivals::Waves
-            && self.may_request.is_none()
-            && !self.is_full;
-        let id = is_free.then(|| self.supply.take_untried())??;
-        let moments = Moments {
-            due: free,
-            allowed: free,
-            free,
-            now: free,
-        };
-        Some(self.admit(Task::First(id), moments))
-    }
-
     /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows
     /// it. Without an item for it, the shard is held back by what holds its last requests back, if
     /// any.
