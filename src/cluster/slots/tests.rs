@@ -229,3 +229,47 @@ proptest! {
         prop_assert!(taken > 0);
     }
 }
+
+/// Two attempts at one slot: every order of four steps, in each of which one of them looks or renews,
+/// or frees what it holds, after a time shorter or longer than a lease. One that is not chosen again
+/// has died.
+#[test]
+fn in_every_order_of_two_attempts_one_may_send() {
+    const STEPS: u32 = 4;
+    // Together longer than a takeover, and the longer one alone than a lease.
+    const WAITS_MS: [u64; 2] = [3_000, 11_000];
+    let home = tempfile::tempdir().unwrap();
+    let (mut taken_over, mut lapsed) = (0, 0);
+    for order in 0..8_u32.pow(STEPS) {
+        let place = home.path().join("slots");
+        let mut waiting = ["a", "b"].map(|attempt| Slots::new(&place, 1, attempt));
+        let mut held = [waiting[0].take(0, || at(0)).unwrap(), None];
+        assert!(waiting[1].take(0, || at(0)).unwrap().is_none());
+        let mut ms = 0;
+        for step in 0..STEPS {
+            let choice = (order >> (3 * step)) as usize & 7;
+            let (i, is_freed) = (choice & 1, choice & 2 > 0);
+            ms += WAITS_MS[choice >> 2];
+            let now = at(ms);
+            match held[i].take() {
+                None => {
+                    held[i] = waiting[i].take(0, || now).unwrap();
+                    let is_other = held[1 - i].is_some();
+                    taken_over += u32::from(is_other && held[i].is_some());
+                }
+                Some(slot) if is_freed => drop(slot),
+                Some(mut slot) => {
+                    slot.renew(now);
+                    lapsed += u32::from(!slot.lapsed().is_zero());
+                    held[i] = (!slot.is_lost()).then_some(slot);
+                }
+            }
+            let sends = held.iter().flatten().filter(|slot| now < slot.end);
+            assert!(sends.count() <= 1, "{order:o}");
+            assert_eq!(files(&place).len(), 1, "{order:o}");
+        }
+        drop((held, waiting));
+        fs::remove_dir_all(&place).unwrap();
+    }
+    assert!(taken_over > 0 && lapsed > 0);
+}
