@@ -207,6 +207,11 @@ mod tests {
             Err(ObjectiveError::OnlyAtTheEnd(..))
         ));
         assert_eq!(check("item_p99 < 1s", Breach::Fails, &nothing), Ok(()));
+        for reversed in ["errors > 5", "error_rate >= 5%", "service_p99 > 1s"] {
+            let stops = check(reversed, Breach::Stops, &nothing);
+            assert!(matches!(stops, Err(ObjectiveError::Reversed(_))));
+            assert_eq!(check(reversed, Breach::Fails, &nothing), Ok(()));
+        }
         assert!(matches!(
             check("response_p99 < 1s", Breach::Fails, &nothing),
             Err(ObjectiveError::NoResponse(..))

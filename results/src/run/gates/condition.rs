@@ -180,7 +180,16 @@ impl Condition {
                 self.metric,
                 Metric::Time(..)
                     | Metric::Of(
-                        Quantity::ErrorRate | Quantity::ThrottledRate | Quantity::RetryRate
+                        Quantity::ErrorRate
+                            | Quantity::ThrottledRate
+                            | Quantity::RetryRate
+                            | Quantity::Errors
+                            | Quantity::Failed
+                            | Quantity::GaveUp
+                            | Quantity::NotFound
+                            | Quantity::Retries
+                            | Quantity::Throttled
+                            | Quantity::SoftBlocked
                     )
             )
     }

@@ -47,7 +47,7 @@ const UNITS: [(&str, Shown); 7] = [
     ("_us_per_attempt", micros),
     ("_ms", |ms| micros(ms * 1e3)),
     ("_s", seconds),
-    ("bytes", |n| format!("{} KiB", decimal(n / 1024.0))),
+    ("_bytes", |n| format!("{} KiB", decimal(n / 1024.0))),
     ("_share", rounded_percent),
 ];
 
@@ -65,7 +65,9 @@ const NAMES: [(&str, &str); 6] = [
 fn named(key: &str) -> (String, Option<Shown>) {
     let unit = UNITS.iter().find(|(end, _)| key.ends_with(end));
     let name = match unit {
-        Some((end, _)) if ["_us", "_ms", "_s"].contains(end) => &key[..key.len() - end.len()],
+        Some((end, _)) if ["_us", "_ms", "_s", "_bytes"].contains(end) => {
+            &key[..key.len() - end.len()]
+        }
         _ => key,
     };
     let known = NAMES.iter().find(|(known, _)| *known == key);
@@ -593,13 +595,13 @@ pub(super) fn slowest(report: &Report) -> Table {
         columns: vec![
             Column::words("ID"),
             Column::numbers("response"),
-            Column::numbers("queued in the client").leaving(3),
+            Column::numbers("client queue").leaving(3),
             Column::numbers("first byte").leaving(4),
             Column::numbers("service"),
             Column::numbers("scheduled at"),
             Column::numbers("attempt").leaving(1),
-            Column::numbers("request of its connection").leaving(2),
-            Column::numbers("retransmissions").leaving(5),
+            Column::numbers("nth request").leaving(2),
+            Column::numbers("retransmits").leaving(5),
             Column::words("outcome"),
             Column::words("trace id").leaving(6),
         ],
