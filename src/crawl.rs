@@ -479,6 +479,7 @@ impl<D: Dial> Workload for Crawl<D> {
             None => self.spec.targets.host_of(id) as usize,
         };
         let (mut resends, mut is_counted, mut sent_before) = (0, false, 0);
+        let mut first_sent = None;
         let mut attempt = Attempt::unsent(ErrorKind::Io, Nanos::default());
         loop {
             let (mut carrier, past) = match self.carriers.at_rest(host, flight) {
@@ -529,10 +530,13 @@ impl<D: Dial> Workload for Crawl<D> {
             let mut expected = lent.unwrap_or_else(|| Expected::new(&self.checker));
             expected.restart(id);
             let is_sampled = self.sampler.takes_next();
+            // A target that held the request before it said that it had not begun it has taken
+            // that time.
+            let began = first_sent.unwrap_or(sent);
             let watch = Watch {
                 clock: self.clock,
-                sent,
-                deadline: sent.plus(self.spec.timeout),
+                sent: began,
+                deadline: began.plus(self.spec.timeout),
                 flight,
                 is_stamped: match self.spec.options.receive_stamps {
                     ReceiveStamps::All => true,
@@ -569,6 +573,9 @@ impl<D: Dial> Workload for Crawl<D> {
                         if resends < http2::most_resends(kind) =>
                     {
                         (resends, sent_before) = (resends + 1, sent_before + traffic.sent);
+                        if progress == Progress::NotBegun {
+                            first_sent = Some(began);
+                        }
                         flight.resent();
                         continue;
                     }
@@ -590,7 +597,7 @@ impl<D: Dial> Workload for Crawl<D> {
             if let Some(location) = expected.location.take() {
                 self.follow(item, &location, chain, jar, &mut attempt, flight);
             }
-            (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
+            (attempt.sent, attempt.first_byte) = (Some(began), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
             if let Some(reading) = reading {
                 flight.read_tcp(reading);

@@ -128,6 +128,8 @@ pub struct Opened {
     pub handshake: Option<Handshake>,
     /// Name of the protocol that the target speaks on it, if there is a choice.
     pub protocol: Option<&'static str>,
+    /// Requests that the target allows on it at once, if they are fewer than were wanted.
+    pub allowed: Option<u32>,
 }
 
 /// Progress of a request in flight.

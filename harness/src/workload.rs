@@ -158,6 +158,7 @@ pub struct Flight {
     receive_delay_ns: Cell<Option<u64>>,
     reading: Cell<Option<TcpReading>>,
     closed: RefCell<Vec<ClosedConnection>>,
+    allowed: Cell<Option<u32>>,
 }
 
 impl Flight {
@@ -179,6 +180,7 @@ impl Flight {
         self.tunnel_ns.set(None);
         self.handshake.set(None);
         self.protocol.set(None);
+        self.allowed.set(None);
     }
 
     /// Note that a tunnel through a proxy is being opened since `began`.
@@ -200,6 +202,12 @@ impl Flight {
     pub fn greeting(&self, protocol: &'static str, began: Nanos) {
         self.protocol.set(Some(protocol));
         self.opening.set(Some(Opening::Protocol(began)));
+    }
+
+    /// Note that the target allows so many requests at once on the connection that is being opened,
+    /// fewer than were wanted.
+    pub fn allowed(&self, requests: u32) {
+        self.allowed.set(Some(requests));
     }
 
     /// Return the phase of the connection that is being opened, if one is.
@@ -376,6 +384,7 @@ impl Flight {
             tunnel_ns,
             handshake,
             protocol: self.protocol.take(),
+            allowed: self.allowed.take(),
         })
     }
 }

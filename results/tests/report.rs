@@ -108,6 +108,7 @@ fn record(stats: &mut ShardStats, id: u64) {
                 tunnel_ns: None,
                 handshake: None,
                 protocol: None,
+                allowed: None,
             },
             &Series::ALL,
         );

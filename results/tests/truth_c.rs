@@ -88,6 +88,7 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
                     tunnel_ns: Some(70_000 + id),
                     handshake: Some(handshake),
                     protocol: Some("HTTP/2"),
+                    allowed: None,
                 },
                 &Series::ALL,
             );

@@ -374,9 +374,11 @@ impl<D: Dial> Carriers<D> {
             let scheme = spec.targets.hosts()[route.host].scheme();
             if speaks_2(spec.http.version, scheme, stream.alpn())? {
                 flight.greeting(HTTP_2, dialled.get());
-                return http2::greet(stream, spec.http.streams, clock, &has_settings)
-                    .await
-                    .map(Spoken::Http2);
+                let greeted = http2::greet(stream, spec.http.streams, clock, &has_settings).await?;
+                if greeted.streams < spec.http.streams {
+                    flight.allowed(greeted.streams);
+                }
+                return Ok(Spoken::Http2(greeted));
             }
             flight.greeting(HTTP_1, dialled.get());
             Ok(Spoken::Http1(stream))

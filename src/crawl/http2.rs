@@ -64,8 +64,6 @@ const STEP_BYTES: usize = 1 << 10;
 struct Shared {
     connection: Rc<RefCell<Connection>>,
     left: Cell<Left>,
-    /// Requests that it was given.
-    requests: Cell<u64>,
     tcp: Cell<TcpReadings>,
     /// True if no further request may begin on it.
     is_closing: Cell<bool>,
@@ -75,10 +73,10 @@ struct Shared {
 }
 
 impl Shared {
-    /// Begin no further request on it, which `by` closes. Another connection may take its place.
-    fn retire(&self, by: ClosedBy, flight: &Flight) {
+    /// Begin no further request on it, which `by` closes after so many. Another connection may take
+    /// its place.
+    fn retire(&self, by: ClosedBy, requests: u64, flight: &Flight) {
         if !self.is_closing.replace(true) {
-            let requests = self.requests.get();
             flight.closed(ClosedConnection { by, requests });
         }
         drop(self.lease.borrow_mut().place.take());
@@ -181,7 +179,8 @@ impl<S: Stream> Drop for Driver<S> {
 pub(crate) struct Greeted {
     connection: Rc<RefCell<Connection>>,
     driver: JoinHandle<()>,
-    streams: u32,
+    /// Requests that it carries at once.
+    pub(crate) streams: u32,
 }
 
 /// Greet the target at the other end of `stream` for so many streams, and wait for settings that
@@ -244,7 +243,6 @@ impl Greeted {
         let shared = Rc::new(Shared {
             connection,
             left: Cell::new(left),
-            requests: Cell::new(0),
             tcp: Cell::new(tcp),
             is_closing: Cell::new(false),
             lease: RefCell::new(lease),

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::foreign::{column, nginx};
 use crate::proxy::assert_failed_as;
@@ -140,6 +141,27 @@ fn connections_that_take_no_request_cost_no_item() {
 }
 
 #[test]
+fn the_time_for_which_a_target_holds_requests_before_goaway_is_its_own() {
+    let connections = AtomicUsize::new(0);
+    let server = |peer: Peer| {
+        let is_first = connections.fetch_add(1, Ordering::Relaxed) == 0;
+        serve(peer, |peer, stream| match stream {
+            3 if is_first => {
+                std::thread::sleep(Duration::from_millis(300));
+                goaway(peer, 1);
+            }
+            _ => answer(peer, stream),
+        });
+    };
+    let report = over(&server, "-n 8");
+    report.assert_states(&[("ok", 8)]);
+    report.holds(&json!({
+        "/totals/resent": 1, "/totals/attempts": 8, "/connections/served_max": 1,
+    }));
+    assert!(report.number("/latency/service/max_us") >= 300_000.0);
+}
+
+#[test]
 fn a_hundred_streams_share_a_connection() {
     let target = Target::start("--processes 1 --latency 20ms");
     let url = target.url();
@@ -209,6 +231,11 @@ fn streams_that_a_target_does_not_allow_wait_and_auto_falls_back() {
     report.assert_states(&[("ok", 300)]);
     // Those that wait for a stream are not in flight.
     report.holds(&json!({"/totals/resent": 0, "/totals/peak_in_flight": 6}));
+    let found = report.finding("few_streams");
+    assert_eq!(
+        (&found["allowed"], &found["connections"]),
+        (&json!(3), &json!(7))
+    );
     assert_eq!(protocols(&report), [("HTTP/2".to_owned(), 2)]);
 }
 

@@ -691,6 +691,7 @@ impl Books {
             self.kept
         };
         self.stats.open_connection(opened, kept);
+        self.connections.open(opened);
         self.intervals.open_connection((now, opened));
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::counters::by_number;
 use super::table::counters;
-use crate::sample::{ClosedBy, ClosedConnection, ErrorKind, Outcome, Sample, TcpReading};
+use crate::sample::{ClosedBy, ClosedConnection, ErrorKind, Opened, Outcome, Sample, TcpReading};
 
 counters! {
     /// Counts of readings of connections, of requests after the warm-up.
@@ -68,6 +68,9 @@ counters! {
         /// three digits.
         #[serde(deserialize_with = "by_number")]
         requests: BTreeMap<u64, u64>,
+        /// Connections whose target allowed fewer requests at once than were wanted, by how many.
+        #[serde(deserialize_with = "by_number")]
+        allowed: BTreeMap<u32, u64>,
     }
 }
 
@@ -84,6 +87,13 @@ impl ConnectionCounts {
             }
         }
         *self.requests.entry(three_digits(requests)).or_default() += 1;
+    }
+
+    /// Count a connection that was opened.
+    pub(crate) fn open(&mut self, opened: &Opened) {
+        if let Some(allowed) = opened.allowed {
+            *self.allowed.entry(allowed).or_default() += 1;
+        }
     }
 
     /// The most requests of a connection that the target closed.

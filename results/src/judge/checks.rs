@@ -1068,7 +1068,14 @@ fn pace(report: &Report) -> Found {
         share: limit.map_or(0.0, |(share, _)| share),
     });
     let shared = shared_cpus(report).map(|cpus| Finding::CpusShared { cpus });
-    Ok([missed, limited, unused, shared]
+    let plan = &report.plan.run;
+    let streams = report.connections.streams_allowed;
+    let streams = streams.map(|allowed| Finding::FewStreams {
+        allowed,
+        streams: plan.streams,
+        connections: plan.in_flight().div_ceil(allowed.max(1)),
+    });
+    Ok([missed, limited, streams, unused, shared]
         .into_iter()
         .flatten()
         .collect())

@@ -827,6 +827,11 @@ findings! {
     /// Certificates were not verified.
     CertificatesUnverified {} => "Certificates were not verified (--insecure): responses may be another server's",
         severity: Severity::Info;
+    /// The target allows fewer streams on a connection of HTTP/2 than `--streams`.
+    FewStreams { allowed: u32, streams: u32, connections: u32 } =>
+        format!("The target allows {} on a connection, not {streams}: requests beyond that wait in this client", counted(allowed.into(), "stream")),
+        severity: Severity::Info,
+        remedy: format!("Use more connections (--connections {connections}).");
     /// Only a part of the connections was ever in use.
     ConnectionsUnused { peak: u64, of: u64 } => format!("At most {} of {} requests were in flight", grouped(peak), grouped(of)),
         severity: Severity::Info;

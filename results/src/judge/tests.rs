@@ -961,6 +961,14 @@ fn g_retransmits() {
 }
 
 #[test]
+fn g_few_streams() {
+    finds(Some(FindingKind::FewStreams), |run| {
+        run.plan.streams = 10;
+        run.closed.allowed = [(3, 1), (5, 7)].into();
+    });
+}
+
+#[test]
 fn g_listen_queue() {
     trips(
         Verdict::TargetLimited,
@@ -1099,6 +1107,7 @@ fn finds(kind: Option<FindingKind>, change: impl FnOnce(&mut Run)) {
         FindingKind::NeverReceived,
         FindingKind::NotAnswered,
         FindingKind::KeepAliveLimit,
+        FindingKind::FewStreams,
     ];
     let mut kinds: Vec<FindingKind> = run.judge().findings.iter().map(Finding::kind).collect();
     kinds.retain(|kind| of_connections.contains(kind));

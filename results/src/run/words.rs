@@ -256,6 +256,13 @@ fn figures(report: &Report) -> Vec<Figure> {
         let detail = format!("of requests, {} in all", grouped(totals.throttled));
         figures.push(figure("throttled", of_requests(totals.throttled), detail));
     }
+    if totals.resent > 0 {
+        let detail = format!(
+            "of requests, {} in all: the target had not begun them",
+            grouped(totals.resent)
+        );
+        figures.push(figure("sent again", of_requests(totals.resent), detail));
+    }
     if let Some(schedule) = &report.schedule
         && schedule.dropped + schedule.postponed > 0
     {

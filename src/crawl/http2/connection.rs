@@ -17,6 +17,7 @@ use super::failure;
 use super::hpack::{Decoder, Fields, NO_TABLE, Undecodable};
 use super::request::Output;
 use crate::crawl::connect::failure::Failure;
+use crate::crawl::response::exchange::was_not_begun;
 use crate::crawl::response::fields::MOST_HEAD_BYTES;
 
 /// Content that a target may send on a stream before this client has read it: more than most items
@@ -183,6 +184,8 @@ pub(super) struct Connection {
     /// Positions of the streams whose requests have content left.
     sending: Vec<usize>,
     next_id: u32,
+    /// Requests that it was given, without those that the target did not begin.
+    pub(super) requests: u64,
     pub(super) has_settings: bool,
     /// Streams that the target allows at once.
     pub(super) allowed: u32,
@@ -217,6 +220,7 @@ impl Connection {
             waiting: VecDeque::new(),
             sending: Vec::new(),
             next_id: 1,
+            requests: 0,
             has_settings: false,
             allowed: u32::MAX,
             first_window: FIRST_WINDOW.into(),
@@ -641,9 +645,13 @@ impl Connection {
     }
 
     fn end_stream(&mut self, at: usize, end: Result<(), Failure>) {
+        let is_sent = self.is_sent(at);
         let stream = &mut self.streams[at];
-        if end.is_err() {
+        if let Err(failure) = &end {
             stream.body.clear();
+            if was_not_begun(failure.kind) || !is_sent {
+                self.requests = self.requests.saturating_sub(1);
+            }
         }
         stream.end = Some(end);
         self.open.remove(&stream.id);

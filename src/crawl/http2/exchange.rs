@@ -71,7 +71,7 @@ impl StreamSlot {
     pub(crate) fn is_reusable(&self, flight: &Flight) -> bool {
         let connection = self.shared.connection.borrow();
         if let Some(by) = connection.closing() {
-            self.shared.retire(by, flight);
+            self.shared.retire(by, connection.requests, flight);
         }
         !self.shared.is_closing()
     }
@@ -94,10 +94,11 @@ impl StreamSlot {
         let mut left = self.shared.left.get();
         let after = left.take();
         self.shared.left.set(left);
-        self.nth = self.shared.requests.get() + 1;
-        self.shared.requests.set(self.nth);
+        let connection = &mut *self.shared.connection.borrow_mut();
+        connection.requests += 1;
+        self.nth = connection.requests;
         if after == After::Close {
-            self.shared.retire(ClosedBy::Client, flight);
+            self.shared.retire(ClosedBy::Client, self.nth, flight);
         }
     }
 
@@ -116,7 +117,8 @@ impl StreamSlot {
             let connection = &mut *self.shared.connection.borrow_mut();
             // It may have ended while the request waited to be allowed.
             if let Some(by) = connection.closing() {
-                self.shared.retire(by, watch.flight);
+                connection.requests = connection.requests.saturating_sub(1);
+                self.shared.retire(by, connection.requests, watch.flight);
                 let failure = connection.end.clone().unwrap_or_else(failure::of_late);
                 return Err(ExchangeFailure {
                     kind: explained(failure, watch.flight),
@@ -209,7 +211,8 @@ impl StreamSlot {
     ) -> ExchangeFailure {
         let connection = self.shared.connection.borrow();
         if failure.is_none() && connection.passed[1] == read_before {
-            self.shared.retire(ClosedBy::Client, flight);
+            self.shared
+                .retire(ClosedBy::Client, connection.requests, flight);
         }
         let stream = &connection.streams[self.at];
         let kind = failure.map_or(ErrorKind::Timeout, |failure| explained(failure, flight));

@@ -58,6 +58,9 @@ pub struct ConnectionsReport {
     pub served_max: Option<u64>,
     /// The median of them, to three digits; null without one.
     pub served_median: Option<u64>,
+    /// The fewest streams that a target allowed on a connection of HTTP/2, if fewer than
+    /// `--streams`; null otherwise.
+    pub streams_allowed: Option<u32>,
 }
 
 /// Connections by the side that closed them.
@@ -82,6 +85,7 @@ impl From<&ConnectionCounts> for ConnectionsReport {
             },
             served_max: counts.most(),
             served_median: counts.median(),
+            streams_allowed: counts.allowed.keys().next().copied(),
         }
     }
 }
