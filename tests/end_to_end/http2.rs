@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::foreign::{column, nginx};
@@ -142,11 +142,10 @@ fn connections_that_take_no_request_cost_no_item() {
 
 #[test]
 fn the_time_for_which_a_target_holds_requests_before_goaway_is_its_own() {
-    let connections = AtomicUsize::new(0);
+    let has_held = AtomicBool::new(false);
     let server = |peer: Peer| {
-        let is_first = connections.fetch_add(1, Ordering::Relaxed) == 0;
         serve(peer, |peer, stream| match stream {
-            3 if is_first => {
+            3 if !has_held.swap(true, Ordering::Relaxed) => {
                 std::thread::sleep(Duration::from_millis(300));
                 goaway(peer, 1);
             }

