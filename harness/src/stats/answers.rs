@@ -101,7 +101,7 @@ impl Phases {
                 let (sin, cos) = (std::f64::consts::TAU * ms as f64 / period_ms).sin_cos();
                 (sum.0 + cos * *bin as f64, sum.1 + sin * *bin as f64)
             });
-        f64::hypot(cos, sin) / count as f64
+        (f64::hypot(cos, sin) / count as f64).min(1.0)
     }
 }
 

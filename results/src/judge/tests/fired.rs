@@ -336,6 +336,10 @@ fn with(kind: FindingKind) -> Option<Report> {
             let trust = (TLS_TRUST.to_owned(), UNVERIFIED.to_owned());
             it.plan.workload.extend([trust]);
         }),
+        Is::FewStreams => run(|it| {
+            it.plan.streams = 10;
+            it.closed.allowed = [(3, 1)].into();
+        }),
         Is::ConnectionsUnused => report(|it| {
             it.shards.iter_mut().for_each(|shard| shard.connections = 9);
             it.binding.concurrency = 0.9;
