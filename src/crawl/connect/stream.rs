@@ -21,7 +21,7 @@ use super::tls::failure::classified;
 pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
     /// False if a read now would find nothing, not even the end. A cheap first check; true is no
     /// promise.
-    fn may_be_readable(&mut self) -> bool {
+    fn may_be_readable(&self) -> bool {
         true
     }
 
@@ -144,23 +144,13 @@ impl Wire {
 }
 
 impl Stream for Wire {
-    fn may_be_readable(&mut self) -> bool {
-        let socket = match self {
-            Self::Plain(plain) => &plain.stream,
-            Self::Tls(stream) => {
-                let (socket, session) = stream.get_mut();
-                // The session may have more than the socket.
-                let has_more = session.process_new_packets().map_or(true, |it| {
-                    it.plaintext_bytes_to_read() > 0 || it.peer_has_closed()
-                });
-                if has_more {
-                    return true;
-                }
-                socket
-            }
-        };
-        // No system call: the runtime's notes of the socket.
-        socket.try_io(Interest::READABLE, || Ok(())).is_ok()
+    fn may_be_readable(&self) -> bool {
+        match self {
+            // No system call: the runtime's notes of the socket.
+            Self::Plain(plain) => plain.stream.try_io(Interest::READABLE, || Ok(())).is_ok(),
+            // The session may have more than the socket.
+            Self::Tls(_) => true,
+        }
     }
 
     fn socket(&self) -> Option<RawFd> {
