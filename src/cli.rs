@@ -52,7 +52,9 @@ pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, refused_in_rounds, resumed};
 pub use run::{PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
 pub use save::{PartArgs, SaveArgs};
-pub use saved::{CompareArgs, Destination, Export, ExportArgs, ReportArgs, VerifyArgs};
+pub use saved::{
+    CompareArgs, Destination, Export, ExportArgs, HistoryArgs, ReportArgs, VerifyArgs,
+};
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::{BehaviourArgs, ServeArgs};
@@ -123,9 +125,10 @@ Exit codes:
   4    the measurement is incomplete (as when a shard died), or is not
        valid, or items were abandoned, and --strict was given; verify:
        violations, or items left (--complete)
-  5    a threshold could not be decided; ab, compare: inconclusive;
-       capacity: not found; scale: nothing to compare; selftest: none
-       failed, some could not be judged
+  5    a threshold could not be decided; ab, compare: inconclusive, or
+       results of other tools; history: too few results; capacity: not
+       found; scale: nothing to compare; selftest: none failed, some
+       could not be judged
   129, 130, 143
        ended by SIGHUP, SIGINT, SIGTERM; partial report written
 
@@ -229,6 +232,9 @@ pub enum Command {
     /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_long_help = saved::COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Find changes in a history of results, and add results to it
+    #[command(after_long_help = saved::HISTORY_EXAMPLES)]
+    History(HistoryArgs),
     /// Recreate page, plots and exports of saved results
     #[command(after_long_help = saved::REPORT_EXAMPLES)]
     Report(ReportArgs),

@@ -1,62 +1,124 @@
-//! `crawlmark compare`: judges saved rounds, or the rounds of a saved `ab` again.
+//! `crawlmark compare`: judges saved rounds, or the rounds of a saved `ab` again; shows results of
+//! other tools beside each other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_harness::clock::wall_time;
+use crawlmark_results::import::import;
+use crawlmark_results::run::report::{Report, Verdict, rfc3339};
+use crawlmark_results::run::result_dir::foreign::read_text;
 use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_study};
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, Disturbance, RoundReport, Side, run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
-use crawlmark_results::studies::history::History;
+use crawlmark_results::studies::sides::Sides;
 use crawlmark_results::studies::{Header, StudyResult};
 
 use crate::ab::incomparable;
-use crate::cli::CompareArgs;
+use crate::cli::{CompareArgs, FormArgs};
 use crate::error::Error;
 use crate::study::{self, usage};
 use crate::terminal;
 
 /// Compares, and returns the exit code.
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
-    let contest = match (&args.base, &args.candidate, &args.history) {
-        (.., Some(directory)) => {
-            // Advice, so nothing fails; too few results are inconclusive.
-            let history = history(directory)?;
-            return show(args, &history);
-        }
-        (None, ..) => return usage("name a base and a candidate".to_owned()),
-        (Some(base), None, _) => saved(base)?,
-        (Some(base), Some(candidate), _) => contest(base, candidate)?,
+    let (base, out, form) = (&args.base, args.out.as_deref(), args.form);
+    let Some(candidate) = &args.candidate else {
+        return show(out, form, &saved(base)?);
     };
-    show(args, &contest)
+    match [base, candidate].map(|path| Saved::of(path)) {
+        [Saved::Foreign, Saved::Foreign] => show(out, form, &sides(base, candidate)?),
+        [Saved::Foreign, _] | [_, Saved::Foreign] => usage(format!(
+            "one of {} and {} is a result of crawlmark, and the other is not: compare results of one tool",
+            base.display(),
+            candidate.display()
+        )),
+        _ => show(out, form, &contest(base, candidate)?),
+    }
+}
+
+/// What lies at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Saved {
+    /// A run, or a directory of runs; or nothing.
+    Run,
+    /// What `ab` saved.
+    Contest,
+    /// Results of another tool.
+    Foreign,
+}
+
+/// The field that tells our files from those of other tools.
+#[derive(serde::Deserialize)]
+struct Ours {
+    schema: Option<String>,
+}
+
+impl Saved {
+    /// What lies at `path`.
+    pub(crate) fn of(path: &Path) -> Self {
+        if path.is_dir() {
+            let has = |file: &str| path.join(file).exists();
+            let mut inside = fs::read_dir(path).into_iter().flatten().flatten();
+            return match () {
+                () if has(Contest::FILE) => Self::Contest,
+                () if has(RESULT) => Self::Run,
+                () if inside.any(|entry| entry.path().join(RESULT).exists()) => Self::Run,
+                () => Self::Foreign,
+            };
+        }
+        let ours = read_text(path).map(|text| serde_json::from_str::<Ours>(&text));
+        match ours {
+            _ if path.ends_with(Contest::FILE) => Self::Contest,
+            Ok(Ok(Ours { schema: Some(_) })) | Err(_) => Self::Run,
+            Ok(_) if path.ends_with(RESULT) => Self::Run,
+            Ok(_) => Self::Foreign,
+        }
+    }
+}
+
+/// Show results of another tool beside each other.
+fn sides(base: &Path, candidate: &Path) -> Result<Sides, Error> {
+    let [old, new] = [import(base)?, import(candidate)?];
+    if old.tool != new.tool {
+        return usage(format!(
+            "{} is of {}, and {} of {}: compare results of one tool",
+            base.display(),
+            old.tool,
+            candidate.display(),
+            new.tool
+        ));
+    }
+    let now = rfc3339(wall_time());
+    let header = Header::new::<Sides>("compare", [&now, &now]);
+    Sides::new(header, &old, &new).map_or_else(
+        || {
+            usage(format!(
+                "{} and {} have no benchmark in common",
+                base.display(),
+                candidate.display()
+            ))
+        },
+        Ok,
+    )
 }
 
 /// Save a result where one was asked for, print it, and return the exit code.
-fn show(args: &CompareArgs, result: &impl StudyResult) -> Result<u8, Error> {
-    let directory = args.out.as_deref().map(ResultDir::create).transpose()?;
+pub(crate) fn show(
+    out: Option<&Path>,
+    form: FormArgs,
+    result: &impl StudyResult,
+) -> Result<u8, Error> {
+    let directory = out.map(ResultDir::create).transpose()?;
     let saved = directory.map(|directory| study::save(directory, result));
     // Neither a full disk nor a closed output costs the other.
-    let shown = study::print(result, args.form);
+    let shown = study::print(result, form);
     if let Some(saved) = saved.transpose()? {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
     shown.map(|()| study::exit_code(result))
-}
-
-/// Find changes among the results in a directory.
-fn history(directory: &Path) -> Result<History, Error> {
-    let (found, unreadable) = readable(Arm::Base, directory)?;
-    for error in unreadable {
-        terminal::say(&format!("warning: left out: {error}\n"));
-    }
-    let found = found
-        .into_iter()
-        .map(|found| (found.path.display().to_string(), found.report))
-        .collect();
-    History::of(found)
-        .ok_or_else(|| Error::Usage(format!("no result in {} can be read", directory.display())))
 }
 
 /// Read the result of an `ab`, and judge its rounds again.
@@ -185,42 +247,28 @@ fn told_apart(first: &SavedResult, second: &SavedResult) -> Result<Vec<Differenc
 /// The result at `path`, or those in the directories in it. Each has to be readable, so that none
 /// is left out unseen.
 fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
-    let (found, unreadable) = readable(arm, path)?;
-    unreadable
-        .into_iter()
-        .next()
-        .map_or(Ok(found), |error| Err(error.into()))
-}
-
-/// Return the readable results at `path`, and the errors of the others. At least one of the two is
-/// not empty.
-fn readable(arm: Arm, path: &Path) -> Result<(Vec<SavedResult>, Vec<ReadError>), Error> {
     if path.join(Contest::FILE).exists() {
         return usage(format!(
             "{} was saved by `crawlmark ab` and has the rounds of both sides: pass it alone to judge it again",
             path.display()
         ));
     }
-    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    let mut add = |path: PathBuf| match read(&path) {
-        Ok(report) => found.push(SavedResult { arm, report, path }),
-        Err(error) => unreadable.push(error),
-    };
+    let mut places = Vec::new();
     if !path.is_dir() || path.join(RESULT).exists() {
-        add(path.to_owned());
-        return Ok((found, unreadable));
+        places.push(path.to_owned());
+    } else {
+        let failed = |error| ReadError::Io {
+            path: path.to_owned(),
+            error,
+        };
+        let entries = fs::read_dir(path).map_err(failed)?;
+        places.extend(entries.flatten().map(|entry| entry.path()));
+        places.retain(|place| place.join(RESULT).exists());
     }
-    let entries = fs::read_dir(path).map_err(|error| ReadError::Io {
-        path: path.to_owned(),
-        error,
-    })?;
-    for inner in entries.flatten().map(|entry| entry.path()) {
-        if inner.join(RESULT).exists() {
-            add(inner);
-        }
+    let mut found = Vec::new();
+    for path in places {
+        let report = read(&path)?;
+        found.push(SavedResult { arm, report, path });
     }
-    if found.is_empty() && unreadable.is_empty() {
-        unreadable.push(ReadError::NoResult(path.to_owned()));
-    }
-    Ok((found, unreadable))
+    Ok(found)
 }

@@ -8,6 +8,7 @@ use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_harness::target::NotFound;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 use crawlmark_results::export::ExportError;
+use crawlmark_results::import::ImportError;
 use crawlmark_results::run::parts::{MergeError, PlanFileError};
 use crawlmark_results::run::result_dir::{ReadError, ResultDir, ResultError};
 use crawlmark_results::studies::compare::DesignError;
@@ -129,6 +130,17 @@ pub(crate) enum Error {
     /// A saved result cannot be read.
     #[error("{0}")]
     Read(#[from] ReadError),
+    /// A result of another tool, or a history, cannot be read.
+    #[error("{0}")]
+    Import(#[from] ImportError),
+    /// A history cannot be written.
+    #[error("write {path}: {error}. Check that its directory exists and can be written to")]
+    History {
+        /// The file.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
     /// A directory holds no saved crawl.
     #[error("{0}")]
     Manifest(#[from] ManifestError),
@@ -264,6 +276,7 @@ impl Error {
             Self::Needless(_) => DONE,
             Self::Usage(_)
             | Self::Read(_)
+            | Self::Import(_)
             | Self::Manifest(_)
             | Self::Plan(_)
             | Self::Merge(MergeError::Plan(_))

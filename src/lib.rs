@@ -20,7 +20,7 @@
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder` and `patterns`), `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
+//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder` and `patterns`), `compare`, `history`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -34,6 +34,7 @@ pub mod crawl;
 pub mod dataset;
 mod error;
 mod export;
+mod history;
 mod manual;
 mod measure;
 mod merge;
@@ -113,6 +114,7 @@ fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
         Command::Ladder(args) => scenarios::ladder(&args),
         Command::Patterns(args) => scenarios::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::History(args) => history::history(&args),
         Command::Report(args) => report::report(&args),
         Command::Plan(args) => plan::plan(*args),
         Command::Submit(args) => submit::submit(&args),

@@ -26,6 +26,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use self::junit::contest_junit;
+pub use self::points::unfit;
 use crate::run::report::Report;
 use crate::run::words;
 

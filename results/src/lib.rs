@@ -12,8 +12,10 @@
 //! | [`studies`] | several runs: comparison, scaling, capacity, ladder, patterns |
 //! | [`show`] | text for terminals and Markdown, plots, pages |
 //! | [`export`] | the report in the formats of other tools |
+//! | [`import`] | results of other tools |
 
 pub mod export;
+pub mod import;
 pub mod judge;
 pub mod run;
 pub mod show;

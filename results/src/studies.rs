@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`history`] | single runs of one plan over time, and where they changed |
+//! | [`sides`], [`shift`] | results of another tool beside each other, and the size of a difference |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`scenarios`] | lists of crawls side by side: the ladder and the patterns |
@@ -20,6 +21,8 @@ pub mod history;
 mod load;
 pub mod scale;
 pub mod scenarios;
+pub mod shift;
+pub mod sides;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

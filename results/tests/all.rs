@@ -6,6 +6,8 @@ mod capacity_truth;
 mod contest;
 mod export;
 mod foreign_results;
+mod history;
+mod import;
 mod page;
 mod parts;
 mod plots;

@@ -16,7 +16,6 @@ use crawlmark_results::studies::compare::{
     TARGET_CPU_PER_ATTEMPT, THROUGHPUT, readings_of_run, run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
-use crawlmark_results::studies::history::History;
 use crawlmark_results::studies::scale::{self, Size};
 use crawlmark_results::studies::scenarios::ScenarioReadings;
 use crawlmark_results::studies::{Header, StudyResult};
@@ -362,45 +361,4 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
         let fails = export::contest_junit(&failing).contains("<failure");
         assert_eq!(fails, verdict == MetricVerdict::Regression);
     }
-}
-
-#[test]
-fn a_history_shows_each_result_its_levels_and_where_they_change() {
-    let past = |number: u32| {
-        let mut report = saved();
-        report.started_at = format!("2026-01-{:02}T00:00:00Z", number + 1);
-        let level = if number < 12 { 1_000.0 } else { 900.0 };
-        report.totals.ok_per_s = level + f64::from(number * 7 % 5);
-        (format!("results/runs/{number}"), report)
-    };
-    let history = |count: u32| History::of((0..count).map(past).collect()).unwrap();
-    let changed = history(24);
-    golden("history.txt", &changed.doc().terminal(100));
-    let panels: serde_json::Value =
-        serde_json::from_str(changed.plots()[0].data.as_ref().unwrap()).unwrap();
-    let marks = panels
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|panel| panel["marks"].as_array().unwrap());
-    let levels = marks.filter(|mark| mark["name"] == "median between changes");
-    let ends: Vec<f64> = levels
-        .filter_map(|mark| mark["points"][1][0].as_f64())
-        .collect();
-    // Between the results before and after the only change.
-    assert_eq!(ends, [12.5, 24.5]);
-    let page = changed.doc().html(&changed.plots());
-    assert!(
-        page.contains("id=\"plot-history\"") && page.contains("<h2>"),
-        "{page}"
-    );
-    // Too few results have neither a plot nor a row.
-    let few = history(9);
-    assert!(
-        few.plots()[0].is_empty
-            && few
-                .doc()
-                .terminal(100)
-                .contains("Too few results to find a change: 9 of 10")
-    );
 }

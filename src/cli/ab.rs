@@ -118,20 +118,23 @@ pub struct AbArgs {
     )]
     pub cand_command: Option<String>,
     /// Executions in a round [default: as many as take 0.5 s, 100 at most]
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=10_000), requires = "base_command", help_heading = "Commands")]
+    #[arg(hide_short_help = true, long, value_name = "N", value_parser = whole::<u64>(1..=10_000), requires = "base_command", help_heading = "Commands")]
     pub executions: Option<u64>,
-    /// Executions of each side before the first round, which are not counted
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=1_000), requires = "base_command", help_heading = "Commands")]
+    /// Executions of each side before the first round, not counted
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=1_000), requires = "base_command", help_heading = "Commands")]
     pub warmup: u64,
-    /// Compare a number that the commands print, instead of their time and memory; repeatable
+    /// Compare a number that the commands print; repeatable
     ///
     /// NAME=REGEX takes what the first group of the pattern matches in the output, or else in the
     /// errors. NAME=json:/POINTER takes a number of the output, which has to be JSON (RFC 6901).
     /// Time and memory are then only shown.
     #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "base_command", help_heading = "Commands")]
     pub value: Vec<PrintedValue>,
-    /// Better direction of a --value, lower or higher; the first belongs to the first --value
+    /// Better direction of a --value
+    ///
+    /// The first belongs to the first --value; the last to all that have none.
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "DIRECTION",
         default_value = "lower",
@@ -140,8 +143,9 @@ pub struct AbArgs {
         help_heading = "Commands"
     )]
     pub better: Vec<Better>,
-    /// Unit of a --value, for display; the first belongs to the first --value
+    /// Unit of a --value, for display; assigned as --better is
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "UNIT",
         requires = "value",
@@ -150,6 +154,7 @@ pub struct AbArgs {
     pub unit: Vec<String>,
     /// Shell command before each execution, outside its time
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "COMMAND",
         requires = "base_command",
@@ -158,6 +163,7 @@ pub struct AbArgs {
     pub prepare: Option<String>,
     /// Shell command after each execution, outside its time
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "COMMAND",
         requires = "base_command",
@@ -166,6 +172,7 @@ pub struct AbArgs {
     pub cleanup: Option<String>,
     /// Shell that runs the commands; none executes them directly
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "SHELL",
         default_value = "sh",
@@ -174,11 +181,17 @@ pub struct AbArgs {
     )]
     pub shell: String,
     /// Count executions with an exit code other than 0
-    #[arg(short, long, requires = "base_command", help_heading = "Commands")]
+    #[arg(
+        hide_short_help = true,
+        short,
+        long,
+        requires = "base_command",
+        help_heading = "Commands"
+    )]
     pub ignore_failure: bool,
 
     /// Time limit for a target's command to accept connections
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
     pub ready: Duration,
 
     /// Maximum counted pairs; a verdict needs 16
@@ -188,7 +201,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub aa: Option<u64>,
     /// Seed of the random order of rounds
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Comparison")]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Comparison")]
     pub seed: u64,
 
     /// Output options.

@@ -89,13 +89,7 @@ impl PrintedValue {
 
     /// The metric of this number.
     pub(crate) fn metric(&self, worse: Worse, unit: &str) -> Metric {
-        Metric {
-            name: self.name.clone().into(),
-            title: self.name.clone().into(),
-            column: self.name.clone().into(),
-            unit: unit.to_owned().into(),
-            ..Metric::new("", ["", ""], "", worse)
-        }
+        Metric::named(&self.name, unit, worse)
     }
 }
 

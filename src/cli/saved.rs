@@ -1,4 +1,5 @@
-//! Arguments of the commands that read what was saved: `compare`, `report`, `export`, `verify`; and
+//! Arguments of the commands that read what was saved: `compare`, `history`, `report`, `export`,
+//! `verify`; and
 //! of `--export`.
 
 use std::path::PathBuf;
@@ -16,7 +17,12 @@ base, ...), get a verdict; so does the directory of an `ab`. Two single results
 get a table of their figures and no verdict: single runs prove nothing. Runs that
 did not take turns are refused.
 
-Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, or too few for a history
+Results of other tools get a table of changes with intervals and no verdict,
+because one side ran after the other: the JSON of `hyperfine --export-json`,
+`vegeta report -type=json` and k6 (--summary-export or handleSummary), the text of
+`go test -bench . -count 10`, criterion's directory, or a directory of such files.
+
+Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, other tools
             2 the results differ in rate, arrivals, warm-up, --expect or
               machine, or were not run in pairs
 
@@ -25,29 +31,73 @@ Examples:
     crawlmark compare results/runs/before results/runs/after
   The verdict of a saved `ab` as Markdown, for a comment on a change:
     crawlmark compare results/runs/2026-11-22T10-00-00Z-ab --markdown
-  When did it change?
-    crawlmark compare --history results/runs --out history";
+  Two results of hyperfine:
+    crawlmark compare before.json after.json";
 
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// A result, a directory of results, or what `ab` saved
-    #[arg(value_name = "BASE", required_unless_present = "history")]
-    pub base: Option<PathBuf>,
+    #[arg(value_name = "BASE")]
+    pub base: PathBuf,
     /// A result, or a directory of results
     #[arg(value_name = "CAND")]
     pub candidate: Option<PathBuf>,
-    /// Find changes over time among the results in DIR (advice only)
-    ///
-    /// Only results with the plan, machine and name of the latest one count. A change is shown if
-    /// it is at least 2 %, significant at 1 %, and has five results on each side. The exit code is
-    /// 0 with or without a change, and 5 with fewer than ten results.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate"])]
-    pub history: Option<PathBuf>,
-    /// Save the comparison or history, with page and plot, to DIR
+    /// Save the comparison, with page and plot, to DIR
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Format of the comparison.
+    #[command(flatten)]
+    pub form: FormArgs,
+}
+
+pub(super) const HISTORY_EXAMPLES: &str = "\
+A history is a file with a JSON line for each result, which can be kept on a
+branch, or a directory of results. Each benchmark or plan on each machine is a
+history of its own. A change is shown if chance alone makes one in any metric of
+one of 100 unchanged histories; it has five results on each side, its size is at
+least that which `ab` counts (2 %), and is shown with its interval. It is advice:
+the machine may have changed, too.
+
+Results are of `run`, of `ab` (its candidate), or of another tool: see
+`crawlmark compare --help`.
+
+Exit codes: 0 with or without a change, and with --add
+            5 too few results to find a change
+
+Examples:
+  Add a run to the history on a branch, and look for changes:
+    crawlmark history bench.jsonl --add results/runs/2026-11-22T10-00-00Z-crawl
+  Add what hyperfine measured of an older commit:
+    crawlmark history bench.jsonl --add old.json --commit 1f2e3d4
+  When did it change? With a page and a plot:
+    crawlmark history results/runs --out history";
+
+/// Arguments of `history`.
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    /// File of a history, or a directory of results
+    #[arg(value_name = "FILE|DIR")]
+    pub history: PathBuf,
+    /// Add a result to the file, which is made if missing; may be repeated
+    #[arg(long, value_name = "RESULT")]
+    pub add: Vec<PathBuf>,
+    /// Commit of the added results
+    ///
+    /// [default: that of the CI system (`GITHUB_SHA`, `CI_COMMIT_SHA`), that of the run, or else that
+    /// of the working directory]
+    #[arg(long, value_name = "SHA", requires = "add")]
+    pub commit: Option<String>,
+    /// Machine of the added results [default: CPU and cores]
+    #[arg(long, value_name = "NAME", requires = "add")]
+    pub machine: Option<String>,
+    /// Name of the added results [default: that of the run or benchmark]
+    #[arg(long, requires = "add")]
+    pub name: Option<String>,
+    /// Save the history, with page and plot, to DIR
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Format of the history.
     #[command(flatten)]
     pub form: FormArgs,
 }

@@ -12,7 +12,7 @@ use crawlmark_results::studies::compare::{Order, OrderSchedule};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::command::{Done, json as read_json, program, run};
+use crate::command::{Done, call_line, json as read_json, program, run};
 use crate::process::{signal, working_in};
 use crate::report::holds;
 
@@ -323,7 +323,7 @@ fn saved_results_are_compared_as_they_were_run() {
     refused(&format!("{one} {one}"));
     // A bad file of a history costs only itself; of none but bad ones nothing is left.
     fs::write(&first, "{").unwrap();
-    let rest = run(&format!("compare --history {base}")).code(&[5]);
+    let rest = run(&format!("history {base}")).code(&[5]);
     assert!(
         rest.stderr.contains("warning: left out: "),
         "{}",
@@ -331,5 +331,61 @@ fn saved_results_are_compared_as_they_were_run() {
     );
     assert!(rest.stdout.contains("Too few results"), "{}", rest.stdout);
     fs::write(format!("{base}/002-base/result.json"), "{").unwrap();
-    refused(&format!("--history {base}"));
+    let _ = run(&format!("history {base}")).code(&[2]);
+}
+
+#[test]
+fn results_are_added_to_a_history_and_those_of_other_tools_are_compared() {
+    let foreign = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/tests/import");
+    let foreign = foreign.display();
+    let sides = format!("compare {foreign}/hyperfine.json {foreign}/hyperfine.json --json");
+    let rows = run(&sides).code(&[5]).printed()["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 4);
+    let criterion = run(&format!(
+        "compare {foreign}/criterion {foreign}/criterion --out out"
+    ));
+    let saved = read_json(&criterion.code(&[5]).out().join("sides.json"));
+    assert_eq!(saved["tool"], "criterion");
+
+    let done = run("run -n 100 -c 4 --out out --quiet").code(&[0]);
+    let at = |words: &str| call_line(&done.work(), words);
+    let added = "history a.jsonl --add ../work/out --commit abc --machine m --name crawl";
+    let first = at(&format!("{added} --add {foreign}/vegeta.json"));
+    // One name, each result of one thing: both are of it.
+    let first = first.code(&[0]);
+    assert!(first.stdout.contains("Too few results"), "{}", first.stdout);
+    let _ = at(&format!("history a.jsonl --add {foreign}/go.txt")).code(&[0]);
+    let lines = fs::read_to_string(done.work().join("a.jsonl")).unwrap();
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 5);
+    for line in &lines[..2] {
+        let of = [&line["commit"], &line["machine"], &line["name"]];
+        assert_eq!(of, ["abc", "m", "crawl"]);
+    }
+    assert_eq!(lines[0]["metrics"]["throughput"]["worse"], "less");
+    assert_eq!(
+        lines[1]["metrics"]["throughput"]["value"],
+        100.719_865_483_608_46
+    );
+    let _ = at("history a.jsonl").code(&[5]);
+
+    fs::write(done.work().join("bad.jsonl"), "{}\n").unwrap();
+    for refused in [
+        format!("compare {foreign}/go.txt {foreign}/vegeta.json"),
+        format!("compare {foreign}/go.txt out"),
+        "compare bad.jsonl bad.jsonl".to_owned(),
+        "history bad.jsonl --add out".to_owned(),
+        "history none.jsonl".to_owned(),
+        "history . --add out".to_owned(),
+        format!("history a.jsonl --add {foreign}/go.txt --name one"),
+        "history a.jsonl --add .".to_owned(),
+    ] {
+        let done = at(&refused).code(&[2]);
+        assert!(done.stdout.is_empty(), "{refused}: {}", done.stdout);
+    }
+    let after = fs::read_to_string(done.work().join("a.jsonl")).unwrap();
+    assert_eq!(after.lines().count(), 5, "what is refused adds nothing");
 }

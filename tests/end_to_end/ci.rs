@@ -261,7 +261,7 @@ fn this_build_understands_what_the_workflows_tell_crawlmark() {
             }
         }
         commands.sort();
-        assert_eq!(commands, ["ab", "compare", "run"]);
+        assert_eq!(commands, ["ab", "history", "run"]);
     }
 }
 

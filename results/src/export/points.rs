@@ -33,17 +33,22 @@ pub(super) struct MetricPoint {
     pub(super) better: Better,
 }
 
-/// All of them, in the order in which they are shown.
-pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>, ExportError> {
-    let partial = match report.validity.verdict {
-        Verdict::NothingMeasured => return Err(ExportError::Nothing(format)),
+/// Reason why a run is no point of a history, as it follows "the run".
+#[must_use]
+pub fn unfit(report: &Report) -> Option<&'static str> {
+    match report.validity.verdict {
+        Verdict::NothingMeasured => Some("measured nothing"),
         Verdict::Incomplete => Some("is incomplete"),
         Verdict::TargetLimited => Some(
             "has too many requests that failed, were throttled, cut off at the end or never sent",
         ),
         _ => report.interrupted.then_some("was stopped early"),
-    };
-    if let Some(why) = partial {
+    }
+}
+
+/// All of them, in the order in which they are shown.
+pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>, ExportError> {
+    if let Some(why) = unfit(report) {
         return Err(ExportError::Partial(format, why));
     }
     let mut points = vec![

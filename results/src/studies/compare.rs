@@ -106,6 +106,7 @@ mod tests;
 pub use self::commands::{
     CPU_TIME, Execution, PEAK_MEMORY, WALL_TIME, command_metrics, readings_of_executions,
 };
+pub(super) use self::contest::signed;
 pub use self::contest::{
     Contest, ContestContext, ContestFinding, RoundReport, Side, contest_standing, judge_rounds,
     round_folder,

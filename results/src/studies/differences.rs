@@ -97,6 +97,18 @@ fn values_of(report: &Report) -> Values {
     values
 }
 
+/// Checksum of a plan, whatever its target is called: equal for runs that make one history.
+#[must_use]
+pub fn plan_key(report: &Report) -> String {
+    let mut values = values_of(report);
+    values.retain(|key, _| key.starts_with("plan.") && key != "plan.target");
+    let mut sum = crc32fast::Hasher::new();
+    for (key, value) in values {
+        sum.update(format!("{key} {value}\n").as_bytes());
+    }
+    format!("{:08x}", sum.finalize())
+}
+
 /// List the differences between two plans, in the order of their keys: those of their results
 /// before there are any.
 #[must_use]

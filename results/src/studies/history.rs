@@ -1,252 +1,210 @@
-//! Changes in a history of single runs: advice on where to look, and never a verdict.
+//! Changes in a history of results: advice on where to look, and never a verdict.
 //!
-//! Runs that are days apart differ by the machine, its neighbours and its kernel as well as by what
-//! was measured. A change that is found here says between which two results the conditions changed;
-//! which of them, only pairs can say.
+//! Results that are days apart differ by the machine, its neighbours and its kernel as well as by what
+//! was measured. A change that is found here says between which results the conditions changed; which
+//! of them, only pairs can say.
 //!
-//! # Method
-//!
-//! E-divisive means with hierarchical bisection (Matteson, D. S. and James, N. A. (2014), *A
-//! nonparametric approach for multiple change point analysis of multivariate data*, JASA 109,
-//! 334-345), as used on histories of benchmarks by Daly, D. et al. (2020), *The use of change point
-//! detection to identify software performance regressions in a continuous integration system*,
-//! ICPE. A segment of `n` logarithms is parted where the energy distance of its parts, weighted by
-//! their lengths,
-//!
-//! ```text
-//! Q = m k / (m + k) * ( 2/(m k) sum |x_i - y_j| - 2/(m (m-1)) sum |x_i - x_j| - 2/(k (k-1)) sum |y_i - y_j| )
-//! ```
-//!
-//! is greatest. Whether that is more than chance is tested by permutations of the segment:
-//! `p = (1 + those with a Q no less) / (1 + permutations)`. Each part is then looked at by itself.
-//! Changes by less than 2 % are left out.
+//! | file | holds |
+//! |---|---|
+//! | `points` | results as points, and the file that keeps them |
+//! | `changes` | change points of a series: the method and its error |
+
+mod changes;
+mod points;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::{MICROSECONDS, Metric, Readings, SHARE, readings_of_run, run_metrics};
-use super::differences::differences;
+pub use self::changes::ChangePoint;
+pub use self::points::{
+    POINT, Point, PointValue, add_points, machine_name, parse_points, read_points,
+};
+use super::compare::{MICROSECONDS, Metric, SHARE};
 use super::{Conclusion, Header, Notice, StudyResult};
-use crate::run::report::Report;
 use crate::run::words::moment;
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::text::{capital, counted};
-use crawlmark_harness::stats::median;
+use crate::show::text::counted;
 
-/// The fewest results on either side of a change: of fewer, one bad day is a change.
-const SHORTEST: usize = 5;
+/// The most results of a series, the latest: the work grows with their number.
+const LONGEST: usize = 400;
 
-/// The fewest results in which a change can be found.
-const NEEDED: usize = 2 * SHORTEST;
+/// The most series that are drawn: those that changed, then others.
+const DRAWN: usize = 12;
 
-/// Permutations of each test: p is known to 0.5 %.
-const PERMUTATIONS: u32 = 199;
+/// Correlation of neighbours from which on it is named, if it is also three times its standard error.
+const CORRELATED: f64 = 0.25;
 
-/// A change is more than chance from here on.
-const SIGNIFICANT: f64 = 0.01;
+/// What a change may be, too.
+const ADVICE: &str = "The machine may have changed, too: compare the versions with `crawlmark ab`.";
 
-/// The smallest change worth a look, as a part of what was before.
-const SMALLEST: f64 = 0.02;
+/// The most changes that are named; the table has all.
+const NAMED: usize = 6;
 
-/// The most results that are looked at, the latest: the work grows with the square of their number.
-pub const LONGEST: usize = 400;
+/// Characters of a commit that are shown.
+const COMMIT: usize = 10;
 
-/// A change in a history.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ChangePoint {
-    /// The first result after it, counted from 0.
-    pub at: usize,
-    /// The median of what was before, since the last change.
-    pub before: f64,
-    /// The median of what came after, until the next one.
-    pub after: f64,
-    /// Probability that chance alone parts a segment so well.
-    pub p: f64,
-}
-
-/// Results of one plan on one machine over time, and where they changed.
+/// Results over time, and where they changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// Fields of every study; the name is that of each of its results.
+    /// Fields of every study.
     #[serde(flatten)]
     pub header: Header,
-    /// The results, the oldest first.
-    pub results: Vec<PastResult>,
-    /// Results that were left out: of another plan, machine or name than the latest, or beyond the
-    /// [`LONGEST`] history.
-    pub left_out: usize,
-    /// The fewest results in which a change can be found: of fewer, `metrics` says nothing.
+    /// Results.
+    pub results: usize,
+    /// The fewest results in which a change of these series can be found.
     pub results_needed: usize,
-    /// Each metric that every result has.
-    pub metrics: Vec<MetricHistory>,
+    /// Series with fewer results, which are left out.
+    pub too_short: usize,
+    /// The others.
+    pub series: Vec<Series>,
 }
 
-/// A result of a history.
+/// A metric of one benchmark or plan on one machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Name, with the benchmark and the machine where there are several.
+    pub title: String,
+    /// Name of the run, comparison or benchmark.
+    pub name: String,
+    /// Machine.
+    pub machine: String,
+    /// The metric.
+    #[serde(flatten)]
+    pub metric: Metric,
+    /// Correlation of neighbours between changes; 0 if each result is independent of the one before.
+    pub correlation: f64,
+    /// Changes, in order.
+    pub changes: Vec<ChangePoint>,
+    /// The results, the oldest first.
+    pub results: Vec<PastResult>,
+}
+
+/// A result in a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PastResult {
     /// RFC 3339, UTC.
-    pub started_at: String,
-    /// Path of the result.
-    pub result: String,
-    /// Readings of the result.
-    pub readings: Readings,
-}
-
-/// A metric over a history.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MetricHistory {
-    /// The metric.
-    pub metric: Metric,
-    /// Changes, in order.
-    pub changes: Vec<ChangePoint>,
+    pub time: String,
+    /// Commit; empty if it is not known.
+    pub commit: String,
+    /// Value of the metric.
+    pub value: f64,
 }
 
 impl History {
-    /// The history that the latest of these results belongs to; none of none.
+    /// The history of these results; none of none.
     #[must_use]
-    pub fn of(mut found: Vec<(String, Report)>) -> Option<Self> {
-        // RFC 3339 in UTC sorts as text.
-        found.sort_by(|(_, a), (_, b)| a.started_at.cmp(&b.started_at));
-        let all = found.len();
-        let latest = found.last().map(|(_, report)| report.clone())?;
-        let mut kept: Vec<_> = found
-            .into_iter()
-            .filter(|(_, report)| is_like(report, &latest))
-            .collect();
-        kept.drain(..kept.len().saturating_sub(LONGEST));
-        let past = |(result, report): (String, Report)| PastResult {
-            started_at: report.started_at.clone(),
-            result,
-            readings: readings_of_run(&report),
-        };
-        let results: Vec<PastResult> = kept.into_iter().map(past).collect();
-        let metrics = run_metrics().into_iter().filter_map(|metric| {
-            let values: Option<Vec<f64>> = results
-                .iter()
-                .map(|past| past.readings.of(&metric.name).value())
-                .collect();
-            Some(MetricHistory {
-                metric,
-                changes: changes(&values?, SEED),
-            })
-        });
+    pub fn of(mut points: Vec<Point>, name: &str) -> Option<Self> {
+        points.sort_by_key(|point| humantime::parse_rfc3339(&point.time).ok());
+        let header = Header::new::<Self>(name, [&points.first()?.time, &points.last()?.time]);
+        let several =
+            |of: fn(&Point) -> &str| points.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
+        let (names, machines) = (
+            several(|point| &point.name),
+            several(|point| &point.machine),
+        );
+        let mut all = BTreeMap::new();
+        for Point {
+            time,
+            commit,
+            machine,
+            name,
+            plan,
+            metrics,
+            ..
+        } in &points
+        {
+            for (metric, value) in metrics {
+                let series = all.entry((name, plan, machine, metric)).or_insert_with(|| {
+                    let metric = value.metric(metric);
+                    let mut title = metric.title.to_string();
+                    if names {
+                        title = format!("{name}: {title}");
+                    }
+                    if machines {
+                        title = format!("{title}, on {machine}");
+                    }
+                    Series {
+                        title,
+                        name: name.clone(),
+                        machine: machine.clone(),
+                        metric,
+                        correlation: 0.0,
+                        changes: Vec::new(),
+                        results: Vec::new(),
+                    }
+                });
+                series.results.push(PastResult {
+                    time: time.clone(),
+                    commit: commit.clone(),
+                    value: value.value,
+                });
+            }
+        }
+        let total = all.len();
+        let mut series: Vec<Series> = all.into_values().collect();
+        // Each that is looked at takes its share of the error, which all need more results for.
+        let mut results_needed = changes::needed(1);
+        loop {
+            series.retain(|one| one.results.len() >= results_needed);
+            let needed = changes::needed(series.len());
+            if needed <= results_needed {
+                break;
+            }
+            results_needed = needed;
+        }
+        let share_of = series.len();
+        for one in &mut series {
+            one.look(share_of);
+        }
         Some(Self {
-            header: Header::new::<Self>(
-                &latest.name,
-                [&results[0].started_at, &latest.finished_at],
-            ),
-            left_out: all - results.len(),
-            results_needed: NEEDED,
-            metrics: metrics.collect(),
-            results,
+            header,
+            results: points.len(),
+            results_needed,
+            too_short: total - series.len(),
+            series,
         })
     }
+}
 
-    /// True if there are enough results to find a change in.
-    #[must_use]
-    pub const fn is_enough(&self) -> bool {
-        self.results.len() >= self.results_needed
+impl Series {
+    /// Find the changes in one of so many series.
+    fn look(&mut self, series: usize) {
+        self.results
+            .drain(..self.results.len().saturating_sub(LONGEST));
+        let values: Vec<f64> = self.results.iter().map(|past| past.value).collect();
+        self.changes = changes::changes(&values, series);
+        self.correlation = changes::correlation(&values, &self.changes);
+        let smallest = self.metric.smallest_effect;
+        self.changes.retain(|change| {
+            change
+                .shift
+                .ratio
+                .is_none_or(|ratio| (ratio - 1.0).abs() >= smallest)
+        });
     }
-}
 
-/// True if two results are of one plan, whatever the target's port was, on one kind of machine.
-fn is_like(one: &Report, other: &Report) -> bool {
-    let tells_apart = |what: &str| {
-        (what.starts_with("plan.") && what != "plan.target")
-            || ["environment.cpu_model", "environment.cores"].contains(&what)
-    };
-    one.name == other.name
-        && !differences(one, other)
-            .iter()
-            .any(|difference| tells_apart(&difference.what))
-}
-
-/// Seed of the permutations: the same history always has the same changes.
-const SEED: u64 = 1;
-
-/// Find the changes in a history of positive values, in order. The same seed gives the same answer.
-#[must_use]
-pub fn changes(values: &[f64], seed: u64) -> Vec<ChangePoint> {
-    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    if logarithms.iter().any(|value| !value.is_finite()) {
-        return Vec::new();
+    /// True if neighbours are more alike than chance makes them.
+    fn wanders(&self) -> bool {
+        self.correlation >= CORRELATED.max(3.0 / (self.results.len() as f64).sqrt())
     }
-    let level = |values: &[f64]| median(&mut values.to_vec()).unwrap_or(f64::NAN);
-    let mut found = Vec::new();
-    part(
-        &logarithms,
-        0,
-        &mut fastrand::Rng::with_seed(seed),
-        &mut found,
-    );
-    found.sort_by_key(|(at, _)| *at);
-    let ends: Vec<usize> = std::iter::once(0)
-        .chain(found.iter().map(|(at, _)| *at))
-        .chain([values.len()])
-        .collect();
-    let change = |(number, (at, p)): (usize, &(usize, f64))| ChangePoint {
-        at: *at,
-        before: level(&values[ends[number]..*at]),
-        after: level(&values[*at..ends[number + 2]]),
-        p: *p,
-    };
-    let changes = found.iter().enumerate().map(change);
-    changes
-        .filter(|change| (change.after / change.before - 1.0).abs() >= SMALLEST)
-        .collect()
-}
 
-/// Parts a segment that begins at `start`, and its parts.
-fn part(segment: &[f64], start: usize, draw: &mut fastrand::Rng, found: &mut Vec<(usize, f64)>) {
-    let Some((at, greatest)) = best(segment) else {
-        return;
-    };
-    let mut shuffled = segment.to_vec();
-    let as_good = (0..PERMUTATIONS).filter(|_| {
-        draw.shuffle(&mut shuffled);
-        best(&shuffled).is_some_and(|(_, by_chance)| by_chance >= greatest)
-    });
-    let p = (1.0 + as_good.count() as f64) / (1.0 + f64::from(PERMUTATIONS));
-    if p > SIGNIFICANT {
-        return;
-    }
-    found.push((start + at, p));
-    part(&segment[..at], start, draw, found);
-    part(&segment[at..], start + at, draw, found);
-}
-
-/// Return the place where the parts of a segment are furthest from each other, and their distance;
-/// none when the segment is too short to be parted.
-fn best(segment: &[f64]) -> Option<(usize, f64)> {
-    let n = segment.len();
-    let distance =
-        |one: f64, others: &[f64]| -> f64 { others.iter().map(|other| (one - other).abs()).sum() };
-    // All to the right; one after the other goes to the left.
-    let (mut left, mut between) = (0.0, 0.0);
-    let mut right: f64 = (0..n)
-        .map(|i| distance(segment[i], &segment[i + 1..]))
-        .sum();
-    let mut best: Option<(usize, f64)> = None;
-    for at in 1..n {
-        let (to_left, to_right) = (
-            distance(segment[at - 1], &segment[..at - 1]),
-            distance(segment[at - 1], &segment[at..]),
-        );
-        left += to_left;
-        right -= to_right;
-        between += to_right - to_left;
-        if at < SHORTEST || n - at < SHORTEST {
-            continue;
+    /// The commit of a result, or else its time.
+    fn result(&self, at: usize) -> String {
+        let past = &self.results[at];
+        if past.commit.is_empty() {
+            return moment(&past.time);
         }
-        let (m, k) = (at as f64, (n - at) as f64);
-        let energy =
-            2.0 * between / (m * k) - 2.0 * left / (m * (m - 1.0)) - 2.0 * right / (k * (k - 1.0));
-        let q = m * k / (m + k) * energy;
-        if best.is_none_or(|(_, greatest)| q > greatest) {
-            best = Some((at, q));
-        }
+        past.commit.chars().take(COMMIT).collect()
     }
-    best
+
+    /// The same in a sentence.
+    fn since(&self, at: usize) -> String {
+        let is_known = !self.results[at].commit.is_empty();
+        let of = if is_known { "commit " } else { "" };
+        format!("{of}{}", self.result(at))
+    }
 }
 
 /// Fact about a history, with its numbers.
@@ -260,59 +218,38 @@ pub enum HistoryFinding {
         /// Results needed.
         needed: usize,
     },
-    /// No metric changed.
+    /// No series changed.
     NoChange {
         /// Results.
         results: usize,
+        /// Series.
+        series: usize,
     },
-    /// The last change of a metric.
+    /// The last change of a series.
     Changed {
-        /// The metric.
-        metric: Metric,
+        /// Title of the series.
+        title: String,
+        /// The first result after it: its commit, or its time.
+        since: String,
+        /// True if it got worse.
+        is_worse: bool,
         /// The change.
         change: ChangePoint,
     },
-}
-
-impl History {
-    /// Start of the first result after a change.
-    fn since(&self, change: &ChangePoint) -> String {
-        self.results
-            .get(change.at)
-            .map_or_else(|| "-".to_owned(), |past| moment(&past.started_at))
-    }
-
-    /// The table of changes.
-    fn changes(&self) -> Table {
-        let mut rows = Vec::new();
-        for MetricHistory { metric, changes } in &self.metrics {
-            for change in changes {
-                let first_after = self.results.get(change.at);
-                rows.push(vec![
-                    metric.column.clone().into_owned(),
-                    percent(change),
-                    self.since(change),
-                    metric.in_unit(change.before),
-                    metric.in_unit(change.after),
-                    format!("{:.3}", change.p),
-                    first_after.map_or_else(String::new, |past| past.result.clone()),
-                ]);
-            }
-        }
-        Table {
-            columns: vec![
-                Column::words("metric"),
-                Column::numbers("change"),
-                Column::words("since"),
-                Column::numbers("before").leaving(2),
-                Column::numbers("after").leaving(3),
-                Column::numbers("p").leaving(1),
-                Column::sentences("first result after it"),
-            ],
-            rows,
-            ..Table::default()
-        }
-    }
+    /// Neighbours are more alike than chance makes them.
+    Wanders {
+        /// Title of the series.
+        title: String,
+        /// Correlation of neighbours.
+        correlation: f64,
+    },
+    /// Series that are too short.
+    TooShort {
+        /// Number of them.
+        series: usize,
+        /// Results needed.
+        needed: usize,
+    },
 }
 
 impl StudyResult for History {
@@ -330,28 +267,52 @@ impl StudyResult for History {
         "history"
     }
 
-    /// The surest change first.
+    /// Losses first, and the latest of them.
     fn findings(&self) -> Vec<HistoryFinding> {
-        let results = self.results.len();
-        if !self.is_enough() {
-            let needed = self.results_needed;
+        let needed = self.results_needed;
+        if self.series.is_empty() {
+            let results = self.results;
             return vec![HistoryFinding::TooFewResults { results, needed }];
         }
-        let mut last: Vec<(&Metric, ChangePoint)> = self
-            .metrics
+        let changed = self
+            .series
             .iter()
-            .filter_map(|of| Some((&of.metric, *of.changes.last()?)))
-            .collect();
-        last.sort_by(|(_, a), (_, b)| a.p.total_cmp(&b.p));
-        if last.is_empty() {
-            return vec![HistoryFinding::NoChange { results }];
-        }
-        last.into_iter()
-            .map(|(metric, change)| HistoryFinding::Changed {
-                metric: metric.clone(),
-                change,
+            .filter_map(|one| Some((one, one.changes.last()?)));
+        let mut changed: Vec<_> = changed
+            .map(|(one, change)| {
+                let ratio = change
+                    .shift
+                    .ratio
+                    .unwrap_or(change.shift.after - change.shift.before + 1.0);
+                let is_worse = one.metric.toward_worse(ratio.ln()) > 0.0;
+                (is_worse, &one.results[change.at].time, one, change)
             })
-            .collect()
+            .collect();
+        changed.sort_by(|one, other| (other.0, other.1).cmp(&(one.0, one.1)));
+        let mut found: Vec<_> = changed
+            .into_iter()
+            .take(NAMED)
+            .map(|(is_worse, _, one, change)| HistoryFinding::Changed {
+                title: one.title.clone(),
+                since: one.since(change.at),
+                is_worse,
+                change: *change,
+            })
+            .collect();
+        if found.is_empty() {
+            let (results, series) = (self.results, self.series.len());
+            found.push(HistoryFinding::NoChange { results, series });
+        }
+        let wandering = self.series.iter().filter(|one| one.wanders());
+        found.extend(wandering.map(|one| HistoryFinding::Wanders {
+            title: one.title.clone(),
+            correlation: one.correlation,
+        }));
+        if self.too_short > 0 {
+            let series = self.too_short;
+            found.push(HistoryFinding::TooShort { series, needed });
+        }
+        found
     }
 
     fn notice(&self, finding: &HistoryFinding) -> Notice {
@@ -360,68 +321,116 @@ impl StudyResult for History {
                 Severity::Warning,
                 format!("Too few results to find a change: {results} of {needed}"),
             ),
-            HistoryFinding::NoChange { results } => {
+            HistoryFinding::NoChange { results, series } => {
+                let series = counted(*series as u64, "metric");
                 let results = counted(*results as u64, "result");
-                Notice::new(Severity::Neutral, format!("No metric changed in {results}"))
+                Notice::new(
+                    Severity::Neutral,
+                    format!("No change of {series} in {results}"),
+                )
             }
-            HistoryFinding::Changed { metric, change } => {
-                let worse = metric.toward_worse((change.after / change.before).ln());
-                let severity = if worse > 0.0 {
-                    Severity::Warning
+            HistoryFinding::Changed {
+                title,
+                since,
+                is_worse,
+                change,
+            } => {
+                let (severity, direction) = if *is_worse {
+                    (Severity::Warning, "Worse")
                 } else {
-                    Severity::Neutral
+                    (Severity::Neutral, "Better")
                 };
-                let (title, by, since) = (&metric.title, percent(change), self.since(change));
-                Notice::new(severity, capital(&format!("{title} {by} since {since}")))
-                    .with("The machine may have changed: compare the versions with `crawlmark ab`.")
+                let by = change.shift.words();
+                Notice::new(severity, format!("{direction}: {title} {by} since {since}"))
             }
+            HistoryFinding::Wanders { title, correlation } => Notice::new(
+                Severity::Warning,
+                format!(
+                    "{title}: results resemble those before them (correlation {correlation:.2}), so a change may be a slow drift"
+                ),
+            ),
+            HistoryFinding::TooShort { series, needed } => Notice::new(
+                Severity::Neutral,
+                format!(
+                    "Left out: {} with fewer than {needed} results",
+                    counted(*series as u64, "metric")
+                ),
+            ),
         }
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        let [first, latest] = [self.results.first(), self.results.last()].map(|past| {
-            past.map_or_else(String::new, |past| {
-                format!("{}, {}", moment(&past.started_at), past.result)
-            })
-        });
-        let mut facts = vec![
-            ("results", counted(self.results.len() as u64, "result")),
-            ("first", first),
-            ("latest", latest),
-        ];
-        if self.left_out > 0 {
-            let left_out = counted(self.left_out as u64, "result");
-            facts.push((
-                "left out",
-                format!("{left_out} with another plan, machine or name"),
-            ));
+        let header = &self.header;
+        let period = [&header.started_at, &header.finished_at].map(|time| moment(time));
+        let machines: BTreeSet<&str> = self.series.iter().map(|one| &*one.machine).collect();
+        let doc = doc.facts([
+            (
+                "results",
+                format!("{}, {} to {}", self.results, period[0], period[1]),
+            ),
+            ("machine", Vec::from_iter(machines).join("; ")),
+        ]);
+        match self.changes() {
+            table if table.rows.is_empty() => doc,
+            table => doc.table(table).text(ADVICE),
         }
-        doc.facts(facts).table(self.changes())
     }
 
     fn conclusion(&self) -> Conclusion {
-        if self.is_enough() {
-            Conclusion::Done
-        } else {
+        if self.series.is_empty() {
             Conclusion::Inconclusive
+        } else {
+            Conclusion::Done
         }
     }
 
     /// Each result, the level between changes, and the changes; empty with too few results.
     fn chart(&self) -> Option<Chart> {
-        let metrics = self.metrics.iter().filter(|_| self.is_enough());
-        let panels = metrics.map(|found| panel(self, found)).collect();
+        let mut drawn: Vec<&Series> = self.series.iter().collect();
+        drawn.sort_by_key(|one| one.changes.is_empty());
+        drawn.truncate(DRAWN);
         Some(Chart {
             name: "history",
             title: "Metrics over time",
             caption: String::new(),
-            panels: Panel::below_each_other(panels),
+            panels: Panel::below_each_other(drawn.into_iter().map(panel).collect()),
         })
     }
 }
 
-fn percent(change: &ChangePoint) -> String {
-    format!("{:+.1} %", (change.after / change.before - 1.0) * 100.0)
+impl History {
+    /// The table of changes.
+    fn changes(&self) -> Table {
+        let mut rows = Vec::new();
+        for one in &self.series {
+            for change in &one.changes {
+                rows.push(vec![
+                    one.title.clone(),
+                    change.shift.words(),
+                    one.metric.in_unit(change.shift.before),
+                    one.metric.in_unit(change.shift.after),
+                    one.result(change.at),
+                    format!(
+                        "{} .. {}",
+                        one.result(change.earliest),
+                        one.result(change.latest)
+                    ),
+                ]);
+            }
+        }
+        Table {
+            columns: vec![
+                Column::words("metric"),
+                Column::numbers("change (95 %)"),
+                Column::numbers("before").leaving(1),
+                Column::numbers("after").leaving(2),
+                Column::words("since"),
+                Column::sentences("began within (95 %)"),
+            ],
+            rows,
+            ..Table::default()
+        }
+    }
 }
 
 /// Part of the distance between the least and the greatest value that is free beyond both.
@@ -431,31 +440,42 @@ const AIR: f64 = 0.1;
 /// like a change.
 const LEAST_SPAN: f64 = 0.1;
 
-/// The field of a metric.
-fn panel(history: &History, found: &MetricHistory) -> Panel {
-    let metric = &found.metric;
-    let count = history.results.len();
-    let mut dots = Vec::new();
-    for (number, past) in (1_u32..).zip(&history.results) {
-        let value = past.readings.of(&metric.name).value();
-        dots.extend(value.map(|value| Dot::at(f64::from(number), value)));
-    }
-    let y = Axis::new(&*metric.title, span(metric, &dots), format(metric));
-    let mut marks = Vec::new();
-    for (n, change) in found.changes.iter().enumerate() {
-        let at = change.at as f64 + 0.5;
-        let end = found.changes.get(n + 1).map_or(count, |next| next.at) as f64 + 0.5;
-        if n == 0 {
-            marks.push(level([0.5, at], change.before));
+/// The field of a series.
+fn panel(one: &Series) -> Panel {
+    let count = one.results.len() as f64;
+    let dots: Vec<Dot> = (1_u32..)
+        .zip(&one.results)
+        .map(|(number, past)| Dot::at(f64::from(number), past.value))
+        .collect();
+    let label = match format(&one.metric) {
+        Format::Number if !one.metric.unit.is_empty() => {
+            format!("{}, {}", one.title, one.metric.unit)
         }
-        marks.push(level([at, end], change.after));
+        _ => one.title.clone(),
+    };
+    let y = Axis::new(label, span(&one.metric, &dots), format(&one.metric));
+    let mut marks = Vec::new();
+    for (n, change) in one.changes.iter().enumerate() {
+        let [first, at, last] =
+            [change.earliest, change.at, change.latest].map(|at| at as f64 + 0.5);
+        let end = one.changes.get(n + 1).map_or(count, |next| next.at as f64) + 0.5;
+        if n == 0 {
+            marks.push(level([0.5, at], change.shift.before));
+        }
+        marks.push(level([at, end], change.shift.after));
+        marks.push(Mark::new(
+            Role::Highlight,
+            "where it may have begun (95 %)",
+            Shape::Band(first, last),
+        ));
         marks.push(Mark::new(Role::Failed, "change", Shape::Upright(at)).dashed(Dash::Short));
     }
+    marks.sort_by_key(|mark| mark.role != Role::Highlight);
     marks.push(Mark::new(Role::Good, "a result", Shape::Dots(dots)));
     Panel {
         x: Axis::new(
             "result, the oldest first",
-            Range::Between(0.5, count as f64 + 0.5),
+            Range::Between(0.5, count + 0.5),
             Format::Number,
         ),
         y,
@@ -492,67 +512,5 @@ fn span(metric: &Metric, dots: &[Dot]) -> Range {
         Range::Between((least - missing).max(0.0), (most + missing).min(bound))
     } else {
         Range::FromZero
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Gaussian noise of 2 % around a level.
-    fn history(seed: u64, levels: &[(usize, f64)]) -> Vec<f64> {
-        let mut draw = fastrand::Rng::with_seed(seed);
-        let mut gaussian = || (0..12).map(|_| draw.f64()).sum::<f64>() - 6.0;
-        levels
-            .iter()
-            .flat_map(|(count, level)| std::iter::repeat_n(*level, *count))
-            .map(|level| level * (1.0 + 0.02 * gaussian()))
-            .collect()
-    }
-
-    #[test]
-    fn a_step_of_5_percent_is_found_where_it_is() {
-        let (mut found, mut near) = (0, 0);
-        for seed in 0..100 {
-            let changes = changes(&history(seed, &[(20, 1_000.0), (20, 950.0)]), seed);
-            found += usize::from(!changes.is_empty());
-            near += usize::from(changes.iter().any(|change| change.at.abs_diff(20) <= 2));
-            for change in changes {
-                assert!(change.p <= SIGNIFICANT && change.before > change.after * 0.9);
-            }
-        }
-        assert!(found >= 98 && near >= 85, "{found}, {near}");
-    }
-
-    #[test]
-    fn the_level_of_an_even_number_of_results_is_the_mean_of_the_middle_two() {
-        let values = [
-            100.0, 104.0, 100.0, 104.0, 100.0, 104.0, 200.0, 208.0, 200.0, 208.0, 200.0, 208.0,
-        ];
-        let [change] = changes(&values, 1)[..] else {
-            panic!("one change")
-        };
-        assert_eq!((change.at, change.before, change.after), (6, 102.0, 204.0));
-    }
-
-    #[test]
-    fn a_history_without_a_change_has_none_in_98_of_100() {
-        let alarms = (0..300)
-            .filter(|seed| !changes(&history(*seed, &[(40, 1_000.0)]), *seed).is_empty())
-            .count();
-        assert!(alarms <= 6, "{alarms}");
-    }
-
-    #[test]
-    fn two_changes_are_told_apart_and_one_bad_day_is_none() {
-        let twice = changes(&history(3, &[(15, 100.0), (15, 120.0), (15, 100.0)]), 3);
-        assert_eq!(twice.len(), 2, "{twice:?}");
-        assert!((twice[0].after - 120.0).abs() < 4.0 && (twice[1].after - 100.0).abs() < 4.0);
-        let mut bad_day = history(4, &[(30, 100.0)]);
-        bad_day[12] = 40.0;
-        assert_eq!(changes(&bad_day, 4), []);
-        for hopeless in [&[][..], &[1.0; 9], &[0.0; 20], &[f64::NAN; 20]] {
-            assert_eq!(changes(hopeless, 1), []);
-        }
     }
 }

@@ -243,10 +243,11 @@ fn r7_wants_the_stop_to_be_seen_and_to_be_the_clients() {
 fn r8_wants_the_ratio_and_the_verdict_of_a_look() {
     let comparison = |ratio: f64, verdict: &str, look: bool| -> Comparison {
         let evidence = serde_json::json!({"pairs": 16, "ratio": ratio, "ratio_interval": null, "log_ratio": ratio.ln(),
-            "log_ratio_interval": null, "log_ratio_sd": null, "p_value": 0.001, "p_adjusted": 0.001});
+            "log_ratio_interval": null, "log_ratio_sd": null, "autocorrelation": null, "p_value": 0.001, "p_adjusted": 0.001});
         let look = look.then(|| serde_json::json!({"number": 1, "pairs": 16, "alpha": 0.0015}));
         serde_json::from_value(serde_json::json!({"verdict": verdict, "look": look, "disturbed_pairs": 6, "pairs_wanted": 0,
-            "metrics": [{"metric": "throughput", "verdict": verdict, "evidence": evidence}]}))
+            "metrics": [{"metric": "throughput", "title": "", "column": "", "unit": "1/s", "worse": "less", "smallest_effect": 0.02,
+                "statistic": "mean", "verdict": verdict, "evidence": evidence}]}))
         .unwrap()
     };
     let both = ["throughput", "verdict regression"];

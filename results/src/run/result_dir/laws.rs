@@ -6,11 +6,14 @@ use std::path::Path;
 use super::foreign;
 use super::read::parse;
 use crate::export::{Format, export};
+use crate::import;
 use crate::run::report::{Report, SCHEMA};
 use crate::run::words;
 use crate::show::plot;
-use crate::studies::StudyResult;
 use crate::studies::compare::Contest;
+use crate::studies::history::{History, Point, parse_points};
+use crate::studies::sides::Sides;
+use crate::studies::{Header, StudyResult};
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
 ///
@@ -32,6 +35,43 @@ pub fn check(bytes: &[u8]) {
     match parse::<Contest>(Path::new(Contest::FILE), &json, Contest::SCHEMA) {
         Err(error) => check_complaint(&error.to_string()),
         Ok(contest) => check_contest(&contest),
+    }
+}
+
+/// Checks that any bytes as a result of another tool, or as a history, are refused in one line or can
+/// be shown.
+///
+/// # Panics
+///
+/// If they are not.
+pub fn check_import(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let path = Path::new("result");
+    match import::parse(path, &text) {
+        Err(error) => check_complaint(&error.to_string()),
+        Ok(imported) => {
+            let header = Header::new::<Sides>("compare", ["", ""]);
+            let sides = Sides::new(header, &imported, &imported);
+            let _ = sides.map(|sides| (sides.doc().terminal(80), sides.json().is_ok()));
+            let points = Point::of_import(&imported, "2026-01-01T00:00:00Z");
+            show_history(vec![points; NEEDED].concat());
+        }
+    }
+    match parse_points(path, &text) {
+        Err(error) => check_complaint(&error.to_string()),
+        Ok(points) => show_history(points),
+    }
+}
+
+/// Results in which a change can be found.
+const NEEDED: usize = 14;
+
+fn show_history(points: Vec<Point>) {
+    if let Some(history) = History::of(points, "history") {
+        let _ = (
+            history.doc().html(&history.plots()),
+            history.doc().terminal(80),
+        );
     }
 }
 

@@ -297,7 +297,7 @@ pub(super) fn change(evidence: &Evidence) -> String {
 }
 
 /// A ratio as a change in percent, with its sign.
-fn signed(ratio: f64) -> String {
+pub(in crate::studies) fn signed(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     // Without it, a small loss is shown as -0.0.
     let percent = if percent.abs() < 0.05 { 0.0 } else { percent };

@@ -90,6 +90,19 @@ impl Metric {
         }
     }
 
+    /// A metric that has one name everywhere.
+    #[must_use]
+    pub fn named(name: &str, unit: &str, worse: Worse) -> Self {
+        let name = Cow::<str>::Owned(name.to_owned());
+        Self {
+            name: name.clone(),
+            title: name.clone(),
+            column: name,
+            unit: unit.to_owned().into(),
+            ..Self::new("", ["", ""], "", worse)
+        }
+    }
+
     /// A value with its unit.
     #[must_use]
     pub fn in_unit(&self, value: f64) -> String {

@@ -1,0 +1,216 @@
+//! Results of other tools, in `tests/import`: those of hyperfine, Go and criterion were written by them
+//! (1.15, 1.19 and 0.8), those of vegeta and k6 follow their documentation.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crawlmark_results::import::{Imported, import, parse};
+use crawlmark_results::run::result_dir::laws::check_import;
+use crawlmark_results::studies::compare::Worse;
+use crawlmark_results::studies::shift::Shift;
+use crawlmark_results::studies::sides::Sides;
+use crawlmark_results::studies::{Header, StudyResult};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+const FILES: [&str; 7] = [
+    "hyperfine.json",
+    "go.txt",
+    "vegeta.json",
+    "k6-summary-export.json",
+    "k6-handle-summary.json",
+    "criterion/sort 1000/new/sample.json",
+    "criterion/format/pad/100/new/estimates.json",
+];
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/import")
+        .join(name)
+}
+
+/// Each series: benchmark, metric, unit, direction, number of values and the first of them.
+fn rows(imported: &Imported) -> Vec<String> {
+    let series = imported.series.iter();
+    series
+        .map(|one| {
+            let worse = if one.metric.worse == Worse::More {
+                "cost"
+            } else {
+                "yield"
+            };
+            let first = one.metric.in_unit(one.values[0]);
+            format!(
+                "{} | {} | {worse} | {} | {first}",
+                one.benchmark,
+                one.metric.name,
+                one.values.len()
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn each_format_is_read_as_its_tool_meant_it() {
+    let mut text = Vec::new();
+    for name in FILES.into_iter().chain(["criterion"]) {
+        let imported = import(&path(name)).unwrap();
+        text.push(format!("{name}: {}", imported.tool));
+        text.extend(rows(&imported).into_iter().map(|row| format!("  {row}")));
+    }
+    crate::golden("import.txt", &text.join("\n"));
+}
+
+#[test]
+fn memory_of_newer_versions_of_hyperfine_is_read() {
+    let text = r#"{"results": [{"command": "a", "mean": 2, "times": [1, 3], "user": 0.5, "system": 0.25, "memory_usage_byte": [4096, 8192], "exit_codes": [0, 0], "parameters": {"n": "1"}}]}"#;
+    let imported = parse(Path::new("new.json"), text).unwrap();
+    let values: Vec<&[f64]> = imported.series.iter().map(|one| &*one.values).collect();
+    assert_eq!(values, [&[1e6, 3e6][..], &[750_000.0], &[4096.0, 8192.0]]);
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_its_line() {
+    let go = fs::read_to_string(path("go.txt")).unwrap();
+    for (text, line, says) in [
+        ("", 1, "lines of `go test -bench`"),
+        ("# Notes\n", 1, "lines of `go test -bench`"),
+        (
+            "PASS\nok  \texample.com\t1.0s\n",
+            1,
+            "lines of `go test -bench`",
+        ),
+        (&go.replace("8793 ns/op", "fast ns/op"), 8, "found `fast`"),
+        (&go.replace("2467", "2467.5"), 8, "found `2467.5`"),
+        (
+            "{\n  \"a\": 1\n}",
+            1,
+            "expected one of the keys `results` (hyperfine)",
+        ),
+        (
+            "{\n  \"results\": [\n    {\"command\": \"a\"}\n  ]\n}",
+            3,
+            "missing field `times`",
+        ),
+        (
+            "{\"results\": [{\"command\": \"a\", \"times\": []}]}",
+            1,
+            "no value",
+        ),
+        ("{\"results\": []}", 1, "no measurement of hyperfine"),
+        (
+            "{\"results\": [\n{\"command\": \"a\", \"times\": [1, \"x\"]}]}",
+            2,
+            "expected f64",
+        ),
+        ("{\"iters\": [0], \"times\": [1]}", 1, "no finite number"),
+        ("{\n\"latencies\": {}}", 2, "missing field `mean`"),
+        (
+            "{\"metrics\": {\"vus\": {\"value\": 1}}}",
+            1,
+            "no measurement of k6",
+        ),
+        ("{\n\"metrics\": [", 2, "EOF"),
+    ] {
+        let error = parse(Path::new("bad"), text).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("bad:{line}: ")) && error.contains(says),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_is_one_side_of_one_format() {
+    let place = tempfile::tempdir().unwrap();
+    let copy = |from: &str, to: &str| fs::copy(path(from), place.path().join(to)).unwrap();
+    copy("vegeta.json", "1.json");
+    copy("vegeta.json", "2.json");
+    let imported = import(place.path()).unwrap();
+    assert!(imported.series.iter().all(|one| one.values.len() == 2));
+    copy("hyperfine.json", "3.json");
+    let error = import(place.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("3.json:1: is of hyperfine, and the files before it are of vegeta"),
+        "{error}"
+    );
+    let empty = tempfile::tempdir().unwrap();
+    assert!(import(empty.path()).is_err());
+}
+
+#[test]
+fn two_sides_are_shown_with_what_changed_and_no_verdict() {
+    let base = import(&path("go.txt")).unwrap();
+    let mut candidate = base.clone();
+    candidate.series.retain(|one| one.metric.name != "MB/s");
+    for one in &mut candidate.series {
+        if one.metric.name == "time/op" {
+            one.values.iter_mut().for_each(|value| *value *= 1.25);
+        }
+    }
+    let header = || Header::new::<Sides>("compare", ["2026-01-01T00:00:00Z"; 2]);
+    let sides = Sides::new(header(), &base, &candidate).unwrap();
+    crate::golden("sides.txt", &sides.doc().terminal(100));
+    candidate.series.clear();
+    assert!(Sides::new(header(), &base, &candidate).is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_bytes_are_refused_in_one_line_or_shown(
+        file in 0..FILES.len(), at in any::<Index>(), len in 0..40_usize, bytes in proptest::collection::vec(any::<u8>(), 0..12),
+    ) {
+        let mut damaged = fs::read(path(FILES[file])).unwrap();
+        let at = at.index(damaged.len());
+        damaged.splice(at..(at + len).min(damaged.len()), bytes.iter().copied());
+        check_import(&damaged);
+        check_import(&bytes);
+        check_import(&[b"Benchmark ", &*bytes].concat());
+    }
+
+    /// Independent values, one side of which is greater by a factor.
+    #[test]
+    fn the_shift_is_the_factor_whatever_the_unit(
+        values in proptest::collection::vec(1.0..2.0_f64, 4..30), factor in 0.1..10.0_f64, unit in 1e-3..1e3_f64,
+    ) {
+        let scaled = |by: f64| values.iter().map(|value| value * by).collect::<Vec<_>>();
+        let shift = Shift::between(&scaled(unit), &scaled(unit * factor)).unwrap();
+        let (ratio, interval) = (shift.ratio.unwrap(), shift.ratio_interval.unwrap());
+        prop_assert!((ratio / factor - 1.0).abs() < 1e-9);
+        prop_assert!(interval.low <= ratio && ratio <= interval.high);
+        let back = Shift::between(&scaled(unit * factor), &scaled(unit)).unwrap();
+        prop_assert!((back.ratio.unwrap() * ratio - 1.0).abs() < 1e-9);
+    }
+}
+
+/// Gaussian noise, by the sum of twelve.
+fn gaussian(draw: &mut fastrand::Rng) -> f64 {
+    (0..12).map(|_| draw.f64()).sum::<f64>() - 6.0
+}
+
+#[test]
+fn the_interval_holds_the_shift_in_95_of_100() {
+    let mut draw = fastrand::Rng::with_seed(1);
+    for (m, n) in [(4, 4), (5, 9), (10, 10), (30, 8)] {
+        let mut side = |count: usize, level: f64| -> Vec<f64> {
+            (0..count)
+                .map(|_| level * (0.1 * gaussian(&mut draw)).exp())
+                .collect()
+        };
+        let holds = (0..2_000).filter(|_| {
+            let shift = Shift::between(&side(m, 1.0), &side(n, 1.3)).unwrap();
+            shift.ratio_interval.unwrap().contains(1.3)
+        });
+        let held = holds.count();
+        assert!(
+            (1_870..=1_965).contains(&held),
+            "{m} and {n}: {held} of 2,000"
+        );
+    }
+    let few = Shift::between(&[1.0; 3], &[1.0; 3]).unwrap();
+    assert!(few.ratio == Some(1.0) && few.ratio_interval.is_none());
+    let nothing = Shift::between(&[0.0, 1.0], &[1.0]).unwrap();
+    assert_eq!((nothing.ratio, nothing.before), (None, 0.5));
+}
