@@ -78,11 +78,8 @@ impl PrintedValue {
                 }
             }
         };
-        // 1,234.5 is a way to print a number.
-        let plain = found.trim().replace([',', '_'], "");
-        let number = plain
-            .parse::<f64>()
-            .ok()
+        let number = ungrouped(found.trim())
+            .and_then(|plain| plain.parse::<f64>().ok())
             .filter(|number| number.is_finite());
         number.ok_or_else(|| format!("--value {name}: {found:?} is no number"))
     }
@@ -91,6 +88,20 @@ impl PrintedValue {
     pub(crate) fn metric(&self, worse: Worse, unit: &str) -> Metric {
         Metric::named(&self.name, unit, worse)
     }
+}
+
+/// A number without the separators of its thousands, as in `1,234.5`; none where a comma or an
+/// underscore parts anything else: `1,5` may be a decimal fraction.
+fn ungrouped(number: &str) -> Option<String> {
+    let unsigned = number.trim_start_matches(['-', '+']);
+    let whole = unsigned.split(['.', 'e', 'E']).next().unwrap_or_default();
+    let mut groups = whole.split([',', '_']);
+    let is_grouped = groups
+        .next()
+        .is_some_and(|first| (1..=3).contains(&first.len()))
+        && groups.all(|group| group.len() == 3);
+    let plain = number.replace([',', '_'], "");
+    (plain == number || is_grouped).then_some(plain)
 }
 
 #[cfg(test)]
@@ -120,6 +131,11 @@ mod tests {
             ("q=json:/a", r#"{"a":null}"#, "", None),
             ("q=json:/b", r#"{"a":1}"#, "", None),
             ("q=json:/b", "no json", "", None),
+            ("q=(.+)", "1,234.5", "", Some(1_234.5)),
+            ("q=(.+)", "-1,234,567", "", Some(-1_234_567.0)),
+            ("q=(.+)", "1,5", "", None),
+            ("q=(.+)", "1234,567", "", None),
+            ("q=(.+)", "12345678", "", Some(12_345_678.0)),
             ("q=([a-z]+)", "inf", "", None),
             ("q=([0-9]+)", "none", "", None),
         ] {

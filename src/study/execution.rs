@@ -11,16 +11,12 @@ use crawlmark_harness::machine::{Proc, probe_speed, probe_speed_since};
 use crawlmark_harness::process::{ProcessUse, ShardExit};
 use crawlmark_harness::supervisor::HeldSuspension;
 use crawlmark_results::studies::compare::{Execution, MachineState};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
-use super::rounds::{Rounds, read_back, telling_line};
+use super::rounds::{LOOK, Rounds, memory, read_back, telling_line};
 use super::session::Session;
 use crate::cli::PrintedValue;
 use crate::error::Error;
-
-/// Between two looks at the terminal.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// A command that is compared, and what goes with each of its executions.
 #[derive(Debug, Clone)]
@@ -197,12 +193,4 @@ impl Ended {
         let line = line.map_or_else(String::new, |line| format!("; it printed: {line}"));
         Error::Round(format!("run {what}: it {}{line}", self.exit))
     }
-}
-
-/// A file in memory for what a process prints.
-fn memory() -> Result<File, Error> {
-    let file = memfd_create(c"crawlmark-output", MFdFlags::MFD_CLOEXEC);
-    Ok(File::from(
-        file.map_err(|error| Error::Output(error.into()))?,
-    ))
 }

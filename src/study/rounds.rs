@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::terminal::Stages;
 
 /// Between two looks at the terminal.
-const LOOK: Duration = Duration::from_millis(200);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 
 /// Time limit for a run to end after a signal: for its requests in flight, and its report.
 const GRACE: Duration = Duration::from_secs(30);
@@ -153,9 +153,7 @@ impl<'a> Rounds<'a> {
             .map(|command| Service::start(command, &target_log, self.ready, self.held))
             .transpose()?;
         let before = CpuTimes::read();
-        // In memory: where a disk is full, a file would not hold why nothing could be saved.
-        let errors = memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC);
-        let mut errors = File::from(errors.map_err(|error| Error::Output(error.into()))?);
+        let mut errors = memory()?;
         let exit = self.crawl(setup, service.as_ref(), place, &errors)?;
         let after = CpuTimes::read();
         let ended = service.as_ref().and_then(Service::ended);
@@ -273,6 +271,15 @@ impl CpuTimes {
             machine: Proc::default().busy(),
         }
     }
+}
+
+/// A file in memory for what a process prints: where a disk is full, a file on it would not hold why
+/// nothing could be saved.
+pub(super) fn memory() -> Result<File, Error> {
+    let file = memfd_create(c"crawlmark-output", MFdFlags::MFD_CLOEXEC);
+    Ok(File::from(
+        file.map_err(|error| Error::Output(error.into()))?,
+    ))
 }
 
 /// Output of a round that is over.

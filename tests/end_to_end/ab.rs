@@ -349,7 +349,7 @@ fn results_are_added_to_a_history_and_those_of_other_tools_are_compared() {
 
     let done = run("run -n 100 -c 4 --out out --quiet").code(&[0]);
     let at = |words: &str| call_line(&done.work(), words);
-    let added = "history a.jsonl --add ../work/out --commit abc --machine m --name crawl";
+    let added = "history a.jsonl --add out --commit abc --machine m --name crawl";
     let first = at(&format!("{added} --add {foreign}/vegeta.json"));
     // One name, each result of one thing: both are of it.
     let first = first.code(&[0]);

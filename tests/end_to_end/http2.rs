@@ -146,6 +146,7 @@ fn the_time_for_which_a_target_holds_requests_before_goaway_is_its_own() {
     let server = |peer: Peer| {
         serve(peer, |peer, stream| match stream {
             3 if !has_held.swap(true, Ordering::Relaxed) => {
+                // The fault under test, not a wait for anything.
                 std::thread::sleep(Duration::from_millis(300));
                 goaway(peer, 1);
             }

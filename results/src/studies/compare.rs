@@ -106,7 +106,7 @@ mod tests;
 pub use self::commands::{
     CPU_TIME, Execution, PEAK_MEMORY, WALL_TIME, command_metrics, readings_of_executions,
 };
-pub(super) use self::contest::signed;
+pub(super) use self::contest::change;
 pub use self::contest::{
     Contest, ContestContext, ContestFinding, RoundReport, Side, contest_standing, judge_rounds,
     round_folder,
@@ -124,6 +124,7 @@ pub use self::runs::{
     CPU_PER_ATTEMPT, OK_SHARE, SERVICE_P50, SERVICE_P99, TARGET_CPU_PER_ATTEMPT, THROUGHPUT,
     readings_of_run, run_metrics,
 };
+pub(super) use self::statistics::autocorrelation;
 pub use self::statistics::{Interval, LEVEL, holm};
 
 use self::judgement::Seen;

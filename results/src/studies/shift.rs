@@ -9,7 +9,7 @@
 use crawlmark_harness::stats::median;
 use serde::{Deserialize, Serialize};
 
-use super::compare::{Interval, signed};
+use super::compare::{Interval, change};
 
 /// The most values of a sample that are taken, evenly by size.
 const MOST: usize = 1_000;
@@ -67,13 +67,11 @@ impl Shift {
     /// The estimate and its interval: `+4.9 % (+4.7 .. +5.1)`; a dash without one.
     #[must_use]
     pub fn words(&self) -> String {
-        let Some(ratio) = self.ratio else {
-            return "-".to_owned();
-        };
-        let interval = self.ratio_interval.map_or_else(String::new, |interval| {
-            format!(" ({} .. {})", signed(interval.low), signed(interval.high))
-        });
-        format!("{} %{interval}", signed(ratio))
+        let ratio = self.ratio;
+        ratio.map_or_else(
+            || "-".to_owned(),
+            |ratio| change(ratio, self.ratio_interval),
+        )
     }
 }
 

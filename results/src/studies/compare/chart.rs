@@ -1,7 +1,6 @@
 //! The pairs of a comparison: how far the candidate is from the base in each of them, and the
 //! interval that they make.
 
-use super::contest::change;
 use super::{Arm, Contest, Disturbance, Evidence, Metric};
 use crate::show::chart::{Axis, Chart, Dot, Format, Mark, Panel, Range, Role, Shape};
 
@@ -96,7 +95,7 @@ fn panel(metric: &Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
             Format::Change,
         ),
         y: Axis::new(
-            format!("{}: {}", metric.title, change(evidence)),
+            format!("{}: {}", metric.title, evidence.change()),
             Range::Between(0.0, rows),
             Format::Number,
         )

@@ -18,6 +18,7 @@ use super::judgement::{
 };
 use super::metric::{Metric, Reading, SHARE, Statistic, Worse};
 use super::runs::readings_of_run;
+use super::statistics::Interval;
 use super::{chart, judge};
 use crate::export::contest_junit;
 use crate::judge::{self as judging, Finding};
@@ -286,14 +287,19 @@ pub enum ContestFinding {
     },
 }
 
-/// The estimate and its interval: `+4.9 % (+4.7 .. +5.1)`.
-pub(super) fn change(evidence: &Evidence) -> String {
-    let interval = evidence
-        .ratio_interval
-        .map_or_else(String::new, |interval| {
-            format!(" ({} .. {})", signed(interval.low), signed(interval.high))
-        });
-    format!("{} %{interval}", signed(evidence.ratio))
+/// A ratio and its interval as a change: `+4.9 % (+4.7 .. +5.1)`.
+pub(crate) fn change(ratio: f64, interval: Option<Interval>) -> String {
+    let interval = interval.map_or_else(String::new, |interval| {
+        format!(" ({} .. {})", signed(interval.low), signed(interval.high))
+    });
+    format!("{} %{interval}", signed(ratio))
+}
+
+impl Evidence {
+    /// The estimate and its interval, as a change.
+    pub(super) fn change(&self) -> String {
+        change(self.ratio, self.ratio_interval)
+    }
 }
 
 /// A ratio as a change in percent, with its sign.
@@ -315,7 +321,7 @@ pub fn contest_standing(comparison: &Comparison) -> String {
     for one in &comparison.metrics {
         if let Some(evidence) = one.evidence {
             pairs = pairs.max(evidence.pairs);
-            estimates.push(format!("{} {}", one.metric.column, change(&evidence)));
+            estimates.push(format!("{} {}", one.metric.column, evidence.change()));
         }
     }
     let pairs = counted(pairs as u64, "pair");
@@ -484,7 +490,7 @@ impl StudyResult for Contest {
 
 /// A metric that is a regression, and by how much.
 fn worse(one: &MetricResult) -> String {
-    let by = one.evidence.as_ref().map(change);
+    let by = one.evidence.as_ref().map(Evidence::change);
     let by = by.unwrap_or_else(|| "far less".to_owned());
     format!("{} {by}", one.metric.title)
 }
@@ -559,7 +565,7 @@ impl Contest {
         // Where nothing was estimated, the medians are shown.
         let ratio = medians[1].zip(medians[0].filter(|base| *base > 0.0));
         let ratio = ratio.map(|(candidate, base)| format!("{} %", signed(candidate / base)));
-        let changed = one.evidence.as_ref().map(change).or(ratio);
+        let changed = one.evidence.as_ref().map(Evidence::change).or(ratio);
         // Before the first look, p only invites to stop early.
         let p = one.evidence.and_then(|evidence| evidence.p_adjusted);
         let p = p.filter(|_| self.comparison.look.is_some());
@@ -589,7 +595,7 @@ impl Contest {
             candidate,
             changed.unwrap_or_else(|| "-".to_owned()),
             or_dash(p, probability),
-            floor.as_ref().map_or_else(String::new, change),
+            floor.as_ref().map_or_else(String::new, Evidence::change),
             reason,
         ]
     }

@@ -548,7 +548,7 @@ impl Evidence {
             log_ratio: estimate,
             log_ratio_interval: interval,
             log_ratio_sd: standard_deviation(log_ratios),
-            autocorrelation: autocorrelation(log_ratios),
+            autocorrelation: autocorrelation([log_ratios]),
             p_value: p_above_zero(&worse),
             p_adjusted: None,
         })

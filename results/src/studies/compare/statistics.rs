@@ -163,18 +163,19 @@ fn doubled_ranks(by_size: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// The autocorrelation of neighbours, `sum (d_i - m)(d_(i+1) - m) / sum (d_i - m)^2`; none where
-/// all are equal.
-pub(super) fn autocorrelation(differences: &[f64]) -> Option<f64> {
-    let mean = differences.iter().sum::<f64>() / differences.len() as f64;
-    let around = |d: &f64| d - mean;
-    let squares: f64 = differences.iter().map(|d| around(d).powi(2)).sum();
-    let products: f64 = differences
-        .windows(2)
-        .map(|two| around(&two[0]) * around(&two[1]))
-        .sum();
-    let r = products / squares;
-    r.is_finite().then_some(r)
+/// The autocorrelation of neighbours in segments, `sum (d_i - m)(d_(i+1) - m) / sum (d_i - m)^2`
+/// with the mean `m` of each segment; none where all of each are equal.
+pub(in crate::studies) fn autocorrelation<'a>(
+    segments: impl IntoIterator<Item = &'a [f64]>,
+) -> Option<f64> {
+    let (mut products, mut squares) = (0.0, 0.0);
+    for segment in segments {
+        let mean = segment.iter().sum::<f64>() / segment.len() as f64;
+        let beyond: Vec<f64> = segment.iter().map(|value| value - mean).collect();
+        squares += beyond.iter().map(|one| one * one).sum::<f64>();
+        products += beyond.windows(2).map(|two| two[0] * two[1]).sum::<f64>();
+    }
+    (squares > 0.0).then(|| products / squares)
 }
 
 /// The two-sided level of every interval: its upper end is the one-sided bound of 97.5 % that a

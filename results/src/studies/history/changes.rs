@@ -28,6 +28,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
+use crate::studies::compare::autocorrelation;
 use crate::studies::shift::Shift;
 
 /// The fewest values on either side of a change: of fewer, one bad day is a change.
@@ -228,18 +229,8 @@ impl Scores {
 
     /// Correlation of neighbours in the segments between these ends.
     fn correlation(&self, ends: &[usize]) -> f64 {
-        let (mut products, mut squares) = (0.0, 0.0);
-        for segment in ends.windows(2).map(|of| &self.scores[of[0]..of[1]]) {
-            let mean = segment.iter().sum::<f64>() / segment.len() as f64;
-            let beyond: Vec<f64> = segment.iter().map(|score| score - mean).collect();
-            squares += beyond.iter().map(|one| one * one).sum::<f64>();
-            products += beyond.windows(2).map(|two| two[0] * two[1]).sum::<f64>();
-        }
-        if squares > 0.0 {
-            products / squares
-        } else {
-            0.0
-        }
+        let segments = ends.windows(2).map(|of| &self.scores[of[0]..of[1]]);
+        autocorrelation(segments).unwrap_or(0.0)
     }
 
     /// The greatest split of any seeded interval.
