@@ -1,6 +1,6 @@
 //! Calls of the system that can fail, and the errors that are plausible for each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
 /// A call and its errors.
@@ -89,15 +89,13 @@ pub(crate) fn has_strace() -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// How often processes make a call.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Count {
-    /// Calls of the loader in the first process.
-    pub(crate) loader: usize,
-    /// Calls of the first process.
-    pub(crate) first: usize,
-    /// Calls of that other process which makes most.
-    pub(crate) others: usize,
+/// The calls of one kind that can fail, by their number among those of their process.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    /// Of the first process.
+    pub(crate) first: BTreeSet<usize>,
+    /// Of the other processes, each of which fails once; in none of them this is impossible.
+    pub(crate) others: BTreeSet<usize>,
 }
 
 /// Flags of a trace of all calls.
@@ -106,23 +104,25 @@ pub(crate) fn all_calls() -> String {
     format!("trace={},sigaltstack", names.join(","))
 }
 
-/// Count the calls in a trace.
-pub(crate) fn counts(trace: &str) -> BTreeMap<&'static str, Count> {
+/// Find the calls of a trace that can fail.
+pub(crate) fn calls_made(trace: &str) -> BTreeMap<&'static str, Made> {
     let mut by_process: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut counts: BTreeMap<&'static str, Count> = BTreeMap::new();
-    let (mut first, mut is_loaded) = (None, false);
+    let mut made: BTreeMap<&'static str, Made> = BTreeMap::new();
+    let mut impossible: BTreeSet<(&str, usize)> = BTreeSet::new();
+    // Processes whose program is being loaded.
+    let mut loading: BTreeSet<&str> = BTreeSet::new();
+    let mut first = None;
     for line in trace.lines() {
         let Some((pid, said)) = line.split_once(' ') else {
             continue;
         };
-        let first = *first.get_or_insert(pid);
+        if first.is_none() {
+            loading.insert(pid);
+        }
+        let is_first = pid == *first.get_or_insert(pid);
         let said = said.trim_start();
-        if pid == first && !is_loaded && said.starts_with(AFTER_LOADER) {
-            is_loaded = true;
-            for call in CALLS {
-                let loader = by_process.get(&(pid, call.name)).copied();
-                counts.entry(call.name).or_default().loader = loader.unwrap_or(0);
-            }
+        if said.starts_with(AFTER_LOADER) {
+            loading.remove(pid);
         }
         let Some(call) = said
             .split_once('(')
@@ -130,15 +130,25 @@ pub(crate) fn counts(trace: &str) -> BTreeMap<&'static str, Count> {
         else {
             continue;
         };
-        let made = by_process.entry((pid, call.name)).or_default();
-        *made += 1;
-        let count = counts.entry(call.name).or_default();
-        let most = if pid == first {
-            &mut count.first
+        let n = by_process.entry((pid, call.name)).or_default();
+        *n += 1;
+        if loading.contains(pid) || is_impossible(said) {
+            impossible.insert((call.name, *n));
         } else {
-            &mut count.others
-        };
-        *most = (*most).max(*made);
+            let made = made.entry(call.name).or_default();
+            let numbers = if is_first {
+                &mut made.first
+            } else {
+                &mut made.others
+            };
+            numbers.insert(*n);
+        }
+        if call.name == "execve" {
+            loading.insert(pid);
+        }
     }
-    counts
+    for (name, made) in &mut made {
+        made.others.retain(|n| !impossible.contains(&(*name, *n)));
+    }
+    made
 }

@@ -8,7 +8,10 @@
 
 mod calls;
 mod case;
+mod processes;
 mod scene;
+mod target;
+mod torment;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

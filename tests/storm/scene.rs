@@ -1,12 +1,13 @@
 //! The commands whose calls fail: what is there before, and what must hold afterwards.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::target::Target;
 
 /// A command and its surroundings.
 #[derive(Debug)]
@@ -137,29 +138,15 @@ pub(crate) const SCENES: &[Scene] = &[
 
 /// The target, and what is there before each command.
 pub(crate) struct Stage {
-    target: Child,
-    url: String,
+    target: Target,
     before: TempDir,
 }
 
 impl Stage {
     /// Start the target, and do what comes before each command.
     pub(crate) fn set() -> Self {
-        let mut serve = Command::new(PROGRAM);
-        serve.args(["serve", "--listen", "127.0.0.1:0", "--processes", "1"]);
-        serve.stderr(Stdio::null());
-        let mut target = serve.stdout(Stdio::piped()).spawn().unwrap();
-        let mut first = String::new();
-        BufReader::new(target.stdout.take().unwrap())
-            .read_line(&mut first)
-            .unwrap();
-        let address = first
-            .split_whitespace()
-            .find(|word| word.starts_with("http"));
-        let url = format!("{}/items/{{id}}", address.unwrap());
         let stage = Self {
-            target,
-            url,
+            target: Target::start("--processes 1"),
             before: tempfile::tempdir().unwrap(),
         };
         for (number, scene) in SCENES.iter().enumerate() {
@@ -176,7 +163,7 @@ impl Stage {
     /// The words of a line.
     pub(crate) fn words(&self, line: &str) -> Vec<String> {
         line.split_whitespace()
-            .map(|word| word.replace("{url}", &self.url))
+            .map(|word| word.replace("{url}", &self.target.url()))
             .collect()
     }
 
@@ -207,16 +194,6 @@ impl Stage {
             &place.path().join("work"),
         );
         place
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        let _ = nix::sys::signal::kill(
-            nix::unistd::Pid::from_raw(i32::try_from(self.target.id()).unwrap()),
-            nix::sys::signal::Signal::SIGTERM,
-        );
-        let _ = self.target.wait();
     }
 }
 
@@ -303,7 +280,7 @@ fn has_crawl(place: &Path) -> bool {
 
 /// What is wrong with a result: it is there once the run `is_done`, and each of its items is in
 /// exactly one state.
-fn wrong_result(place: &Path, is_done: bool) -> Option<String> {
+pub(crate) fn wrong_result(place: &Path, is_done: bool) -> Option<String> {
     let text = match fs::read(place.join("result.json")) {
         Ok(text) => text,
         Err(error) => return is_done.then(|| format!("{}: {error}", place.display())),

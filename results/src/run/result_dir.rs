@@ -330,7 +330,8 @@ impl ResultDir {
         }
     }
 
-    /// Gives it up: removes it, or returns where it lies when it holds measurements.
+    /// Gives it up: removes it, or returns where it lies when it holds measurements or cannot be
+    /// removed.
     #[must_use]
     pub fn leave(mut self) -> Option<PathBuf> {
         self.give_up()
@@ -340,10 +341,9 @@ impl ResultDir {
         if std::mem::replace(&mut self.finished, true) {
             return None;
         }
-        if holds_measurements(&self.temporary) {
+        if holds_measurements(&self.temporary) || fs::remove_dir_all(&self.temporary).is_err() {
             return Some(self.temporary.clone());
         }
-        let _ = fs::remove_dir_all(&self.temporary);
         for directory in &self.made_for_it {
             // Another program may have put something there; then it stays.
             let _ = fs::remove_dir(directory);
