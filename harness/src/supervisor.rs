@@ -491,7 +491,8 @@ impl<L: ShardLine> Supervisor<L> {
         if self.timeline.is_empty() {
             return;
         }
-        let (intervals, junk) = self.timeline.take_complete(&self.measuring());
+        let (measuring, until) = (self.measuring(), self.may_be_repeated());
+        let (intervals, junk) = self.timeline.take_complete(&measuring, until);
         for (shard, error) in junk {
             let now = self.clock.now();
             self.members[shard as usize].give_up(ShardFault::Junk(error.to_string()), now);
@@ -502,23 +503,30 @@ impl<L: ShardLine> Supervisor<L> {
         }
     }
 
-    /// The shards that have more seconds to tell. One that died and may be replaced, and a
-    /// replacement that has not begun, have those from now on.
+    /// The shards that have more seconds to tell.
     fn measuring(&self) -> Vec<Measuring> {
-        let now = self.start.map_or(0, |start| {
-            self.clock.now().since(start) / duration_ns(INTERVAL)
-        });
-        self.members
-            .iter()
-            .filter(|member| member.is_at_work() || member.may_return())
-            .map(|member| Measuring {
+        let working = self.members.iter().filter(|member| member.is_at_work());
+        let measuring = working.filter_map(|member| {
+            Some(Measuring {
                 shard: member.plan.shard,
-                first: member
-                    .first_second
-                    .filter(|_| member.is_at_work())
-                    .unwrap_or(now),
+                first: member.first_second?,
             })
-            .collect()
+        });
+        measuring.collect()
+    }
+
+    /// The index of the first second that may be reported again: this one while a shard may die, or
+    /// has died, and another process may take its place.
+    fn may_be_repeated(&self) -> u64 {
+        let may_return = |member: &Member<L>| {
+            member.is_speaking() && member.last.is_none() || member.may_return()
+        };
+        match self.start {
+            Some(start) if self.members.iter().any(may_return) => {
+                self.clock.now().since(start) / duration_ns(INTERVAL)
+            }
+            _ => u64::MAX,
+        }
     }
 
     fn refresh(&mut self, now: Nanos) {

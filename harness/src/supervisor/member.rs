@@ -87,6 +87,8 @@ pub(super) struct Member<L = Process> {
     /// True if it may still say something.
     speaks: bool,
     pub(super) progress: Progress,
+    /// Seconds of a report whose totals, a progress or the final frame, have yet to arrive.
+    report: Vec<Frame>,
     /// Counts of the seconds that it has not reported, by index.
     open: BTreeMap<u64, IntervalFrame>,
     /// Requests scheduled in the seconds that it reported.
@@ -132,6 +134,7 @@ impl<L: ShardLine> Member<L> {
             line,
             speaks: true,
             progress,
+            report: Vec::new(),
             open: BTreeMap::new(),
             scheduled: Scheduled::default(),
             warmup: Counters::default(),
@@ -186,6 +189,8 @@ impl<L: ShardLine> Member<L> {
     /// that it reported.
     pub(super) fn go_without(&mut self) {
         if let Successor::At(_, left) = std::mem::replace(&mut self.successor, Successor::None) {
+            let not_stored = left.ids.iter().map(IdRange::len).sum();
+            self.progress.remaining = self.progress.remaining.min(not_stored);
             self.progress.counters.items = left.items;
         }
     }
@@ -261,10 +266,12 @@ impl<L: ShardLine> Member<L> {
     fn decode(&mut self, heard: &mut Vec<Frame>) -> Result<(), WireError> {
         while let Some(frame) = self.decoder.next_frame()? {
             match frame {
+                Frame::Interval(_) | Frame::Open(_) => self.report.push(frame),
                 Frame::Progress(progress) => {
                     let started = progress.started().saturating_sub(self.progress.started());
                     self.busiest = Some(self.busiest.unwrap_or(0).max(started));
                     self.progress = *progress;
+                    self.take_report(heard);
                 }
                 Frame::Finishing => self.is_finishing = true,
                 Frame::Final(outcome) => {
@@ -278,7 +285,19 @@ impl<L: ShardLine> Member<L> {
                         ..Progress::default()
                     };
                     self.last = Some(*outcome);
+                    self.take_report(heard);
                 }
+                frame => heard.push(frame),
+            }
+        }
+        Ok(())
+    }
+
+    /// Take the seconds of a report whose totals are here. Those of one that was cut off are dropped:
+    /// the totals before it do not hold them.
+    fn take_report(&mut self, heard: &mut Vec<Frame>) {
+        for frame in std::mem::take(&mut self.report) {
+            match frame {
                 Frame::Open(interval) => {
                     self.open.insert(interval.figures.index, *interval);
                 }
@@ -292,7 +311,6 @@ impl<L: ShardLine> Member<L> {
                 }
             }
         }
-        Ok(())
     }
 
     /// Count a second that is within the warm-up.

@@ -141,6 +141,8 @@ impl<L: ShardLine> Supervisor<L> {
             .chain(lease)
             .chain([Control::Go { start, from: now }]);
         begin.for_each(|control| self.members[i].tell(control));
-        self.members[i].first_second = Some(now.since(start) / duration_ns(INTERVAL));
+        let first = now.since(start) / duration_ns(INTERVAL);
+        self.timeline.begin_again(self.members[i].plan.shard, first);
+        self.members[i].first_second = Some(first);
     }
 }

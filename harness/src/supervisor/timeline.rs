@@ -54,15 +54,25 @@ impl Timeline {
         self.rests.entry(index).or_default().push((shard, frame));
     }
 
-    /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and
-    /// whose part of one does not decode, and is left out.
+    /// A process begins in second `first` in the place of one of `shard` that died, and reports that
+    /// second, too: the report of the other one does not complete it.
+    pub(super) fn begin_again(&mut self, shard: u32, first: u64) {
+        for (index, frames) in self.pending.range_mut(first..) {
+            let rests = frames.extract_if(.., |(reporter, _)| *reporter == shard);
+            self.rests.entry(*index).or_default().extend(rests);
+        }
+    }
+
+    /// The intervals before second `until` that every shard in `speaking` has reported, merged, the
+    /// oldest first; and whose part of one does not decode, and is left out.
     pub(super) fn take_complete(
         &mut self,
         speaking: &[Measuring],
+        until: u64,
     ) -> (Vec<Interval>, Vec<(u32, WireError)>) {
         let complete: Vec<u64> = self
             .pending
-            .iter()
+            .range(..until)
             .filter(|(index, frames)| is_reported(**index, frames, speaking))
             .map(|(index, _)| *index)
             .collect();

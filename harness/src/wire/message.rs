@@ -26,7 +26,7 @@ pub enum Frame {
     Ready,
     /// The workload could not be built.
     Refused(String),
-    /// Progress of the shard. Cumulative.
+    /// Progress of the shard. Cumulative. With the seconds before it, it is one report.
     Progress(Box<Progress>),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
