@@ -32,10 +32,13 @@
 //! | [`process`] | fork, pin, wait: the only `unsafe` of this crate |
 //! | [`shard`] | a shard's life inside its own process |
 //! | [`supervisor`] | the poll loop that owns the shards |
+//! | `chance` | draws of a rehearsal from its seed, for tests (feature `virtual-time`) |
 //! | `fixtures` | a plan, bounds and readings of a machine for tests (feature `virtual-time`) |
 //! | `rehearse` | whole runs in virtual time, for tests (feature `virtual-time`) |
 
 pub mod adaptive;
+#[cfg(feature = "virtual-time")]
+pub mod chance;
 pub mod clock;
 #[cfg(any(test, feature = "virtual-time"))]
 pub mod fixtures;

@@ -5,24 +5,29 @@
 //! supervisor receives its frames, relays its pauses, moves IDs and budget and merges what it
 //! measured, by the code that does so between processes. The differences: there are no processes
 //! and no kernel pipes, reading and writing take no time, CPU and memory are not reported, and the
-//! alarm of the gate has a resolution of 1 ms. Tasks that are due at the same instant run in an
-//! order that varies, so a count may differ by one where the order decides. It must not measure
-//! anything itself.
+//! alarm of the gate has a resolution of 1 ms.
+//!
+//! The same plan, workload and incidents make the same record, byte for byte. Tasks that are due at
+//! the same instant run in the order in which they were woken, or in one that
+//! [`Incident::Disorder`] draws from its seed. It must not measure anything itself.
+
+mod process;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::io::duplex;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::task::{AbortHandle, spawn_local};
+use tokio::task::spawn_local;
 
+use self::process::{CutStream, Lives, Process, isolated};
+use crate::chance::Chance;
 use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::sample::{Attempt, Sample};
-use crate::shard;
+use crate::shard::{self, Alarm};
 use crate::supervisor::{
     Interval, Left, Live, Observer, RunRecord, Stage, SuperviseError, conduct,
 };
@@ -57,6 +62,38 @@ pub enum Incident {
         at: Duration,
         /// Its number.
         shard: u32,
+    },
+    /// A process is stopped and goes on later (SIGSTOP, SIGCONT), or has no CPU: nothing of it runs,
+    /// and what it is sent waits.
+    Stop {
+        /// When it begins.
+        at: Duration,
+        /// Duration; whole milliseconds.
+        lasts: Duration,
+        /// Number of the shard; none is the supervisor.
+        shard: Option<u32>,
+    },
+    /// A process of a shard dies once it has written so many bytes to its supervisor, perhaps in the
+    /// middle of a frame.
+    Cut {
+        /// Number of the shard.
+        shard: u32,
+        /// Number of the process among those that the shard has one after another, from 0 on.
+        life: u32,
+        /// Bytes that arrive.
+        bytes: u64,
+    },
+    /// The pipes between shards and supervisor hold no more than so many bytes, so that frames
+    /// arrive in pieces and writers wait.
+    NarrowPipes {
+        /// Bytes; at least 1.
+        bytes: usize,
+    },
+    /// What may happen in one order or another is drawn: who runs first of what is due at the same
+    /// instant, and which alarms ring early or late.
+    Disorder {
+        /// Seed of the draws.
+        seed: u64,
     },
 }
 
@@ -162,18 +199,33 @@ fn stage<W: Workload, O: Observer>(
         intervals: Vec::new(),
         observer,
     };
+    let seed = incidents.iter().find_map(|incident| match incident {
+        Incident::Disorder { seed } => Some(*seed),
+        _ => None,
+    });
+    let chance = seed.map(Chance::seeded).unwrap_or_default();
+    let room = incidents.iter().find_map(|incident| match incident {
+        Incident::NarrowPipes { bytes } => Some(*bytes),
+        _ => None,
+    });
     let record = runtime.block_on(async {
         let clock = Clock::start();
-        let lives: Rc<RefCell<BTreeMap<u32, AbortHandle>>> = Rc::default();
-        let (own, samples) = (Rc::clone(&lives), Rc::clone(&samples));
+        let lives = Lives::default();
+        let (own, samples) = (lives.clone(), Rc::clone(&samples));
         let spawn = |shard: &ShardPlan| {
-            let (above, below) = duplex(PIPE_BYTES);
+            let (above, below) = duplex(room.unwrap_or(PIPE_BYTES));
             let workload = Watched {
                 workload: workload(shard, clock),
                 samples: Rc::clone(&samples),
+                chance: chance.clone(),
             };
-            let life = spawn_local(shard::rehearse(shard.clone(), clock, workload, below));
-            own.borrow_mut().insert(shard.shard, life.abort_handle());
+            let alarm = Alarm::drawn(clock, chance.clone());
+            let below = CutStream::new(below, cut(incidents, shard), own.clone());
+            let life = shard::rehearse(shard.clone(), alarm, workload, below);
+            let stops = stops(incidents, Some(shard.shard));
+            let life = Process::new(isolated(life), clock, stops, chance.clone());
+            let life = spawn_local(life);
+            own.begin(shard.shard, life.abort_handle());
             (above, life)
         };
         let mut stage = Stage {
@@ -186,18 +238,23 @@ fn stage<W: Workload, O: Observer>(
             match *incident {
                 Incident::Block { at, lasts } => drop(spawn_local(block(clock, at, lasts))),
                 Incident::Death { at, shard } => {
-                    let lives = Rc::clone(&lives);
+                    let lives = lives.clone();
                     drop(spawn_local(async move {
                         tokio::time::sleep_until(clock.instant(Nanos::default().plus(at))).await;
-                        lives.borrow()[&shard].abort();
+                        lives.end(shard);
                     }));
                 }
                 Incident::Signal { at, number } => {
                     stage.signals.push((Nanos::default().plus(at), number));
                 }
+                Incident::Stop { .. }
+                | Incident::Cut { .. }
+                | Incident::NarrowPipes { .. }
+                | Incident::Disorder { .. } => {}
             }
         }
-        conduct(plan, stage, &mut seconds).await
+        let supervisor = conduct(plan, stage, &mut seconds);
+        Process::new(supervisor, clock, stops(incidents, None), chance.clone()).await
     })?;
     // What is left of the target is gone with the runtime, and nothing else holds the samples then.
     drop(runtime);
@@ -206,6 +263,29 @@ fn stage<W: Workload, O: Observer>(
         intervals: seconds.intervals,
         samples: samples.take(),
     })
+}
+
+/// The times at which the process of `shard`, or the supervisor, is stopped and goes on.
+fn stops(incidents: &[Incident], of: Option<u32>) -> Vec<(Nanos, Nanos)> {
+    let stop = |incident: &Incident| match *incident {
+        Incident::Stop { at, lasts, shard } if shard == of => {
+            let at = Nanos::default().plus(at);
+            Some((at, at.plus(lasts)))
+        }
+        _ => None,
+    };
+    incidents.iter().filter_map(stop).collect()
+}
+
+/// The number of the shard of `plan`, and the bytes after which this process of it dies, if it does.
+fn cut(incidents: &[Incident], plan: &ShardPlan) -> (u32, Option<u64>) {
+    let bytes = incidents.iter().find_map(|incident| match *incident {
+        Incident::Cut { shard, life, bytes } if (shard, life) == (plan.shard, plan.life) => {
+            Some(bytes)
+        }
+        _ => None,
+    });
+    (plan.shard, bytes)
 }
 
 /// Moves the clock on in one step: whatever was due in the meantime comes to run afterwards, and
@@ -219,6 +299,7 @@ async fn block(clock: Clock, at: Duration, lasts: Duration) {
 struct Watched<W> {
     workload: W,
     samples: Rc<RefCell<Vec<Sample>>>,
+    chance: Chance,
 }
 
 impl<W: Workload> Workload for Watched<W> {
@@ -232,7 +313,14 @@ impl<W: Workload> Workload for Watched<W> {
         flight: &Flight,
         clear_to_send: impl AsyncFn() -> Option<Nanos>,
     ) -> Option<Attempt> {
-        self.workload.perform(id, flight, clear_to_send).await
+        self.chance.postpone().await;
+        let cleared = async || {
+            self.chance.postpone().await;
+            clear_to_send().await
+        };
+        let attempt = self.workload.perform(id, flight, cleared).await;
+        self.chance.postpone().await;
+        attempt
     }
 
     fn booked(&self, sample: &Sample) {

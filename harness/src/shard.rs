@@ -47,6 +47,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, LocalOptions};
 
+#[cfg(feature = "virtual-time")]
+pub(crate) use self::alarm::Alarm;
+#[cfg(not(feature = "virtual-time"))]
 use self::alarm::Alarm;
 use self::cpu_readings::{CpuReadings, Probing};
 use self::engine::Engine;
@@ -104,16 +107,12 @@ where
 
 /// Lives the shard's life as a task of the current thread, by the runtime's own time, and returns
 /// what would be the exit code. The shard sends and receives frames over `stream`, which it closes
-/// at its end.
+/// at its end. Its alarms ring early or late as `alarm` does.
 #[cfg(feature = "virtual-time")]
-pub(crate) async fn rehearse<W>(
-    plan: ShardPlan,
-    clock: Clock,
-    workload: W,
-    stream: tokio::io::DuplexStream,
-) -> u8
+pub(crate) async fn rehearse<W, S>(plan: ShardPlan, alarm: Alarm, workload: W, stream: S) -> u8
 where
     W: Workload,
+    S: AsyncRead + AsyncWrite,
 {
     let (control, frames) = tokio::io::split(stream);
 
@@ -122,9 +121,7 @@ where
         listener: Listener::new(control),
         vitals: CpuReadings::none(),
     };
-    attend(&plan, workload, Alarm::runtime(clock), link)
-        .await
-        .map_or(1, |()| 0)
+    attend(&plan, workload, alarm, link).await.map_or(1, |()| 0)
 }
 
 fn live<W, E, F>(
@@ -285,7 +282,9 @@ where
         let Some(running) = run.as_mut().as_pin_mut() else {
             return Ok(());
         };
+        // In this order, so that a rehearsal can be repeated. All but the last end or come once.
         tokio::select! {
+            biased;
             () = running => return Ok(()),
             ended = &mut reporter => return ended,
             why = &mut failure, if !has_failed => {

@@ -16,13 +16,21 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+#[cfg(feature = "virtual-time")]
+use std::time::Duration;
 
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+#[cfg(feature = "virtual-time")]
+use crate::chance::Chance;
 use crate::clock::{Clock, Nanos, duration_ns};
 use crate::plan::Pacing;
+
+/// Limit on how late a drawn alarm rings: a busy machine's.
+#[cfg(feature = "virtual-time")]
+const LATEST: Duration = Duration::from_millis(40);
 
 /// When an alarm is to ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +49,7 @@ impl From<Nanos> for Ring {
 
 /// Waits for one instant at a time.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     clock: Clock,
     bell: Bell,
     /// Time before an instant for which it stays awake, ns.
@@ -53,9 +61,9 @@ pub(super) struct Alarm {
 enum Bell {
     /// The kernel, to within microseconds.
     Kernel(Box<[KernelWakeup; 2]>),
-    /// The runtime, to within a millisecond; exactly, in virtual time.
+    /// The runtime, to within a millisecond; exactly, in virtual time, or as drawn.
     #[cfg(feature = "virtual-time")]
-    Runtime,
+    Runtime(Chance),
 }
 
 /// One timer of the kernel's.
@@ -99,11 +107,17 @@ impl Alarm {
     }
 
     /// An alarm that keeps the runtime's time, which may be virtual.
+    #[cfg(test)]
+    pub(super) fn runtime(clock: Clock) -> Self {
+        Self::drawn(clock, Chance::default())
+    }
+
+    /// An alarm that keeps virtual time, and rings early or late as `chance` has it.
     #[cfg(feature = "virtual-time")]
-    pub(super) const fn runtime(clock: Clock) -> Self {
+    pub(crate) const fn drawn(clock: Clock, chance: Chance) -> Self {
         Self {
             clock,
-            bell: Bell::Runtime,
+            bell: Bell::Runtime(chance),
             awake_ns: 0,
         }
     }
@@ -133,12 +147,28 @@ impl Alarm {
                     }
                 }
                 #[cfg(feature = "virtual-time")]
-                Bell::Runtime => tokio::time::sleep_until(self.clock.instant(ring.at)).await,
+                Bell::Runtime(chance) => {
+                    let at = drawn_ring(chance, self.clock.now(), ring.at);
+                    tokio::time::sleep_until(self.clock.instant(at)).await;
+                }
             }
         }
         while self.clock.now() < due.at {
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// When an alarm for `at` rings that is set at `now`: mostly then, else in the meantime or up to
+/// [`LATEST`] later.
+#[cfg(feature = "virtual-time")]
+fn drawn_ring(chance: &Chance, now: Nanos, at: Nanos) -> Nanos {
+    if chance.one_in(16) {
+        now.plus(Duration::from_nanos(chance.below(at.since(now) + 1)))
+    } else if chance.one_in(64) {
+        at.plus(Duration::from_nanos(chance.below(duration_ns(LATEST))))
+    } else {
+        at
     }
 }
 
@@ -348,7 +378,7 @@ mod tests {
                 .await;
             let set_to = |alarm: &Alarm| match &alarm.bell {
                 Bell::Kernel(bells) => bells.each_ref().map(|bell| bell.set_to),
-                Bell::Runtime => unreachable!(),
+                Bell::Runtime(_) => unreachable!(),
             };
             assert_eq!(set_to(&alarm), [one, two]);
             alarm

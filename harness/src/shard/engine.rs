@@ -238,6 +238,7 @@ impl<W: Workload> Engine<W> {
         let mut failed = pin!(self.workload.failed());
         loop {
             tokio::select! {
+                biased;
                 why = &mut failed => return why,
                 () = self.gate.filled() => {}
                 () = self.gate.skipped() => {
@@ -246,6 +247,7 @@ impl<W: Workload> Engine<W> {
                 }
             }
             tokio::select! {
+                biased;
                 why = &mut failed => return why,
                 () = self.workload.room() => self.gate.empty(),
             }

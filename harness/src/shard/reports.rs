@@ -37,7 +37,9 @@ where
     let mut looked = clock.now();
     let mut next_look = looked.plus(PROGRESS_EVERY);
     loop {
+        // Others wait for messages; there are none again until something else has run.
         tokio::select! {
+            biased;
             messages = engine.gate().messages() => {
                 messages.iter().try_for_each(|message| outbox.queue(message))?;
             }
@@ -154,10 +156,13 @@ where
         () = &mut finished => return Ok(ended),
         () = ready(()) => queue_rest(engine, link)?,
     }
+    let progress = Box::new(engine.progress());
+    link.outbox.queue(&Frame::Progress(progress))?;
     link.outbox.queue(&Frame::Finishing)?;
     loop {
         link.outbox.flush().await?;
         tokio::select! {
+            biased;
             () = &mut finished => return Ok(ended),
             () = tokio::time::sleep(PROGRESS_EVERY) => {
                 link.outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;
