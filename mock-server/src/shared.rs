@@ -14,7 +14,9 @@
 //! | `lock`, `keys`, `pool` | lock between processes; words of a limit's keys; workers |
 //! | `log` | changes of stubs at run time; recorded requests |
 //! | `scenarios` | states of scenarios |
+//! | `atomics` | atomic integers; in tests, every order of their steps |
 
+mod atomics;
 mod counters;
 mod keys;
 mod lock;
@@ -34,6 +36,7 @@ pub use window::Peaks;
 
 use crate::clock::Clock;
 use crate::limit::MAX_LIMITS;
+use atomics::{AtomicUsize, Ordering};
 use counters::{InFlight, NAMED};
 use names::Names;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -42,7 +45,6 @@ use seen::Seen;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Processes that count into memory of their own. More may serve: they share the counters of
 /// earlier ones, which costs speed and no accuracy.
@@ -277,40 +279,4 @@ fn discard<Part: Discardable>(part: &Part) -> nix::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_processes_than_counters_share_them() {
-        let shared = Shared::new().unwrap();
-        let indices: Vec<usize> = (0..=PROCESSES).map(|_| shared.claim_counters()).collect();
-        assert_eq!(indices[PROCESSES], indices[0]);
-        assert_eq!(shared.all_counters().len(), PROCESSES);
-    }
-
-    #[test]
-    fn forgetting_zeroes_both_parts_and_nothing_else() {
-        let shared = Shared::new().unwrap();
-        let Region { seen, window, .. } = shared.region();
-        for id in [0, 1, 1 << 20, seen::TRACKED_IDS - 1] {
-            assert_eq!(seen.mark(id), Some(0));
-            window.come(id * 1000);
-            window.admit(id * 1000);
-        }
-        shared.claim_counters();
-        shared.forget(0);
-        assert_eq!(window.busiest([1000]), [Peaks::default()]);
-        for id in [0, 1, 1 << 20, seen::TRACKED_IDS - 1] {
-            assert_eq!(seen.mark(id), Some(0));
-        }
-        assert_eq!(shared.all_counters().len(), 1);
-    }
-
-    #[test]
-    fn pages_can_be_discarded_here() {
-        // Without this the test above would pass by the slow way.
-        let shared = Shared::new().unwrap();
-        assert_eq!(discard(&shared.region().seen), Ok(()));
-        assert_eq!(discard(shared.region().window.per_ms()), Ok(()));
-    }
-}
+mod tests;

@@ -3,9 +3,9 @@
 //!
 //! It must not know what is counted when.
 
+use super::atomics::{AtomicU64, Ordering};
 use crate::fault::KINDS;
 use crate::limit::MAX_LIMITS;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Powers of two of microseconds that times are sorted into; the last also takes everything longer.
 const TIME_BUCKETS: usize = 40;

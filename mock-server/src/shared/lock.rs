@@ -1,7 +1,7 @@
 //! A lock between processes, and the words that it guards. The table of keys holds one per bucket
 //! for the few instructions of a decision.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::atomics::{AtomicU64, Ordering, patience, spin_loop};
 
 /// Tries in a row before the CPU is left to others, one of which may be the holder.
 const SPINS: u32 = 64;
@@ -25,15 +25,19 @@ pub(super) struct LockGuard<'a> {
 impl Lock {
     /// Wait for the lock.
     pub(super) fn hold(&self) -> LockGuard<'_> {
-        self.hold_after(YIELDS)
+        self.hold_after(patience(YIELDS))
     }
 
     fn hold_after(&self, most: u32) -> LockGuard<'_> {
-        let mut yields = 0;
+        let (mut yields, mut holder) = (0, 0);
         loop {
-            for _ in 0..SPINS {
+            for _ in 0..patience(SPINS) {
                 let seen = self.0.load(Ordering::Relaxed);
                 let is_free = seen.is_multiple_of(2);
+                // Whoever took it over meanwhile is alive.
+                if !is_free && seen != holder {
+                    (yields, holder) = (0, seen);
+                }
                 let turn = seen.wrapping_add(if is_free { 1 } else { 2 });
                 if (is_free || yields > most)
                     && self
@@ -43,7 +47,7 @@ impl Lock {
                 {
                     return LockGuard { lock: self, turn };
                 }
-                std::hint::spin_loop();
+                spin_loop();
             }
             yields += 1;
             std::thread::yield_now();

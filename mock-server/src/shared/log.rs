@@ -3,8 +3,8 @@
 //!
 //! It must not know what its records mean.
 
+use super::atomics::{AtomicU64, Ordering};
 use super::lock::Lock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes per word of the log.
 const WORD: usize = size_of::<u64>();

@@ -2,7 +2,7 @@
 //!
 //! It must not know names: scenarios and states are hashes of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::atomics::{AtomicU64, Ordering};
 
 /// Scenarios of a target. Those beyond stay in their first state.
 const SCENARIOS: usize = 1 << 14;

@@ -3,7 +3,7 @@
 //!
 //! It must not count anything else: the caller does, with the number that each mark returns.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::atomics::{AtomicU64, Ordering};
 
 /// Ids below this are tracked: 2^30, a gigantic crawl, in 512 MiB that are touched only where ids
 /// are.

@@ -3,9 +3,9 @@
 //!
 //! It must not read the time, and it must not decide what is admitted.
 
+use super::atomics::{AtomicU32, AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Milliseconds per block. Blocks that were never touched are skipped when the busiest windows are
 /// looked for; 1024 milliseconds of eight bytes are two pages, so their memory is never even read.
