@@ -56,6 +56,8 @@ struct Process {
 thread_local! {
     static PROCESS: RefCell<Option<Process>> = const { RefCell::new(None) };
     static IS_DEAD: Cell<bool> = const { Cell::new(false) };
+    /// True while this thread judges: whoever still holds a lock then is dead.
+    static JUDGES: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Search {
@@ -118,7 +120,9 @@ impl Search {
                     scope.spawn(move || live(Process { number, world }, || act(memory, number)));
                 }
             });
+            JUDGES.set(true);
             judge(&memory);
+            JUDGES.set(false);
             orders += 1;
             let mut run = world.run.lock().unwrap();
             has_died |= run.is_dead;
@@ -258,13 +262,8 @@ pub(crate) fn spin_loop() {
 /// Times that a process waits for a lock before it takes that over: few, for others that can go on
 /// do so first.
 pub(crate) fn patience(times: u32) -> u32 {
-    PROCESS.with_borrow(|process| {
-        if process.is_some() {
-            times.min(2)
-        } else {
-            times
-        }
-    })
+    let is_impatient = JUDGES.get() || PROCESS.with_borrow(Option::is_some);
+    if is_impatient { times.min(2) } else { times }
 }
 
 /// Atomic integer that gives way before each step.
