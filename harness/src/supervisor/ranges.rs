@@ -11,7 +11,7 @@ use crate::plan::Arrivals;
 use crate::units::IdRange;
 
 /// Shards that have nothing left to do, and those that were asked to share.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Ranges {
     /// True if IDs stay where they are: those of a recording, of which each shard has the times of
     /// its own.
@@ -262,6 +262,215 @@ mod tests {
             let mut ids: Vec<u64> = done.iter().chain(&held).flatten().flat_map(|range| range.start..range.end).collect();
             ids.sort_unstable();
             prop_assert_eq!(ids, (0..start).collect::<Vec<_>>());
+        }
+    }
+    /// A shard of a small world: what it holds, and the two ends of its pipes.
+    #[derive(Debug, Clone, Default)]
+    struct Small {
+        held: Vec<IdRange>,
+        done: Vec<u64>,
+        control: VecDeque<RangeMessage>,
+        /// Ranges given away; none is that it is idle.
+        frames: VecDeque<Option<IdRange>>,
+        is_idle: bool,
+        is_home: bool,
+        is_dead: bool,
+    }
+
+    /// Shards, what the supervisor knows of them, and what it has been told.
+    #[derive(Debug, Clone)]
+    struct SmallWorld {
+        shards: Vec<Small>,
+        rests: Vec<RemainingIds>,
+        ranges: Ranges,
+        may_die: bool,
+    }
+
+    impl SmallWorld {
+        /// Everything that may happen next to shard `i`, each in a world of its own.
+        fn steps(&self, i: usize) -> Vec<Self> {
+            let (mut next, shard) = (Vec::new(), &self.shards[i]);
+            let mut step = |change: fn(&mut Self, usize)| {
+                let mut world = self.clone();
+                change(&mut world, i);
+                next.push(world);
+            };
+            let lives = !shard.is_dead && !shard.is_home;
+            if lives && !shard.held.is_empty() {
+                step(Self::work);
+            }
+            if lives && !shard.control.is_empty() {
+                step(Self::obey);
+            }
+            if !shard.frames.is_empty() || shard.is_dead && self.rests[i].works {
+                step(Self::hear);
+            }
+            if lives && self.may_die {
+                step(Self::die);
+            }
+            next
+        }
+
+        fn die(&mut self, i: usize) {
+            (self.shards[i].is_dead, self.may_die) = (true, false);
+            self.shards[i].control.clear();
+        }
+
+        fn work(&mut self, i: usize) {
+            let shard = &mut self.shards[i];
+            shard.done.push(shard.held[0].start);
+            shard.held[0].start += 1;
+            shard.held.retain(|range| !range.is_empty());
+            shard.rest();
+        }
+
+        fn obey(&mut self, i: usize) {
+            let shard = &mut self.shards[i];
+            match shard.control.pop_front() {
+                Some(RangeMessage::Shed(_)) => {
+                    let mut given = IdRange { start: 0, end: 0 };
+                    if let Some(last) = shard.held.last_mut() {
+                        given = IdRange {
+                            start: last.start + last.len().div_ceil(2),
+                            end: last.end,
+                        };
+                        last.end = given.start;
+                    }
+                    shard.frames.push_back(Some(given));
+                }
+                Some(RangeMessage::Take(_, range)) => {
+                    shard.held.push(range);
+                    shard.is_idle = false;
+                }
+                Some(RangeMessage::Finish(_)) => {
+                    assert!(shard.held.is_empty(), "sent home with work to do");
+                    shard.is_home = true;
+                }
+                None => {}
+            }
+        }
+
+        /// The supervisor reads a frame of shard `i`, or the end of its pipe.
+        fn hear(&mut self, i: usize) {
+            match self.shards[i].frames.pop_front() {
+                Some(None) => {
+                    self.rests[i].ids = 0;
+                    self.ranges.idle(i);
+                }
+                Some(Some(range)) => {
+                    let rest = self.rests[i].ids.saturating_sub(range.len());
+                    self.rests[i].ids = if range.is_empty() { 0 } else { rest };
+                    if let Some(RangeMessage::Take(thief, range)) = self.ranges.shed(i, range) {
+                        self.give(thief, range);
+                    }
+                }
+                None => {
+                    self.rests[i].works = false;
+                    self.ranges.gone(i);
+                }
+            }
+            for message in self.ranges.feed(&self.rests) {
+                match message {
+                    RangeMessage::Take(to, range) => self.give(to, range),
+                    RangeMessage::Shed(to) | RangeMessage::Finish(to) => {
+                        self.shards[to].control.push_back(message);
+                    }
+                }
+            }
+        }
+
+        fn give(&mut self, to: usize, range: IdRange) {
+            self.rests[to].ids += range.len();
+            let shard = &mut self.shards[to];
+            if shard.is_dead {
+                // Nobody reads it: lost with the shard.
+                shard.held.push(range);
+            } else {
+                shard.control.push_back(RangeMessage::Take(to, range));
+            }
+        }
+
+        /// IDs wherever they are: done, held, or on their way.
+        fn ids(&self) -> Vec<u64> {
+            let mut ids = Vec::new();
+            for shard in &self.shards {
+                ids.extend(&shard.done);
+                let given = shard.frames.iter().flatten();
+                let taken = shard.control.iter().filter_map(|message| match message {
+                    RangeMessage::Take(_, range) => Some(range),
+                    _ => None,
+                });
+                let ranges = shard.held.iter().chain(given).chain(taken);
+                ids.extend(ranges.flat_map(|range| range.start..range.end));
+            }
+            ids.sort_unstable();
+            ids
+        }
+    }
+
+    impl Small {
+        fn rest(&mut self) {
+            if self.held.is_empty() && !self.is_idle {
+                self.is_idle = true;
+                self.frames.push_back(None);
+            }
+        }
+    }
+
+    /// Each way to deal `ids` to `shards`.
+    fn splits(ids: u64, shards: usize) -> Vec<Vec<u64>> {
+        if shards == 1 {
+            return vec![vec![ids]];
+        }
+        let first = (0..=ids).flat_map(|first| {
+            let rest = splits(ids - first, shards - 1).into_iter();
+            rest.map(move |rest| [vec![first], rest].concat())
+        });
+        first.collect()
+    }
+
+    /// Every split of a few IDs, and every order of what happens: everybody goes home, and each ID is
+    /// somewhere once. Nobody dies.
+    #[test]
+    fn in_every_small_world_each_id_is_somewhere_once_and_everybody_goes_home() {
+        for (shards, most, may_die) in [(1, 6, false), (2, 6, false), (3, 4, false), (4, 2, false)]
+        {
+            for sizes in (0..=most).flat_map(|ids| splits(ids, shards)) {
+                let mut world = SmallWorld {
+                    shards: vec![Small::default(); shards],
+                    rests: rests(&sizes),
+                    ranges: Ranges::default(),
+                    may_die,
+                };
+                let mut start = 0;
+                for (shard, size) in world.shards.iter_mut().zip(&sizes) {
+                    shard.held = vec![IdRange {
+                        start,
+                        end: start + size,
+                    }];
+                    shard.held.retain(|range| !range.is_empty());
+                    shard.rest();
+                    start += size;
+                }
+                let mut seen = std::collections::HashSet::new();
+                let mut open = vec![world];
+                while let Some(world) = open.pop() {
+                    if !seen.insert(format!("{world:?}")) {
+                        continue;
+                    }
+                    assert!(
+                        world.ids().into_iter().eq(0..start),
+                        "{sizes:?}: {world:#?}"
+                    );
+                    let before = open.len();
+                    open.extend((0..shards).flat_map(|i| world.steps(i)));
+                    let is_over = world.shards.iter().all(|it| it.is_home || it.is_dead);
+                    assert!(
+                        is_over || open.len() > before,
+                        "stuck: {sizes:?}: {world:#?}"
+                    );
+                }
+            }
         }
     }
 }
