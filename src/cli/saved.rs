@@ -56,8 +56,8 @@ A history is a file with a JSON line for each result, which can be kept on a
 branch, or a directory of results. Each benchmark or plan on each machine is a
 history of its own. A change is shown if chance alone makes one in any metric of
 one of 100 unchanged histories; it has five results on each side, its size is at
-least that which `ab` counts (2 %), and is shown with its interval. It is advice:
-the machine may have changed, too.
+least that which `ab` counts (2 %, of commands 1 %), and is shown with its
+interval. It is advice: the machine may have changed, too.
 
 Results are of `run`, of `ab` (its candidate), or of another tool: see
 `crawlmark compare --help`.

@@ -42,8 +42,8 @@
 //!
 //! | verdict | when |
 //! |---|---|
-//! | regression | corrected p is at most the look's alpha, and the estimate is a loss of at least 2 % (99th percentile: 5 %) |
-//! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % ([`PASSES_BELOW`]) |
+//! | regression | corrected p is at most the look's alpha, and the estimate is a loss of at least 2 % (99th percentile: 5 %; commands: 1 %) |
+//! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % (commands: 2.5 %; [`Metric::passes_below`]) |
 //! | regression | also where a metric is worse by more than half of the base in every one of six pairs or more, or a yield is 0 in each of two |
 //! | inconclusive | neither, or readings are missing or not above 0; says what could have been found, and why nothing was |
 //! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::deciding`]), or the base has no such percentile |
@@ -114,8 +114,8 @@ pub use self::contest::{
 pub use self::design::{Arm, DesignError, Order, OrderSchedule, Pair, Round, pair_up};
 pub use self::disturbance::{Disturbance, MachineState};
 pub use self::judgement::{
-    Comparison, Evidence, FinalLook, Look, MetricResult, MetricVerdict, Overall, PASSES_BELOW,
-    Rule, STATED_POWER, Undecided,
+    Comparison, Evidence, FinalLook, Look, MetricResult, MetricVerdict, Overall, Rule,
+    STATED_POWER, Undecided,
 };
 pub use self::metric::{
     BYTES, MICROSECONDS, Metric, PER_SECOND, Reading, Readings, SHARE, Statistic, Worse,

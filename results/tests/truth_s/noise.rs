@@ -2,7 +2,8 @@
 //! same for good.
 
 use crawlmark_results::studies::compare::{
-    Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings, run_metrics,
+    Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings, command_metrics,
+    run_metrics,
 };
 
 /// Neighbouring rounds share the machine's mood: an autoregressive process of this coefficient and
@@ -59,10 +60,10 @@ impl Machine {
         };
         let seed = self.draw.u64(..);
         let mut pairs: Vec<Pair> = OrderSchedule::new(seed).take(PAIRS).map(blank).collect();
-        let known = run_metrics();
+        let known: Vec<Metric> = run_metrics().into_iter().chain(command_metrics()).collect();
         for (index, name) in metrics.iter().enumerate() {
             let metric = known.iter().find(|one| one.name == *name);
-            let metric = metric.expect("a metric of crawls");
+            let metric = metric.expect("a metric of crawls or commands");
             self.read(&mut pairs, metric, if index == 0 { loss } else { 0.0 });
         }
         pairs

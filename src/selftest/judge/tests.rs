@@ -246,7 +246,7 @@ fn r8_wants_the_ratio_and_the_verdict_of_a_look() {
             "log_ratio_interval": null, "log_ratio_sd": null, "autocorrelation": null, "p_value": 0.001, "p_adjusted": 0.001});
         let look = look.then(|| serde_json::json!({"number": 1, "pairs": 16, "alpha": 0.0015}));
         serde_json::from_value(serde_json::json!({"verdict": verdict, "look": look, "disturbed_pairs": 6, "pairs_wanted": 0,
-            "metrics": [{"metric": "throughput", "title": "", "column": "", "unit": "1/s", "worse": "less", "smallest_effect": 0.02,
+            "metrics": [{"metric": "throughput", "title": "", "column": "", "unit": "1/s", "worse": "less", "smallest_effect": 0.02, "passes_below": 0.04,
                 "statistic": "mean", "verdict": verdict, "evidence": evidence}]}))
         .unwrap()
     };

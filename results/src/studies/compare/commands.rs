@@ -27,11 +27,10 @@ const MEMORY_TO_GATE: f64 = (16 * 1024 * 1024) as f64;
 /// The metrics of every command.
 #[must_use]
 pub fn command_metrics() -> [Metric; 3] {
-    let cost = |name, titles, unit| Metric::new(name, titles, unit, Worse::More);
     [
-        cost(WALL_TIME, ["wall time", "wall time"], MICROSECONDS),
-        cost(CPU_TIME, ["CPU time", "CPU time"], MICROSECONDS),
-        cost(PEAK_MEMORY, ["peak memory", "peak memory"], BYTES),
+        Metric::of_command(WALL_TIME, "wall time", MICROSECONDS, Worse::More),
+        Metric::of_command(CPU_TIME, "CPU time", MICROSECONDS, Worse::More),
+        Metric::of_command(PEAK_MEMORY, "peak memory", BYTES, Worse::More),
     ]
 }
 

@@ -19,7 +19,7 @@ use crate::show::text::counted;
 pub enum MetricVerdict {
     /// Surely worse, and by enough to count.
     Regression,
-    /// Surely not worse by as much as [`PASSES_BELOW`].
+    /// Surely not worse by as much as [`Metric::passes_below`].
     Pass,
     /// Neither is sure.
     Inconclusive {
@@ -271,10 +271,6 @@ impl fmt::Display for Undecided {
         }
     }
 }
-
-/// A loss that is surely below this fraction of the base passes. Below the 5 % that are promised to
-/// be found: a bound of 5 % would let 2.5 % of such losses pass.
-pub const PASSES_BELOW: f64 = 0.04;
 
 /// The power at which the minimum detectable effect is stated.
 pub const STATED_POWER: f64 = 0.95;
@@ -601,7 +597,7 @@ impl MetricReadings<'_> {
                 Worse::More => interval.high,
                 Worse::Less => -interval.low,
             };
-            most < self.metric.loss(PASSES_BELOW)
+            most < self.metric.loss(self.metric.passes_below)
         })
     }
 }

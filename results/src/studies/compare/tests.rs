@@ -325,7 +325,7 @@ proptest! {
             prop_assert!(evidence.p_adjusted.unwrap() >= evidence.p_value && evidence.p_adjusted.unwrap() <= 1.0);
             let loss = finding.metric.fraction(finding.metric.toward_worse(evidence.log_ratio));
             match finding.verdict {
-                MetricVerdict::Pass => prop_assert!(loss < PASSES_BELOW),
+                MetricVerdict::Pass => prop_assert!(loss < finding.metric.passes_below),
                 MetricVerdict::Regression => prop_assert!(loss >= finding.metric.smallest_effect - 1e-12),
                 _ => {}
             }
