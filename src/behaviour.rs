@@ -47,6 +47,7 @@ impl BehaviourArgs {
             accept: self.target_accept.or(profile.accept),
             limits,
             faults,
+            events: self.target_events,
             ..profile
         })
     }

@@ -62,6 +62,7 @@ use self::redirects::{RedirectRefusal, Redirected, Redirects};
 pub use self::response::compressed::Content;
 pub use self::response::cookies::Cookies;
 use self::response::cookies::SharedJar;
+pub use self::response::events::EventStream;
 use self::response::exchange::{ExchangeFailure, Progress, Watch};
 pub use self::response::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};
 use self::response::expect::{Checker, Expected};
@@ -530,6 +531,9 @@ impl<D: Dial> Workload for Crawl<D> {
             let mut expected = lent.unwrap_or_else(|| Expected::new(&self.checker));
             expected.restart(id);
             let is_sampled = self.sampler.takes_next();
+            if expected.has_events() {
+                flight.await_events();
+            }
             // A target that held the request before it said that it had not begun it has taken
             // that time.
             let began = first_sent.unwrap_or(sent);
@@ -540,7 +544,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 flight,
                 is_stamped: match self.spec.options.receive_stamps {
                     ReceiveStamps::All => true,
-                    ReceiveStamps::Sampled => is_sampled,
+                    ReceiveStamps::Sampled => is_sampled || expected.has_events(),
                     ReceiveStamps::Off => false,
                 },
             };

@@ -79,6 +79,45 @@ pub struct Asides {
     pub sources_throttled_at_first: u64,
     /// Connections that opened only after the kernel had sent something again.
     pub opened_after_retransmit: u64,
+    /// Events of streamed answers.
+    pub events: u64,
+}
+
+/// Arrivals of the events of a streamed answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventTimes {
+    /// True if the answer is to be a stream of events.
+    pub is_awaited: bool,
+    /// Arrival of the first event.
+    pub first: Option<Nanos>,
+    /// Arrival of the last event so far.
+    pub last: Nanos,
+    /// Events that arrived with the one before them.
+    pub at_once: u64,
+    /// Times from an event to the next one, of those that arrived apart, ns.
+    pub gaps_ns: Vec<u64>,
+}
+
+impl EventTimes {
+    /// Add `count` events, at least one, that arrived together at `at`.
+    pub(crate) fn arrive(&mut self, count: u64, at: Nanos) {
+        if self.first.is_none() {
+            self.first = Some(at);
+        } else {
+            self.gaps_ns.push(at.since(self.last));
+        }
+        self.at_once += count - 1;
+        self.last = at;
+    }
+
+    /// Forget all, and keep the memory.
+    pub(crate) fn clear(&mut self) {
+        self.gaps_ns.clear();
+        *self = Self {
+            gaps_ns: std::mem::take(&mut self.gaps_ns),
+            ..Self::default()
+        };
+    }
 }
 
 /// Reading of the connection of a request that has just ended, as the kernel has it (`TCP_INFO`).

@@ -50,7 +50,7 @@ pub use self::timing::{
 };
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
-use crate::sample::{Fate, InFlight, Opened, Opening, Outcome, Permit, Sample};
+use crate::sample::{EventTimes, Fate, InFlight, Opened, Opening, Outcome, Permit, Sample};
 use crate::units::names;
 
 names! {
@@ -112,6 +112,13 @@ names! {
         /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims
         /// more than that. Only of targets that say it, to a workload that reads it; in no report.
         Overhead = "overhead",
+        /// First byte sent to arrival of the first event of a streamed answer. Censored: attempts
+        /// that timed out, or were under way at the end, before one.
+        FirstEvent = "first_event",
+        /// Arrival of an event to that of the next one of the same answer; 0 of those that arrived
+        /// together. Censored: the time without a further one, of attempts that timed out or were
+        /// under way at the end.
+        EventGap = "event_gap",
     }
 }
 
@@ -121,13 +128,15 @@ impl Series {
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
 
     /// Those that only some reports have.
-    pub const OPTIONAL: [Self; 6] = [
+    pub const OPTIONAL: [Self; 8] = [
         Self::Tls,
         Self::Tunnel,
         Self::ReceiveDelay,
         Self::ServiceRetransmitted,
         Self::Network,
         Self::Reported,
+        Self::FirstEvent,
+        Self::EventGap,
     ];
 
     /// Those that are kept per interval as well.
@@ -436,6 +445,30 @@ impl ShardStats {
         self.timing_mut(Series::ReceiveDelay).record(ns);
     }
 
+    /// Record the arrivals of the events of an answer to a request sent at `sent`; `cut_off_at` is
+    /// the time at which the answer was cut off, if it was.
+    pub(crate) fn record_events(
+        &mut self,
+        events: &EventTimes,
+        sent: Nanos,
+        cut_off_at: Option<Nanos>,
+    ) {
+        let gaps = self.timing_mut(Series::EventGap);
+        events.gaps_ns.iter().for_each(|ns| gaps.record(*ns));
+        if events.at_once > 0 {
+            gaps.record_zeros(events.at_once);
+        }
+        if let (Some(_), Some(now)) = (events.first, cut_off_at) {
+            gaps.censor(now.since(events.last));
+        }
+        let firsts = self.timing_mut(Series::FirstEvent);
+        match (events.first, cut_off_at) {
+            (Some(first), _) => firsts.record(first.since(sent)),
+            (None, Some(now)) => firsts.censor(now.since(sent)),
+            (None, None) => {}
+        }
+    }
+
     /// Record the round trip of a connection, ns.
     pub(crate) fn read_network(&mut self, ns: u64) {
         self.timing_mut(Series::Network).record(ns);
@@ -626,7 +659,9 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         | Series::LoopLag
         | Series::ReceiveDelay
         | Series::ServiceRetransmitted
-        | Series::Network => None,
+        | Series::Network
+        | Series::FirstEvent
+        | Series::EventGap => None,
     }
 }
 

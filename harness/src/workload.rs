@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, ready};
 
 use crate::clock::Nanos;
-pub use crate::sample::{Asides, Handshake, InFlight, Opened, Opening};
+pub use crate::sample::{Asides, EventTimes, Handshake, InFlight, Opened, Opening};
 use crate::sample::{Attempt, ClosedConnection, ErrorKind, Outcome, Sample, TcpReading};
 use crate::trace::Traces;
 
@@ -159,6 +159,7 @@ pub struct Flight {
     reading: Cell<Option<TcpReading>>,
     closed: RefCell<Vec<ClosedConnection>>,
     allowed: Cell<Option<u32>>,
+    events: RefCell<EventTimes>,
 }
 
 impl Flight {
@@ -245,6 +246,27 @@ impl Flight {
     /// Take the time for which the answer lay unread; none unless it was noted.
     pub(crate) fn take_receive_delay(&self) -> Option<u64> {
         self.receive_delay_ns.take()
+    }
+
+    /// Note that the answer is to be a stream of events.
+    pub fn await_events(&self) {
+        self.has_notes.set(true);
+        self.events.borrow_mut().is_awaited = true;
+    }
+
+    /// Note that `count` events of the answer, at least one, arrived together at `at`.
+    pub fn events(&self, count: u64, at: Nanos) {
+        self.events.borrow_mut().arrive(count, at);
+        self.aside(|asides| asides.events += count);
+    }
+
+    /// Lend the arrivals of events to `use_them`, and forget them; none where none are awaited.
+    pub(crate) fn take_events(&self, use_them: impl FnOnce(&EventTimes)) {
+        let events = &mut *self.events.borrow_mut();
+        if events.is_awaited {
+            use_them(events);
+            events.clear();
+        }
     }
 
     /// Note the number of the request among those of its connection, from 1 on.

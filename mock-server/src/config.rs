@@ -3,6 +3,7 @@
 //! It must not hold state: everything that changes while serving lives in `shared`.
 
 use crate::connections::{Accept, KeepAlive};
+use crate::events::Events;
 use crate::fault::Faults;
 use crate::latency::Latency;
 use crate::limit::Limits;
@@ -57,6 +58,8 @@ pub struct Config {
     pub limits: Limits,
     /// Faults of answers.
     pub faults: Faults,
+    /// Stream of events in place of an item; none serves items.
+    pub events: Option<Events>,
     /// The stubs to begin with; the admin routes may change them.
     pub stubs: Option<Mappings>,
     /// Fate of a request that no stub answers.

@@ -114,8 +114,8 @@ fn c3_shards_merged_are_one_recorder_fed_everything_whatever_their_number() {
         // Counters, exact figures and every cell.
         assert!(merged == whole, "{shards} shards");
     }
-    // Two are of connections.
-    assert_eq!(whole.timings().count(), Series::ALL.len() - 2);
+    // Two are of connections, and two of streams of events.
+    assert_eq!(whole.timings().count(), Series::ALL.len() - 4);
 }
 
 #[test]

@@ -164,11 +164,15 @@ items are expected.
                      404 and 410 count as `not found` unless they are listed
   regex:\"id\":\\d+     a body that has a match
   len:1-1000         a body of 1 to 1,000 bytes; len:115, len:1-
+  sse                a stream of server-sent events, none cut off, whose
+                     times are measured: first_event, event_gap;
+                     sse:[DONE] for one whose last event has this data
+  ndjson             the same of a JSON value in each line
   items:SEED         exactly the body that `serve --seed SEED` sends for
                      the ID
   whole              any complete body
 
-json and regex read bodies of up to 16 MiB. A challenge page is never good, nor
+json, regex and a line of ndjson may have up to 16 MiB. A challenge page is never good, nor
 is a throttled response (429, and other limits).";
 
 const LOCAL_IPS: &str = "  127.0.0.9,127.0.0.11      these
@@ -195,7 +199,8 @@ in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
              Series: service, response (and each with _throttled and
              _error), ttfb, item, connect, tls, sched_lag, budget_wait,
-             pool_wait, tunnel, loop_lag, receive_delay
+             pool_wait, tunnel, loop_lag, receive_delay, first_event,
+             event_gap
              Stats: p50, p99, ... min mean max
   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
   shares     throttled_rate, error_rate (neither good nor not found nor
@@ -203,7 +208,7 @@ in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              budget_utilisation, rate_ratio (sent of --rate): 0.01 or 1%
   counts     items, ok, not_found, failed, gave_up, aborted, lost,
              unfinished, not_attempted, attempts, retries, throttled,
-             soft_blocked, errors, dropped, connections_opened: 100, 10k
+             soft_blocked, errors, dropped, connections_opened, events: 100, 10k
   others     cpu_us_per_attempt (of the client), target_cpu_per_request: 40us;
              valid (== or != true or false)
 

@@ -172,6 +172,12 @@ pub struct BehaviourArgs {
     /// The last response announces it with `Connection: close`; with N:silent it does not.
     #[arg(long, value_name = "N[:silent]")]
     pub target_keep_alive: Option<target::KeepAlive>,
+    /// Serve streams of events, as in 50@20ms: 50 of them, 20 ms apart
+    ///
+    /// Server-sent events in place of each item (text/event-stream), the first at once, the last
+    /// with the data [DONE]. Faults apply to a stream as to an item.
+    #[arg(long, value_name = "N@TIME")]
+    pub target_events: Option<target::Events>,
     /// Accept a connection only while fewer than N are open in its process
     ///
     /// The others wait in the listen queue: QUEUE of each process, 4096 unless given. With 1, the
@@ -234,7 +240,7 @@ pub struct ServeArgs {
 
 /// Give an argument of `serve` its place in the help.
 pub(super) fn described(argument: Arg) -> Arg {
-    const RARE: [&str; 8] = [
+    const RARE: [&str; 9] = [
         "seed",
         "lenient",
         "journal",
@@ -243,6 +249,7 @@ pub(super) fn described(argument: Arg) -> Arg {
         "target_workers",
         "target_keep_alive",
         "target_accept",
+        "target_events",
     ];
     let id = argument.get_id().as_str();
     let (is_rare, name) = (RARE.contains(&id), id.strip_prefix("target_"));

@@ -367,6 +367,7 @@ const GROUPS: [Group; 13] = [
             typed("target_workers"),
             typed("target_keep_alive"),
             typed("target_accept"),
+            typed("target_events"),
             typed("target_limits").sets(&["target_limit"]),
             typed("target_faults"),
         ],

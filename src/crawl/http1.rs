@@ -370,6 +370,13 @@ impl<S: Stream> Connection<S> {
                 self.input
                     .consume(decoded.map_err(|rule| exchange.refuse(rule))?);
             }
+            if exchange.expected.has_events() {
+                // Bytes that lay unread in the kernel arrived before they were read.
+                let read_at = *read_at.get_or_insert_with(|| clock.now());
+                let arrived = Nanos(read_at.0.saturating_sub(unread_ns.unwrap_or(0)));
+                let arrived = arrived.max(exchange.watch.sent);
+                exchange.expected.arrived(arrived, exchange.watch.flight);
+            }
             if self.decoder.is_done() {
                 if let Some(ns) = unread_ns {
                     exchange.watch.flight.read_late(ns);

@@ -7,6 +7,7 @@ pub(crate) mod answer;
 pub(crate) mod compressed;
 pub(crate) mod cookies;
 mod date;
+pub(crate) mod events;
 pub(crate) mod exchange;
 pub(crate) mod expect;
 pub(crate) mod fields;

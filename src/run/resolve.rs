@@ -34,7 +34,8 @@ use crate::cli::{Auto, RunArgs};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Settings, Tls};
 use crate::crawl::{
-    CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, IdUse, Reuse, Scheme, Targets,
+    CrawlOptions, CrawlSpec, EventStream, Expect, Expectations, HoldHeader, HttpSettings, IdUse,
+    Reuse, Scheme, Targets,
 };
 use crate::error::Error;
 
@@ -260,11 +261,20 @@ fn window(args: &RunArgs) -> Option<u64> {
 /// Return the conditions for a good response; of the bundled target, the items that it serves.
 fn choose_expectations(args: &RunArgs, method: &str) -> Result<Expectations, Error> {
     // What answers HEAD has no body to compare, and another method's answer is not an item.
-    if args.is_bundled() && args.expect.is_empty() && method == "GET" {
+    let is_of_target = args.is_bundled() && args.expect.is_empty() && method == "GET";
+    if is_of_target && args.target.target_events.is_none() {
         return Ok(Expectations::items(args.seed));
     }
-    Expectations::new(args.expect.clone())
-        .map_err(|error| Error::usage(format!("--expect: {error}")))
+    let served = is_of_target.then(|| Expect::Events(EventStream::of_target()));
+    let list = args.expect.iter().cloned().chain(served);
+    let expected =
+        Expectations::new(list).map_err(|error| Error::usage(format!("--expect: {error}")))?;
+    if args.request.compressed && expected.events().is_some() {
+        return Err(Error::usage(
+            "--expect sse and ndjson read a stream as it arrives, and --compressed decodes it at its end: leave one of them out",
+        ));
+    }
+    Ok(expected)
 }
 
 /// Colocated if the bundled target, another target or a proxy is on this machine.

@@ -90,3 +90,60 @@ fn each_expectation_counts_the_responses_that_meet_it() {
         }));
     }
 }
+
+/// Events are counted to the last one, over either version of HTTP, with and without faults, and
+/// each stream that is not whole fails as what it is.
+#[test]
+fn events_of_streams_are_counted_and_timed() {
+    const EVENTS: u64 = 5;
+    for (http, faults, errors) in [
+        ("1.1", "", None),
+        ("2", "", None),
+        ("1.1", "--fault truncated:1", Some("incomplete")),
+        ("1.1", "--fault silence:1", Some("timeout")),
+    ] {
+        let target = Target::start(&format!("--processes 1 --events 4@1ms {faults}"));
+        let line = format!(
+            "-n 20 --shards 1 -c 4 --http {http} --retries 0 --timeout 1s --expect sse:[DONE]"
+        );
+        let (report, _) = confirmed(&target, &line);
+        let counted = |times: &str| report.count(&format!("/latency/{times}/count"));
+        let events = report.count("/totals/events");
+        let expected = errors.map(|kind| (kind.to_owned(), 20));
+        assert_eq!(
+            report.errors(),
+            BTreeMap::from_iter(expected),
+            "{http} {faults}"
+        );
+        match errors {
+            None => {
+                report.assert_states(&[("ok", 20)]);
+                assert_eq!(events, 20 * EVENTS);
+                assert_eq!(counted("first_event"), 20);
+                assert_eq!(counted("event_gap"), 20 * (EVENTS - 1));
+            }
+            // Half of each stream arrives, and its whole events count.
+            Some("incomplete") => assert!((20..20 * EVENTS).contains(&events), "{events}"),
+            Some(_) => {
+                assert_eq!(events, 0);
+                report.holds(&json!({"/latency/first_event/censored": 20}));
+            }
+        }
+    }
+}
+
+/// Neither is an item a stream, nor a stream without its end.
+#[test]
+fn what_is_no_stream_of_events_is_a_wrong_body() {
+    for (served, expected) in [
+        ("", "sse"),
+        ("--events 2@0s", "sse:END"),
+        ("--events 2@0s", "ndjson"),
+    ] {
+        let target = Target::start(&format!("--processes 1 {served}"));
+        let line = format!("-n 5 --shards 1 -c 1 --retries 0 --expect {expected}");
+        let (report, _) = confirmed(&target, &line);
+        let errors = BTreeMap::from([("wrong_body".to_owned(), 5)]);
+        assert_eq!(report.errors(), errors, "{served} {expected}");
+    }
+}

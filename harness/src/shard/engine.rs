@@ -528,6 +528,8 @@ impl<W: Workload> Engine<W> {
                 books.open_connection(intended, now, &opened);
             }
             let in_flight = flight.take();
+            let sent = in_flight.map(|in_flight| in_flight.sent);
+            books.record_events(flight, intended, sent, Some(now));
             let rest = Unfinished {
                 now,
                 first_intended: Some(permit.first_intended),
@@ -658,6 +660,14 @@ impl Books {
                 self.read_connection(sample, reading, flight.nth(), receive_delay_ns, interval);
             }
         }
+        let Attempt {
+            sent,
+            done,
+            outcome,
+            ..
+        } = sample.attempt;
+        let is_cut_off = matches!(outcome, Outcome::Error(kind) if kind.is_censored());
+        self.record_events(flight, intended, sent, is_cut_off.then_some(done));
         if let Some(opening) = flight.take_opening()
             && sample.attempt.outcome == Outcome::Error(ErrorKind::ConnectTimeout)
         {
@@ -669,6 +679,22 @@ impl Books {
             self.cut_off(intended, &rest);
         }
         reading
+    }
+
+    /// Record the events of the answer to a request that was due at `intended` and sent at `sent`.
+    fn record_events(
+        &mut self,
+        flight: &Flight,
+        intended: Nanos,
+        sent: Option<Nanos>,
+        cut_off_at: Option<Nanos>,
+    ) {
+        let is_measured = intended >= self.measured_from;
+        flight.take_events(|events| {
+            if let Some(sent) = sent.filter(|_| is_measured) {
+                self.stats.record_events(events, sent, cut_off_at);
+            }
+        });
     }
 
     /// Counters of everything so far.

@@ -80,6 +80,8 @@ counters! {
         /// Source addresses whose first request was throttled: the target does not limit each by
         /// itself.
         sources_throttled_at_first: u64 as "source addresses throttled at first",
+        /// Events of streamed answers.
+        events: u64 as "events",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
         /// Bytes of answers, heads included.
@@ -336,6 +338,7 @@ impl Counters {
         self.requests.lookups_failed += asides.lookups_failed;
         self.requests.sources_used += asides.sources_used;
         self.requests.sources_throttled_at_first += asides.sources_throttled_at_first;
+        self.requests.events += asides.events;
     }
 
     /// Every counter of items and requests that is one number, with its value.

@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const GET_AND_HEAD: HeaderValue = HeaderValue::from_static("GET, HEAD");
 
 /// For how many microseconds the answer was to be held.
@@ -177,12 +178,22 @@ impl Answers {
         self.hold(&arrival, own + arrival.growth, &mut headers)
             .await;
         self.state.config.work.burn(arrival.id);
-        // With the exact capacity, making `Bytes` of it allocates nothing more.
-        let mut body = Vec::with_capacity(body_len(arrival.id));
-        write_body(self.state.config.seed, arrival.id, &mut body);
-        let item = json(StatusCode::OK, headers, body.into());
+        let events = self.state.config.events;
+        let body = if let Some(events) = events {
+            headers.insert(CONTENT_TYPE, EVENT_STREAM);
+            events.write_body(arrival.id).into()
+        } else {
+            // With the exact capacity, making `Bytes` of it allocates nothing more.
+            let mut body = Vec::with_capacity(body_len(arrival.id));
+            write_body(self.state.config.seed, arrival.id, &mut body);
+            body.into()
+        };
+        let item = json(StatusCode::OK, headers, body);
         match self.fault(&arrival, parts) {
-            None => Ok(self.counted(item.map(AnswerBody::whole))),
+            None => Ok(self.counted(item.map(|body| match events {
+                None => AnswerBody::whole(body),
+                Some(events) => AnswerBody::events(&self.state.timer, &body, events.gap),
+            }))),
             Some(fault) => Box::pin(self.fail(fault, item, &arrival, parts)).await,
         }
     }

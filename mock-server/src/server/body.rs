@@ -31,6 +31,8 @@ pub(super) struct Dribble {
     timer: Rc<Timer>,
     /// Pieces still to come: when each is due, on the common clock, and its bytes.
     pieces: VecDeque<(u64, Bytes)>,
+    /// True if the length of all is sent before them.
+    is_announced: bool,
     /// The wait for the first of them, once it has begun.
     waiting: Option<Pin<Box<dyn Future<Output = u64>>>>,
 }
@@ -68,6 +70,25 @@ impl AnswerBody {
         Self::Dribble(Dribble {
             timer: Rc::clone(timer),
             pieces: all,
+            is_announced: true,
+            waiting: None,
+        })
+    }
+
+    /// A body of events, of which each ends with a blank line and comes `gap` after the one before.
+    pub(super) fn events(timer: &Rc<Timer>, body: &Bytes, gap: Duration) -> Self {
+        let mut due = Duration::from_nanos(timer.now_ns());
+        let (mut pieces, mut start) = (VecDeque::new(), 0);
+        let ends = body.windows(2).enumerate();
+        for end in ends.filter_map(|(at, two)| (two == b"\n\n").then_some(at + 2)) {
+            let due_ns = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX);
+            pieces.push_back((due_ns, body.slice(start..end)));
+            (start, due) = (end, due + gap);
+        }
+        Self::Dribble(Dribble {
+            timer: Rc::clone(timer),
+            pieces,
+            is_announced: false,
             waiting: None,
         })
     }
@@ -77,6 +98,7 @@ impl AnswerBody {
         Self::Dribble(Dribble {
             timer: Rc::clone(timer),
             pieces: VecDeque::from([(0, body)]),
+            is_announced: true,
             waiting: Some(Box::pin(async {
                 yield_now().await;
                 0
@@ -139,6 +161,7 @@ impl Body for AnswerBody {
     fn size_hint(&self) -> SizeHint {
         let length = match self {
             Self::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len) as u64,
+            Self::Dribble(dribble) if !dribble.is_announced => return SizeHint::default(),
             Self::Dribble(dribble) => dribble
                 .pieces
                 .iter()

@@ -180,6 +180,8 @@ impl StreamSlot {
         if !stream.content.is_empty() {
             expected.take(&stream.content);
             stream.content.clear();
+            let arrived = stream.read_at.max(watch.sent);
+            expected.arrived(arrived, watch.flight);
         }
         if let Some(end) = stream.end.take() {
             return Poll::Ready(end.map(|()| stream.read_at.max(watch.sent)));

@@ -3,7 +3,7 @@
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 
 use super::compressed::Unreadable;
-use super::head::HeadFacts;
+use super::head::{ContentKind, HeadFacts};
 
 /// Result of checking a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,10 +64,11 @@ pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult)
 #[inline]
 fn is_challenge(head: &HeadFacts, body: BodyCheck) -> bool {
     let may_hide_one = matches!(head.status, 200..=299 | 403 | 429);
+    let is_markup = head.kind == ContentKind::Markup;
     let is_limit = head
         .signals
         .is_some_and(|signals| signals.is_throttled && signals.wait.is_some());
-    head.is_challenge || body == BodyCheck::Wrong && may_hide_one && !is_limit && head.is_markup
+    head.is_challenge || body == BodyCheck::Wrong && may_hide_one && !is_limit && is_markup
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use regex::bytes::Regex;
 
 pub(crate) use self::checker::{Checker, Expected, SavedResponse};
+use super::events::EventStream;
 
 /// One thing that a good answer must be. A body that breaks off is never good, whatever is
 /// expected.
@@ -34,6 +35,8 @@ pub enum Expect {
     Matching(BodyRegex),
     /// A body of such a length.
     Length(Lengths),
+    /// A stream of events, read as it arrives.
+    Events(EventStream),
 }
 
 /// Everything that a good answer must be, all at once: a list of [`Expect`], in which nothing is
@@ -107,6 +110,14 @@ impl Expectations {
         &self.0
     }
 
+    /// The stream of events that is expected, if one is.
+    pub(crate) fn events(&self) -> Option<&EventStream> {
+        self.0.iter().find_map(|expect| match expect {
+            Expect::Events(stream) => Some(stream),
+            _ => None,
+        })
+    }
+
     /// The statuses that were listed, if any were.
     pub(crate) fn statuses(&self) -> Option<&Statuses> {
         self.0.iter().find_map(|expect| {
@@ -137,6 +148,10 @@ impl FromStr for Expect {
         let (read, why) = match (kind, value) {
             ("whole", None) => return Ok(Self::Whole),
             ("json", None) => return Ok(Self::Json),
+            ("sse" | "ndjson", end) => (
+                EventStream::parse(kind, end).map(Self::Events),
+                "is not a stream of events: write `sse`, `sse:[DONE]` for a stream whose last event has this data, or `ndjson`",
+            ),
             ("items", Some(seed)) => (
                 seed.parse().ok().map(Self::Items),
                 "names no seed: write `items:SEED` for a target started with `serve --seed SEED`",
@@ -166,7 +181,7 @@ impl FromStr for Expect {
             ),
             _ => (
                 None,
-                "is not a valid expectation: write `whole`, `items:SEED`, `json`, `status:200-299`, `regex:PATTERN` or `len:1-1000`",
+                "is not a valid expectation: write `whole`, `items:SEED`, `json`, `sse`, `ndjson`, `status:200-299`, `regex:PATTERN` or `len:1-1000`",
             ),
         };
         read.ok_or_else(|| ExpectError::new(text, why))
@@ -182,6 +197,7 @@ impl fmt::Display for Expect {
             Self::Status(statuses) => write!(f, "status:{statuses}"),
             Self::Matching(pattern) => write!(f, "regex:{pattern}"),
             Self::Length(lengths) => write!(f, "len:{lengths}"),
+            Self::Events(stream) => stream.fmt(f),
         }
     }
 }
@@ -375,6 +391,9 @@ mod tests {
             "len:0",
             "len:1-",
             "len:5-10",
+            "sse",
+            "sse:[DONE]",
+            "ndjson",
         ] {
             assert_eq!(text.parse::<Expect>().unwrap().to_string(), text);
             assert_eq!(text.parse::<Expectations>().unwrap().to_string(), text);
@@ -394,6 +413,8 @@ mod tests {
             "status:2xx",
             "status:200,429",
             "status:429-429",
+            "sse:",
+            "ndjson:x",
             "regex:",
             "regex:(",
             "len:",

@@ -36,6 +36,38 @@ pub(crate) struct HeadUse {
     pub(crate) follows: bool,
 }
 
+/// Kind of content, by its content type with any parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContentKind {
+    /// HTML.
+    Markup,
+    /// `application/json`, `text/json`, or a type that ends in `+json` (RFC 6839, 3.1).
+    Json,
+    /// Server-sent events.
+    Events,
+    Other,
+}
+
+impl ContentKind {
+    fn of(content_type: &[u8]) -> Self {
+        let mut parts = content_type.split(|&byte| byte == b';');
+        let essence = parts.next().unwrap_or_default().trim_ascii();
+        let is = |name: &[u8]| essence.eq_ignore_ascii_case(name);
+        let is_suffixed = essence
+            .last_chunk()
+            .is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"));
+        if is_suffixed || is(b"application/json") || is(b"text/json") {
+            Self::Json
+        } else if is(b"text/event-stream") {
+            Self::Events
+        } else if is(b"text/html") {
+            Self::Markup
+        } else {
+            Self::Other
+        }
+    }
+}
+
 /// Facts of the head of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadFacts {
@@ -44,11 +76,7 @@ pub(crate) struct HeadFacts {
     pub(crate) signals: Option<Signals>,
     /// True if a content delivery network marked it as a challenge page.
     pub(crate) is_challenge: bool,
-    /// True if the content type is HTML's.
-    pub(crate) is_markup: bool,
-    /// True if the content type is JSON's (`text/json` included) or ends in `+json` (RFC 6839,
-    /// 3.1), with any parameters.
-    pub(crate) is_json: bool,
+    pub(crate) kind: ContentKind,
     /// Number of the content type of a response that is saved, among those seen so far.
     pub(crate) content_type: u16,
     /// Coding of the content, where it is to be decoded.
@@ -80,8 +108,7 @@ impl HeadFacts {
                 throttling::read(status, fields, received.unwrap_or_default())
             }),
             is_challenge: mitigated.is_some_and(|value| value.eq_ignore_ascii_case(b"challenge")),
-            is_markup: content_type.is_some_and(is_markup),
-            is_json: content_type.is_some_and(is_json),
+            kind: content_type.map_or(ContentKind::Other, ContentKind::of),
             content_type: 0,
             coding: match used.content {
                 Content::AsSent => Coding::Identity,
@@ -96,25 +123,6 @@ impl HeadFacts {
             },
         }
     }
-}
-
-fn is_markup(content_type: &[u8]) -> bool {
-    const HTML: &[u8] = b"text/html";
-    content_type
-        .get(..HTML.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(HTML))
-}
-
-fn is_json(content_type: &[u8]) -> bool {
-    let essence = content_type
-        .split(|&byte| byte == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    let end = essence.last_chunk().map_or(&[][..], |end: &[u8; 5]| end);
-    end.eq_ignore_ascii_case(b"+json")
-        || essence.eq_ignore_ascii_case(b"application/json")
-        || essence.eq_ignore_ascii_case(b"text/json")
 }
 
 /// Return the time that a target says a response took, ns: that of its metric `total`, or else
@@ -173,6 +181,7 @@ fn facts_with(status: u16, fields: &[(&str, &str)], used: HeadUse) -> HeadFacts 
 
 #[cfg(test)]
 mod tests {
+    use super::ContentKind;
     use super::{HeadUse, HoldHeader, facts, facts_with};
 
     #[test]
@@ -184,7 +193,7 @@ mod tests {
                 ("content-type", "application/json"),
             ],
         );
-        assert!((read.is_markup, read.is_json) == (true, false));
+        assert!(read.kind == ContentKind::Markup);
         for (value, ns) in [
             ("total;dur=12.5, db;dur=40", Some(12_500_000)),
             (
@@ -204,7 +213,7 @@ mod tests {
             200,
             &[("x-not-a-type", "text/html"), ("CF-Mitigated", "Challenge")],
         );
-        assert!((read.is_markup, read.is_challenge) == (false, true));
+        assert!((read.kind, read.is_challenge) == (ContentKind::Other, true));
         assert_eq!(facts(200, &[("X-Mock-Held-Us", "7")]).held_ns, Some(7_000));
         assert_eq!(facts(200, &[("x-mock-held-us", "-7")]).held_ns, None);
         assert_eq!(

@@ -104,7 +104,7 @@ pub(super) fn workload(
 }
 
 /// Behaviour of the bundled target.
-fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String); 12] {
+fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String); 13] {
     let config = &target.config;
     [
         ("target_profile", args.target.target_profile.to_string()),
@@ -122,6 +122,7 @@ fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String);
         ("target_accept", or_none(config.accept)),
         ("target_limit", config.limits.to_string()),
         ("target_faults", config.faults.to_string()),
+        ("target_events", or_none(config.events)),
     ]
 }
 

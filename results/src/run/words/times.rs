@@ -66,6 +66,8 @@ pub(super) fn meaning(series: &str) -> &'static str {
         }
         Some(Series::Network) => "shortest round trip of the connection (a sample)",
         Some(Series::Reported) => "of the target, as it says (Server-Timing)",
+        Some(Series::FirstEvent) => "sent to first event of a stream",
+        Some(Series::EventGap) => "from an event of a stream to the next one",
         Some(Series::ResponseOk) => "scheduled to complete response, good and not found",
         Some(Series::ResponseThrottled) => "scheduled to complete response, throttled",
         Some(Series::ResponseError) => "scheduled to the end, failed",

@@ -5,6 +5,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
+use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::Attempt;
 use crawlmark_harness::stats::MAX_EXCERPT;
 use crawlmark_harness::workload::Flight;
@@ -14,8 +15,9 @@ use serde::de::IgnoredAny;
 use super::{Expect, Expectations};
 use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
 use crate::crawl::response::compressed::{Coding, Unreadable};
+use crate::crawl::response::events::{EventFormat, EventReader};
 use crate::crawl::response::fields::HeaderFields;
-use crate::crawl::response::head::{HeadFacts, HeadUse, is_redirect};
+use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
 use crate::dataset::manifest::{Bodies, Saved};
 
 const MAX_READ: usize = Expectations::MAX_READ;
@@ -124,6 +126,8 @@ pub(crate) struct Expected {
     compressed: Vec<u8>,
     /// Body for a record; none if it is not saved.
     saved: Option<KeptBody>,
+    /// Reader of the events of the body, where those are expected.
+    events: Option<Box<EventReader>>,
     /// `Location` of a redirect, where redirects are followed.
     pub(crate) location: Option<Vec<u8>>,
 }
@@ -133,7 +137,7 @@ const fn kept_for(expect: &Expect) -> usize {
     match expect {
         Expect::Whole | Expect::Status(_) => 0,
         // For excerpts.
-        Expect::Length(_) => MAX_EXCERPT,
+        Expect::Length(_) | Expect::Events(_) => MAX_EXCERPT,
         Expect::Items(_) | Expect::Json | Expect::Matching(_) => MAX_READ,
     }
 }
@@ -216,6 +220,12 @@ impl Expected {
             coding: Coding::Identity,
             compressed: Vec::new(),
             saved: None,
+            events: checker
+                .expectations
+                .events()
+                .cloned()
+                .map(EventReader::new)
+                .map(Box::new),
             location: None,
         })
     }
@@ -229,6 +239,9 @@ impl Expected {
         self.begin.clear();
         if let Some(seed) = self.checker.seed {
             items::write_body(seed, id, &mut self.bytes);
+        }
+        if let Some(events) = &mut self.events {
+            events.restart();
         }
         if let Some(saver) = self.checker.saver.get() {
             self.saved = (saver.bodies != Bodies::None).then(|| saver.lend());
@@ -303,6 +316,26 @@ impl Expected {
         }
         if self.is_bad {
             append(&mut self.begin, part, MAX_EXCERPT);
+        } else if let Some(events) = &mut self.events {
+            events.take(part);
+        }
+    }
+
+    /// True if the times of the body's parts matter: see [`Expected::arrived`].
+    #[inline]
+    pub(crate) const fn has_events(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Note in `flight` the events that the parts brought since the last call, which arrived at
+    /// `at`.
+    pub(crate) fn arrived(&mut self, at: Nanos, flight: &Flight) {
+        let arrived = self
+            .events
+            .as_mut()
+            .map_or(0, |events| events.take_arrived());
+        if arrived > 0 {
+            flight.events(arrived, at);
         }
     }
 
@@ -323,10 +356,16 @@ impl Expected {
             Coding::Identity => None,
             _ => self.take_compressed().err(),
         };
+        let is_too_long = self
+            .events
+            .as_ref()
+            .is_some_and(|events| events.is_too_long());
+        let unreadable = unreadable.or(is_too_long.then_some(Unreadable::TooLong));
         let is_met = if self.checker.seed.is_some() {
             self.is_item && self.length == self.bytes.len()
         } else {
-            let mut list = self.checker.expectations.as_slice().iter();
+            let checker = Rc::clone(&self.checker);
+            let mut list = checker.expectations.as_slice().iter();
             list.all(|expect| self.meets(expect, head))
         };
         if self.begin.is_empty() && !is_met {
@@ -359,7 +398,7 @@ impl Expected {
         }
     }
 
-    fn meets(&self, expect: &Expect, head: &HeadFacts) -> bool {
+    fn meets(&mut self, expect: &Expect, head: &HeadFacts) -> bool {
         let is_whole = self.length <= MAX_READ;
         match expect {
             Expect::Whole | Expect::Status(_) => true,
@@ -368,9 +407,18 @@ impl Expected {
                 items::write_body(*seed, self.id, &mut item);
                 self.bytes == item
             }
-            Expect::Json => head.is_json && is_whole && is_json(&self.bytes),
+            Expect::Json => head.kind == ContentKind::Json && is_whole && is_json(&self.bytes),
             Expect::Matching(pattern) => is_whole && pattern.is_in(&self.bytes),
             Expect::Length(lengths) => lengths.contains(self.length as u64),
+            Expect::Events(stream) => {
+                let has_type =
+                    head.kind == ContentKind::Events || stream.format != EventFormat::Sse;
+                has_type
+                    && self
+                        .events
+                        .as_mut()
+                        .is_some_and(|events| events.is_complete())
+            }
         }
     }
 }
