@@ -195,11 +195,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         ..RunPlan::new(format!("memcached://{target}/{{id}}"), ids)
     };
     let plan = plan.validate()?;
-    let of = |condition| Objective {
-        condition,
-        breach: Breach::Fails,
-    };
-    let objectives: Vec<_> = threshold.into_iter().map(of).collect();
+    let objectives: Vec<_> = threshold
+        .into_iter()
+        .map(|condition| Objective {
+            condition,
+            breach: Breach::Fails,
+        })
+        .collect();
     objectives
         .iter()
         .try_for_each(|objective| objective.check(&plan))?;
@@ -241,12 +243,12 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         words::doc(&report, &[]).terminal(100),
         saved.join(PAGE).display()
     );
-    let gate = |ok| report.gates.iter().any(|gate| gate.ok == ok);
     // The exit codes of `crawlmark run`: 3 for a threshold that failed, 5 for one that nothing
     // decides.
-    Ok(ExitCode::from(match (gate(Some(false)), gate(None)) {
-        (true, _) => 3,
-        (false, true) => 5,
-        (false, false) => 0,
+    let [failed, undecided] = [Some(false), None].map(|ok| report.thresholds(ok));
+    Ok(ExitCode::from(match (failed, undecided) {
+        (0, 0) => 0,
+        (0, _) => 5,
+        _ => 3,
     }))
 }

@@ -321,15 +321,11 @@ impl Pairs {
             ),
             _ => Disturbance::None,
         };
-        let report = |of: Arm| {
-            let round = ran.iter().find(|one| one.round.round.arm == of)?;
+        let reports = [Arm::Base, Arm::Candidate].map(|arm| {
+            let round = ran.iter().find(|one| one.round.round.arm == arm)?;
             round.report.as_ref()
-        };
-        if let (true, Some(of_base), Some(of_candidate)) = (
-            self.ran.is_empty(),
-            report(Arm::Base),
-            report(Arm::Candidate),
-        ) {
+        });
+        if let (true, [Some(of_base), Some(of_candidate)]) = (self.ran.is_empty(), reports) {
             self.differences = differences(of_base, of_candidate);
             // The port of a target that each round starts itself is no difference.
             if self.sides.iter().all(|side| side.starts_its_target) {

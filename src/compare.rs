@@ -200,17 +200,18 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
             rounds.push(round);
         }
     }
-    let side = |path: &Path, arm: Arm| Side {
-        name: arm.to_string(),
-        what: path.display().to_string(),
-    };
+    let [base, candidate] =
+        [(base, Arm::Base), (candidate, Arm::Candidate)].map(|(path, arm)| Side {
+            name: arm.to_string(),
+            what: path.display().to_string(),
+        });
     let [first, last] = [found.first(), found.last()];
     let started = first.map_or("", |first| &first.report.started_at);
     let finished = last.map_or("", |last| &last.report.finished_at);
     let context = ContestContext {
         header: Header::new::<Contest>("compare", [started, finished]),
-        base: side(base, Arm::Base),
-        candidate: side(candidate, Arm::Candidate),
+        base,
+        candidate,
         differences: all,
         noise_floor: None,
     };
@@ -257,11 +258,10 @@ fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
     if !path.is_dir() || path.join(RESULT).exists() {
         places.push(path.to_owned());
     } else {
-        let failed = |error| ReadError::Io {
+        let entries = fs::read_dir(path).map_err(|error| ReadError::Io {
             path: path.to_owned(),
             error,
-        };
-        let entries = fs::read_dir(path).map_err(failed)?;
+        })?;
         places.extend(entries.flatten().map(|entry| entry.path()));
         places.retain(|place| place.join(RESULT).exists());
     }

@@ -58,8 +58,10 @@ fn add(args: &HistoryArgs) -> Result<(), Error> {
         read_points(path)?;
     }
     let machine = Environment::read(Placement::Apart);
-    let of_ci = || COMMITS.iter().find_map(|name| std::env::var(name).ok());
-    let commit = args.commit.clone().or_else(of_ci);
+    let commit = args
+        .commit
+        .clone()
+        .or_else(|| COMMITS.iter().find_map(|name| std::env::var(name).ok()));
     let mut points = Vec::new();
     for result in &args.add {
         let found = points_of(result)?;
@@ -124,11 +126,10 @@ fn points_of(path: &Path) -> Result<Vec<Point>, Error> {
 /// The points of the results in a directory: those of crawlmark, and files of other tools. One that
 /// cannot be read costs only itself.
 fn of_directory(directory: &Path) -> Result<Vec<Point>, Error> {
-    let failed = |error| ReadError::Io {
+    let entries = fs::read_dir(directory).map_err(|error| ReadError::Io {
         path: directory.to_owned(),
         error,
-    };
-    let entries = fs::read_dir(directory).map_err(failed)?;
+    })?;
     let mut results: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     results.sort_unstable();
     let mut points = Vec::new();

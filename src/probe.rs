@@ -15,7 +15,7 @@ use crate::terminal;
 pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Error> {
     // A descriptor for each thread.
     let _ = raise_descriptor_limit();
-    let target = match Sampler::find(args.selection()) {
+    let (sampler, found, first) = match Sampler::find(args.selection()) {
         Ok(target) => target,
         Err(error) => {
             if !terminal::is_seen() {
@@ -26,6 +26,6 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Error> {
         }
     };
     let (input, output) = (std::io::stdin(), std::io::stdout().lock());
-    serve(target, args.interval, input.as_fd(), output).map_err(Error::Output)?;
+    serve(sampler, found, first, args.interval, input.as_fd(), output).map_err(Error::Output)?;
     Ok(DONE)
 }

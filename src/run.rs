@@ -466,13 +466,13 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
         return signalled(signal);
     }
     let is_whole = report.validity.verdict == Verdict::Valid && report.ledger.gave_up == 0;
-    let any = |ok| report.gates.iter().any(|gate| gate.ok == ok);
+
     match () {
         () if report.validity.verdict == Verdict::Incomplete => INVALID,
         () if report.ledger.ok == 0 => FAILED,
         () if is_strict && !is_whole => INVALID,
-        () if any(Some(false)) => GATE,
-        () if any(None) => INCONCLUSIVE,
+        () if report.thresholds(Some(false)) > 0 => GATE,
+        () if report.thresholds(None) > 0 => INCONCLUSIVE,
         () => DONE,
     }
 }

@@ -115,12 +115,13 @@ fn prepare(submission: &Submission<'_>) -> Result<(), Error> {
 fn go(submission: &Submission<'_>, commands: &str, into: &Path) -> Result<(), Error> {
     let shell = Command::new("sh").args(["-ec", commands]).output();
     let ended = shell.map_err(Error::unwritable(into))?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    let jobs: Vec<String> = said(&ended.stdout).lines().map(str::to_owned).collect();
+    let [said, why] = [&ended.stdout, &ended.stderr]
+        .map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
+    let jobs: Vec<&str> = said.lines().collect();
     let (Some((merge, arrays)), true) = (jobs.split_last(), ended.status.success()) else {
         return Err(Error::Scheduler {
             jobs: jobs.join(" "),
-            why: said(&ended.stderr),
+            why,
         });
     };
     terminal::print(&format!(
@@ -133,6 +134,11 @@ fn go(submission: &Submission<'_>, commands: &str, into: &Path) -> Result<(), Er
     ))
 }
 
+fn utf8(path: &Path) -> Result<String, Error> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::Usage(format!("{}: Slurm needs a path in UTF-8", path.display())))
+}
+
 /// Return the commands as a shell reads them: a job array for each
 /// [`SubmitArgs::array_limit`](crate::cli::SubmitArgs::array_limit) parts, one after the other (side
 /// by side, each would have as many tasks as there are slots), and the merge. Each starts when the
@@ -141,17 +147,14 @@ fn commands(submission: &Submission<'_>, directory: &PartsDirectory) -> Result<S
     let Submission {
         args, plan, flags, ..
     } = submission;
-    let path = |path: &Path| {
-        let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| Error::Usage(format!("{}: Slurm needs a path in UTF-8", path.display())))
-    };
+
     let scripts = directory.path().join(SCRIPTS);
-    let [part, merge] = [PART, MERGE].map(|(name, _)| path(&scripts.join(name)));
-    let program = path(&std::env::current_exe().map_err(Error::Program)?)?;
-    let (plan_file, into) = (path(&directory.plan())?, path(directory.path())?);
+    let [part, merge] = [PART, MERGE].map(|(name, _)| utf8(&scripts.join(name)));
+    let program = utf8(&std::env::current_exe().map_err(Error::Program)?)?;
+    let (plan_file, into) = (utf8(&directory.plan())?, utf8(directory.path())?);
     let mut text = String::new();
     let mut add = |name: &str, log: &str, needed: &[String], script: &[String]| {
-        let log = path(&scripts.join(log))?;
+        let log = utf8(&scripts.join(log))?;
         let own = ["sbatch", "--parsable", &format!("--job-name={name}")].map(str::to_owned);
         let own = [
             &own[..],

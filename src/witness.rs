@@ -43,15 +43,12 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let unreceived = (ledger.connections_refused + closed_silently)
         .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
     let is_proxied = workload.contains_key(PROXY);
-    let by_proxy = |status: u16| {
-        let count = totals
-            .attempts_by_status
-            .get(&status)
-            .filter(|_| is_proxied && OF_PROXIES.contains(&status));
-        count.copied().unwrap_or(0)
-    };
-    let refused_by_proxy =
-        OF_PROXIES.map(by_proxy).iter().sum::<u64>() + errors(ErrorKind::ProxyAuth);
+    let by_proxy = totals.attempts_by_status.iter();
+    let by_proxy: BTreeMap<u16, u64> = by_proxy
+        .filter(|(status, _)| is_proxied && OF_PROXIES.contains(status))
+        .map(|(status, count)| (*status, *count))
+        .collect();
+    let refused_by_proxy = by_proxy.values().sum::<u64>() + errors(ErrorKind::ProxyAuth);
     let unreceived = unreceived + refused_by_proxy;
     let (unsent, unused) = (
         totals.attempts.saturating_sub(totals.attempts_sent),
@@ -99,7 +96,10 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
         check(
             &format!("status {status}"),
             both,
-            (by_proxy(status), cut_off + unread_heads),
+            (
+                by_proxy.get(&status).copied().unwrap_or(0),
+                cut_off + unread_heads,
+            ),
         );
     }
     let whole = report.shards.iter().all(ShardReport::is_whole);

@@ -32,6 +32,18 @@ impl Nanos {
     }
 }
 
+/// Nanoseconds in microseconds.
+#[must_use]
+pub const fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+/// Nanoseconds in seconds.
+#[must_use]
+pub const fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
 /// `duration` in whole nanoseconds, at most `u64::MAX` (584 years).
 #[must_use]
 pub fn duration_ns(duration: Duration) -> u64 {

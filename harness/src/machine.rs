@@ -101,8 +101,11 @@ impl Proc {
             self.read("net/netstat"),
             self.read("net/sockstat"),
         );
-        let extended = |name| text::in_table(netstat.as_deref()?, "TcpExt", name);
-        let socket = |name| text::in_line(sockets.as_deref()?, "TCP", name);
+        let [tcp_timeouts, listen_overflows, listen_drops] =
+            ["TCPTimeouts", "ListenOverflows", "ListenDrops"]
+                .map(|name| text::in_table(netstat.as_deref()?, "TcpExt", name));
+        let [sockets_in_use, time_wait] =
+            ["inuse", "tw"].map(|name| text::in_line(sockets.as_deref()?, "TCP", name));
         Counters {
             cpu_pressure_us: self
                 .read("pressure/cpu")
@@ -112,11 +115,11 @@ impl Proc {
                 tcp_retransmits: snmp
                     .as_deref()
                     .and_then(|snmp| text::in_table(snmp, "Tcp", "RetransSegs")),
-                tcp_timeouts: extended("TCPTimeouts"),
-                listen_overflows: extended("ListenOverflows"),
-                listen_drops: extended("ListenDrops"),
-                sockets_in_use: socket("inuse"),
-                time_wait: socket("tw"),
+                tcp_timeouts,
+                listen_overflows,
+                listen_drops,
+                sockets_in_use,
+                time_wait,
                 ports_held: None,
             },
         }

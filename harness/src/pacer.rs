@@ -242,10 +242,10 @@ pub struct BudgetPacer {
 impl BudgetPacer {
     fn new(budget: Budget, curve: Curve, start: Nanos) -> Self {
         let first = start.plus(Duration::from_nanos(budget.phase_ns));
-        let schedule = || Schedule::new(budget, first);
+
         Self {
-            admitting: schedule(),
-            sending: schedule(),
+            admitting: Schedule::new(budget, first),
+            sending: Schedule::new(budget, first),
             log: WindowLog::of(curve.shape(), budget.burst),
             tempo: Tempo::new(curve, start),
             audit: BudgetAudit::new(budget),

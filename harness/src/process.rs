@@ -332,11 +332,9 @@ impl FileCounter {
 
     /// Return the value of a counter with these slots; none if some of it was changed.
     fn value(slots: [[u64; 2]; 2]) -> Option<u64> {
-        let is_whole = |slot: usize| {
-            slots[slot][1] == Self::check(slots[slot][0]) && slots[slot][0] % 2 == slot as u64
-        };
         let newer = (0..2)
-            .filter(|slot| is_whole(*slot))
+            .filter(|slot| slots[*slot][1] == Self::check(slots[*slot][0]))
+            .filter(|slot| slots[*slot][0] % 2 == *slot as u64)
             .max_by_key(|slot| slots[*slot][0])?;
         let (value, other) = (slots[newer][0], slots[1 - newer]);
         let before = value.saturating_sub(1);

@@ -531,7 +531,8 @@ impl ShardStats {
     pub(crate) fn add_cells(
         &mut self,
         series: Series,
-        (times, ages): (&Cells, Option<&Cells>),
+        times: &Cells,
+        ages: Option<&Cells>,
         exact: &Exact,
     ) {
         self.timing_mut(series).add_cells(times, ages, exact);
@@ -624,34 +625,32 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
     let outcome = sample.attempt.outcome;
     let timed_out = timed_out(sample);
     let is_sent = sample.attempt.sent.is_some();
-    let exactly = |is: bool, ns: u64| is.then_some(Took::Exactly(ns));
-    let at_least = |is: bool, ns: u64| is.then_some(Took::AtLeast(ns));
     let is_good = matches!(outcome, Outcome::Ok | Outcome::NotFound);
-    match series {
-        Series::ServiceOk if timed_out => at_least(is_sent, sample.service_ns()),
-        Series::ResponseOk if timed_out => at_least(true, sample.response_ns()),
-        Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => exactly(
-            is_sent && Some(series) == service_series(outcome),
-            sample.service_ns(),
-        ),
-        Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => exactly(
-            Some(series) == response_series(outcome),
-            sample.response_ns(),
-        ),
+    let ns = match series {
+        Series::ServiceOk if timed_out => {
+            return is_sent.then(|| Took::AtLeast(sample.service_ns()));
+        }
+        Series::ResponseOk if timed_out => return Some(Took::AtLeast(sample.response_ns())),
+        Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => {
+            (is_sent && Some(series) == service_series(outcome)).then(|| sample.service_ns())
+        }
+        Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => {
+            (Some(series) == response_series(outcome)).then(|| sample.response_ns())
+        }
         Series::Ttfb => match sample.ttfb_ns() {
-            None => at_least(timed_out && is_sent, sample.service_ns()),
-            Some(ns) => exactly(true, ns),
+            None if timed_out && is_sent => return Some(Took::AtLeast(sample.service_ns())),
+            ns => ns,
         },
-        Series::PoolWait if !is_sent => at_least(true, sample.pool_wait_ns()),
-        Series::PoolWait => exactly(true, sample.pool_wait_ns()),
-        Series::Item if timed_out => sample.item_ns().map(Took::AtLeast),
-        Series::Item => sample.item_ns().map(Took::Exactly),
-        Series::SchedLag => exactly(true, sample.sched_lag_ns()),
-        Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
-        Series::Overhead => sample.overhead_ns().map(Took::Exactly),
+        Series::PoolWait if !is_sent => return Some(Took::AtLeast(sample.pool_wait_ns())),
+        Series::PoolWait => Some(sample.pool_wait_ns()),
+        Series::Item if timed_out => return sample.item_ns().map(Took::AtLeast),
+        Series::Item => sample.item_ns(),
+        Series::SchedLag => Some(sample.sched_lag_ns()),
+        Series::BudgetWait => Some(sample.budget_wait_ns()),
+        Series::Overhead => sample.overhead_ns(),
         Series::Body | Series::Reported if !is_good => None,
-        Series::Body => sample.body_ns().map(Took::Exactly),
-        Series::Reported => sample.attempt.advice.held_ns.map(Took::Exactly),
+        Series::Body => sample.body_ns(),
+        Series::Reported => sample.attempt.advice.held_ns,
         // Not of attempts: they are recorded when they happen.
         Series::Connect
         | Series::Tunnel
@@ -662,7 +661,8 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         | Series::Network
         | Series::FirstEvent
         | Series::EventGap => None,
-    }
+    };
+    ns.map(Took::Exactly)
 }
 
 /// True if the attempt was cut off.

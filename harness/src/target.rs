@@ -67,8 +67,10 @@ pub struct Port {
 impl Port {
     /// True if connections to it may come to a socket that listens there.
     fn is_of(self, address: IpAddr, number: u16) -> bool {
-        let is_its = |wanted| address.is_unspecified() || address.to_canonical() == wanted;
-        self.number == number && self.address.is_none_or(is_its)
+        self.number == number
+            && self
+                .address
+                .is_none_or(|wanted| address.is_unspecified() || address.to_canonical() == wanted)
     }
 }
 

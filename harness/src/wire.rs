@@ -169,20 +169,16 @@ impl EncodedStats {
     /// When a histogram cannot be written, which a run's bounds rule out.
     pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
         let mut serializer = V2Serializer::new();
-        let mut write = |histogram: &Histogram<u64>| {
-            let mut v2 = Vec::new();
-            match serializer.serialize(histogram, &mut v2) {
-                Ok(_) => Ok(v2),
-                Err(error) => Err(WireError::Histogram(error.to_string())),
-            }
-        };
         let mut encoded = Self::counted(stats.bounds(), stats.counters.clone());
         for (series, timing) in stats.timings() {
             encoded.timings.push(EncodedTiming {
                 series,
                 exact: *timing.exact(),
-                v2: write(&timing.histogram())?,
-                ages: timing.ages().as_ref().map(&mut write).transpose()?,
+                v2: written(&mut serializer, &timing.histogram())?,
+                ages: timing
+                    .ages()
+                    .map(|ages| written(&mut serializer, &ages))
+                    .transpose()?,
             });
         }
         Ok(encoded)
@@ -215,7 +211,7 @@ impl EncodedStats {
         stats.counters.merge(&self.counters);
         for timing in &self.timings {
             if let Ok((times, ages)) = timing.cells(self.bounds) {
-                stats.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
+                stats.add_cells(timing.series, &times, ages.as_ref(), &timing.exact);
             }
         }
     }
@@ -248,6 +244,16 @@ impl EncodedTiming {
         }
         Ok((times, ages))
     }
+}
+
+fn written(
+    serializer: &mut V2Serializer,
+    histogram: &Histogram<u64>,
+) -> Result<Vec<u8>, WireError> {
+    let mut v2 = Vec::new();
+    let written = serializer.serialize(histogram, &mut v2);
+    written.map_err(|error| WireError::Histogram(error.to_string()))?;
+    Ok(v2)
 }
 
 #[cfg(test)]

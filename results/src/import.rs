@@ -476,20 +476,13 @@ fn go(text: &str) -> Result<Vec<Measured>, Wrong> {
             // A name alone is that of a benchmark that prints.
             continue;
         };
-        let wrong = |found: &str| {
-            (
-                number,
-                format!(
-                    "expected a benchmark's name, iterations, and values with units, found `{}`",
-                    short(found)
-                ),
-            )
-        };
-        let _: u64 = iterations.parse().map_err(|_| wrong(iterations))?;
+        let _: u64 = iterations
+            .parse()
+            .map_err(|_| no_benchmark(number, iterations))?;
         let benchmark = format!("{package} {name}");
         while let Some(word) = words.next() {
-            let value: f64 = word.parse().map_err(|_| wrong(word))?;
-            let unit = words.next().ok_or_else(|| wrong(word))?;
+            let value: f64 = word.parse().map_err(|_| no_benchmark(number, word))?;
+            let unit = words.next().ok_or_else(|| no_benchmark(number, word))?;
             all.add(vec![go_value(benchmark.trim_start(), unit, value)]);
         }
     }
@@ -501,6 +494,11 @@ fn go(text: &str) -> Result<Vec<Measured>, Wrong> {
         ));
     }
     Ok(all.series)
+}
+
+fn no_benchmark(line: usize, found: &str) -> (usize, String) {
+    let why = "expected a benchmark's name, iterations, and values with units";
+    (line, format!("{why}, found `{}`", short(found)))
 }
 
 /// A value of Go with its unit. What is done per second is better when it is more, anything else

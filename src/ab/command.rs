@@ -19,32 +19,35 @@ const MOST: u64 = 100;
 /// # Errors
 /// When it is empty, or has a quotation mark that is not closed.
 pub(super) fn setup(label: String, line: &str, args: &AbArgs) -> Result<CommandSetup, Error> {
-    let words = |flag: &str, line: &str| {
-        let words = if args.shell == "none" {
-            shlex::split(line)
-        } else {
-            let shell = shlex::split(&args.shell).filter(|shell| !shell.is_empty());
-            shell.map(|shell| [shell, vec!["-c".to_owned(), line.to_owned()]].concat())
-        };
-        match words {
-            Some(words) if !line.trim().is_empty() => Ok(words),
-            Some(_) => usage(format!("{flag} is empty: name a program")),
-            None => usage(format!(
-                "{flag} or --shell is empty, or has a quotation mark that is not closed"
-            )),
-        }
-    };
-    let beside = |flag, line: &Option<String>| -> Result<_, Error> {
-        line.as_deref().map(|line| words(flag, line)).transpose()
-    };
+    let (prepare, cleanup) = (args.prepare.as_deref(), args.cleanup.as_deref());
     Ok(CommandSetup {
-        words: words(&format!("the command of {label}"), line)?,
-        prepare: beside("--prepare", &args.prepare)?,
-        cleanup: beside("--cleanup", &args.cleanup)?,
+        words: words(args, &format!("the command of {label}"), line)?,
+        prepare: prepare
+            .map(|line| words(args, "--prepare", line))
+            .transpose()?,
+        cleanup: cleanup
+            .map(|line| words(args, "--cleanup", line))
+            .transpose()?,
         ignores_failure: args.ignore_failure,
         values: args.value.clone(),
         label,
     })
+}
+
+fn words(args: &AbArgs, flag: &str, line: &str) -> Result<Vec<String>, Error> {
+    let words = if args.shell == "none" {
+        shlex::split(line)
+    } else {
+        let shell = shlex::split(&args.shell).filter(|shell| !shell.is_empty());
+        shell.map(|shell| [shell, vec!["-c".to_owned(), line.to_owned()]].concat())
+    };
+    match words {
+        Some(words) if !line.trim().is_empty() => Ok(words),
+        Some(_) => usage(format!("{flag} is empty: name a program")),
+        None => usage(format!(
+            "{flag} or --shell is empty, or has a quotation mark that is not closed"
+        )),
+    }
 }
 
 /// The metrics of a comparison of commands, the numbers that they print first.
@@ -63,8 +66,11 @@ pub(super) fn metrics(args: &AbArgs) -> Result<Vec<Metric>, Error> {
         }
     }
     for (index, value) in args.value.iter().enumerate() {
-        let is_taken = |metric: &Metric| metric.name == value.name;
-        if all.iter().chain(&metrics).any(is_taken) {
+        if all
+            .iter()
+            .chain(&metrics)
+            .any(|metric| metric.name == value.name)
+        {
             return usage(format!("--value {}: the name is taken", value.name));
         }
         let worse = match args.better.get(index).or(args.better.last()) {

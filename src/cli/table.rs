@@ -434,8 +434,10 @@ pub(super) fn name(argument: &Arg) -> String {
 /// Return the names of some flags, as in `--header`.
 fn names<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let arguments = run_arguments();
-    let find = |id: &str| arguments.iter().find(|argument| argument.get_id() == id);
-    ids.into_iter().filter_map(find).map(name).collect()
+    let found = ids
+        .into_iter()
+        .filter_map(|id| arguments.iter().find(|argument| argument.get_id() == id));
+    found.map(name).collect()
 }
 
 /// Refuse the first flag that was given and has a need that is not met.

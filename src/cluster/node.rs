@@ -93,20 +93,25 @@ impl Node {
     }
 }
 
-fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Part, String> {
-    let number = |name: &str| -> Result<Option<u32>, String> {
-        let Some(text) = variable(name).filter(|text| !text.is_empty()) else {
-            return Ok(None);
-        };
-        text.parse().map(Some).map_err(|_| {
+/// The number in a variable of the environment; none where it is missing or empty.
+fn number(variable: &impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>, String> {
+    let text = variable(name).filter(|text| !text.is_empty());
+    text.map(|text| {
+        text.parse().map_err(|_| {
             format!("--node auto: {name} is `{text}`, which is not a number of a task")
         })
-    };
+    })
+    .transpose()
+}
+
+fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Part, String> {
     let mut found = Vec::new();
     for name in TASKS {
-        let Some(task) = number(name)? else { continue };
+        let Some(task) = number(&variable, name)? else {
+            continue;
+        };
         let first = if name == SLURM_TASK {
-            number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0)
+            number(&variable, "SLURM_ARRAY_TASK_MIN")?.unwrap_or(0)
         } else {
             0
         };
@@ -125,7 +130,7 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
         ));
     }
     let of = if name == SLURM_TASK {
-        number("SLURM_ARRAY_TASK_COUNT")?.unwrap_or(nodes)
+        number(&variable, "SLURM_ARRAY_TASK_COUNT")?.unwrap_or(nodes)
     } else {
         nodes
     };

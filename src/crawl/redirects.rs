@@ -107,17 +107,16 @@ impl Redirects {
         } else {
             self.numbers.get(&origin).copied()
         };
-        let other = || match to.host_str() {
-            Some(_) => {
-                to[..Position::BeforeUsername].to_owned()
-                    + &to[Position::BeforeHost..Position::AfterPort]
-            }
-            None => format!("{}:", to.scheme()),
-        };
-        Ok((
-            number.ok_or_else(|| RedirectRefusal::OtherHost(other()))?,
-            path.to_owned(),
-        ))
+        let number = number.ok_or_else(|| {
+            RedirectRefusal::OtherHost(match to.host_str() {
+                Some(_) => {
+                    to[..Position::BeforeUsername].to_owned()
+                        + &to[Position::BeforeHost..Position::AfterPort]
+                }
+                None => format!("{}:", to.scheme()),
+            })
+        })?;
+        Ok((number, path.to_owned()))
     }
 }
 

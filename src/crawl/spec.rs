@@ -104,14 +104,13 @@ impl CrawlSpec {
     /// Return the addresses of each host; of one that is reached through a proxy, none.
     #[must_use]
     pub fn direct(&self) -> Vec<&[SocketAddr]> {
-        let is_direct = |host: usize| {
-            self.proxies
-                .as_ref()
-                .is_none_or(|proxies| !proxies.serves(host))
-        };
+        let proxies = self.proxies.as_ref();
         let hosts = self.addresses.iter().enumerate();
         hosts
-            .map(|(host, addresses)| if is_direct(host) { &**addresses } else { &[] })
+            .map(|(host, addresses)| match proxies {
+                Some(proxies) if proxies.serves(host) => &[],
+                _ => &**addresses,
+            })
             .collect()
     }
 }

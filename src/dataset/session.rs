@@ -165,10 +165,10 @@ fn figures(session: u32, SessionRecords { records, bytes }: &SessionRecords) -> 
         latency_us,
         ..
     } = records;
-    let known = |part: f64| {
+    let [p50_us, p99_us] = [0.5, 0.99].map(|part| {
         (latency_us.len() >= samples_for(part, SAMPLES_BEYOND))
             .then(|| latency_us.value_at_quantile(part))
-    };
+    });
     SavedSession {
         session,
         from: at_us.map(|(first, _)| moment(first)),
@@ -178,8 +178,8 @@ fn figures(session: u32, SessionRecords { records, bytes }: &SessionRecords) -> 
         requests: *attempts,
         sent: None,
         bytes: *bytes,
-        p50_us: known(0.5),
-        p99_us: known(0.99),
+        p50_us,
+        p99_us,
     }
 }
 

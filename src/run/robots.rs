@@ -99,11 +99,9 @@ pub(super) fn obey(
     let slots = watch.slot.as_ref().map_or(1, |slot| slot.share().of);
     let files = fetch(resolved, &mut watch)?;
     let hosts: Vec<RobotsHost> = files.iter().map(|file| file.host.clone()).collect();
-    let count = |outcome| {
-        let of_it = hosts.iter().filter(|host| host.outcome == outcome);
-        u32::try_from(of_it.count()).unwrap_or(u32::MAX)
-    };
-    let unreachable = count(RobotsOutcome::Unreachable);
+    let [unreachable, with_rules] = [RobotsOutcome::Unreachable, RobotsOutcome::Rules]
+        .map(|outcome| hosts.iter().filter(|host| host.outcome == outcome).count())
+        .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
     // Records are final: what may be allowed tomorrow must not be saved as skipped.
     let is_nothing_left = unreachable as usize == resolved.spec.targets.hosts().len();
     let is_refused = is_nothing_left || resolved.spec.options.session.is_some();
@@ -122,7 +120,7 @@ pub(super) fn obey(
         requests: files.iter().map(|file| file.requests).sum(),
         crawl_delay_s: Some(delays.fold(0.0, f64::max)).filter(|delay| *delay > 0.0),
         unreachable,
-        with_rules: count(RobotsOutcome::Rules),
+        with_rules,
         hosts: hosts.into_iter().take(NAMED_HOSTS).collect(),
     };
     let mut rules = vec![None; resolved.spec.targets.hosts().len()];
@@ -261,22 +259,30 @@ struct Fetcher {
 }
 
 impl Fetcher {
+    /// Wait for the turn of a request to a host, and return when it came.
+    async fn wait(&self, next_of_host: &Mutex<Nanos>) -> Nanos {
+        let mut of_host = next_of_host.lock().await;
+        let mut next = self.next.lock().await;
+        let left = (*next).max(*of_host).since(self.clock.now());
+        tokio::time::sleep(Duration::from_nanos(left)).await;
+        let now = self.clock.now();
+        (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
+        now
+    }
+
     /// Fetch robots.txt of a host, again after temporary failures, and read its rules.
     async fn fetch(&self, number: usize, host: String) -> RobotsFile {
         let (mut requests, mut backoff) = (0, self.policy.backoff.base);
         let next_of_host = Mutex::new(Nanos::default());
-        let wait = async || {
-            let mut of_host = next_of_host.lock().await;
-            let mut next = self.next.lock().await;
-            let left = (*next).max(*of_host).since(self.clock.now());
-            tokio::time::sleep(Duration::from_nanos(left)).await;
-            let now = self.clock.now();
-            (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
-            Some(now)
-        };
+
         let mut retries = self.policy.retries;
         let fetched = loop {
-            let fetched = self.crawl.fetch(number as u64, &wait).await;
+            let fetched = self
+                .crawl
+                .fetch(number as u64, &async || {
+                    Some(self.wait(&next_of_host).await)
+                })
+                .await;
             requests += fetched.requests;
             let may_help = fetched.last.advice.repeat == Repeat::MayHelp
                 && fetched.last.outcome != Outcome::Throttled;

@@ -225,8 +225,9 @@ pub(super) const EXPERIMENTS: [Experiment; 5] = [
         rows: &[Row::R8],
         does: "20 against 21 ms, 16 pairs of runs",
         takes: |form| {
-            let pair = |hold| crawl_takes(form.pair_items, SHARD_CONNECTIONS, hold);
-            (pair(HOLD) + pair(CANDIDATE_HOLD)) * PAIRS
+            let [base, candidate] = [HOLD, CANDIDATE_HOLD]
+                .map(|hold| crawl_takes(form.pair_items, SHARD_CONNECTIONS, hold));
+            (base + candidate) * PAIRS
         },
         make: pairs,
     },
@@ -276,14 +277,11 @@ fn stall(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>,
 
 fn shards(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
     let mut observer = RunObserver::of(rounds.stages);
-    let mut run = |shards| {
-        measure(
-            &shards_flags(form, shards),
-            HoldHeader::Ignored,
-            &mut observer,
-        )
-    };
-    Ok(vec![judge::scaling(&run(1)?, &run(2)?)])
+    let [one, two] = [1, 2].map(|shards| {
+        let flags = shards_flags(form, shards);
+        measure(&flags, HoldHeader::Ignored, &mut observer)
+    });
+    Ok(vec![judge::scaling(&one?, &two?)])
 }
 
 fn shards_flags(form: &Form, shards: u32) -> String {

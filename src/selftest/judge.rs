@@ -159,58 +159,59 @@ fn us(time: Duration) -> f64 {
 
 /// R1: two holds, told apart by ID, of which `slow` items have the long one.
 pub(super) fn modes(run: &ObservedRun, slow: u64) -> Attempt {
-    let time = |what, q, expected, most_us| {
-        let (expected, measured) = (us(expected), run.quantile_us(Series::ServiceOk, q));
-        Figure::number(what, Unit::Us, expected, measured, [expected, most_us]).never_less()
-    };
     let counted = run.above(Series::ServiceOk, SLOW_HOLD / 2);
-    Attempt::of(
-        &[run],
-        vec![
-            Figure::count("slow responses", slow, counted),
-            time("service p50", 0.5, HOLD, 25e3),
-            time("service p97", 0.97, HOLD, 60e3),
-            time("service p99", 0.99, SLOW_HOLD, 540e3),
-        ],
-    )
+    let mut figures = vec![Figure::count("slow responses", slow, counted)];
+    for (what, q, expected, most_us) in [
+        ("service p50", 0.5, HOLD, 25e3),
+        ("service p97", 0.97, HOLD, 60e3),
+        ("service p99", 0.99, SLOW_HOLD, 540e3),
+    ] {
+        let (expected, measured) = (us(expected), run.quantile_us(Series::ServiceOk, q));
+        let within = [expected, most_us];
+        figures.push(Figure::number(what, Unit::Us, expected, measured, within).never_less());
+    }
+    Attempt::of(&[run], figures)
 }
 
 /// R2: service time minus the hold that the target reports.
 pub(super) fn overhead(run: &ObservedRun) -> Attempt {
-    let time = |what, q, most_us| {
-        let measured = run.quantile_us(Series::Overhead, q);
-        Figure::number(what, Unit::Us, 0.0, measured, [0.0, most_us])
-    };
     let (all, held) = (run.count(Series::ServiceOk), run.count(Series::Overhead));
     let early = run.at_zero(Series::Overhead);
-    Attempt::of(
-        &[run],
-        vec![
-            Figure::count("responses with a hold", all, held).certain(),
-            Figure::count("shorter than held", 0, early).certain(),
-            time("service - hold p50", 0.5, 1.5e3),
-            time("service - hold p99", 0.99, 15e3),
-        ],
-    )
+    let mut figures = vec![
+        Figure::count("responses with a hold", all, held).certain(),
+        Figure::count("shorter than held", 0, early).certain(),
+    ];
+    for (what, q, most_us) in [
+        ("service - hold p50", 0.5, 1.5e3),
+        ("service - hold p99", 0.99, 15e3),
+    ] {
+        let measured = run.quantile_us(Series::Overhead, q);
+        figures.push(Figure::number(
+            what,
+            Unit::Us,
+            0.0,
+            measured,
+            [0.0, most_us],
+        ));
+    }
+    Attempt::of(&[run], figures)
 }
 
 /// R3: an open loop through a stall. Its times may lie 10 ms below to 60 ms above the truth: noise
 /// shortens them by a request or two at most.
 pub(super) fn open_loop(scene: &Scene, open: &ObservedRun) -> Attempt {
-    let time = |what, q, measured| {
+    let ok = Series::ResponseOk;
+    let times = [
+        ("response p95", 0.95, open.quantile_us(ok, 0.95)),
+        ("response p99", 0.99, open.quantile_us(ok, 0.99)),
+        ("response max", 1.0, open.max_us(ok)),
+    ];
+    let figures = times.map(|(what, q, measured)| {
         let expected = scene.response_s(q) * 1e6;
         let within = [expected - 10e3, expected + 60e3];
         Figure::number(what, Unit::Us, expected, measured, within)
-    };
-    let quantile = |q| open.quantile_us(Series::ResponseOk, q);
-    Attempt::of(
-        &[open],
-        vec![
-            time("response p95", 0.95, quantile(0.95)),
-            time("response p99", 0.99, quantile(0.99)),
-            time("response max", 1.0, open.max_us(Series::ResponseOk)),
-        ],
-    )
+    });
+    Attempt::of(&[open], figures.into())
 }
 
 /// R4: a closed loop through the same stall, which hides it.
@@ -233,16 +234,12 @@ pub(super) fn closed_loop(scene: &Scene, open: &ObservedRun, closed: &ObservedRu
 
 /// R5: requests of the open loop as scheduled, reported and counted.
 pub(super) fn achieved(scene: &Scene, open: &ObservedRun) -> Attempt {
-    let ratio = |what, measured| Figure::number(what, Unit::Ratio, 1.0, measured, [0.995, 1.005]);
     let reported = open.achieved_per_s.map(|per_s| per_s / PER_S as f64);
     let counted = open.asked as f64 / scene.scheduled();
-    Attempt::of(
-        &[open],
-        vec![
-            ratio("as reported", reported),
-            ratio("target's count", Some(counted)),
-        ],
-    )
+    let ratios = [("as reported", reported), ("target's count", Some(counted))];
+    let figures = ratios
+        .map(|(what, measured)| Figure::number(what, Unit::Ratio, 1.0, measured, [0.995, 1.005]));
+    Attempt::of(&[open], figures.into())
 }
 
 /// R6: two shards against one.

@@ -75,17 +75,18 @@ impl RowOutcome {
     /// Add an attempt.
     pub(super) fn add(&mut self, attempt: Attempt) {
         self.attempts.push(attempt);
-        let all = || self.attempts.iter();
-        let impossible = all().find(|one| one.is_impossible());
-        let least_missed = |one: &&Attempt| one.figures.iter().filter(|of| !of.met).count();
-        let decided = impossible
-            .or_else(|| all().filter(|one| one.counts()).min_by_key(least_missed))
-            .or_else(|| all().min_by_key(least_missed));
+        let mut all = self.attempts.iter();
+        let impossible = all.clone().find(|one| one.is_impossible());
+        // Of those that count, the one that missed the least.
+        let decided = impossible.or_else(|| {
+            let missed = |one: &Attempt| one.figures.iter().filter(|of| !of.met).count();
+            all.clone().min_by_key(|one| (!one.counts(), missed(one)))
+        });
         let result = if impossible.is_some() {
             RowResult::Failed
-        } else if all().any(Attempt::passes) {
+        } else if all.clone().any(Attempt::passes) {
             RowResult::Passed
-        } else if all().filter(|one| one.counts()).count() >= MISSES {
+        } else if all.by_ref().filter(|one| one.counts()).count() >= MISSES {
             RowResult::Failed
         } else {
             RowResult::Disturbed
@@ -316,19 +317,20 @@ impl StudyResult for SelftestResult {
 
 /// The line of a figure.
 fn line(figure: &Figure) -> Vec<String> {
-    let of = |value: f64| number(figure.unit, value);
+    let [expected, low] = [figure.expected, figure.low].map(|value| number(figure.unit, value));
     let tolerance = match figure.high {
-        None => format!("at least {}", of(figure.low)),
+        None => format!("at least {low}"),
         Some(high) if high <= figure.low => "exactly".to_owned(),
-        Some(high) => format!("{} to {}", of(figure.low), of(high)),
+        Some(high) => format!("{low} to {}", number(figure.unit, high)),
     };
+    let measured = figure.measured.map(|value| number(figure.unit, value));
     let missed = if figure.met { "" } else { "missed: " };
     vec![
         String::new(),
         String::new(),
         format!("{missed}{}", figure.what),
-        of(figure.expected),
-        figure.measured.map_or_else(|| "-".to_owned(), of),
+        expected,
+        measured.unwrap_or_else(|| "-".to_owned()),
         tolerance,
         String::new(),
     ]

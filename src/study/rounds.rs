@@ -296,15 +296,15 @@ pub(super) fn telling_line(output: &str) -> Option<&str> {
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty());
-    let error = |line: &'_ str| -> Option<usize> {
-        let word = line.get(.."error".len())?;
-        let rest = &line[word.len()..];
-        let is_error =
-            word.eq_ignore_ascii_case("error") && !rest.starts_with(char::is_alphanumeric);
-        is_error.then(|| line.len() - rest.trim_start_matches([':', ' ']).len())
-    };
-    let found = lines.clone().find_map(|line| Some(&line[error(line)?..]));
+    let found = lines.clone().find_map(error);
     found.or_else(|| lines.next_back())
+}
+
+/// What follows the word `error` at the beginning of a line.
+fn error(line: &str) -> Option<&str> {
+    let (word, rest) = line.split_at_checked("error".len())?;
+    let is_error = word.eq_ignore_ascii_case("error") && !rest.starts_with(char::is_alphanumeric);
+    is_error.then(|| rest.trim_start_matches([':', ' ']))
 }
 
 /// Leaves `result.json` of a round and nothing else: of eighty rounds, pictures and logs would be

@@ -45,17 +45,16 @@ impl Retaken {
 /// The most local ports that closed connections hold back toward one address from one address.
 /// `tables` are the texts of `net/tcp` and `net/tcp6`.
 pub(super) fn held_back(tables: &[&str], retaken: Retaken) -> u64 {
-    let sockets = || {
-        tables
-            .iter()
-            .flat_map(|table| table.lines().filter_map(Socket::read))
-    };
-    let served: HashSet<&str> = sockets()
+    let sockets = tables
+        .iter()
+        .flat_map(|table| table.lines().filter_map(Socket::read));
+    let served: HashSet<&str> = sockets
+        .clone()
         .filter(|socket| socket.state == LISTEN)
         .map(|socket| socket.port)
         .collect();
     let mut held: HashMap<(&str, &str), u64> = HashMap::new();
-    for socket in sockets().filter(|socket| socket.state == TIME_WAIT) {
+    for socket in sockets.filter(|socket| socket.state == TIME_WAIT) {
         if !served.contains(socket.port) && !socket.may_be_retaken(retaken) {
             *held.entry((socket.from, socket.to)).or_default() += 1;
         }

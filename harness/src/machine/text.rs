@@ -57,7 +57,7 @@ pub(super) fn some_pressure_us(text: &str) -> Option<u64> {
 pub(super) fn in_line(text: &str, line: &str, name: &str) -> Option<u64> {
     let mut fields = text
         .lines()
-        .find_map(|text| text.strip_prefix(line)?.strip_prefix(": "))?
+        .find_map(|text| text.strip_prefix(line)?.strip_prefix(':'))?
         .split_whitespace();
     fields.find(|field| *field == name)?;
     fields.next()?.parse().ok()
@@ -68,7 +68,7 @@ pub(super) fn in_line(text: &str, line: &str, name: &str) -> Option<u64> {
 pub(super) fn in_table(text: &str, table: &str, name: &str) -> Option<u64> {
     let mut lines = text
         .lines()
-        .filter_map(|line| line.strip_prefix(table)?.strip_prefix(": "));
+        .filter_map(|line| line.strip_prefix(table)?.strip_prefix(':'));
     let (names, values) = (
         lines.next()?.split_whitespace(),
         lines.next()?.split_whitespace(),

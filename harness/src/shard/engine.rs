@@ -113,7 +113,7 @@ impl<W: Workload> Engine<W> {
             hosts: Groups::new(plan.per_host.hosts),
             templates: Groups::new(workload.templates()),
             sources: Groups::new(workload.sources()),
-            intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval)
+            intervals: Intervals::new(start, start.plus(plan.warmup), bounds, per_interval)
                 .with_bins(plan.duration),
             first_sent: NEVER,
             last_done: start,
@@ -544,7 +544,7 @@ impl<W: Workload> Engine<W> {
             books.templates.abort(|| self.workload.template(permit.id));
             books.sources.abort(|| flight.source());
             books.cut_off(intended, &rest);
-            books.intervals.abort((interval, attempt), &rest);
+            books.intervals.abort(interval, attempt, &rest);
             books.first_sent = books
                 .first_sent
                 .min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
@@ -720,7 +720,7 @@ impl Books {
         };
         self.stats.open_connection(opened, kept);
         self.connections.open(opened);
-        self.intervals.open_connection((now, opened));
+        self.intervals.open_connection(now, opened);
     }
 
     /// Count what an attempt noted beside its connection.

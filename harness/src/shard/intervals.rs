@@ -114,7 +114,8 @@ pub(super) struct ShardInterval {
 
 impl Intervals {
     pub(super) fn new(
-        (start, measured_from): (Nanos, Nanos),
+        start: Nanos,
+        measured_from: Nanos,
         bounds: Bounds,
         kept: &'static [Series],
     ) -> Self {
@@ -252,7 +253,7 @@ impl Intervals {
 
     /// Counts an attempt that began in interval `index` and was cut off; its item had been
     /// attempted `attempt` times before.
-    pub(super) fn abort(&mut self, (index, attempt): (u64, u32), rest: &Unfinished) {
+    pub(super) fn abort(&mut self, index: u64, attempt: u32, rest: &Unfinished) {
         self.in_flight -= 1;
         let (kept, waited) = (self.kept, self.waited);
         if let Some(interval) = self.get(index) {
@@ -276,7 +277,7 @@ impl Intervals {
     }
 
     /// Counts a connection that opened `now`.
-    pub(super) fn open_connection(&mut self, (now, opened): (Nanos, &Opened)) {
+    pub(super) fn open_connection(&mut self, now: Nanos, opened: &Opened) {
         self.at(now).counters_at(now).open_connection(opened);
     }
 
@@ -556,7 +557,7 @@ mod tests {
 
     #[test]
     fn a_slow_attempt_holds_only_its_own_second_open() {
-        let mut intervals = Intervals::new((Nanos(5), Nanos(5)), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new(Nanos(5), Nanos(5), bounds(), &Series::PER_INTERVAL);
         let slow = intervals.begin(Nanos(5 + S / 2));
         let quick = intervals.begin(Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
@@ -588,7 +589,7 @@ mod tests {
 
     #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
-        let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new(Nanos(0), Nanos(0), bounds(), &Series::PER_INTERVAL);
         intervals.meter_from(Meters {
             cpu_us: 900,
             ..Meters::default()
@@ -617,7 +618,7 @@ mod tests {
 
     #[test]
     fn a_second_waits_for_what_was_intended_in_it_and_has_yet_to_go_for_an_hour_at_most() {
-        let mut intervals = Intervals::new((Nanos(5), Nanos(5)), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new(Nanos(5), Nanos(5), bounds(), &Series::PER_INTERVAL);
         let mut taken = |at: u64, yet_to_go: u64| -> Vec<u64> {
             (1..=at).for_each(|second| intervals.cut(Nanos(5 + second * S), Meters::default()));
             intervals
@@ -654,7 +655,7 @@ mod tests {
                 events.push((at + took, true, i));
             }
             events.sort_unstable();
-            let intervals = Intervals::new((Nanos(0), Nanos(warmup * S)), bounds(), &Series::PER_INTERVAL);
+            let intervals = Intervals::new(Nanos(0), Nanos(warmup * S), bounds(), &Series::PER_INTERVAL);
             let mut intervals = intervals.with_bins(None);
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {

@@ -99,13 +99,11 @@ where
         return BTreeMap::deserialize(deserializer);
     }
     let read = BTreeMap::<String, u64>::deserialize(deserializer)?;
-    let number = |text: String| {
-        text.parse()
-            .map_err(|_| D::Error::custom(format_args!("{text:?} is not a number")))
-    };
-    read.into_iter()
-        .map(|(text, count)| Ok((number(text)?, count)))
-        .collect()
+    let read = read.into_iter().map(|(text, count)| match text.parse() {
+        Ok(number) => Ok((number, count)),
+        Err(_) => Err(D::Error::custom(format_args!("{text:?} is not a number"))),
+    });
+    read.collect()
 }
 
 /// Counts of a shard, of one interval of a shard, or of the whole run once merged.

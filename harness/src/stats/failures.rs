@@ -43,6 +43,18 @@ pub struct Failure {
     pub details: Option<String>,
 }
 
+impl Failure {
+    /// What tells which of two is the earlier, and decides between equal times.
+    fn example(&self) -> impl Ord {
+        (self.first, self.status, &self.excerpt, &self.details)
+    }
+}
+
+fn bounded(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_EXCERPT));
+    text
+}
+
 /// Failures by cause.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures(BTreeMap<FailureCause, Failure>);
@@ -107,10 +119,7 @@ impl Failures {
             return;
         }
         let has_room = self.0.len() < MOST_EXAMPLES;
-        let bounded = |mut text: String| {
-            text.truncate(text.floor_char_boundary(MAX_EXCERPT));
-            text
-        };
+
         let excerpt = (has_room && cause.is_answer())
             .then(excerpt)
             .flatten()
@@ -138,15 +147,7 @@ impl Failures {
                 continue;
             };
             let last = own.last.max(other.last);
-            let example = |failure: &Failure| {
-                (
-                    failure.first,
-                    failure.status,
-                    failure.excerpt.clone(),
-                    failure.details.clone(),
-                )
-            };
-            if example(other) < example(own) {
+            if other.example() < own.example() {
                 own.clone_from(other);
             }
             own.last = last;

@@ -36,11 +36,10 @@ impl<L: ShardLine> Supervisor<L> {
             (RateShape::Windows { .. }, Some(budget)) => budget.burst,
             _ => 1,
         };
-        let left = || self.members.iter().filter(|member| !member.is_lost());
-        let largest = left().map(share).max().unwrap_or(0);
+        let left = self.members.iter().filter(|member| !member.is_lost());
         let growth = Growth {
             whole: self.members.iter().map(share).sum(),
-            kept: largest * left().count() as u64,
+            kept: left.clone().map(share).max().unwrap_or(0) * left.count() as u64,
         };
         // Whole numbers may leave nothing to add.
         if growth.kept < growth.whole && self.growth.replace(growth) != Some(growth) {

@@ -384,7 +384,7 @@ pub fn merge<R: Read>(
         for part in &mut active {
             let number = part.start.part;
             merged
-                .second(part, second, (&timeline, &mut interval))
+                .second(part, second, &timeline, &mut interval)
                 .map_err(|error| (number, error))?;
             if plan.shards > MOST_TIMES {
                 interval.shards.clear();
@@ -434,7 +434,8 @@ impl Merged {
         &mut self,
         part: &mut Active<R>,
         second: u64,
-        (timeline, interval): (&Timeline, &mut Interval),
+        timeline: &Timeline,
+        interval: &mut Interval,
     ) -> Result<(), PartError> {
         while part.lacks(second) {
             self.advance(part)?;

@@ -135,13 +135,13 @@ impl Timeline {
             .iter()
             .map(|timing| timing.cells(self.bounds))
             .collect::<Result<Vec<_>, _>>()?;
-        let told = || timings.iter().zip(&cells);
-        for (timing, (times, ages)) in told() {
+        let told = timings.iter().zip(&cells);
+        for (timing, (times, ages)) in told.clone() {
             interval
                 .merged
-                .add_cells(timing.series, (times, ages.as_ref()), &timing.exact);
+                .add_cells(timing.series, times, ages.as_ref(), &timing.exact);
         }
-        let recent = Recent::told(self.bounds, told());
+        let recent = Recent::told(self.bounds, told);
         interval.merged.counters.merge(&counters);
         interval.figures.add(&frame.figures);
         interval.seconds.push(ShardSecond {
@@ -163,8 +163,8 @@ impl Timeline {
 
 /// True if every shard in `speaking` that has second `index` reported it.
 fn is_reported(index: u64, frames: &[(u32, IntervalFrame)], speaking: &[Measuring]) -> bool {
-    let due = || speaking.iter().filter(|shard| shard.first <= index);
+    let mut due = speaking.iter().filter(|shard| shard.first <= index);
     // Counted first: mostly some are still missing, which is to cost nothing.
-    frames.len() >= due().count()
-        && due().all(|due| frames.iter().any(|(shard, _)| *shard == due.shard))
+    frames.len() >= due.clone().count()
+        && due.all(|due| frames.iter().any(|(shard, _)| *shard == due.shard))
 }

@@ -219,8 +219,10 @@ impl Cgroup {
     /// Read the CPU time of a target that is a cgroup, ns.
     pub(super) fn usage_ns(&self) -> Option<u64> {
         let text = read(self.usage.as_ref()?)?;
-        let v2 = || Some(value(&text, "usage_usec")?.saturating_mul(1_000));
-        text.trim().parse().ok().or_else(v2)
+        text.trim()
+            .parse()
+            .ok()
+            .or_else(|| Some(value(&text, "usage_usec")?.saturating_mul(1_000)))
     }
 }
 
@@ -237,9 +239,9 @@ pub(super) fn read(file: &File) -> Option<String> {
 
 /// Parse a `cpu.stat`: `throttled_time` is ns (v1), `throttled_usec` µs (v2).
 fn throttling(stat: &str) -> Option<Throttling> {
-    let v2 = || Some(value(stat, "throttled_usec")?.saturating_mul(1_000));
     Some(Throttling {
-        throttled_ns: value(stat, "throttled_time").or_else(v2)?,
+        throttled_ns: value(stat, "throttled_time")
+            .or_else(|| Some(value(stat, "throttled_usec")?.saturating_mul(1_000)))?,
         periods: value(stat, "nr_periods")?,
         throttled_periods: value(stat, "nr_throttled")?,
     })

@@ -106,11 +106,11 @@ impl Stat {
     pub(super) fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let [user, system] = [13, 14].map(|at| fields.get(at)?.parse::<u64>().ok());
         Some(Self {
             parent: fields.get(1)?.parse().ok()?,
-            waited_ticks: number(13)?.saturating_add(number(14)?),
-            threads: number(17)?,
+            waited_ticks: user?.saturating_add(system?),
+            threads: fields.get(17)?.parse().ok()?,
         })
     }
 }

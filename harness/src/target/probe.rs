@@ -24,7 +24,9 @@ const LONGEST_INPUT: usize = 64;
 /// # Errors
 /// When the output cannot be written. One that is closed is an end like that of the input.
 pub fn serve(
-    (mut sampler, found, first): (Sampler, TargetFound, TargetSample),
+    mut sampler: Sampler,
+    found: TargetFound,
+    first: TargetSample,
     interval: Duration,
     input: BorrowedFd<'_>,
     output: impl Write,

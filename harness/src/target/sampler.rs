@@ -359,8 +359,9 @@ fn cpus(threads: impl Iterator<Item = i32>) -> Vec<usize> {
     let allowed: Vec<CpuSet> = threads
         .filter_map(|thread| sched_getaffinity(Pid::from_raw(thread)).ok())
         .collect();
-    let is_allowed = |cpu: &usize| allowed.iter().any(|set| set.is_set(*cpu) == Ok(true));
-    (0..CpuSet::count()).filter(is_allowed).collect()
+    (0..CpuSet::count())
+        .filter(|cpu| allowed.iter().any(|set| set.is_set(*cpu) == Ok(true)))
+        .collect()
 }
 
 /// Read the identity of this machine since it booted.

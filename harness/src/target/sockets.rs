@@ -131,7 +131,6 @@ fn read_messages(mut bytes: &[u8], found: &mut Vec<Listener>) -> Result<bool, Er
 }
 
 fn listener(message: &[u8]) -> Option<Listener> {
-    let word = |at| number(message, at).map(u32::from_ne_bytes);
     let is_v6 = *message.first()? == AddressFamily::Inet6 as u8;
     Some(Listener {
         is_v6,
@@ -141,9 +140,9 @@ fn listener(message: &[u8]) -> Option<Listener> {
             number::<4>(message, 8)?.into()
         },
         port: u16::from_be_bytes(number(message, 4)?),
-        length: word(56)?,
-        limit: word(60)?,
-        inode: word(68)?,
+        length: u32::from_ne_bytes(number(message, 56)?),
+        limit: u32::from_ne_bytes(number(message, 60)?),
+        inode: u32::from_ne_bytes(number(message, 68)?),
         drops: attribute(message.get(MESSAGE..)?, SKMEMINFO)
             .and_then(|memory| number(memory, DROPS * 4))
             .map(u32::from_ne_bytes),

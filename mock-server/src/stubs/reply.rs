@@ -359,8 +359,10 @@ impl Delays {
     pub(crate) fn hold(&self, settings: &Self, seed: u64, ordinal: u64) -> Duration {
         let fixed = self.fixed.or(settings.fixed).unwrap_or_default();
         let random = self.random.as_ref().or(settings.random.as_ref());
-        let draws = || Draws::new(Stream::Stub, seed, ordinal);
-        fixed + random.map_or(Duration::ZERO, |random| random.drawn(ordinal, draws))
+        fixed
+            + random.map_or(Duration::ZERO, |random| {
+                random.drawn(ordinal, || Draws::new(Stream::Stub, seed, ordinal))
+            })
     }
 }
 
@@ -373,23 +375,26 @@ fn delay(node: &Node<'_>) -> Result<Duration, Problem> {
     Ok(delay)
 }
 
+/// Milliseconds as a latency is written.
+fn time(node: &Node<'_>, key: &str) -> Result<String, Problem> {
+    let milliseconds: f64 = node.need(key, Node::to)?;
+    Ok(format!("{:.0}us", milliseconds * 1000.0))
+}
+
 /// A `delayDistribution`, as the latency that has the same one. WireMock draws again what is above
 /// the maximum of a log-normal one, here it is cut to it.
 fn distribution(node: &Node<'_>) -> Result<Latency, Problem> {
     node.only("type lower upper milliseconds median sigma maxValue", &[])?;
-    let time = |key| {
-        let milliseconds: f64 = node.need(key, Node::to)?;
-        Ok(format!("{:.0}us", milliseconds * 1000.0))
-    };
+
     let text = match node.need("type", Node::text)? {
-        "uniform" => format!("uniform:{},{}", time("lower")?, time("upper")?),
-        "fixed" => format!("fixed:{}", time("milliseconds")?),
+        "uniform" => format!("uniform:{},{}", time(node, "lower")?, time(node, "upper")?),
+        "fixed" => format!("fixed:{}", time(node, "milliseconds")?),
         "lognormal" => {
             let sigma: f64 = node.need("sigma", Node::to)?;
             let max = node
                 .get("maxValue")
-                .map_or(Ok("1h".to_owned()), |_| time("maxValue"))?;
-            format!("lognormal:{},{sigma},{max}", time("median")?)
+                .map_or(Ok("1h".to_owned()), |_| time(node, "maxValue"))?;
+            format!("lognormal:{},{sigma},{max}", time(node, "median")?)
         }
         _ => return Err(node.malformed("the type is lognormal, uniform or fixed")),
     };

@@ -100,12 +100,11 @@ pub fn contest_junit(contest: &Contest) -> String {
 
 impl Suite<'_> {
     fn document(&self, cases: &[TestCase]) -> String {
-        let count = |ok| cases.iter().filter(|case| case.ok == ok).count();
+        let [failures, errors] =
+            [Some(false), None].map(|ok| cases.iter().filter(|case| case.ok == ok).count());
         let counts = format!(
-            "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
+            "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{:.3}\"",
             cases.len(),
-            count(Some(false)),
-            count(None),
             self.duration_s
         );
         let (name, timestamp) = (escaped(self.name), escaped(self.timestamp));

@@ -382,8 +382,10 @@ fn silent(report: &Report) -> Option<Finding> {
     let (rows, shards) = (&report.intervals, &report.shards);
     // A shard that died did not say when.
     let told: Option<Vec<f64>> = shards.iter().map(|shard| shard.last_ended_s).collect();
-    let has_answer = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
-    let last_row = rows.iter().rev().find(has_answer);
+    let last_row = rows
+        .iter()
+        .rev()
+        .find(|row| row.ok + row.not_found + row.throttled + row.failed > 0);
     let last_s = told.map_or_else(
         || last_row.map_or(0.0, |row| row.start_s as f64 + 1.0),
         |last_s| last_s.into_iter().fold(0.0, f64::max),
@@ -633,15 +635,14 @@ fn run_delay(report: &Report) -> Found {
         shard.usage.run_delay_share
     })?;
     let used_little = is_little_used(report);
-    let is_harmless = |shard| {
-        used_little
-            && times(shard, Series::ReceiveDelay)
-                .and_then(highest_known)
-                .is_some()
-    };
+
     let long = waits
         .into_iter()
-        .filter(|(shard, waited)| *waited > limits::RUN_DELAY && !is_harmless(shard));
+        .filter(|(_, waited)| *waited > limits::RUN_DELAY)
+        .filter(|(shard, _)| {
+            let received = times(shard, Series::ReceiveDelay);
+            !used_little || received.and_then(highest_known).is_none()
+        });
     some(Worst::of(long).map(|worst| Finding::CpuWait {
         shard: worst.shard.shard,
         others: worst.others,
@@ -719,8 +720,8 @@ fn loop_lag(report: &Report) -> Found {
     } else {
         limits::FREEZE_US
     };
-    let longest = |shard| Some((shard, times(shard, series)?.max_us?));
-    let longest = report.shards.iter().filter_map(longest);
+    let shards = report.shards.iter();
+    let longest = shards.filter_map(|shard| Some((shard, times(shard, series)?.max_us?)));
     let frozen = Worst::of(longest.filter(|(_, us)| *us > explained_us));
     let frozen = frozen.map(|worst| Finding::ShardPaused {
         shard: worst.shard.shard,
@@ -887,8 +888,9 @@ fn closed(report: &Report) -> Found {
         .connections
         .served_max
         .filter(|most| report.connections.served_median == Some(*most) && *most > 1);
-    let is_notable = |most: &u64| *most <= limits::KEEP_ALIVE || closed_by.target > 0;
-    let limit = limit.filter(|most| closed >= limits::LEAST_CLOSED && is_notable(most));
+    let limit = limit
+        .filter(|most| *most <= limits::KEEP_ALIVE || closed_by.target > 0)
+        .filter(|_| closed >= limits::LEAST_CLOSED);
     some(limit.map(|requests| Finding::KeepAliveLimit {
         requests,
         closed,
@@ -948,10 +950,12 @@ fn open_loop_waits(report: &Report) -> Found {
                 continue;
             }
             let wait = wait(report, shard, series);
-            let is_notable = |wait: &Wait| {
-                wait.us > limits::WAIT_US.max(wait.response_us * limits::WAIT_OF_RESPONSE)
-            };
-            waits.extend(wait.filter(is_notable).map(|wait| (shard, limit, wait)));
+            waits.extend(
+                wait.filter(|wait| {
+                    wait.us > limits::WAIT_US.max(wait.response_us * limits::WAIT_OF_RESPONSE)
+                })
+                .map(|wait| (shard, limit, wait)),
+            );
         }
         let others = waits.len().saturating_sub(1);
         let longest = waits.into_iter().max_by(|a, b| a.2.us.total_cmp(&b.2.us));
@@ -1039,14 +1043,15 @@ fn pace(report: &Report) -> Found {
         .shards
         .iter()
         .any(|shard| is_full(&report.plan.run, shard));
-    let is_real = |limit: Limit| match limit {
-        Limit::Rate => missed.is_none(),
-        Limit::Connections => is_used,
-        limit => limit != Limit::Idle,
-    };
+
     let held = Limit::of(report, &report.binding)
         .into_iter()
-        .find(|(part, limit)| *part >= limits::NOTABLE && is_real(*limit));
+        .filter(|(part, _)| *part >= limits::NOTABLE)
+        .find(|(_, limit)| match limit {
+            Limit::Rate => missed.is_none(),
+            Limit::Connections => is_used,
+            limit => *limit != Limit::Idle,
+        });
     let limited = held.map(|(share, limit)| Finding::LimitedBy { limit, share });
     let unused = (held.is_none() && report.binding.concurrency >= limits::NOTABLE).then(|| {
         Finding::ConnectionsUnused {

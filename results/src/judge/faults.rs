@@ -17,8 +17,11 @@ pub fn next_experiment(report: &Report) -> Option<Change> {
     if report.interrupted || report.answered_per_s() < limits::ANSWERED_PER_S {
         return None;
     }
-    let is_late = |us: f64| limits::DELAYED_ACK_US.contains(&us);
-    if report.body_us().is_some_and(is_late) && lacks(&Change::ImmediateAcks) {
+    if report
+        .body_us()
+        .is_some_and(|us| limits::DELAYED_ACK_US.contains(&us))
+        && lacks(&Change::ImmediateAcks)
+    {
         return Some(Change::ImmediateAcks);
     }
     if reaches_its_rate(report) {

@@ -65,10 +65,10 @@ pub fn causes(report: &Report) -> Vec<CauseCount> {
 
 /// `2,519 × connection refused, 3 × status 500`.
 fn in_words(causes: &[CauseCount]) -> String {
-    let words = |cause: &CauseCount| {
-        FailureCause::of_key(&cause.cause).map_or_else(|| cause.cause.clone(), cause_in_words)
-    };
-    listed(causes.iter().map(|cause| (words(cause), cause.count)))
+    listed(causes.iter().map(|CauseCount { cause, count, .. }| {
+        let words = FailureCause::of_key(cause).map(cause_in_words);
+        (words.unwrap_or_else(|| cause.clone()), *count)
+    }))
 }
 
 /// What to do about the commonest cause.

@@ -3,7 +3,7 @@
 
 use super::findings::Finding;
 use super::thresholds::{FREEZE_US, PAUSED};
-use crate::run::report::{IntervalRow, Report, SlowRow, Spread};
+use crate::run::report::{IntervalRow, Report, Spread};
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Series};
 
@@ -223,17 +223,16 @@ impl<'a> Judge<'a> {
             return false;
         }
         // Requests of the second before, which end in it.
-        let rows = || {
-            self.rows.iter().filter(|row| {
-                (row.start_s as f64) < stall.to_s
-                    && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
-            })
-        };
-        let paused_s: f64 = rows()
+        let rows = self.rows.iter().filter(|row| {
+            (row.start_s as f64) < stall.to_s
+                && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
+        });
+        let paused_s: f64 = rows
+            .clone()
             .map(|row| row.binding.pause + row.binding.target)
             .sum();
         let waited_us = (length_s * WAITED).min(self.timeout_s) * 1e6;
-        let waiting: u64 = rows().map(|row| slow(row, waited_us)).sum();
+        let waiting: u64 = rows.map(|row| slow(row, waited_us)).sum();
         waiting >= WAITING && paused_s < length_s * PAUSED
     }
 }
@@ -278,9 +277,10 @@ fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
 fn is_of_new_connections(report: &Report, stall: &Stall) -> bool {
     let least_us = stall.length_s() * WAITED * 1e6;
     let held = report.slowest.iter();
-    let mut held = held.filter(|row| row.response_us >= least_us);
-    let is_first = |row: &SlowRow| row.nth_on_connection == Some(1);
-    report.keeps_connections() && held.next().is_some_and(is_first) && held.all(is_first)
+    let mut held = held.filter(|row| row.response_us >= least_us).peekable();
+    report.keeps_connections()
+        && held.peek().is_some()
+        && held.all(|row| row.nth_on_connection == Some(1))
 }
 
 /// The longest time in which this client itself did not run, s: answers that came meanwhile were
@@ -304,6 +304,7 @@ fn own_pauses_s(report: &Report) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::report::SlowRow;
 
     #[test]
     fn only_a_time_in_which_all_slow_requests_were_the_first_of_kept_connections_is_theirs() {

@@ -358,6 +358,12 @@ fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
 }
 
 impl Report {
+    /// Return how many thresholds held (`Some(true)`), failed, or were decided by nothing (`None`).
+    #[must_use]
+    pub fn thresholds(&self, ok: Option<bool>) -> usize {
+        self.gates.iter().filter(|gate| gate.ok == ok).count()
+    }
+
     /// Return the word for an entry of `shards`: of a merged report, each is a part of the crawl.
     #[must_use]
     pub const fn shard_word(&self) -> &'static str {

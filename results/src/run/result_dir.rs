@@ -391,17 +391,17 @@ pub fn default_path(runs: &Path, started_at: SystemTime, name: &str) -> PathBuf 
         .flatten()
         .map(|entry| entry.file_name())
         .collect();
-    let taken = |wanted: &String| {
-        let partial = format!(".{wanted}.");
-        names
-            .iter()
-            .map(|name| name.to_string_lossy())
-            .any(|name| name == *wanted || name.starts_with(&partial))
-    };
+
     let first = format!("{time}-{name}");
     let numbered = (2..).map(|number| format!("{first}-{number}"));
     let free = std::iter::once(first.clone())
         .chain(numbered)
-        .find(|wanted| !taken(wanted));
+        .find(|wanted| {
+            let partial = format!(".{wanted}.");
+            !names
+                .iter()
+                .map(|name| name.to_string_lossy())
+                .any(|name| name == *wanted || name.starts_with(&partial))
+        });
     runs.join(free.unwrap_or(first))
 }

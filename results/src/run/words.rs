@@ -146,12 +146,8 @@ pub(crate) fn outcome(report: &Report) -> Status {
 /// How the run ended, and what its thresholds came to.
 fn outcome_line(report: &Report) -> String {
     let ended = ending(report);
-    let thresholds = |ok| report.gates.iter().filter(|gate| gate.ok == ok).count();
-    let (failed, undecided, all) = (
-        thresholds(Some(false)),
-        thresholds(None),
-        counted(report.gates.len() as u64, "threshold"),
-    );
+    let [failed, undecided] = [Some(false), None].map(|ok| report.thresholds(ok));
+    let all = counted(report.gates.len() as u64, "threshold");
     if failed > 0 {
         format!("FAILED: {failed} of {all}. {ended}")
     } else if report.validity.verdict == Verdict::Incomplete {

@@ -437,6 +437,14 @@ impl Block {
     }
 }
 
+/// The least and the greatest of some values; infinite ones of none.
+pub(crate) fn least_and_most(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold(
+        (f64::INFINITY, f64::NEG_INFINITY),
+        |(least, most), value| (least.min(value), most.max(value)),
+    )
+}
+
 /// Write figures as a caption: `average 980/s · peak 1,200/s`. Those without a value are left out.
 pub(crate) fn figures<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let known = all

@@ -120,12 +120,12 @@ pub struct RateReport {
 
 impl RateReport {
     fn new(pace: Pace, tally: &Tally, probes: &[ProbeReport]) -> Self {
-        let of_rate = || probes.iter().filter(|probe| probe.per_min == pace);
-        let said = || of_rate().filter(|probe| probe.seen.speaks());
-        let passed = of_rate()
+        let of_rate = probes.iter().filter(|probe| probe.per_min == pace);
+        let said = of_rate.clone().filter(|probe| probe.seen.speaks());
+        let passed = of_rate
             .filter(|probe| probe.kind == ProbeKind::Full && probe.seen == ProbeResult::Pass);
-        let p50 = median(said().map(|probe| (probe.response_p50_us, false)));
-        let p99 = median(said().map(|probe| (probe.response_p99_us, probe.response_p99_at_least)));
+        let p50 = median(said.clone().map(|probe| (probe.response_p50_us, false)));
+        let p99 = median(said.map(|probe| (probe.response_p99_us, probe.response_p99_at_least)));
         Self {
             rate_per_s: pace.per_s(),
             passes: tally.passes,
@@ -471,21 +471,19 @@ fn longer_period(
 ) -> Option<CapacityFinding> {
     let ended = pass.zip(fail);
     let ended = ended.is_some_and(|(pass, fail)| may_be_longer(question, probes, [pass, fail]));
-    let used_up = || {
-        let mut passed = None;
-        probes.iter().any(|probe| {
-            if probe.seen == ProbeResult::Pass {
-                passed = passed.max(Some(probe.per_min));
-            }
-            let counted = probe.counted;
-            Some(probe.per_min) <= passed
-                && counted.attempts > 0
-                && counted.throttled == counted.attempts
-        })
-    };
+    let mut passed = None;
+    let used_up = probes.iter().any(|probe| {
+        if probe.seen == ProbeResult::Pass {
+            passed = passed.max(Some(probe.per_min));
+        }
+        let counted = probe.counted;
+        Some(probe.per_min) <= passed
+            && counted.attempts > 0
+            && counted.throttled == counted.attempts
+    });
     let at_fail = refused(probes).filter(|probe| Some(probe.per_min) == fail);
     let let_through = let_through_per_s(at_fail).and(let_through_per_s(refused(probes)));
-    (ended || used_up()).then(|| CapacityFinding::LongerPeriod {
+    (ended || used_up).then(|| CapacityFinding::LongerPeriod {
         let_through_per_s: let_through.unwrap_or(0.0),
         wait_s: longest_wait_s(probes),
     })
@@ -646,9 +644,9 @@ fn table(capacity: &Capacity) -> Table {
 /// The probe that says most of a rate: one that failed, if any did.
 fn telling<'a>(of: &RateReport, capacity: &'a Capacity) -> Option<&'a ProbeReport> {
     let pace = Pace::nearest(of.rate_per_s);
-    let probes = || capacity.probes.iter().filter(|it| it.per_min == pace);
-    let mut failed = probes().filter(|probe| probe.seen.fails());
-    failed.next().or_else(|| probes().next_back())
+    let mut probes = capacity.probes.iter().filter(|it| it.per_min == pace);
+    let mut failed = probes.clone().filter(|probe| probe.seen.fails());
+    failed.next().or_else(|| probes.next_back())
 }
 
 fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {

@@ -23,7 +23,9 @@ pub use self::points::{
 use super::compare::{MICROSECONDS, Metric, SHARE};
 use super::{Conclusion, Header, Notice, StudyResult};
 use crate::run::words::moment;
-use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
+use crate::show::chart::{
+    Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
+};
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::text::counted;
 
@@ -499,9 +501,7 @@ fn format(metric: &Metric) -> Format {
 
 /// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
 fn span(metric: &Metric, dots: &[Dot]) -> Range {
-    let ys = || dots.iter().map(|dot| dot.at.1);
-    let least = ys().fold(f64::INFINITY, f64::min);
-    let most = ys().fold(f64::NEG_INFINITY, f64::max);
+    let (least, most) = least_and_most(dots.iter().map(|dot| dot.at.1));
     let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
     let bound = if metric.unit == SHARE {
         1.0

@@ -129,11 +129,10 @@ impl LocalIps {
             .unwrap_or(u64::MAX)
             .min(used);
         let taken = used.min(most);
-        let at = move |i: u64| {
+        (0..taken).filter_map(move |i| {
             let k = u128::from(i) * u128::from(used - 1) / u128::from((taken - 1).max(1));
-            u64::try_from(k).unwrap_or(u64::MAX)
-        };
-        (0..taken).filter_map(move |i| self.nth(family, at(i)))
+            self.nth(family, u64::try_from(k).unwrap_or(u64::MAX))
+        })
     }
 
     /// Return the number of address `k` of a family in counts by address: from 0 in the order of
@@ -206,16 +205,14 @@ impl FromStr for LocalIps {
             text: text.to_owned(),
         };
         for item in text.split(',') {
-            let refuse = |problem| LocalIpsError {
+            let added = span(item.trim()).and_then(|(family, first, last)| match family {
+                Family::V4 => all.v4.add(first, last),
+                Family::V6 => all.v6.add(first, last),
+            });
+            added.map_err(|problem| LocalIpsError {
                 item: item.trim().to_owned(),
                 problem,
-            };
-            let (family, first, last) = span(item.trim()).map_err(refuse)?;
-            let addresses = match family {
-                Family::V4 => &mut all.v4,
-                Family::V6 => &mut all.v6,
-            };
-            addresses.add(first, last).map_err(refuse)?;
+            })?;
         }
         Ok(all)
     }

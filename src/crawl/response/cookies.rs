@@ -217,8 +217,9 @@ fn path_of(request: &[u8]) -> &[u8] {
 
 /// Return the host of a request's `Host` field, without its port.
 fn host_of(request: &[u8]) -> &[u8] {
-    let is_host = |line: &&[u8]| line.len() > 5 && line[..5].eq_ignore_ascii_case(b"host:");
-    let field = request.split(|byte| *byte == b'\n').find(is_host);
+    let field = request
+        .split(|byte| *byte == b'\n')
+        .find(|line| line.len() > 5 && line[..5].eq_ignore_ascii_case(b"host:"));
     let host = field.map_or(&b""[..], |line| line[5..].trim_ascii());
     match host.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !host.ends_with(b"]") => &host[..colon],

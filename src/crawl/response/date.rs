@@ -58,12 +58,13 @@ fn number(token: &[u8], digits: std::ops::RangeInclusive<usize>) -> Option<i16> 
 
 fn time_of_day(token: &[u8]) -> Option<[i8; 3]> {
     let mut fields = token.splitn(3, |byte| *byte == b':');
-    let mut next = |is_last: bool| {
+    let mut time = [0; 3];
+    for (at, part) in time.iter_mut().enumerate() {
         let field = fields.next()?;
-        let is_whole = is_last || field.iter().all(u8::is_ascii_digit);
-        i8::try_from(number(field, 1..=2).filter(|_| is_whole)?).ok()
-    };
-    Some([next(false)?, next(false)?, next(true)?])
+        let is_whole = at == 2 || field.iter().all(u8::is_ascii_digit);
+        *part = i8::try_from(number(field, 1..=2).filter(|_| is_whole)?).ok()?;
+    }
+    Some(time)
 }
 
 fn month_of(token: &[u8]) -> Option<i8> {

@@ -252,10 +252,13 @@ impl BodyRegex {
             );
         }
         Regex::new(text).map(Self).map_err(|error| {
-            let said = error.to_string();
             // The lines before the last repeat the pattern and point at the place.
-            let last = said.lines().last().unwrap_or_default();
-            last.strip_prefix("error: ").unwrap_or(last).to_owned()
+            let last = error.to_string().lines().last().map(str::to_owned);
+            let last = last.unwrap_or_default();
+            last.strip_prefix("error:")
+                .unwrap_or(&last)
+                .trim()
+                .to_owned()
         })
     }
 

@@ -75,11 +75,10 @@ impl FromStr for SegmentName {
     fn from_str(text: &str) -> Result<Self, ()> {
         let (session, rest) = text.split_once("-s").ok_or(())?;
         let (shard, life) = rest.split_once('r').unwrap_or((rest, "0"));
-        let number = |digits: &str| digits.parse().map_err(|_| ());
         let name = Self {
-            session: number(session)?,
-            shard: number(shard)?,
-            life: number(life)?,
+            session: session.parse().map_err(drop)?,
+            shard: shard.parse().map_err(drop)?,
+            life: life.parse().map_err(drop)?,
         };
         // Each segment has one name.
         if name.to_string() == text {

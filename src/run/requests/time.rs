@@ -1,5 +1,6 @@
 //! Times of recorded requests, and their URLs.
 
+use std::mem::discriminant;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -53,13 +54,13 @@ pub(super) fn since_first(
     entries: &[RecordedRequest],
 ) -> Result<Result<Vec<Duration>, String>, Fault> {
     let mut times = Vec::with_capacity(entries.len());
-    let is_clock = |at: &At| matches!(at, At::Clock(_));
+
     let mut first: Option<At> = None;
     for entry in entries {
         let Some(at) = entry.at else {
             return Ok(Err(entry.place.to_string()));
         };
-        if is_clock(first.get_or_insert(at)) != is_clock(&at) {
+        if discriminant(first.get_or_insert(at)) != discriminant(&at) {
             return Err(entry.place.failed(
                 "`at` is a number in some lines and a time in others: write all of them alike",
             ));

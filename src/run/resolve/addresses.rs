@@ -285,13 +285,13 @@ const fn is_local_v6(v6: Ipv6Addr) -> bool {
 
 /// True if `address` belongs to this machine.
 pub(in crate::run) fn is_own(address: &SocketAddr) -> bool {
-    let same = |own: &nix::sys::socket::SockaddrStorage| match address.ip() {
-        IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),
-        IpAddr::V6(v6) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == v6),
-    };
+    let own = getifaddrs().into_iter().flatten();
+    let mut own = own.filter_map(|interface| interface.address);
     address.ip().is_loopback()
-        || getifaddrs()
-            .is_ok_and(|mut all| all.any(|interface| interface.address.as_ref().is_some_and(same)))
+        || own.any(|own| match address.ip() {
+            IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),
+            IpAddr::V6(v6) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == v6),
+        })
 }
 
 #[cfg(test)]

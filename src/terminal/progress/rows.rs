@@ -255,38 +255,32 @@ pub(super) fn chosen(now: &Now<'_>, room: usize) -> [Vec<usize>; 2] {
 
 /// Summarize the shards that have no row.
 pub(super) fn rest(now: &Now<'_>, hidden: &[usize], columns: usize) -> Line {
-    let count = |kind| {
-        hidden
-            .iter()
-            .filter(|number| trouble(now, **number) == kind)
-            .count()
-    };
-    let rates = hidden
-        .iter()
-        .filter(|number| trouble(now, **number) == Trouble::Running);
-    let (least, most) = rates.fold((f64::MAX, 0.0_f64), |(least, most), number| {
-        let rate = now.rates[*number];
-        (least.min(rate), most.max(rate))
-    });
-    let mut text = format!("and {} more", hidden.len());
-    let running = count(Trouble::Running);
-    if running > 0 {
-        let _ = write!(
-            text,
-            ", {running} at {} to {}",
-            per_second(least),
-            per_second(most)
-        );
-    }
-    for (kind, name) in [
-        (Trouble::Done, "done"),
-        (Trouble::Silent, "silent"),
-        (Trouble::Lost, "lost"),
-    ] {
-        match count(kind) {
-            0 => {}
-            count => drop(write!(text, ", {count} {name}")),
+    let (mut least, mut most) = (f64::MAX, 0.0_f64);
+    let mut kinds = [
+        (Trouble::Running, 0, "running"),
+        (Trouble::Done, 0, "done"),
+        (Trouble::Silent, 0, "silent"),
+        (Trouble::Lost, 0, "lost"),
+    ];
+    for number in hidden {
+        let trouble = trouble(now, *number);
+        if trouble == Trouble::Running {
+            least = least.min(now.rates[*number]);
+            most = most.max(now.rates[*number]);
         }
+        for (_, count, _) in kinds.iter_mut().filter(|(kind, ..)| *kind == trouble) {
+            *count += 1;
+        }
+    }
+    let mut text = format!("and {} more", hidden.len());
+    for (kind, count, name) in kinds.into_iter().filter(|(_, count, _)| *count > 0) {
+        let _ = match kind {
+            Trouble::Running => {
+                let (least, most) = (per_second(least), per_second(most));
+                write!(text, ", {count} at {least} to {most}")
+            }
+            _ => write!(text, ", {count} {name}"),
+        };
     }
     Line::of(text, Tone::Quiet).cut(columns)
 }

@@ -106,14 +106,11 @@ impl Arguments {
 }
 
 fn random_int(arguments: &Arguments) -> Call {
-    let bound = |name, default: i32| {
+    let [lower, upper] = [("lower", i32::MIN), ("upper", i32::MAX)].map(|(name, default)| {
         let default = Expression::Constant(Value::Integer(default.into()));
         arguments.named(name).cloned().unwrap_or(default)
-    };
-    Call::RandomInt {
-        lower: bound("lower", i32::MIN),
-        upper: bound("upper", i32::MAX),
-    }
+    });
+    Call::RandomInt { lower, upper }
 }
 
 fn random_value(arguments: &Arguments) -> Result<RandomValue, ValueProblem> {

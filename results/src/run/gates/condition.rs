@@ -256,14 +256,14 @@ impl<'de> Deserialize<'de> for Condition {
 
 /// Microseconds in the largest unit in which they are written as they are.
 fn time(us: f64) -> String {
-    let written = |digits: i32, unit: &str| {
-        let number = us / 10_f64.powi(digits);
-        let same = format!("{number}e{digits}").parse() == Ok(us);
-        (number >= 1.0 && same).then(|| format!("{number}{unit}"))
-    };
-    written(6, "s")
-        .or_else(|| written(3, "ms"))
-        .unwrap_or_else(|| format!("{us}us"))
+    let written = [(6, "s"), (3, "ms")]
+        .into_iter()
+        .find_map(|(digits, unit)| {
+            let number = us / 10_f64.powi(digits);
+            let same = format!("{number}e{digits}").parse() == Ok(us);
+            (number >= 1.0 && same).then(|| format!("{number}{unit}"))
+        });
+    written.unwrap_or_else(|| format!("{us}us"))
 }
 
 /// A share in percent, if it is written as it is in that.

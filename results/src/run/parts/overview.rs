@@ -453,24 +453,22 @@ impl PartSeen {
                 self.attempts.iter().find(|attempt| attempt.name == *name),
             );
         }
-        let state = |attempt: &AttemptSeen| match attempt.status.state {
-            _ if attempt.has_ended => PartState::Unfinished,
-            _ if self.is_lost(attempt, lost_after) => PartState::Lost,
-            AttemptState::Waiting if attempt.status.slot.is_some() => PartState::Starting,
-            AttemptState::Waiting => PartState::Waiting,
-            AttemptState::Running | AttemptState::Ended => PartState::Running,
-        };
+        let states = self.attempts.iter().map(|attempt| {
+            let state = match attempt.status.state {
+                _ if attempt.has_ended => PartState::Unfinished,
+                _ if self.is_lost(attempt, lost_after) => PartState::Lost,
+                AttemptState::Waiting if attempt.status.slot.is_some() => PartState::Starting,
+                AttemptState::Waiting => PartState::Waiting,
+                AttemptState::Running | AttemptState::Ended => PartState::Running,
+            };
+            (state, Some(attempt))
+        });
+        // The newest one of the first rank: it may be the last that is still there.
         BY_RANK
             .into_iter()
             .find_map(|wanted| {
-                // The newest one: it may be the last that is still there.
-                let of_it = self
-                    .attempts
-                    .iter()
-                    .filter(|attempt| state(attempt) == wanted);
-                of_it
-                    .max_by_key(|attempt| attempt.moved_at)
-                    .map(|attempt| (wanted, Some(attempt)))
+                let of_it = states.clone().filter(|(state, _)| *state == wanted);
+                of_it.max_by_key(|(_, attempt)| attempt.map(|attempt| attempt.moved_at))
             })
             .unwrap_or((PartState::NotBegun, None))
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::clock::seconds;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{FailureCause, Failures, RequestCounts};
 use crawlmark_harness::supervisor::RunRecord;
@@ -256,11 +256,11 @@ impl FailureReport {
             .shards
             .iter()
             .for_each(|shard| failures.merge(&shard.failures));
-        let since_start = |at: Nanos| at.since(record.start) as f64 / 1e9;
+
         let reported = failures.iter().map(|(cause, failure)| {
             let report = Self {
-                first_s: since_start(failure.first),
-                last_s: since_start(failure.last),
+                first_s: seconds(failure.first.since(record.start)),
+                last_s: seconds(failure.last.since(record.start)),
                 status: failure.status,
                 excerpt: failure.excerpt.clone(),
                 details: failure.details.clone(),

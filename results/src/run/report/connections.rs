@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::REPORTED;
 use super::rfc3339;
+use crawlmark_harness::clock::us;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{
     ConnectionCounts, Series, ShardStats, Slowest, SplitSums, TcpCounts,
@@ -134,17 +135,16 @@ impl Split {
     /// The means of sums; none of an empty sample.
     pub(super) fn of(sums: &SplitSums) -> Option<Self> {
         let n = sums.requests;
-        let mean_us = |ns: u64| ns as f64 / 1e3 / n as f64;
-        let reported_us = sums.reported_ns as f64 / 1e3 / sums.reported as f64;
+        let of = n as f64;
         (n > 0).then(|| Self {
             n,
-            response_us: mean_us(sums.response_ns),
-            client_queue_us: mean_us(sums.client_queue_ns),
-            network_us: mean_us(sums.network_ns),
-            target_us: mean_us(sums.target_ns()),
-            reported_us: (sums.reported > 0).then_some(reported_us),
-            body_us: mean_us(sums.body_ns),
-            receive_delay_us: mean_us(sums.receive_delay_ns),
+            response_us: us(sums.response_ns) / of,
+            client_queue_us: us(sums.client_queue_ns) / of,
+            network_us: us(sums.network_ns) / of,
+            target_us: us(sums.target_ns()) / of,
+            reported_us: (sums.reported > 0).then(|| us(sums.reported_ns) / sums.reported as f64),
+            body_us: us(sums.body_ns) / of,
+            receive_delay_us: us(sums.receive_delay_ns) / of,
         })
     }
 }
@@ -191,7 +191,6 @@ impl SlowRow {
         for shard in &record.shards {
             slowest.merge(&shard.slowest);
         }
-        let us = |ns: u64| ns as f64 / 1e3;
         let rows = slowest.iter().map(|request| {
             let since_start = Duration::from_nanos(request.intended.since(record.start));
             let service_ns = request.service_ns.unwrap_or(0);

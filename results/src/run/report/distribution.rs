@@ -98,13 +98,12 @@ impl Distribution<'_> {
         let rank = rank(q, all);
         let greatest = self.latency.slowest_us().map_or(u64::MAX, ns);
         // Half a rank lower the quotient is of that rank, however it is rounded.
-        let at = |rank: u64| {
+        let [least, most] = [rank.saturating_sub(self.latency.censored), rank].map(|rank| {
             let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;
             (rank <= inside).then(|| self.histogram.value_at_quantile(quantile).min(greatest))
-        };
-        let least = at(rank.saturating_sub(self.latency.censored));
+        });
         let least = least.unwrap_or_else(|| self.histogram.high()).max(floor);
-        let most = at(rank).unwrap_or(u64::MAX).min(ceiling).max(floor);
+        let most = most.unwrap_or(u64::MAX).min(ceiling).max(floor);
         if most < u64::MAX && most as f64 <= least as f64 * CLOSE {
             Percentile::Exact(most)
         } else {

@@ -91,7 +91,7 @@ impl Latency {
     pub(crate) fn of_timing(timing: &Timing, detail: Detail) -> Self {
         let exact = timing.exact();
         let has_censored = exact.censored > 0;
-        let some = |ns: u64| (exact.count > 0).then(|| ns as f64 / 1e3);
+
         let known = REPORTED.map(|(q, name)| (name, timing.percentile(q)));
         let us = known.map(|(_, known)| known.least_us());
         let bounds = known.into_iter();
@@ -101,7 +101,7 @@ impl Latency {
         let least_mean_ns = exact.least_mean_ns().filter(|_| has_censored);
         Self {
             count: exact.count,
-            min_us: some(exact.min_ns),
+            min_us: (exact.count > 0).then_some(exact.min_ns as f64 / 1e3),
             mean_us: timing.mean_ns().map(|ns| ns / 1e3),
             mean_at_least_us: least_mean_ns.map(|ns| ns / 1e3),
             p50_us: us[0],
@@ -109,7 +109,7 @@ impl Latency {
             p99_us: us[2],
             p999_us: us[3],
             max_us: exact.greatest_ns().map(|ns| ns as f64 / 1e3),
-            ended_max_us: some(exact.max_ns).filter(|_| has_censored),
+            ended_max_us: (exact.count > 0 && has_censored).then_some(exact.max_ns as f64 / 1e3),
             at_least: bounds
                 .map(|(name, _)| name.to_owned())
                 .chain(slowest)

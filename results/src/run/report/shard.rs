@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
-use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::clock::{seconds, us};
 use crawlmark_harness::plan::ShardPlan;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::Series;
@@ -125,11 +125,11 @@ impl ShardReport {
             arrivals,
             ..
         } = record.plan;
-        let since_start = |at: Nanos| at.since(run.start) as f64 / 1e9;
+
         let is_whole = record.fault.is_none();
         let usage = record.usage.zip(record.cpu);
         let usage = usage.filter(|_| record.past.is_empty());
-        let duration_s = since_start(record.last_done);
+        let duration_s = seconds(record.last_done.since(run.start));
         let counters = &record.stats.counters;
         let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight))
             .without_warmup(counters, &record.warmup, warmup.as_secs_f64());
@@ -152,7 +152,7 @@ impl ShardReport {
                 .longest_slack
                 .filter(|slack| !slack.is_zero())
                 .map(|slack| slack.as_nanos() as f64 / 1e3),
-            last_ended_s: record.last_ended.map(since_start),
+            last_ended_s: record.last_ended.map(|at| seconds(at.since(run.start))),
             latency: if is_whole {
                 let kept = Series::of(arrivals)[0];
                 Latency::all(&record.stats.unpacked(), kept, Detail::Figures)
@@ -170,9 +170,9 @@ impl ShardReport {
 
 impl UsageReport {
     fn new(usage: &Usage, health: &CpuHealth, attempts: u64) -> Self {
-        let (cpu, measured_s) = (cpu_s(usage), health.measured_ns as f64 / 1e9);
-        let run_delay_s = usage.run_delay_ns.map(|ns| ns as f64 / 1e9);
-        let us = |ns: u64| ns as f64 / 1e3;
+        let (cpu, measured_s) = (cpu_s(usage), seconds(health.measured_ns));
+        let run_delay_s = usage.run_delay_ns.map(seconds);
+
         Self {
             cpu_user_s: Some(usage.cpu_user_us as f64 / 1e6),
             cpu_system_s: Some(usage.cpu_system_us as f64 / 1e6),

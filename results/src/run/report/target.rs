@@ -178,6 +178,11 @@ impl<'a> Window<'a> {
         Some((to - from).max(0.0))
     }
 
+    /// Return the growth of a counter of nanoseconds, us.
+    fn growth_us(self, of: Counter) -> Option<f64> {
+        Some(self.growth(of)? / 1e3)
+    }
+
     /// Return the value of a counter at a time, linear between two samples.
     fn at(self, at_ns: u64, of: Counter) -> Option<f64> {
         let next = self.samples.partition_point(|it| it.at_ns < at_ns);
@@ -261,25 +266,25 @@ pub(super) fn add(report: &mut Report, record: &TargetRecord, start: Nanos) {
 
 impl TargetSecond {
     fn of(second: Window<'_>) -> Self {
-        let us = |of: Counter| Some(second.growth(of)? / 1e3);
         Self {
-            cpu_us: us(|it| it.cpu_ns),
-            run_delay_us: us(|it| it.run_delay_ns),
-            throttled_us: us(|it| it.throttled_ns),
+            cpu_us: second.growth_us(|it| it.cpu_ns),
+            run_delay_us: second.growth_us(|it| it.run_delay_ns),
+            throttled_us: second.growth_us(|it| it.throttled_ns),
             accept_queue: second.queue(),
             rss_bytes: second.last(|it| it.rss_bytes),
         }
     }
 }
 
+fn per(sum: Option<f64>, count: Option<f64>) -> Option<f64> {
+    Some(sum? / count?)
+}
+
 impl TargetReport {
     fn new(report: &Report, record: &TargetRecord, window: Window<'_>) -> Self {
         let inside = window.inside();
         let attempts = report.measured().completed();
-        let per_attempt = |of: Counter| {
-            let us = window.growth(of)? / 1e3;
-            (attempts > 0).then(|| us / attempts as f64)
-        };
+        let attempts = (attempts > 0).then_some(attempts as f64);
         let found = record.found.clone().unwrap_or_default();
         let passed_us = window.to_ns.saturating_sub(window.from_ns) as f64 / 1e3;
         let queues = || inside.iter().filter_map(|it| it.accept_queue);
@@ -292,11 +297,12 @@ impl TargetReport {
             samples: inside.len() as u64,
             processes: inside.iter().filter_map(|it| it.processes).max(),
             threads: inside.iter().filter_map(|it| it.threads).max(),
-            cpu_us: window.growth(|it| it.cpu_ns).map(|ns| ns / 1e3),
+            cpu_us: window.growth_us(|it| it.cpu_ns),
             // Processes that used none did not serve.
-            cpu_us_per_attempt: per_attempt(|it| it.cpu_ns).filter(|us| *us > 0.0),
-            run_delay_us_per_attempt: per_attempt(|it| it.run_delay_ns),
-            throttled_us_per_attempt: per_attempt(|it| it.throttled_ns),
+            cpu_us_per_attempt: per(window.growth_us(|it| it.cpu_ns), attempts)
+                .filter(|us| *us > 0.0),
+            run_delay_us_per_attempt: per(window.growth_us(|it| it.run_delay_ns), attempts),
+            throttled_us_per_attempt: per(window.growth_us(|it| it.throttled_ns), attempts),
             throttled_periods_share: window
                 .growth(|it| it.throttled_periods)
                 .zip(window.growth(|it| it.periods))

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{IntervalRow, Totals, share};
+use crawlmark_harness::clock::seconds;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::wire::{BindingTimes, ThrottlingCounts};
@@ -79,22 +80,23 @@ impl ThrottlingReport {
         let shards = record.shards.len().max(1) as f64;
         let attempts = totals.attempts as f64;
         let has_recovered = all.recoveries > 0;
-        let s = |ns: u64| ns as f64 / 1e9;
+
         Self {
             throttled_share: share(totals.throttled as f64, attempts),
             wasted_share: share(totals.attempts.saturating_sub(items) as f64, attempts),
             pauses: record.pauses,
-            paused_s: s(all.paused_ns) / shards,
+            paused_s: seconds(all.paused_ns) / shards,
             promises: all.promises,
-            longest_promise_s: s(all.longest_promise_ns),
+            longest_promise_s: seconds(all.longest_promise_ns),
             taken_per_s: taken_per_s(intervals),
             honoured: all.honoured,
             violated: all.violated,
             early_attempts: all.early_attempts,
             cut_pauses: all.cut_pauses,
             recoveries: all.recoveries,
-            recovery_mean_s: has_recovered.then(|| s(all.recovery_sum_ns) / all.recoveries as f64),
-            recovery_max_s: has_recovered.then(|| s(all.recovery_max_ns)),
+            recovery_mean_s: has_recovered
+                .then(|| seconds(all.recovery_sum_ns) / all.recoveries as f64),
+            recovery_max_s: has_recovered.then(|| seconds(all.recovery_max_ns)),
             retries_denied: all.retries_denied,
         }
     }

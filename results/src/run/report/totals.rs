@@ -60,7 +60,7 @@ impl Got {
 }
 
 /// Counts of the run or of a shard.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Attempts by outcome, connections and bytes.
     #[serde(flatten)]
@@ -165,15 +165,13 @@ impl Ledger {
 
 impl Totals {
     pub(crate) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
-        let per_s = |count: u64| share(count as f64, duration_s);
-        Self {
+        let totals = Self {
             requests: counters.requests.clone(),
             duration_s,
-            items_per_s: per_s(counters.items.completed()),
-            ok_per_s: per_s(counters.items.ok),
-            attempts_per_s: per_s(counters.completed()),
             peak_in_flight,
-        }
+            ..Self::default()
+        };
+        totals.without_warmup(counters, &Counters::default(), 0.0)
     }
 
     /// With rates that leave out what ended in a warm-up of `warmup_s`, and its time.
@@ -184,10 +182,13 @@ impl Totals {
         warmup_s: f64,
     ) -> Self {
         let measured_s = (self.duration_s - warmup_s).max(0.0);
-        let per_s = |count: u64, warm: u64| share(count.saturating_sub(warm) as f64, measured_s);
-        self.items_per_s = per_s(counters.items.completed(), warm.items.completed());
-        self.ok_per_s = per_s(counters.items.ok, warm.items.ok);
-        self.attempts_per_s = per_s(counters.completed(), warm.completed());
+        let per_s = [
+            (counters.items.completed(), warm.items.completed()),
+            (counters.items.ok, warm.items.ok),
+            (counters.completed(), warm.completed()),
+        ];
+        [self.items_per_s, self.ok_per_s, self.attempts_per_s] =
+            per_s.map(|(all, warm)| share(all.saturating_sub(warm) as f64, measured_s));
         self
     }
 }

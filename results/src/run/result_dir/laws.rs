@@ -10,7 +10,7 @@ use crate::import;
 use crate::run::report::{Report, SCHEMA};
 use crate::run::words;
 use crate::show::plot;
-use crate::studies::compare::Contest;
+use crate::studies::compare::{Contest, DesignError};
 use crate::studies::history::{History, Point, parse_points};
 use crate::studies::sides::Sides;
 use crate::studies::{Header, StudyResult};
@@ -75,15 +75,13 @@ fn show_history(points: Vec<Point>) {
     }
 }
 
+fn again(contest: &Contest) -> Result<Contest, DesignError> {
+    let rounds = contest.rounds.clone();
+    Contest::new(&contest.metrics(), rounds, contest.context.clone())
+}
+
 /// Checks that a comparison follows from its rounds, or is refused in one line, and can be shown.
 fn check_contest(contest: &Contest) {
-    let again = |contest: &Contest| {
-        Contest::new(
-            &contest.metrics(),
-            contest.rounds.clone(),
-            contest.context.clone(),
-        )
-    };
     let made = match again(contest) {
         Err(why) => return check_complaint(&why.to_string()),
         Ok(made) => made,

@@ -70,7 +70,7 @@ struct Versioned {
 /// # Errors
 /// When there is none, or it is not of [`SCHEMA`].
 pub fn read(path: &Path) -> Result<Report, ReadError> {
-    let (file, report) = read_format(path, (RESULT, SCHEMA))?;
+    let (file, report) = read_format(path, RESULT, SCHEMA)?;
     foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file, wrong })?;
     Ok(report)
 }
@@ -80,7 +80,7 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
 /// # Errors
 /// When there is none, or it is of another format.
 pub fn read_study<S: StudyResult>(path: &Path) -> Result<S, ReadError> {
-    read_format(path, (S::FILE, S::SCHEMA)).map(|(_, study)| study)
+    read_format(path, S::FILE, S::SCHEMA).map(|(_, study)| study)
 }
 
 /// Return the file `name` of a directory, or the file that is named itself.
@@ -103,7 +103,8 @@ pub fn file_of(path: &Path, name: &str) -> Result<PathBuf, ReadError> {
 
 fn read_format<T: DeserializeOwned>(
     path: &Path,
-    (name, wanted): (&str, &'static str),
+    name: &str,
+    wanted: &'static str,
 ) -> Result<(PathBuf, T), ReadError> {
     let file = file_of(path, name)?;
     let text = foreign::read_text(&file).map_err(|error| match error.kind() {

@@ -31,17 +31,20 @@ impl OfWhole<'_> {
 /// terminal of `columns` columns. `part` is the slot of a part of a crawl, whose plan this is.
 #[must_use]
 pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -> String {
-    let setting = |key| plan.workload.get(key).cloned();
+    let settings = &plan.workload;
     let same = "the same URL for every item: it has no {id}";
     let rows = known([
         ("items", Some(items(plan))),
         ("shards", Some(format!("{}, one process each", plan.shards))),
         ("connections", Some(connections(plan))),
         ("rate", Some(pace(plan))),
-        ("requests", setting(SAME_REQUEST).map(|_| same.to_owned())),
+        (
+            "requests",
+            settings.get(SAME_REQUEST).map(|_| same.to_owned()),
+        ),
         ("slot", part.map(|part| part.row())),
-        ("from", setting(LOCAL_IPS)),
-        ("proxy", setting(PROXY).map(|proxy| from(plan, &proxy))),
+        ("from", settings.get(LOCAL_IPS).cloned()),
+        ("proxy", settings.get(PROXY).map(|proxy| from(plan, proxy))),
         ("hosts", hosts(plan)),
         (
             "time",

@@ -36,35 +36,40 @@ fn level(part: f64) -> char {
     LEVELS[(part * 8.0).clamp(0.0, 7.0) as usize]
 }
 
+/// A figure of a second.
+type Reading = fn(&IntervalRow) -> Option<f64>;
+
+/// Its peak with its unit.
+type Wording = fn(f64) -> String;
+
 /// A line of characters for each of the main figures; nothing of a run without two seconds.
 pub(super) fn course(report: &Report) -> Table {
     let rows = &report.intervals;
     let end = rows.iter().map(|row| row.start_s + 1).max().unwrap_or(0);
-    let row = |name: &str, of: fn(&IntervalRow) -> Option<f64>, unit: fn(f64) -> String| {
+    let figures: [(&str, Reading, Wording); 4] = [
+        ("requests/s", |row| Some(row.attempts as f64), grouped_f64),
+        match report.schedule {
+            Some(_) => ("response p90", |row| row.response_p90_us, micros),
+            None => ("service p90", |row| row.p90_us, micros),
+        },
+        ("throttled/s", |row| Some(row.throttled as f64), grouped_f64),
+        ("failed/s", |row| Some(row.failed as f64), grouped_f64),
+    ];
+    let rows = figures.into_iter().filter_map(|(name, of, unit)| {
         let mut seconds = vec![None; usize::try_from(end).ok()?];
         for row in rows {
             seconds[usize::try_from(row.start_s).ok()?] = of(row).filter(|value| value.is_finite());
         }
         let (drawn, greatest) = sparkline(&seconds)?;
         Some(vec![name.to_owned(), drawn, unit(greatest)])
-    };
-    let p90 = match report.schedule {
-        Some(_) => row("response p90", |row| row.response_p90_us, micros),
-        None => row("service p90", |row| row.p90_us, micros),
-    };
-    let rows = [
-        row("requests/s", |row| Some(row.attempts as f64), grouped_f64),
-        p90,
-        row("throttled/s", |row| Some(row.throttled as f64), grouped_f64),
-        row("failed/s", |row| Some(row.failed as f64), grouped_f64),
-    ];
+    });
     Table {
         columns: vec![
             Column::words("over time"),
             Column::sparkline("from 0 to the peak"),
             Column::numbers("peak"),
         ],
-        rows: rows.into_iter().flatten().collect(),
+        rows: rows.collect(),
         ..Table::default()
     }
 }

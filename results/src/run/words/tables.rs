@@ -248,18 +248,16 @@ pub(super) fn counts(report: &Report) -> Doc {
     let states = item_states(report)
         .chain((before > 0).then_some(("saved before", before)))
         .chain([("all", all)]);
-    let columns = |what: &str, count: &str| {
-        vec![
-            Column::words(what),
-            Column::numbers(count),
-            Column::numbers("share"),
-        ]
-    };
+
     let statuses = totals.attempts_by_status.iter();
     Doc::default()
         .table(Table {
             caption: "Items by state".to_owned(),
-            columns: columns("state", "items"),
+            columns: vec![
+                Column::words("state"),
+                Column::numbers("items"),
+                Column::numbers("share"),
+            ],
             rows: states
                 .map(|(name, n)| vec![name.to_owned(), grouped(n), part(n, all)])
                 .collect(),
@@ -267,7 +265,11 @@ pub(super) fn counts(report: &Report) -> Doc {
         })
         .table(Table {
             caption: "Requests by status".to_owned(),
-            columns: columns("status", "requests"),
+            columns: vec![
+                Column::words("status"),
+                Column::numbers("requests"),
+                Column::numbers("share"),
+            ],
             rows: statuses
                 .map(|(status, n)| vec![status.to_string(), grouped(*n), part(*n, totals.attempts)])
                 .collect(),
@@ -450,24 +452,23 @@ pub(super) fn times(report: &Report) -> Doc {
         "max",
         "unfinished",
     ];
-    let row = |name: &str| {
+    let rows = first.into_iter().chain(rest).filter_map(|name| {
         let latency = report.latency.get(name)?;
         let least = [("min", "min_us", latency.min_us)];
         let mean = [("mean", "mean_us", latency.mean_us)];
         let figures = least.into_iter().chain(mean).chain(latency.figures());
-        let cells = figures.map(|(_, key, us)| or_dash(figure(latency, key, us)));
-        let row = [name.replace('_', " "), grouped(latency.count)].into_iter();
-        let row = row.chain(cells);
-        let row = row.chain([grouped(latency.censored), meaning(name).to_owned()]);
-        (latency.count + latency.censored > 0).then(|| row.collect())
-    };
+        let mut row = vec![name.replace('_', " "), grouped(latency.count)];
+        row.extend(figures.map(|(_, key, us)| or_dash(figure(latency, key, us))));
+        row.extend([grouped(latency.censored), meaning(name).to_owned()]);
+        (latency.count + latency.censored > 0).then_some(row)
+    });
     let table = Table {
         columns: [Column::words("series")]
             .into_iter()
             .chain(columns.map(Column::numbers))
             .chain([Column::words("meaning")])
             .collect(),
-        rows: first.into_iter().chain(rest).filter_map(row).collect(),
+        rows: rows.collect(),
         ..Table::default()
     };
     Doc::default().table(table).text(
@@ -512,11 +513,11 @@ fn target(report: &Report) -> Vec<(&'static str, String)> {
     let Some(target) = &report.target else {
         return Vec::new();
     };
-    let count = |n: Option<u32>, what| n.map(|n| counted(n.into(), what));
+
     let processes = [
         Some(target.names.join(" ")).filter(|names| !names.is_empty()),
-        count(target.processes, "process"),
-        count(target.threads, "thread"),
+        target.processes.map(|n| counted(n.into(), "process")),
+        target.threads.map(|n| counted(n.into(), "thread")),
     ];
     let processes: Vec<String> = processes.into_iter().flatten().collect();
     let cores = report.target_cores().map(|cores| {
@@ -567,30 +568,29 @@ fn target(report: &Report) -> Vec<(&'static str, String)> {
     ])
 }
 
+fn slow_row(slow: &SlowRow) -> Vec<String> {
+    let recorded = if slow.recorded == Some(true) {
+        " (recorded)"
+    } else {
+        ""
+    };
+    vec![
+        slow.id.to_string(),
+        micros(slow.response_us),
+        micros(slow.queue_us),
+        or_dash(slow.ttfb_us.map(micros)),
+        or_dash(slow.service_us.map(micros)),
+        format!("{:.3} s", slow.at_s),
+        slow.attempt.to_string(),
+        or_dash(slow.nth_on_connection.map(grouped)),
+        or_dash(slow.retransmits.map(|n| grouped(n.into()))),
+        slow.outcome.replace('_', " "),
+        or_dash(slow.trace_id.clone()) + recorded,
+    ]
+}
+
 /// The slowest requests.
 pub(super) fn slowest(report: &Report) -> Table {
-    let row = |slow: &SlowRow| {
-        let count = |n: Option<u64>| or_dash(n.map(grouped));
-        let time = |us: Option<f64>| or_dash(us.map(micros));
-        let recorded = if slow.recorded == Some(true) {
-            " (recorded)"
-        } else {
-            ""
-        };
-        vec![
-            slow.id.to_string(),
-            micros(slow.response_us),
-            micros(slow.queue_us),
-            time(slow.ttfb_us),
-            time(slow.service_us),
-            format!("{:.3} s", slow.at_s),
-            slow.attempt.to_string(),
-            count(slow.nth_on_connection),
-            count(slow.retransmits.map(u64::from)),
-            slow.outcome.replace('_', " "),
-            or_dash(slow.trace_id.clone()) + recorded,
-        ]
-    };
     Table {
         columns: vec![
             Column::words("ID"),
@@ -605,7 +605,7 @@ pub(super) fn slowest(report: &Report) -> Table {
             Column::words("outcome"),
             Column::words("trace id").leaving(6),
         ],
-        rows: report.slowest.iter().map(row).collect(),
+        rows: report.slowest.iter().map(slow_row).collect(),
         ..Table::default()
     }
 }
@@ -701,10 +701,8 @@ pub(super) fn shards(report: &Report) -> Table {
             .shards
             .iter()
             .map(|shard| {
-                let times = |series: Series| shard.latency.get(series.name());
-                let service = times(Series::ServiceOk);
-                let delay = times(Series::SchedLag);
-                let time = |us: Option<f64>| or_dash(us.map(micros));
+                let [service, delay] = [Series::ServiceOk, Series::SchedLag]
+                    .map(|series| shard.latency.get(series.name()));
                 let ids = [shard.id_range.start, shard.id_range.end].map(grouped);
                 let died = shard.died.iter();
                 let mut ends: Vec<String> = died
@@ -717,12 +715,12 @@ pub(super) fn shards(report: &Report) -> Table {
                     ids.join(".."),
                     grouped(shard.ledger.completed()),
                     grouped_f64(shard.totals.items_per_s),
-                    time(service.and_then(|times| times.p50_us)),
-                    time(service.and_then(|times| times.p99_us)),
-                    time(shard.usage.cpu_us_per_attempt),
+                    or_dash(service.and_then(|times| times.p50_us).map(micros)),
+                    or_dash(service.and_then(|times| times.p99_us).map(micros)),
+                    or_dash(shard.usage.cpu_us_per_attempt.map(micros)),
                     or_dash(shard.usage.cpu_share.map(rounded_percent)),
-                    time(delay.and_then(|times| times.p99_us)),
-                    time(delay.and_then(|times| times.max_us)),
+                    or_dash(delay.and_then(|times| times.p99_us).map(micros)),
+                    or_dash(delay.and_then(|times| times.max_us).map(micros)),
                     ends.join(", "),
                 ]
             })

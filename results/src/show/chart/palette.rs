@@ -167,14 +167,11 @@ fn colours(mode: usize) -> String {
 /// Return the same colours by name, as custom properties of a page around charts. On paper a page
 /// is always light.
 pub(in crate::show) fn variables() -> String {
-    let mode = |mode: usize| {
-        format!(
-            ":root{{{}}}",
-            INKS.map(|(class, of)| format!("--{class}:#{:06X};", of[mode]))
-                .concat()
-        )
-    };
-    format!("{}{DARK}{}}}", mode(0), mode(1))
+    let [light, dark] = [0, 1].map(|mode| {
+        INKS.map(|(class, of)| format!("--{class}:#{:06X};", of[mode]))
+            .concat()
+    });
+    format!(":root{{{light}}}{DARK}:root{{{dark}}}}}")
 }
 
 #[cfg(test)]

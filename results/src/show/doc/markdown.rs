@@ -202,42 +202,27 @@ impl Layout {
 
     fn write_table(self, out: &mut String, table: &Table) {
         self.write_heading(out, &table.caption);
-        let row = |cells: &mut dyn Iterator<Item = String>| {
-            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
-        };
-        let rule = |kind| {
-            if kind == Kind::Numbers {
-                "---:|"
-            } else {
-                "---|"
-            }
-        };
-        let rule: String = table
-            .columns
-            .iter()
-            .map(|column| rule(column.kind))
-            .collect();
-        let headings = row(&mut table
-            .columns
-            .iter()
-            .map(|column| self.text(&column.heading)));
-        let _ = writeln!(out, "{headings}\n|{rule}");
+        let columns = &table.columns;
+        write_row(out, columns.iter().map(|column| self.text(&column.heading)));
+        let rule = columns.iter().map(|column| match column.kind {
+            Kind::Numbers => "---:|",
+            _ => "---|",
+        });
+        let _ = writeln!(out, "|{}", rule.collect::<String>());
         for cells in table.rows.iter().take(self.rows) {
-            let cells =
-                &mut table
-                    .columns
-                    .iter()
-                    .zip(cells)
-                    .map(|(column, cell)| match column.kind {
-                        // Of characters that are no markup.
-                        Kind::Sparkline => format!("`{cell}`"),
-                        _ => self.text(cell),
-                    });
-            let _ = writeln!(out, "{}", row(cells));
+            let cells = columns.iter().zip(cells);
+            write_row(
+                out,
+                cells.map(|(column, cell)| match column.kind {
+                    // Of characters that are no markup.
+                    Kind::Sparkline => format!("`{cell}`"),
+                    _ => self.text(cell),
+                }),
+            );
         }
         if let Some(more) = self.more(table.rows.len()) {
-            let cells = table.columns.iter().skip(1).map(|_| String::new());
-            let _ = writeln!(out, "{}", row(&mut [more].into_iter().chain(cells)));
+            let cells = columns.iter().skip(1).map(|_| String::new());
+            write_row(out, [more].into_iter().chain(cells));
         }
     }
 }
@@ -281,6 +266,10 @@ fn escaped(text: &str) -> String {
         before = c;
     }
     out
+}
+
+fn write_row(out: &mut String, cells: impl Iterator<Item = String>) {
+    let _ = writeln!(out, "| {} |", cells.collect::<Vec<_>>().join(" | "));
 }
 
 #[cfg(test)]

@@ -52,13 +52,13 @@ fn percentiles(report: &Report, series: Series) -> String {
     let Some(latency) = report.latency(series) else {
         return String::new();
     };
-    let count = |n: u64| (n > 0).then(|| grouped(n));
     let known = latency.figures().into_iter();
     let known = known.map(|(name, key, us)| (name, figure(latency, key, us)));
-    figures(known.chain([
-        ("responses", count(latency.count)),
-        ("without a response", count(latency.censored)),
-    ]))
+    let counts = [
+        ("responses", latency.count),
+        ("without a response", latency.censored),
+    ];
+    figures(known.chain(counts.map(|(name, n)| (name, (n > 0).then(|| grouped(n))))))
 }
 
 /// A curve: nines and microseconds.

@@ -4,7 +4,9 @@
 use super::search::RateState;
 use super::{Capacity, ProbeReport, RateReport};
 use crate::run::gates::Unit;
-use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
+use crate::show::chart::{
+    Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
+};
 
 /// Percentile of each rate that has a line.
 type RateLine = (Role, &'static str, fn(&RateReport) -> Option<f64>);
@@ -58,9 +60,8 @@ pub(super) fn chart(capacity: &Capacity) -> Chart {
 
 /// A field over the rates.
 fn panel(capacity: &Capacity, y: Axis, height: f64, marks: Vec<Mark>) -> Panel {
-    let rates = || capacity.rates.iter().map(|rate| rate.rate_per_s);
-    let least = rates().fold(f64::INFINITY, f64::min);
-    let most = rates().fold(0.0, f64::max);
+    let rates = capacity.rates.iter();
+    let (least, most) = least_and_most(rates.map(|rate| rate.rate_per_s));
     let air = if least < most { 1.1 } else { 2.0 };
     Panel {
         x: Axis::new(

@@ -103,23 +103,21 @@ impl Limit {
         } else {
             Quantity::ThrottledRate
         };
-        let breaks = |share: f64| {
+        let most = 2.0 * self.per_s - self.least_per_s;
+        let tolerance = question.bounds.precision / 2.0;
+        let shares = [
+            1.0 - most / per_s,
+            1.0 - self.least_per_s / per_s - tolerance,
+        ];
+        let [is_broken, may_be] = shares.map(|share| {
             let share = Measured::Exactly(share.max(0.0));
             let mut objectives = question
                 .objectives
                 .iter()
                 .filter(|of| of.metric == Metric::Of(quantity));
             objectives.any(|of| of.judge(&share) == Some(false))
-        };
-        let most = 2.0 * self.per_s - self.least_per_s;
-        let tolerance = question.bounds.precision / 2.0;
-        if breaks(1.0 - most / per_s) {
-            Some(false)
-        } else if breaks(1.0 - self.least_per_s / per_s - tolerance) {
-            None
-        } else {
-            Some(true)
-        }
+        });
+        (is_broken || !may_be).then_some(!is_broken)
     }
 }
 

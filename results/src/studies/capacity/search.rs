@@ -505,13 +505,11 @@ impl Search {
 
     /// A rate seems to fail below one that seems to pass: the less certain one is asked again.
     fn reconcile(&self, fail: Pace, pass: Pace) -> SearchStep {
-        let open = |pace: Pace| {
-            self.rates
-                .get(&pace)
-                .filter(|tally| tally.is_open())
-                .map(|tally| (tally.counted(), pace))
-        };
-        match [open(fail), open(pass)].into_iter().flatten().min() {
+        let open = [fail, pass].into_iter().filter_map(|pace| {
+            let tally = self.rates.get(&pace).filter(|tally| tally.is_open())?;
+            Some((tally.counted(), pace))
+        });
+        match open.min() {
             Some((_, pace)) => SearchStep::Probe(pace, ProbeKind::Full),
             None => SearchStep::Done(SearchOutcome::Unsteady),
         }
@@ -604,14 +602,11 @@ impl Search {
                 return SearchStep::Probe(middle, ProbeKind::Full);
             }
         }
-        let less_sure = |pace: Pace| self.rates.get(&pace).map_or(0, |tally| tally.net().abs());
-        let (first, second) = if less_sure(fail) < less_sure(pass) {
-            (fail, pass)
-        } else {
-            (pass, fail)
-        };
-        self.settle(first)
-            .or_else(|| self.settle(second))
+        // The less certain one first.
+        let mut ends = [pass, fail];
+        ends.sort_by_key(|pace| self.rates.get(pace).map_or(0, |tally| tally.net().abs()));
+        self.settle(ends[0])
+            .or_else(|| self.settle(ends[1]))
             .unwrap_or(SearchStep::Done(SearchOutcome::Found))
     }
 

@@ -2,7 +2,9 @@
 //! interval that they make.
 
 use super::{Arm, Contest, Disturbance, Evidence, Metric};
-use crate::show::chart::{Axis, Chart, Dot, Format, Mark, Panel, Range, Role, Shape};
+use crate::show::chart::{
+    Axis, Chart, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
+};
 
 /// Part of the axis that is free beyond the outermost dots.
 const AIR: f64 = 0.06;
@@ -31,13 +33,16 @@ pub(super) fn chart(contest: &Contest) -> Chart {
 fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
     let mut changes = Vec::new();
     for pair in contest.rounds.chunks(2) {
-        let value = |arm| {
+        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| {
             let mut rounds = pair.iter().map(|round| &round.round);
             let round = rounds.find(|of| of.arm == arm && of.disturbance == Disturbance::None)?;
             round.readings.of(&metric.name).value()
-        };
-        let ratio = value(Arm::Candidate).zip(value(Arm::Base));
-        changes.extend(ratio.map(|(candidate, base)| percent(candidate / base)));
+        });
+        changes.extend(
+            candidate
+                .zip(base)
+                .map(|(candidate, base)| percent(candidate / base)),
+        );
     }
     changes.retain(|change| change.is_finite());
     changes
@@ -58,9 +63,8 @@ fn panel(metric: &Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
     let loss = loss.exp_m1() * 100.0;
     // A loss that counts has to be seen, too.
     let ends = interval.map_or([estimate; 2], |(low, high)| [low, high]);
-    let values = || changes.iter().copied().chain(ends).chain([0.0, 2.0 * loss]);
-    let least = values().fold(0.0, f64::min);
-    let most = values().fold(0.0, f64::max);
+    let values = changes.iter().copied().chain(ends).chain([0.0, 2.0 * loss]);
+    let (least, most) = least_and_most(values);
     let air = (most - least) * AIR;
     let (low, high) = (least - air, most + air);
     let band = if loss > 0.0 {

@@ -152,15 +152,11 @@ pub fn round_folder(pair: usize, arm: Arm) -> String {
 /// When they are no pairs, or their order does not allow a verdict: see [`DesignError`].
 pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
     // A share that is 1 throughout tells nothing, and would cost the others a part of the error.
-    let all_ok = |metric: &Metric| {
+    let telling = metrics.iter().filter(|metric| {
         let mut readings = rounds.iter().map(|of| of.round.readings.of(&metric.name));
-        metric.unit == SHARE && readings.all(|reading| reading == Reading::Gating(1.0))
-    };
-    let telling: Vec<Metric> = metrics
-        .iter()
-        .filter(|metric| !all_ok(metric))
-        .cloned()
-        .collect();
+        metric.unit != SHARE || readings.any(|reading| reading != Reading::Gating(1.0))
+    });
+    let telling: Vec<Metric> = telling.cloned().collect();
     let taken: Vec<Round> = rounds.iter().map(|round| round.round.clone()).collect();
     let pairs = pair_up(&taken)?;
     let comparison = judge(&telling, &pairs, &Rule::standard())?;
@@ -456,15 +452,16 @@ impl StudyResult for Contest {
     }
 
     fn rounds(&self) -> Vec<RoundsOf<'_>> {
-        let of = |arm: Arm, side: &'static str| {
+        let sides = [
+            (Arm::Base, " of the base"),
+            (Arm::Candidate, " of the candidate"),
+        ];
+        let sides = sides.map(|(arm, side)| {
             let rounds = self.rounds.iter().filter(|of| of.round.arm == arm);
             let findings = rounds.map(|round| &*round.findings).collect();
             RoundsOf { side, findings }
-        };
-        vec![
-            of(Arm::Base, " of the base"),
-            of(Arm::Candidate, " of the candidate"),
-        ]
+        });
+        sides.into()
     }
 
     fn fill(&self, doc: Doc) -> Doc {

@@ -99,9 +99,10 @@ impl NullDistribution {
     fn untied(n: usize) -> Arc<Self> {
         static KEPT: [OnceLock<Arc<NullDistribution>>; KEPT_BELOW] =
             [const { OnceLock::new() }; KEPT_BELOW];
-        let make = || Arc::new(Self::of(1..=n));
-        KEPT.get(n)
-            .map_or_else(make, |kept| Arc::clone(kept.get_or_init(make)))
+        let Some(kept) = KEPT.get(n) else {
+            return Arc::new(Self::of(1..=n));
+        };
+        Arc::clone(kept.get_or_init(|| Arc::new(Self::of(1..=n))))
     }
 
     /// `P(W+ >= w)`; 0 beyond the greatest sum. More than 52 ranks round, by less than 1e-12.

@@ -154,16 +154,15 @@ impl Search {
         }
         places.sort_unstable();
         // A place that is drawn is as far from `at` as that is from the change.
-        let mirrored = |rank: usize| {
-            (2 * at)
-                .saturating_sub(places[rank])
-                .clamp(1, segments.len() - 1)
-        };
         let tail = DRAWS / 40;
+        let [earliest, latest] = [DRAWS - 1 - tail, tail].map(|rank| {
+            let mirrored = (2 * at).saturating_sub(places[rank]);
+            mirrored.clamp(1, segments.len() - 1)
+        });
         Some(ChangePoint {
             at: start + at,
-            earliest: start + mirrored(DRAWS - 1 - tail).min(at),
-            latest: start + mirrored(tail).max(at),
+            earliest: start + earliest.min(at),
+            latest: start + latest.max(at),
             shift: Shift::between(before, after)?,
         })
     }

@@ -69,13 +69,13 @@ pub fn machine_name(machine: &Environment) -> String {
 
 impl Point {
     fn new(time: &str, name: &str, values: Vec<(Metric, f64)>) -> Self {
-        let value = |(metric, value): (Metric, f64)| {
+        let metrics = values.into_iter().map(|(metric, value)| {
             let Metric {
                 name, unit, worse, ..
             } = metric;
             let unit = unit.into_owned();
             (name.into_owned(), PointValue { value, unit, worse })
-        };
+        });
         Self {
             schema: POINT.to_owned(),
             time: time.to_owned(),
@@ -83,7 +83,7 @@ impl Point {
             machine: String::new(),
             name: name.to_owned(),
             plan: String::new(),
-            metrics: values.into_iter().map(value).collect(),
+            metrics: metrics.collect(),
         }
     }
 
@@ -143,6 +143,21 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>, ImportError> {
     parse_points(path, &text)
 }
 
+fn parse_point(line: &str) -> Result<Point, String> {
+    let point: Point = foreign::from_str(line).map_err(|error| one_line(&error))?;
+    if point.schema != POINT {
+        let found = foreign::short(&point.schema);
+        return Err(format!("has the format `{found}`, and `{POINT}` is needed"));
+    }
+    if humantime::parse_rfc3339(&point.time).is_err() {
+        let found = foreign::short(&point.time);
+        return Err(format!(
+            "`time` is `{found}`, expected one like 2026-01-31T12:00:00Z"
+        ));
+    }
+    Ok(point)
+}
+
 /// Parse the text of a file of points; `path` is for errors.
 ///
 /// # Errors
@@ -150,25 +165,12 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>, ImportError> {
 pub fn parse_points(path: &Path, text: &str) -> Result<Vec<Point>, ImportError> {
     let mut points = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let refused = |why: String| {
+        let point = parse_point(line).map_err(|why| {
             let why = format!(
                 "{why}. Each line is one result, as `crawlmark history FILE --add RESULT` writes it"
             );
             ImportError::new(path, number, why)
-        };
-        let point: Point = foreign::from_str(line).map_err(|error| refused(one_line(&error)))?;
-        if point.schema != POINT {
-            let found = foreign::short(&point.schema);
-            return Err(refused(format!(
-                "has the format `{found}`, and `{POINT}` is needed"
-            )));
-        }
-        if humantime::parse_rfc3339(&point.time).is_err() {
-            let found = foreign::short(&point.time);
-            return Err(refused(format!(
-                "`time` is `{found}`, expected one like 2026-01-31T12:00:00Z"
-            )));
-        }
+        })?;
         points.push(point);
     }
     Ok(points)

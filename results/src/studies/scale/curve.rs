@@ -1,6 +1,6 @@
 //! Growth of throughput over sizes that differ in one quantity: shards or connections.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -77,12 +77,12 @@ impl FixedQuantity {
 
 impl fmt::Display for FixedQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connections = |n: u32| counted(n.into(), "connection");
-        match *self {
-            Self::ConnectionsPerShard(n) => write!(f, "{} for each shard", connections(n)),
-            Self::Connections(n) => write!(f, "{} in all", connections(n)),
-            Self::Shards(n) => f.write_str(&counted(n.into(), "shard")),
-        }
+        let (n, what, rest) = match *self {
+            Self::ConnectionsPerShard(n) => (n, "connection", " for each shard"),
+            Self::Connections(n) => (n, "connection", " in all"),
+            Self::Shards(n) => (n, "shard", ""),
+        };
+        write!(f, "{}{rest}", counted(n.into(), what))
     }
 }
 
@@ -163,13 +163,12 @@ impl Point {
         let over = |value: fn(&Round) -> Option<f64>| {
             Estimate::of(used.iter().filter_map(|round| value(round)))
         };
-        let speedups = || {
-            pairs
-                .iter()
-                .map(|(own, base)| own.items_per_s / base.items_per_s)
-        };
+        let speedups = pairs
+            .iter()
+            .map(|(own, base)| own.items_per_s / base.items_per_s);
         let has_serial = least <= 1.0 && factor > 1.0;
-        let serial = speedups()
+        let serial = speedups
+            .clone()
             .filter(|_| has_serial)
             .map(|s| (1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor));
         let work = pairs
@@ -197,8 +196,8 @@ impl Point {
             limited_by,
             limited_share,
             items_per_s: over(|round| Some(round.items_per_s)),
-            speedup: Estimate::of(speedups()),
-            efficiency: Estimate::of(speedups().map(|s| s / factor)),
+            speedup: Estimate::of(speedups.clone()),
+            efficiency: Estimate::of(speedups.map(|s| s / factor)),
             cpu_us_per_attempt: over(|round| round.cpu_us_per_attempt),
             cpu_work_efficiency: Estimate::of(work),
             target_cpu_us_per_attempt: over(|round| round.target.as_ref()?.cpu_us_per_attempt),
@@ -252,17 +251,14 @@ impl Curve {
     /// Build the curve from the rounds of its sizes.
     #[must_use]
     pub fn new(held: FixedQuantity, rounds: &[Round], room: Room) -> Self {
-        let own = || rounds.iter().filter(|round| held.has(round.size));
-        let sizes: BTreeSet<Size> = own().map(|round| round.size).collect();
-        let at = |size: &Size| {
-            own()
-                .filter(|round| round.size == *size)
-                .collect::<Vec<_>>()
-        };
-        let base = sizes.first().map(at).unwrap_or_default();
-        let points: Vec<Point> = sizes
+        let mut by_size: BTreeMap<Size, Vec<&Round>> = BTreeMap::new();
+        for round in rounds.iter().filter(|round| held.has(round.size)) {
+            by_size.entry(round.size).or_default().push(round);
+        }
+        let base = by_size.values().next().cloned().unwrap_or_default();
+        let points = by_size
             .iter()
-            .map(|size| Point::new(*size, held, &at(size), &base, room))
+            .map(|(size, own)| Point::new(*size, held, own, &base, room))
             .collect();
         Self { held, points }
     }

@@ -31,13 +31,13 @@ pub(super) fn chart(of: &Scenarios) -> Chart {
 /// The panel of a figure; none where it is not known or 0 throughout.
 fn bars(figure: &ScenarioFigure, all: &[ScenarioReport]) -> Option<Panel> {
     let (label, role) = figure.panel?;
-    let bar = |of: &ScenarioReport| Bar {
+    let bars = all.iter().map(|of| Bar {
         name: of.name.clone(),
         role,
         value: (figure.value)(of).unwrap_or(0.0),
         text: figure.shown(of),
-    };
-    let bars: Vec<Bar> = all.iter().map(bar).collect();
+    });
+    let bars: Vec<Bar> = bars.collect();
     let is_known = bars.iter().any(|bar| bar.value > 0.0);
     is_known.then(|| Panel::bars(label, bars))
 }

@@ -206,9 +206,11 @@ fn patterns(text: &str, protocol: Protocol) -> Result<[SessionTemplate; 2], Prox
     });
     let patterns = [user?, password?];
     let [user, password] = [0, 1].map(|at: usize| patterns[at].expand(0, 0));
-    let is_bad = |text: &str| text.len() > MOST_BYTES || text.contains(char::is_control);
+    let is_bad = [&user, &password]
+        .iter()
+        .any(|text| text.len() > MOST_BYTES || text.contains(char::is_control));
     let has_colon = protocol == Protocol::Http && user.contains(':');
-    if user.is_empty() || has_colon || is_bad(&user) || is_bad(&password) {
+    if user.is_empty() || has_colon || is_bad {
         return Err(ProxyUrlError::Credentials);
     }
     // SOCKS5 has no empty password (RFC 1929).

@@ -100,14 +100,13 @@ fn known_or_valid(
         scheme,
         Scheme::ECDSA_NISTP256_SHA256 | Scheme::ECDSA_NISTP384_SHA384 | Scheme::ED25519
     );
-    let is_short = || {
-        let parsed = ParsedCertificate::try_from(certificate);
-        is_rsa && parsed.is_ok_and(|it| it.subject_public_key_info().len() < SHORT_RSA_BYTES)
-    };
-    match verified {
-        Err(Error::InvalidCertificate(Flaw::BadSignature)) if !is_short() => verified,
-        _ => Ok(HandshakeSignatureValid::assertion()),
+    if let Err(Error::InvalidCertificate(Flaw::BadSignature)) = verified {
+        let key = ParsedCertificate::try_from(certificate).map(|it| it.subject_public_key_info());
+        if !is_rsa || key.is_ok_and(|key| key.len() >= SHORT_RSA_BYTES) {
+            return verified;
+        }
     }
+    Ok(HandshakeSignatureValid::assertion())
 }
 
 impl ServerCertVerifier for Unverified {

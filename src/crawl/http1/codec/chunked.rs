@@ -164,12 +164,11 @@ impl Chunked {
                 }
             }
         };
-        let has_bare_lf = |section: &[u8]| {
-            section
+        let has_bare_lf = input[0] == b'\n'
+            || input[..bytes.min(MOST_TRAILER_BYTES)]
                 .windows(2)
-                .any(|pair| pair[0] != b'\r' && pair[1] == b'\n')
-        };
-        if bytes > MOST_TRAILER_BYTES || input[0] == b'\n' || has_bare_lf(&input[..bytes]) {
+                .any(|pair| pair[0] != b'\r' && pair[1] == b'\n');
+        if bytes > MOST_TRAILER_BYTES || has_bare_lf {
             return Err(Malformed::Trailers);
         }
         self.part = ChunkPart::Done;

@@ -131,14 +131,16 @@ fn span(item: &BareItem) -> Option<Duration> {
 }
 
 fn dictionary(members: &Dictionary) -> QuotaFields {
-    let value = |key: &str| match members.get(key)? {
-        ListEntry::Item(item) => Some(&item.bare_item),
-        ListEntry::InnerList(_) => None,
-    };
+    let [remaining, limit, reset] = ["remaining", "limit", "reset"].map(|key| {
+        let ListEntry::Item(item) = members.get(key)? else {
+            return None;
+        };
+        Some(&item.bare_item)
+    });
     QuotaFields {
-        remaining: value("remaining").and_then(number),
-        limit: value("limit").and_then(number),
-        reset: value("reset").and_then(span),
+        remaining: remaining.and_then(number),
+        limit: limit.and_then(number),
+        reset: reset.and_then(span),
     }
 }
 
