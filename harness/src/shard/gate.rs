@@ -422,7 +422,7 @@ impl Gate {
     fn note_idleness(&self, inner: &mut Limits) {
         if inner.state == State::Open && inner.under_way == 0 && inner.has_nothing() {
             inner.state = State::Idle;
-            self.messages.send(Frame::Idle);
+            self.messages.send(Frame::Idle(inner.received()));
         }
     }
 

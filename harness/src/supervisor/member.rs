@@ -415,6 +415,11 @@ impl<L: ShardLine> Member<L> {
         self.tell(Control::Take(range));
     }
 
+    /// True if `received` IDs are all that it was given.
+    pub(super) const fn has_received(&self, received: u64) -> bool {
+        received >= self.given
+    }
+
     /// Return its state for the live view.
     pub(super) fn show(&self, live: &mut LiveShard) {
         live.progress.clone_from(&self.progress);

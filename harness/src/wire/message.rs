@@ -37,8 +37,9 @@ pub enum Frame {
     Sends(Sends),
     /// The target asks for a pause, which concerns every shard that it takes for the same client.
     Pause(PauseOrder),
-    /// Everything that it had to do is done; it waits for more, or for [`Control::Finish`].
-    Idle,
+    /// Everything that it had to do is done, all of so many IDs that it was given by
+    /// [`Control::Take`]; it waits for more, or for [`Control::Finish`].
+    Idle(u64),
     /// The answer to [`Control::Shed`]: these IDs are not the shard's any more; perhaps none.
     Shed(IdRange),
     /// The workload takes no more results, or could not finish them: why, in a sentence for people.

@@ -75,7 +75,7 @@ fn run_hosts(
         let run = Rc::clone(&engine).run(Alarm::runtime(clock));
         let until = async {
             also(&engine).await;
-            let idle = async { while !engine.gate().messages().await.contains(&Frame::Idle) {} };
+            let idle = async { while !engine.gate().messages().await.contains(&Frame::Idle(0)) {} };
             tokio::select! {
                 () = idle => {}
                 () = tokio::time::sleep(ends) => {}
