@@ -425,12 +425,13 @@ impl<L: ShardLine> Supervisor<L> {
                 Frame::Interval(frame) => self.timeline.add(shard, *frame),
                 Frame::Sends(sends) => self.windows.add(i, &sends),
                 Frame::Pause(order) => self.pause_others(i, order),
-                Frame::Idle(received) if self.members[i].has_received(received) => {
-                    self.members[i].progress.remaining = 0;
-                    self.ranges.idle(i);
+                Frame::Idle(received) => {
+                    // One that was given more since it said so will say so again.
+                    if self.members[i].has_received(received) {
+                        self.members[i].progress.remaining = 0;
+                        self.ranges.idle(i);
+                    }
                 }
-                // It was given more since it said so, and will say so again.
-                Frame::Idle(_) => {}
                 Frame::Shed(range) => self.hand_over(i, range),
                 Frame::Failed(why) => {
                     self.failure.get_or_insert(WorkloadFailure { shard, why });
