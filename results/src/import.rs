@@ -213,6 +213,13 @@ fn import_file(path: &Path) -> Result<Imported, ImportError> {
 }
 
 impl Imported {
+    /// True if all is of one benchmark.
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.series
+            .windows(2)
+            .all(|two| two[0].benchmark == two[1].benchmark)
+    }
+
     /// Add the values of another file.
     fn add(&mut self, series: Vec<Measured>) {
         for one in series {
@@ -281,6 +288,9 @@ struct HyperfineCommand {
     user: Option<f64>,
     system: Option<f64>,
     memory_usage_byte: Option<Vec<f64>>,
+    /// Values of a scan, by name. Its runs may share one name (`-n`).
+    #[serde(default)]
+    parameters: BTreeMap<String, String>,
 }
 
 fn hyperfine(text: &str) -> serde_json::Result<Vec<Measured>> {
@@ -288,17 +298,23 @@ fn hyperfine(text: &str) -> serde_json::Result<Vec<Measured>> {
     let [wall_time, cpu_time, peak_memory] = command_metrics();
     let mut all = Vec::new();
     for of in results {
+        let mut benchmark = of.command;
+        for (name, value) in &of.parameters {
+            if !benchmark.contains(value.as_str()) {
+                benchmark.extend([" ", name, "=", value]);
+            }
+        }
         let times = of.times.iter().map(|seconds| seconds * 1e6).collect();
-        all.push(measured(&of.command, wall_time.clone(), times));
+        all.push(measured(&benchmark, wall_time.clone(), times));
         if let Some((user, system)) = of.user.zip(of.system) {
             all.push(measured(
-                &of.command,
+                &benchmark,
                 cpu_time.clone(),
                 vec![(user + system) * 1e6],
             ));
         }
         if let Some(bytes) = of.memory_usage_byte.filter(|bytes| !bytes.is_empty()) {
-            all.push(measured(&of.command, peak_memory.clone(), bytes));
+            all.push(measured(&benchmark, peak_memory.clone(), bytes));
         }
     }
     Ok(all)

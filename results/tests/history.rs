@@ -136,6 +136,19 @@ fn a_step_is_found_with_its_size_and_place() {
     }
 }
 
+/// Counters such as allocations have no noise at all.
+#[test]
+fn an_exact_step_of_any_size_is_found_at_its_place() {
+    for step in [1.01, 1.05, 1.5, 2.0] {
+        for at in 7..=50 {
+            let series = [vec![2.0; at], vec![2.0 * step; at]].concat();
+            let found = history(&[series]);
+            let places: Vec<usize> = found.series[0].changes.iter().map(|one| one.at).collect();
+            assert_eq!(places, [at], "x {step} in the middle of {}", 2 * at);
+        }
+    }
+}
+
 #[test]
 fn a_change_that_was_undone_is_two_and_one_bad_day_is_none() {
     let mut draw = Rng::with_seed(3);

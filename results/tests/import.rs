@@ -155,6 +155,32 @@ fn two_sides_are_shown_with_what_changed_and_no_verdict() {
     assert!(Sides::new(header(), &base, &candidate).is_none());
 }
 
+/// One benchmark a side is compared whatever it is called, and runs of one name are told apart.
+#[test]
+fn a_command_is_compared_with_its_changed_self() {
+    let read = |results: &str| {
+        parse(Path::new("a.json"), &format!("{{\"results\":[{results}]}}")).unwrap()
+    };
+    let header = || Header::new::<Sides>("compare", ["2026-01-01T00:00:00Z"; 2]);
+    let [old, new] = ["./old", "./new"].map(|command| {
+        read(&format!(
+            "{{\"command\":\"{command}\",\"times\":[1.0,1.1]}}"
+        ))
+    });
+    assert_eq!(Sides::new(header(), &old, &new).unwrap().rows.len(), 1);
+    let run = |n: u32| {
+        format!("{{\"command\":\"x\",\"times\":[{n},{n}.1],\"parameters\":{{\"n\":\"{n}\"}}}}")
+    };
+    let scan = read(&[run(1), run(2)].join(","));
+    let rows = Sides::new(header(), &scan, &scan).unwrap().rows;
+    assert!(
+        rows.iter()
+            .all(|row| (row.shift.before - row.shift.after).abs() < 1e-9),
+        "{rows:?}"
+    );
+    assert!(Sides::new(header(), &scan, &new).is_none());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 

@@ -18,7 +18,7 @@ after 16, 28 or 44 pairs, as soon as a pass or a regression is established; afte
 Exit codes: 0 pass: with confidence, no metric is worse by 4 % or more
               (of commands: by 2.5 % or more)
             3 regression: a metric is worse, with confidence, and by at least 2 %
-              (99th percentile: 5 %, share of ok items and commands: 1 %)
+              (99th percentile: 5 %; share of ok items, and commands: 1 %)
             5 inconclusive, or nothing to compare
             1 a round could not run · 2 usage
             129 / 130 / 143 ended by a signal; what was measured is saved

@@ -44,11 +44,19 @@ impl Sides {
     #[must_use]
     pub fn new(header: Header, base: &Imported, candidate: &Imported) -> Option<Self> {
         let mut rows = Vec::new();
+        // Those of hyperfine have the name of their command, which a change may have changed.
+        let is_alone = base.is_of_one() && candidate.is_of_one();
         for one in &base.series {
-            let other = candidate.series.iter().find(|other| other.is_like(one));
+            let other = candidate.series.iter().find(|other| {
+                other.is_like(one) || is_alone && other.metric.name == one.metric.name
+            });
             let shift = other.and_then(|other| Shift::between(&one.values, &other.values));
             rows.extend(other.zip(shift).map(|(other, shift)| SideRow {
-                benchmark: one.benchmark.clone(),
+                benchmark: if one.benchmark == other.benchmark {
+                    one.benchmark.clone()
+                } else {
+                    format!("{} / {}", one.benchmark, other.benchmark)
+                },
                 metric: one.metric.clone(),
                 values: [one.values.len(), other.values.len()],
                 shift,

@@ -205,6 +205,12 @@ fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
 }
 
 impl Contest {
+    /// The greatest loss that passes in any of its metrics, percent.
+    fn bound_percent(&self) -> f64 {
+        let bounds = self.metrics().into_iter().map(|metric| metric.passes_below);
+        bounds.fold(0.0, f64::max) * 100.0
+    }
+
     /// Build a contest by these metrics from these rounds, given in the order in which they ran.
     ///
     /// # Errors
@@ -393,7 +399,9 @@ impl StudyResult for Contest {
                 };
                 let first = metrics.first().and_then(|one| one.verdict.because());
                 let why = match (verdict, first) {
-                    (Overall::Pass, _) => "no metric got worse by 4 % or more".to_owned(),
+                    (Overall::Pass, _) => {
+                        format!("no metric got worse by {} % or more", self.bound_percent())
+                    }
                     (Overall::Regression, _) => {
                         let worse: Vec<String> = metrics.iter().map(worse).collect();
                         worse.join("; ")

@@ -170,7 +170,13 @@ pub(in crate::studies) fn autocorrelation<'a>(
     segments: impl IntoIterator<Item = &'a [f64]>,
 ) -> Option<f64> {
     let (mut products, mut squares) = (0.0, 0.0);
-    for segment in segments {
+    // The mean of equal values differs from them by rounding, which is correlated.
+    let varied = segments.into_iter().filter(|segment| {
+        segment
+            .windows(2)
+            .any(|two| two[0].total_cmp(&two[1]).is_ne())
+    });
+    for segment in varied {
         let mean = segment.iter().sum::<f64>() / segment.len() as f64;
         let beyond: Vec<f64> = segment.iter().map(|value| value - mean).collect();
         squares += beyond.iter().map(|one| one * one).sum::<f64>();

@@ -111,7 +111,11 @@ impl Point {
             let value = median(&mut contest.values(Arm::Candidate, &metric))?;
             Some((metric, value))
         });
-        Self::new(&header.started_at, &header.name, values.collect())
+        Self {
+            // What runs, so that comparisons of other things under one name are other histories.
+            plan: contest.context.candidate.what.clone(),
+            ..Self::new(&header.started_at, &header.name, values.collect())
+        }
     }
 
     /// The points of another tool's results, one for each benchmark: the medians of its values.
