@@ -280,6 +280,11 @@ fn figures(report: &Report) -> Vec<Figure> {
         grouped(totals.peak_in_flight)
     );
     figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
+    if totals.events > 0 {
+        let all = format!("{} in all", grouped(totals.events));
+        let rate = totals.events as f64 / report.measured_s();
+        figures.push(figure("events", per_s(rate), all));
+    }
     let ratio = report.rate_ratio.map(|ratio| format!("{ratio:.3}"));
     let of = "rate sent / rate asked for".to_owned();
     figures.extend(ratio.map(|ratio| figure("rate ratio", ratio, of)));

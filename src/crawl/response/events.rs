@@ -285,7 +285,7 @@ mod tests {
             ("data: 1\n\n: kept alive\n\n", (1, true)),
             ("data: 1\n\ndata: 2\n", (1, false)),
             ("data: 1\n\nda", (1, false)),
-            ("datas: 1\n\nDATA: 1\n\n", (0, false)),
+            ("data2: 1\n\nDATA: 1\n\n", (0, false)),
             ("", (0, false)),
         ] {
             assert_eq!(read("sse", &[body.as_bytes()]), expected, "{body:?}");

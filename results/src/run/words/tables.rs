@@ -163,6 +163,11 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
             times.map(|(_, latency, _)| spectrum(latency)),
         ),
         (
+            "first event",
+            report.latency(Series::FirstEvent).map(spectrum),
+        ),
+        ("event gap", report.latency(Series::EventGap).map(spectrum)),
+        (
             "times",
             Some(times.map_or(no_times, |(.., meaning)| meaning).to_owned()),
         ),
