@@ -165,7 +165,8 @@ where
         200..300 => return Err(not_spoken("it sent more than its answer to CONNECT")),
         // Some proxies answer 401, which is for origin servers (RFC 9110, 15.5.2).
         401 | 407 => ErrorKind::ProxyAuth,
-        502..505 => ErrorKind::ProxyTargetUnreachable,
+        // tinyproxy answers 500 where others answer 502 to 504.
+        500..600 => ErrorKind::ProxyTargetUnreachable,
         _ => ErrorKind::ProxyRefused,
     };
     let asks = challenge.map_or_else(String::new, |scheme| {
@@ -381,6 +382,7 @@ mod tests {
                 "HTTP/1.1 502 No\r\ncontent-length: 5\r\n\r\n",
                 Err(ProxyTargetUnreachable),
             ),
+            ("HTTP/1.1 500 No\r\n\r\n", Err(ProxyTargetUnreachable)),
             ("", Err(ProxyClosed)),
             ("HTTP/1.1 200 OK\r\n", Err(ProxyClosed)),
             ("SSH-2.0-x\r\n", Err(ProxyNotSpoken)),
