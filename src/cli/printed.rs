@@ -99,7 +99,8 @@ fn ungrouped(number: &str) -> Option<String> {
     let is_grouped = groups
         .next()
         .is_some_and(|first| (1..=3).contains(&first.len()))
-        && groups.all(|group| group.len() == 3);
+        && groups.all(|group| group.len() == 3)
+        && !unsigned[whole.len()..].contains([',', '_']);
     let plain = number.replace([',', '_'], "");
     (plain == number || is_grouped).then_some(plain)
 }
@@ -134,6 +135,7 @@ mod tests {
             ("q=(.+)", "1,234.5", "", Some(1_234.5)),
             ("q=(.+)", "-1,234,567", "", Some(-1_234_567.0)),
             ("q=(.+)", "1,5", "", None),
+            ("q=(.+)", "1.234,5", "", None),
             ("q=(.+)", "1234,567", "", None),
             ("q=(.+)", "12345678", "", Some(12_345_678.0)),
             ("q=([a-z]+)", "inf", "", None),
