@@ -101,8 +101,8 @@ pub struct AbArgs {
     pub cand_bin: Option<PathBuf>,
     /// Shell command of the base, to compare commands and not crawls
     ///
-    /// Each execution has a session of its own, and what it leaves running is ended. Its input is
-    /// empty, and its output is not kept.
+    /// Each execution has a session of its own, and what it leaves running in that is ended. Its
+    /// input is empty. Of its output, --value reads the first 16 MiB, and nothing is saved.
     #[arg(
         long,
         value_name = "COMMAND",
