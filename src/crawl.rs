@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `target` | URLs, hosts, IDs, and the request of an item |
 //! | `connect` | opening and lending connections: TCP, [`tls`], [`proxy`], source addresses |
-//! | `response` | what is expected, what a response says and means: [`throttling`], cookies, codings |
+//! | `response` | what is expected, what a response says and means: [`throttling`], cookies, codings, gRPC |
 //! | `http1` | exchanges of HTTP/1.1; decoding of responses ([`codec`]) |
 //! | `http2` | connections of HTTP/2 and their streams |
 //! | here: `spec`, `carrier`, `redirects`, `retry`, `saving`, `excerpt`, `fetch` | settings, carriers of requests, what follows a response, records, robots.txt |
@@ -67,6 +67,9 @@ use self::response::exchange::{ExchangeFailure, Progress, Watch};
 pub use self::response::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};
 use self::response::expect::{Checker, Expected};
 pub use self::response::fields::HeaderFields;
+pub(crate) use self::response::grpc::CONTENT_TYPE as GRPC;
+#[cfg(any(test, fuzzing))]
+pub use self::response::grpc::laws as grpc_laws;
 use self::response::head::HeadUse;
 pub use self::response::head::HoldHeader;
 pub use self::response::throttling;

@@ -168,6 +168,8 @@ items are expected.
                      times are measured: first_event, event_gap;
                      sse:[DONE] for one whose last event has this data
   ndjson             the same of a JSON value in each line
+  grpc               the messages of a call of gRPC that ends with status 0;
+                     needs --http 2, and sends the body as one message
   items:SEED         exactly the body that `serve --seed SEED` sends for
                      the ID
   whole              any complete body

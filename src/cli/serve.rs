@@ -175,7 +175,8 @@ pub struct BehaviourArgs {
     /// Serve streams of events, as in 50@20ms: 50 of them, 20 ms apart
     ///
     /// Server-sent events in place of each item (text/event-stream), the first at once, the last
-    /// with the data `[DONE]`. Faults apply to a stream as to an item.
+    /// with the data `[DONE]`. Faults apply to a stream as to an item. In the answer to a call of
+    /// gRPC, each event is a message.
     #[arg(long, value_name = "N@TIME")]
     pub target_events: Option<target::Events>,
     /// Accept a connection only while fewer than N are open in its process

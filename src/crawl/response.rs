@@ -11,5 +11,6 @@ pub(crate) mod events;
 pub(crate) mod exchange;
 pub(crate) mod expect;
 pub(crate) mod fields;
+pub(crate) mod grpc;
 pub(crate) mod head;
 pub mod throttling;

@@ -36,9 +36,9 @@ pub(crate) fn may_retry(method: &Method, attempt: &Attempt) -> bool {
     may_differ && (method.is_idempotent() || was_not_performed(attempt))
 }
 
-/// True if a status is about the moment rather than about the item.
+/// True if a status is about the moment rather than about the item. That of gRPC is UNAVAILABLE.
 const fn is_passing(status: u16) -> bool {
-    matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504)
+    matches!(status, 14 | 408 | 425 | 429 | 500 | 502 | 503 | 504)
 }
 
 /// True if the target certainly did nothing: it was never asked, or it says so.
@@ -48,7 +48,8 @@ fn was_not_performed(attempt: &Attempt) -> bool {
             attempt.sent.is_none()
                 || matches!(attempt.outcome, Outcome::Error(kind) if was_not_begun(kind))
         }
-        Some(408 | 425 | 429) => true,
+        // Those of gRPC are RESOURCE_EXHAUSTED and UNAVAILABLE, which its own clients retry.
+        Some(8 | 14 | 408 | 425 | 429) => true,
         Some(403 | 503) => attempt.outcome == Outcome::Throttled,
         Some(_) => false,
     }
@@ -94,6 +95,9 @@ mod tests {
             (Rejected, Some(500), true, false),
             (Rejected, Some(501), false, false),
             (Rejected, Some(503), true, false),
+            (Throttled, Some(8), true, true),
+            (Rejected, Some(14), true, true),
+            (Rejected, Some(4), false, false),
             (Error(ErrorKind::WrongBody), Some(200), false, false),
             (Error(ErrorKind::Timeout), None, true, false),
             (incomplete, Some(200), true, false),

@@ -34,8 +34,8 @@ use crate::cli::{Auto, RunArgs};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Settings, Tls};
 use crate::crawl::{
-    CrawlOptions, CrawlSpec, EventStream, Expect, Expectations, HoldHeader, HttpSettings, IdUse,
-    Reuse, Scheme, Targets,
+    CrawlOptions, CrawlSpec, EventStream, Expect, Expectations, HoldHeader, HttpSettings,
+    HttpVersion, IdUse, Reuse, Scheme, Targets,
 };
 use crate::error::Error;
 
@@ -269,12 +269,17 @@ fn choose_expectations(args: &RunArgs, method: &str) -> Result<Expectations, Err
     let list = args.expect.iter().cloned().chain(served);
     let expected =
         Expectations::new(list).map_err(|error| Error::usage(format!("--expect: {error}")))?;
-    if args.request.compressed && expected.events().is_some() {
-        return Err(Error::usage(
-            "--expect sse and ndjson read a stream as it arrives, and --compressed decodes it at its end: leave one of them out",
-        ));
-    }
-    Ok(expected)
+    let is_call = expected.are_calls();
+    let flaw = if args.request.compressed && expected.events().is_some() {
+        "sse, ndjson and grpc read a stream as it arrives, and --compressed decodes it at its end: leave one of them out"
+    } else if is_call && args.http != HttpVersion::Http2 {
+        "grpc needs HTTP/2: add --http 2"
+    } else if is_call && method != "POST" {
+        "grpc needs requests of the method POST: remove the others"
+    } else {
+        return Ok(expected);
+    };
+    Err(Error::usage(format!("--expect {flaw}")))
 }
 
 /// Colocated if the bundled target, another target or a proxy is on this machine.

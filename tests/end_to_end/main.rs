@@ -32,6 +32,7 @@ mod foreign;
 mod foreign_proxies;
 mod forward_proxy;
 mod gates;
+mod grpc;
 mod hostile;
 mod http2;
 mod limits;

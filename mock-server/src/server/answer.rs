@@ -6,7 +6,7 @@
 mod play;
 
 use super::admin::{self, AdminRequest};
-use super::body::AnswerBody;
+use super::body::{AnswerBody, GRPC_STATUS};
 use super::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use super::live_stubs::LiveStubs;
 use super::quota;
@@ -32,6 +32,7 @@ use std::time::Duration;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const GET_AND_HEAD: HeaderValue = HeaderValue::from_static("GET, HEAD");
 
 /// For how many microseconds the answer was to be held.
@@ -110,11 +111,12 @@ impl Answers {
         let arrival = is_own.then(|| self.arrived(&parts));
         self.requests.set(self.requests.get().saturating_add(1));
         async move {
+            let is_call = arrival.as_ref().is_some_and(|arrival| arrival.is_call);
             let answer = match arrival {
                 Some(arrival) => self.serve(&mut parts, arrival, incoming).await,
                 None => Box::pin(self.administer(&parts, incoming)).await,
-            };
-            answer.map(|answer| self.parting(answer))
+            }?;
+            Ok(self.parting(if is_call { called(answer) } else { answer }))
         }
     }
 
@@ -166,6 +168,10 @@ impl Answers {
             return Ok(answer);
         }
         let mut headers = self.headers(parts, &verdict);
+        if arrival.is_call {
+            // A call reads an item.
+            parts.method = Method::GET;
+        }
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
             // Nothing but a handshake, the end of a stall and the turn that a limit let it wait
             // for.
@@ -256,6 +262,7 @@ impl Answers {
             growth: Duration::ZERO,
             handshake,
             ordinal: self.state.stubs.ordinal(),
+            is_call: parts.method == Method::POST && is_call(parts),
         }
     }
 
@@ -426,6 +433,27 @@ struct Arrival {
     handshake: Duration,
     /// Its number among all requests; no other has it.
     ordinal: u64,
+    /// True if it is a call of gRPC.
+    is_call: bool,
+}
+
+/// True if the content is a call of gRPC.
+fn is_call(parts: &Parts) -> bool {
+    let kind = parts.headers.get(CONTENT_TYPE);
+    parts.version == Version::HTTP_2
+        && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Make a good answer that of a call, unless it says itself how the call ends.
+fn called(mut answer: Response<AnswerBody>) -> Response<AnswerBody> {
+    if answer.status() != StatusCode::OK {
+        return answer;
+    }
+    answer.headers_mut().insert(CONTENT_TYPE, GRPC);
+    if answer.headers().contains_key(GRPC_STATUS) {
+        return answer;
+    }
+    answer.map(|body| AnswerBody::Call(Some(Box::new(body))))
 }
 
 /// Return how requests of that version share a connection.

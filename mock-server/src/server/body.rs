@@ -5,11 +5,12 @@
 use crate::timer::Timer;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::task::yield_now;
 
@@ -21,7 +22,13 @@ pub(super) enum AnswerBody {
     Dribble(Dribble),
     /// Bytes, and then this many blanks.
     Filled(Bytes, u64),
+    /// Each piece of another one as a message of gRPC, and its status behind them; none once that is
+    /// sent.
+    Call(Option<Box<Self>>),
 }
+
+/// Trailer with the outcome of a call of gRPC.
+pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// The nothing that a body is filled with: blanks, which JSON allows behind a value.
 static BLANKS: [u8; 64 << 10] = [b' '; 64 << 10];
@@ -134,6 +141,30 @@ fn next_filled(bytes: &mut Bytes, blanks: &mut u64) -> Option<Bytes> {
     (count > 0).then(|| Bytes::from_static(&BLANKS[..count]))
 }
 
+/// Return the next frame of a call.
+fn poll_call(
+    call: &mut Option<Box<AnswerBody>>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    let Some(body) = call else {
+        return Poll::Ready(None);
+    };
+    Poll::Ready(Some(Ok(match ready!(Pin::new(body).poll_frame(cx)) {
+        Some(Ok(piece)) => Frame::data(message(&piece.into_data().unwrap_or_default())),
+        None => {
+            *call = None;
+            let ok = (GRPC_STATUS, HeaderValue::from_static("0"));
+            Frame::trailers(HeaderMap::from_iter([ok]))
+        }
+    })))
+}
+
+/// A message of gRPC that is not compressed.
+fn message(piece: &[u8]) -> Bytes {
+    let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+    [&[0], &length.to_be_bytes()[..], piece].concat().into()
+}
+
 impl Body for AnswerBody {
     type Data = Bytes;
     type Error = Infallible;
@@ -143,6 +174,7 @@ impl Body for AnswerBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match self.get_mut() {
+            Self::Call(call) => return poll_call(call, cx),
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::Dribble(dribble) => dribble.poll_piece(cx),
             Self::Filled(bytes, blanks) => Poll::Ready(next_filled(bytes, blanks)),
@@ -155,6 +187,7 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Dribble(dribble) => dribble.pieces.is_empty(),
             Self::Filled(bytes, blanks) => bytes.is_empty() && *blanks == 0,
+            Self::Call(call) => call.is_none(),
         }
     }
 
@@ -162,6 +195,7 @@ impl Body for AnswerBody {
         let length = match self {
             Self::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len) as u64,
             Self::Dribble(dribble) if !dribble.is_announced => return SizeHint::default(),
+            Self::Call(_) => return SizeHint::default(),
             Self::Dribble(dribble) => dribble
                 .pieces
                 .iter()

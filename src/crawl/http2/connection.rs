@@ -133,6 +133,8 @@ pub(super) struct StreamState {
     /// Final head of the response, once there is a status.
     pub(super) fields: Rc<Fields>,
     pub(super) status: Option<u16>,
+    /// Trailers of the response.
+    pub(super) trailers: Option<Rc<Fields>>,
     /// Content that was not taken yet.
     pub(super) content: Vec<u8>,
     /// Length of the content so far.
@@ -303,7 +305,7 @@ impl Connection {
     pub(super) fn begin(&mut self, at: usize, output: &mut Output) {
         let stream = &mut self.streams[at];
         (stream.id, stream.begins_at, stream.is_head) = (0, u64::MAX, output.is_head);
-        (stream.status, stream.end) = (None, None);
+        (stream.status, stream.trailers, stream.end) = (None, None, None);
         (stream.content_bytes, stream.unconfirmed) = (0, 0);
         stream.body = std::mem::take(&mut output.body);
         if self.open.len() < self.allowed as usize {
@@ -605,8 +607,10 @@ impl Connection {
                 }
                 (stream.head_at, stream.read_at) = (now, now);
             }
-            // Trailers, which say nothing that is read.
-            (Some(_), None) if is_last => stream.read_at = now,
+            (Some(_), None) if is_last => {
+                stream.trailers = Some(Rc::clone(fields));
+                stream.read_at = now;
+            }
             _ => {
                 self.refuse(at, "the response has a head that is out of place");
                 return Ok(());

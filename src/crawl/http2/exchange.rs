@@ -184,6 +184,13 @@ impl StreamSlot {
             expected.arrived(arrived, watch.flight);
         }
         if let Some(end) = stream.end.take() {
+            if expected.has_events() {
+                // A response without content may have them in its head.
+                let head = (stream.content_bytes == 0).then_some(&stream.fields);
+                if let Some(fields) = stream.trailers.as_ref().or(head) {
+                    lent(fields.iter(), |fields| expected.end_call(fields));
+                }
+            }
             return Poll::Ready(end.map(|()| stream.read_at.max(watch.sent)));
         }
         match &mut stream.waker {

@@ -58,7 +58,8 @@ fn receive(bytes: &[u8], size: usize) -> (Vec<Seen>, Option<Failure>, Vec<u8>) {
     sent.extend_from_slice(connection.queued());
     assert!(sent.len() <= 2 * bytes.len() + 3 * MOST_QUEUED);
     let seen = connection.streams.iter().map(|stream| {
-        let fields = stream.fields.iter();
+        let fields = stream.trailers.iter().chain([&stream.fields]);
+        let fields = fields.flat_map(|fields| fields.iter());
         let fields = fields.map(|(name, value)| (name.to_owned(), value.to_vec()));
         let content = stream.content.clone();
         (stream.end.clone(), stream.status, fields.collect(), content)

@@ -176,6 +176,9 @@ async fn exchange(connection: Rc<RefCell<Connection>>, at: usize, exchanged: &Ex
         fields.append(name, HeaderValue::from_bytes(value).unwrap());
     }
     assert_eq!(fields, map(&exchanged.fields));
+    let trailers = stream.trailers.as_ref().map(|fields| fields.iter().len());
+    let expected = exchanged.has_trailers.then_some(exchanged.fields.len());
+    assert_eq!(trailers, expected);
     connection.release(at);
 }
 

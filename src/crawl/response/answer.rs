@@ -3,6 +3,7 @@
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 
 use super::compressed::Unreadable;
+use super::grpc::RESOURCE_EXHAUSTED;
 use super::head::{ContentKind, HeadFacts};
 
 /// Result of checking a response.
@@ -20,8 +21,10 @@ pub(crate) enum BodyCheck {
     AsExpected,
     /// Not as expected.
     Wrong,
-    /// Compressed, and not to be decoded.
+    /// Not to be decoded, or not complete.
     Unreadable(Unreadable),
+    /// That of a call of gRPC which failed with this status.
+    Failed(u16),
 }
 
 /// Note in `attempt` the answer that it brought, by the head of that and what it is to those who
@@ -36,15 +39,19 @@ pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult)
         held_ns,
         ..
     } = *head;
-    attempt.status = Some(status);
+    attempt.status = match (verdict.has_good_status, verdict.body) {
+        (true, BodyCheck::Failed(of_call)) => Some(of_call),
+        _ => Some(status),
+    };
     attempt.outcome = match (verdict.has_good_status, verdict.body) {
         _ if is_challenge(head, verdict.body) => Outcome::SoftBlocked,
         _ if signals.is_some_and(|signals| signals.is_throttled) => Outcome::Throttled,
         (true, BodyCheck::AsExpected) => Outcome::Ok,
         (true, BodyCheck::Wrong) => Outcome::Error(ErrorKind::WrongBody),
         (true, BodyCheck::Unreadable(why)) => Outcome::Error(why.kind()),
+        (true, BodyCheck::Failed(RESOURCE_EXHAUSTED)) => Outcome::Throttled,
         (false, _) if matches!(status, 404 | 410) => Outcome::NotFound,
-        (false, _) => Outcome::Rejected,
+        (true, BodyCheck::Failed(_)) | (false, _) => Outcome::Rejected,
     };
     attempt.advice = Advice {
         repeat: Repeat::Never,
@@ -108,6 +115,10 @@ mod tests {
             (&[404], listed, &[MARKUP], Wrong, WRONG_BODY),
             (&[202], unlisted, &[], Good, Rejected),
             (&[202], unlisted, &[MARKUP], Wrong, SoftBlocked),
+            // Calls of gRPC.
+            (&[200], by_default, &[], BodyCheck::Failed(5), Rejected),
+            (&[200], by_default, &[], BodyCheck::Failed(8), Throttled),
+            (&[503], by_default, &[], BodyCheck::Failed(8), Rejected),
             // A challenge by its header, or as markup in the place of an item.
             (
                 &[200, 403, 429, 503],

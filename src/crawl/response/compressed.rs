@@ -54,13 +54,19 @@ pub(crate) enum Coding {
     Unknown,
 }
 
-/// Reason why compressed content cannot be read.
+/// Reason why content cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     /// More than [`MOST_BYTES`] come out, or came in.
     TooLong,
     /// Not of its coding, or not complete.
     Damaged(Coding),
+    /// A message of gRPC is compressed, which no request asks for.
+    CompressedMessage,
+    /// It ends within a message of gRPC.
+    CutMessage,
+    /// It ends without a status of gRPC.
+    NoStatus,
 }
 
 impl Unreadable {
@@ -69,6 +75,7 @@ impl Unreadable {
         match self {
             Self::TooLong => ErrorKind::BodyTooLong,
             Self::Damaged(_) => ErrorKind::BadEncoding,
+            Self::CompressedMessage | Self::CutMessage | Self::NoStatus => ErrorKind::Malformed,
         }
     }
 }
@@ -85,6 +92,11 @@ impl fmt::Display for Unreadable {
                 write!(f, "the content has another coding than {ACCEPTED}")
             }
             Self::Damaged(coding) => write!(f, "the content is not complete {}", coding.name()),
+            Self::CompressedMessage => {
+                f.write_str("a message is compressed, which was not asked for")
+            }
+            Self::CutMessage => f.write_str("the response ends within a message"),
+            Self::NoStatus => f.write_str("the response ends without a grpc-status"),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Events of a streamed body, counted as they arrive: server-sent events (WHATWG HTML, 9.2.6,
-//! *Interpreting an event stream*) or lines of JSON.
+//! *Interpreting an event stream*), lines of JSON, or messages of gRPC.
 //!
 //! Memory is bounded: of a line, only what is looked at is kept. It must not take the time: its
 //! caller knows when bytes arrived.
@@ -10,6 +10,7 @@ use crawlmark_mock_server::events::END;
 use serde::de::IgnoredAny;
 
 use super::expect::Expectations;
+use super::grpc::CallReader;
 
 /// Longest text that may end a stream, bytes.
 const LONGEST_END: usize = 256;
@@ -25,6 +26,8 @@ pub(crate) enum EventFormat {
     Sse,
     /// A JSON value in each line that is not blank, under any content type.
     Lines,
+    /// Messages of gRPC.
+    Grpc,
 }
 
 /// A stream of events that is expected.
@@ -44,11 +47,18 @@ impl EventStream {
         }
     }
 
-    /// Parse `sse`, `sse:END` or `ndjson`, in two parts; none if it is of neither form.
+    /// The messages of a call of gRPC.
+    pub(crate) const GRPC: Self = Self {
+        format: EventFormat::Grpc,
+        end: None,
+    };
+
+    /// Parse `sse`, `sse:END`, `ndjson` or `grpc`, in two parts; none if it is of neither form.
     pub(crate) fn parse(kind: &str, end: Option<&str>) -> Option<Self> {
         let format = match (kind, end) {
             ("sse", _) => EventFormat::Sse,
             ("ndjson", None) => EventFormat::Lines,
+            ("grpc", None) => EventFormat::Grpc,
             _ => return None,
         };
         let fits =
@@ -66,6 +76,7 @@ impl fmt::Display for EventStream {
             (EventFormat::Sse, None) => f.write_str("sse"),
             (EventFormat::Sse, Some(end)) => write!(f, "sse:{end}"),
             (EventFormat::Lines, _) => f.write_str("ndjson"),
+            (EventFormat::Grpc, _) => f.write_str("grpc"),
         }
     }
 }
@@ -86,6 +97,8 @@ pub(crate) struct EventReader {
     /// True if the last event had the data of the end.
     is_ended: bool,
     is_malformed: bool,
+    /// Messages and outcome of a call of gRPC.
+    pub(crate) call: CallReader,
     events: u64,
     /// Events since the last call of [`EventReader::take_arrived`].
     arrived: u64,
@@ -104,6 +117,7 @@ impl EventReader {
             data: None,
             is_ended: false,
             is_malformed: false,
+            call: CallReader::default(),
             events: 0,
             arrived: 0,
             arrivals: 0,
@@ -127,6 +141,10 @@ impl EventReader {
 
     /// Take the next part of the body.
     pub(crate) fn take(&mut self, mut part: &[u8]) {
+        if self.is_call() {
+            let messages = self.call.take(part);
+            return self.add(messages);
+        }
         while !part.is_empty() {
             let at = part.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
             let text = &part[..at.unwrap_or(part.len())];
@@ -142,6 +160,11 @@ impl EventReader {
         }
     }
 
+    /// True if its events are the messages of a call of gRPC.
+    pub(crate) fn is_call(&self) -> bool {
+        self.stream.format == EventFormat::Grpc
+    }
+
     fn extend(&mut self, text: &[u8]) {
         self.is_after_cr &= text.is_empty();
         self.length += text.len();
@@ -155,6 +178,7 @@ impl EventReader {
             EventFormat::Lines => Expectations::MAX_READ,
             // A byte order mark, the name of the field, a blank, and one byte more than the end.
             EventFormat::Sse => 3 + "data: ".len() + LONGEST_END + 1,
+            EventFormat::Grpc => 0,
         }
     }
 
@@ -162,6 +186,7 @@ impl EventReader {
         match self.stream.format {
             EventFormat::Sse => self.end_field(),
             EventFormat::Lines => self.end_value(),
+            EventFormat::Grpc => {}
         }
         (self.length, self.lines) = (0, self.lines + 1);
         self.line.clear();
@@ -173,7 +198,7 @@ impl EventReader {
         }
         self.is_malformed |= self.length > self.line.len()
             || serde_json::from_slice::<IgnoredAny>(&self.line).is_err();
-        self.add();
+        self.add(1);
     }
 
     fn end_field(&mut self) {
@@ -188,7 +213,7 @@ impl EventReader {
                     .end
                     .as_ref()
                     .is_none_or(|end| data == end.as_bytes());
-                self.add();
+                self.add(1);
             }
             return;
         }
@@ -212,9 +237,9 @@ impl EventReader {
         }
     }
 
-    const fn add(&mut self) {
-        self.events += 1;
-        self.arrived += 1;
+    const fn add(&mut self, events: u64) {
+        self.events += events;
+        self.arrived += events;
     }
 
     /// Return the number of events that arrived since the last call; 0 once they arrived at too many
@@ -233,11 +258,14 @@ impl EventReader {
     }
 
     /// True if the stream may end here: it has events, none is cut off, and the last is the end, if
-    /// one is expected.
+    /// one is expected. A call of gRPC says at its end what is wrong with it.
     pub(crate) fn is_complete(&mut self) -> bool {
         // The last line of JSON may go without its end.
         if self.stream.format == EventFormat::Lines && self.length > 0 {
             self.end_line();
+        }
+        if self.is_call() {
+            return true;
         }
         self.events > 0
             && self.length == 0
@@ -329,13 +357,19 @@ mod tests {
 
     #[test]
     fn texts_are_read_as_they_are_written() {
-        for text in ["sse", "sse:[DONE]", "ndjson"] {
+        for text in ["sse", "sse:[DONE]", "ndjson", "grpc"] {
             let (kind, end) = text
                 .split_once(':')
                 .map_or((text, None), |(kind, end)| (kind, Some(end)));
             assert_eq!(EventStream::parse(kind, end).unwrap().to_string(), text);
         }
-        for (kind, end) in [("sse", ""), ("sse", "a\nb"), ("ndjson", "x"), ("json", "")] {
+        for (kind, end) in [
+            ("sse", ""),
+            ("sse", "a\nb"),
+            ("ndjson", "x"),
+            ("grpc", "x"),
+            ("json", ""),
+        ] {
             assert_eq!(EventStream::parse(kind, Some(end)), None, "{kind} {end:?}");
         }
     }

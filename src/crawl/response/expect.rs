@@ -118,6 +118,11 @@ impl Expectations {
         })
     }
 
+    /// True if calls of gRPC are expected.
+    pub(crate) fn are_calls(&self) -> bool {
+        self.events() == Some(&EventStream::GRPC)
+    }
+
     /// The statuses that were listed, if any were.
     pub(crate) fn statuses(&self) -> Option<&Statuses> {
         self.0.iter().find_map(|expect| {
@@ -148,9 +153,9 @@ impl FromStr for Expect {
         let (read, why) = match (kind, value) {
             ("whole", None) => return Ok(Self::Whole),
             ("json", None) => return Ok(Self::Json),
-            ("sse" | "ndjson", end) => (
+            ("sse" | "ndjson" | "grpc", end) => (
                 EventStream::parse(kind, end).map(Self::Events),
-                "is not a stream of events: write `sse`, `sse:[DONE]` for a stream whose last event has this data, or `ndjson`",
+                "is not a stream of events: write `sse`, `sse:[DONE]` for a stream whose last event has this data, `ndjson` or `grpc`",
             ),
             ("items", Some(seed)) => (
                 seed.parse().ok().map(Self::Items),
@@ -181,7 +186,7 @@ impl FromStr for Expect {
             ),
             _ => (
                 None,
-                "is not a valid expectation: write `whole`, `items:SEED`, `json`, `sse`, `ndjson`, `status:200-299`, `regex:PATTERN` or `len:1-1000`",
+                "is not a valid expectation: write `whole`, `items:SEED`, `json`, `sse`, `ndjson`, `grpc`, `status:200-299`, `regex:PATTERN` or `len:1-1000`",
             ),
         };
         read.ok_or_else(|| ExpectError::new(text, why))
@@ -397,6 +402,7 @@ mod tests {
             "sse",
             "sse:[DONE]",
             "ndjson",
+            "grpc",
         ] {
             assert_eq!(text.parse::<Expect>().unwrap().to_string(), text);
             assert_eq!(text.parse::<Expectations>().unwrap().to_string(), text);
@@ -418,6 +424,7 @@ mod tests {
             "status:429-429",
             "sse:",
             "ndjson:x",
+            "grpc:x",
             "regex:",
             "regex:(",
             "len:",

@@ -6,6 +6,7 @@ use crawlmark_harness::clock::{duration_ns, wall_time};
 
 use super::compressed::{Coding, Content};
 use super::fields::HeaderFields;
+use super::grpc;
 use super::throttling::{self, Signals};
 
 /// Cloudflare's header field of every challenge page, with the only value `challenge`.
@@ -45,6 +46,8 @@ pub(crate) enum ContentKind {
     Json,
     /// Server-sent events.
     Events,
+    /// Messages of gRPC, `application/grpc+proto` and the like included.
+    Grpc,
     Other,
 }
 
@@ -56,7 +59,11 @@ impl ContentKind {
         let is_suffixed = essence
             .last_chunk()
             .is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"));
-        if is_suffixed || is(b"application/json") || is(b"text/json") {
+        let format = essence.split(|&byte| byte == b'+').next();
+        let is_grpc = |name: &[u8]| name.eq_ignore_ascii_case(grpc::CONTENT_TYPE.as_bytes());
+        if format.is_some_and(is_grpc) {
+            Self::Grpc
+        } else if is_suffixed || is(b"application/json") || is(b"text/json") {
             Self::Json
         } else if is(b"text/event-stream") {
             Self::Events

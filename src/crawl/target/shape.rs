@@ -30,12 +30,31 @@ pub struct RequestShape {
     pub(crate) body: Bytes,
     /// True if the body has places for the ID. Its length is then no header of the shape.
     has_id_in_body: bool,
+    framing: Framing,
     /// True if the value of a header has places for the ID.
     pub(crate) has_id_in_headers: bool,
     /// Text of IDs; none for plain numbers.
     pub(crate) id_format: Option<IdFormat>,
     /// Texts beside headers and body that reports must not repeat.
     withheld: Vec<String>,
+}
+
+/// Framing of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Framing {
+    Plain,
+    /// One message of gRPC. Its prefix is part of the body, but for one with places for the ID.
+    Message,
+}
+
+/// Bytes before a message of gRPC: a flag, which is 1 if it is compressed, and its length.
+pub(crate) const MESSAGE_PREFIX: usize = 5;
+
+/// Return the prefix of a message of so many bytes that is not compressed. A body of 4 GiB is no
+/// message.
+fn message_prefix(length: usize) -> [u8; MESSAGE_PREFIX] {
+    let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    [0, a, b, c, d]
 }
 
 /// Reason why a request cannot be made, which begins with the flag.
@@ -75,7 +94,7 @@ impl RequestShape {
         headers: &[String],
         body: Option<Bytes>,
     ) -> Result<Self, ShapeError> {
-        let body = body.unwrap_or_else(|| self.body.clone());
+        let body = body.unwrap_or_else(|| self.body.slice(self.prefix_bytes()..));
         self.own_with(method, headers, body, Text::Template)
     }
 
@@ -112,7 +131,12 @@ impl RequestShape {
         let method = method.unwrap_or(self.method.as_str());
         // What this one withholds, it withholds itself.
         let own = Self::build(map, method, headers, body, text)?;
-        Ok(own.with_ids(self.id_format))
+        let own = own.with_ids(self.id_format);
+        Ok(if self.framing == Framing::Message {
+            own.as_message()
+        } else {
+            own
+        })
     }
 
     /// Make a shape: headers as typed replace those of `map`.
@@ -157,6 +181,7 @@ impl RequestShape {
                 .collect(),
             body,
             has_id_in_body,
+            framing: Framing::Plain,
             id_format: None,
             withheld: Vec::new(),
         })
@@ -173,6 +198,28 @@ impl RequestShape {
     #[must_use]
     pub fn with_ids(self, id_format: Option<IdFormat>) -> Self {
         Self { id_format, ..self }
+    }
+
+    /// Send the body as one message of gRPC.
+    #[must_use]
+    pub fn as_message(mut self) -> Self {
+        self.headers.retain(|(name, _)| *name != CONTENT_LENGTH);
+        if !self.has_id_in_body {
+            self.body = [&message_prefix(self.body.len()), &*self.body]
+                .concat()
+                .into();
+        }
+        self.framing = Framing::Message;
+        self
+    }
+
+    /// Bytes before the body's own: the prefix of a message.
+    fn prefix_bytes(&self) -> usize {
+        if self.framing == Framing::Message && !self.has_id_in_body {
+            MESSAGE_PREFIX
+        } else {
+            0
+        }
     }
 
     /// True if the body or a header has a place for the ID.
@@ -210,13 +257,21 @@ impl RequestShape {
             return self.body.clone();
         }
         let mut body = Vec::with_capacity(self.body.len() + 20);
+        if self.framing == Framing::Message {
+            body.extend_from_slice(&message_prefix(0));
+        }
         self.write_with_id(&self.body, id, &mut body);
+        if self.framing == Framing::Message {
+            let prefix = message_prefix(body.len() - MESSAGE_PREFIX);
+            body[..MESSAGE_PREFIX].copy_from_slice(&prefix);
+        }
         body.into()
     }
 
     /// Return the length of a body that no header of the shape holds: one with a place for the ID.
     pub(crate) fn length_of(&self, body: &Bytes) -> Option<HeaderValue> {
-        self.has_id_in_body.then(|| HeaderValue::from(body.len()))
+        let is_missing = self.has_id_in_body && self.framing == Framing::Plain;
+        is_missing.then(|| HeaderValue::from(body.len()))
     }
 
     /// The values of a header.
@@ -259,7 +314,7 @@ impl RequestShape {
         let values = typed.map(|(_, value)| value.as_bytes());
         let withheld = self.withheld.iter().map(String::as_bytes);
         values
-            .chain([self.body.as_ref()])
+            .chain([&self.body[self.prefix_bytes()..]])
             .chain(withheld)
             .map(String::from_utf8_lossy)
             .collect()
@@ -314,5 +369,36 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
             "--header `{}` cannot be sent (its value is not shown): write it on one line, as `name: value`",
             redact::header(text)
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_its_own_length_and_lines_inherit_the_framing() {
+        let shape = |body: &'static str| {
+            let shape = RequestShape::new("POST", &[], Bytes::from(body)).unwrap();
+            shape.as_message()
+        };
+        let line = |shape: &RequestShape, body: Option<&'static str>| {
+            shape.own(None, &[], body.map(Bytes::from)).unwrap()
+        };
+        for (shape, id, sent) in [
+            (shape("ab"), 7, &b"\0\0\0\0\x02ab"[..]),
+            (shape(""), 7, b"\0\0\0\0\0"),
+            (shape("<{id}>"), 123, b"\0\0\0\0\x05<123>"),
+            (line(&shape("ab"), None), 7, b"\0\0\0\0\x02ab"),
+            (line(&shape("ab"), Some("c")), 7, b"\0\0\0\0\x01c"),
+            (line(&shape("<{id}>"), None), 5, b"\0\0\0\0\x03<5>"),
+            (line(&shape("ab"), Some("{id}")), 10, b"\0\0\0\0\x0210"),
+        ] {
+            let body = shape.body(id);
+            assert_eq!(body, sent, "{shape:?}");
+            assert_eq!(shape.length_of(&body), None);
+            assert!(shape.values(&CONTENT_LENGTH).next().is_none());
+        }
+        assert!(shape("secret").texts().contains(&Cow::from("secret")));
     }
 }

@@ -3,6 +3,7 @@
 //! No error may repeat a credential, a header or a body.
 
 use std::path::Path;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,9 @@ use crawlmark_harness::units::IdRange;
 use serde::de::IgnoredAny;
 
 use crate::cli::RunArgs;
-use crate::crawl::{Content, Cookies, CrawlOptions, PLACE, RequestShape, Shuffle};
+use crate::crawl::{
+    Content, Cookies, CrawlOptions, EventStream, Expect, GRPC, PLACE, RequestShape, Shuffle,
+};
 use crate::error::Error;
 use crate::run::inputs::read_body;
 
@@ -23,13 +26,25 @@ pub(super) fn choose(args: &RunArgs) -> Result<RequestShape, Error> {
     let flags = &args.request;
     let body = body(args)?;
     let has_body = flags.body_file.is_some() || flags.json_body.is_some() || !args.body.is_empty();
+    let is_call = args.expect.contains(&Expect::Events(EventStream::GRPC));
     // As curl does: a body is meant to be posted.
     let method = args
         .method
         .clone()
-        .unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned());
+        .unwrap_or_else(|| if has_body || is_call { "POST" } else { "GET" }.to_owned());
     let mut headers = args.headers.clone();
-    if flags.json_body.is_some() && !is_typed(args, "content-type") {
+    if is_call {
+        let of_call = [
+            ("content-type", GRPC.to_owned()),
+            ("te", "trailers".to_owned()),
+            ("grpc-timeout", grpc_timeout(args.timeout)),
+        ];
+        let missing = of_call
+            .into_iter()
+            .filter(|(name, _)| !is_typed(args, name));
+        headers.extend(missing.map(|(name, value)| format!("{name}: {value}")));
+    }
+    if flags.json_body.is_some() && !is_call && !is_typed(args, "content-type") {
         headers.push("content-type: application/json".to_owned());
     }
     if flags.compressed && !is_typed(args, "accept-encoding") {
@@ -46,7 +61,27 @@ pub(super) fn choose(args: &RunArgs) -> Result<RequestShape, Error> {
     }
     let request = RequestShape::new(&method, &headers, body).map_err(Error::usage)?;
     let request = request.with_ids(flags.id_format);
+    let request = if is_call {
+        request.as_message()
+    } else {
+        request
+    };
     Ok(request.withholding(secrets.iter().map(String::as_str)))
+}
+
+/// Return the value of `grpc-timeout`: at most eight digits and a unit, as exact as that allows.
+fn grpc_timeout(time: Duration) -> String {
+    const MOST: u128 = 99_999_999;
+    let units = [
+        (1, 'n'),
+        (1_000, 'u'),
+        (1_000_000, 'm'),
+        (1_000_000_000, 'S'),
+    ];
+    let counts = units.map(|(ns, unit)| (time.as_nanos().div_ceil(ns), unit));
+    let fitting = counts.into_iter().find(|(count, _)| *count <= MOST);
+    let (count, unit) = fitting.unwrap_or((MOST, 'S'));
+    format!("{count}{unit}")
 }
 
 /// True if `--header` has a header of this name.
@@ -157,4 +192,24 @@ pub(super) fn options(args: &RunArgs, ids: IdRange) -> CrawlOptions {
 /// the run has a sample.
 pub(super) fn shuffled(args: &RunArgs, ids: IdRange) -> IdRange {
     args.ids.unwrap_or(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_of_calls_have_eight_digits_at_most() {
+        for (time, text) in [
+            (Duration::from_nanos(1), "1n"),
+            (Duration::from_millis(99), "99000000n"),
+            (Duration::from_millis(100), "100000u"),
+            (Duration::from_secs(30), "30000000u"),
+            (Duration::from_hours(1), "3600000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::MAX, "99999999S"),
+        ] {
+            assert_eq!(grpc_timeout(time), text);
+        }
+    }
 }

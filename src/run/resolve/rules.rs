@@ -6,13 +6,15 @@
 use crawlmark_harness::plan::{Arrivals, PlanError};
 use crawlmark_harness::units::RateShape;
 
+use http::header::TE;
+
 use crate::cli::{Need, RunArgs, check_needs};
 use crate::crawl::proxy::Proxies;
 use crate::crawl::{HttpVersion, PLACE, RequestShape, Scheme, TRACEPARENT, Targets};
 use crate::error::Error;
 
 /// Header fields of HTTP/1.1 that HTTP/2 does not have (RFC 9113, 8.2.2).
-const OF_HTTP_1: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
+const OF_HTTP_1: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
 
 /// Longest name of a host that SOCKS5 can carry, bytes.
 const LONGEST_NAME: usize = 255;
@@ -112,12 +114,10 @@ fn check_http2_headers(
     targets: &Targets,
 ) -> Result<(), Error> {
     let shapes = targets.shapes();
-    for name in shapes
-        .iter()
-        .chain([request])
-        .flat_map(RequestShape::header_names)
-    {
-        if OF_HTTP_1.contains(&name.to_ascii_lowercase().as_str()) {
+    for shape in shapes.iter().chain([request]) {
+        let not_trailers = shape.values(&TE).any(|value| value != "trailers");
+        let not_allowed = |name: &&str| OF_HTTP_1.contains(name) || *name == TE && not_trailers;
+        if let Some(name) = shape.header_names().into_iter().find(not_allowed) {
             return Err(Error::usage(format!(
                 "header {name} is not allowed in HTTP/2: remove it, or pass --http 1.1"
             )));

@@ -40,11 +40,38 @@ const PAGES: [(&str, &str); 8] = [
     ("403.7 - forbidden: client certificate", PASS_CERTIFICATE),
 ];
 
+/// Names of the statuses of gRPC, by their number.
+const STATUSES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// Status of a call of a method that the target does not have.
+const UNIMPLEMENTED: u16 = 12;
+
 /// Return the name of a cause, as people read it everywhere.
 #[must_use]
 pub fn cause_in_words(cause: FailureCause) -> String {
     match cause {
-        FailureCause::Status(status) => format!("status {status}"),
+        FailureCause::Status(status) => match STATUSES.get(usize::from(status)) {
+            Some(name) => format!("gRPC status {status} ({name})"),
+            None => format!("status {status}"),
+        },
         FailureCause::Error(kind) => row(kind).0.to_owned(),
         FailureCause::Challenge => "challenged".to_owned(),
     }
@@ -91,6 +118,9 @@ pub(crate) fn listed(causes: impl IntoIterator<Item = (String, u64)>) -> String 
 pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'static str> {
     match cause {
         FailureCause::Error(kind) => row(kind).1,
+        FailureCause::Status(UNIMPLEMENTED) => {
+            Some("check the path of the URL, which is /PACKAGE.SERVICE/METHOD")
+        }
         FailureCause::Status(_) => {
             let page = excerpt?.to_lowercase();
             PAGES
@@ -317,6 +347,15 @@ mod tests {
             );
         }
         assert_eq!(remedy_in_words(FailureCause::Status(400), None), None);
+        assert_eq!(
+            [5, 16, 17, 503].map(|status| cause_in_words(FailureCause::Status(status))),
+            [
+                "gRPC status 5 (NOT_FOUND)",
+                "gRPC status 16 (UNAUTHENTICATED)",
+                "status 17",
+                "status 503",
+            ]
+        );
         assert_eq!(
             remedy_in_words(FailureCause::Error(ErrorKind::TlsRequired), None),
             Some(USE_HTTPS)

@@ -17,6 +17,7 @@ use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
 use crate::crawl::response::compressed::{Coding, Unreadable};
 use crate::crawl::response::events::{EventFormat, EventReader};
 use crate::crawl::response::fields::HeaderFields;
+use crate::crawl::response::grpc::CallReader;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
 use crate::dataset::manifest::{Bodies, Saved};
 
@@ -327,6 +328,16 @@ impl Expected {
         self.events.is_some()
     }
 
+    /// Take the fields in which a call of gRPC ends, if one is expected.
+    pub(crate) fn end_call(&mut self, fields: HeaderFields<'_>) {
+        if let Some(events) = self.events.as_mut().filter(|events| events.is_call())
+            && let Some(message) = events.call.end(fields)
+            && !self.is_bad
+        {
+            self.begin = message;
+        }
+    }
+
     /// Note in `flight` the events that the parts brought since the last call, which arrived at
     /// `at`.
     pub(crate) fn arrived(&mut self, at: Nanos, flight: &Flight) {
@@ -361,6 +372,11 @@ impl Expected {
             .as_ref()
             .is_some_and(|events| events.is_too_long());
         let unreadable = unreadable.or(is_too_long.then_some(Unreadable::TooLong));
+        let call = self.events.as_ref().filter(|events| events.is_call());
+        let call = call.filter(|_| head.kind == ContentKind::Grpc);
+        let call = call.map(|events| &events.call);
+        let failed_with = call.and_then(CallReader::failed_with);
+        let unreadable = unreadable.or_else(|| call?.flaw());
         let is_met = if self.checker.seed.is_some() {
             self.is_item && self.length == self.bytes.len()
         } else {
@@ -390,10 +406,11 @@ impl Expected {
         }
         CheckResult {
             has_good_status: self.checker.is_expected(head.status),
-            body: match unreadable {
-                Some(why) => BodyCheck::Unreadable(why),
-                None if is_met => BodyCheck::AsExpected,
-                None => BodyCheck::Wrong,
+            body: match (failed_with, unreadable) {
+                (Some(status), _) => BodyCheck::Failed(status),
+                (None, Some(why)) => BodyCheck::Unreadable(why),
+                (None, None) if is_met => BodyCheck::AsExpected,
+                (None, None) => BodyCheck::Wrong,
             },
         }
     }
@@ -411,8 +428,11 @@ impl Expected {
             Expect::Matching(pattern) => is_whole && pattern.is_in(&self.bytes),
             Expect::Length(lengths) => lengths.contains(self.length as u64),
             Expect::Events(stream) => {
-                let has_type =
-                    head.kind == ContentKind::Events || stream.format != EventFormat::Sse;
+                let has_type = match stream.format {
+                    EventFormat::Sse => head.kind == ContentKind::Events,
+                    EventFormat::Grpc => head.kind == ContentKind::Grpc,
+                    EventFormat::Lines => true,
+                };
                 has_type
                     && self
                         .events

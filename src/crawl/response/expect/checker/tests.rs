@@ -153,6 +153,36 @@ fn statuses_are_successes_unless_listed() {
     }
 }
 
+#[test]
+fn calls_are_judged_by_their_end_and_their_messages() {
+    use crate::crawl::response::fields::lent;
+    const GRPC: &str = "application/grpc+proto";
+    let (cut, none) = (Unreadable::CutMessage, Unreadable::NoStatus);
+    let (message, half) = (&b"\0\0\0\0\x02ab"[..], &b"\0\0\0\0\x02a"[..]);
+    for (kind, body, status, expected) in [
+        (GRPC, message, "0", BodyCheck::AsExpected),
+        ("APPLICATION/GRPC; a=b", b"", "0", BodyCheck::AsExpected),
+        (GRPC, half, "0", BodyCheck::Unreadable(cut)),
+        (GRPC, message, "", BodyCheck::Unreadable(none)),
+        // What a call says of itself is the reason for all that is missing.
+        (GRPC, half, "5", BodyCheck::Failed(5)),
+        ("application/grpc-web", message, "0", BodyCheck::Wrong),
+        ("text/html", b"<html>", "", BodyCheck::Wrong),
+        ("", message, "5", BodyCheck::Wrong),
+    ] {
+        let mut expected_call = Expected::new(&checker(&["grpc"]));
+        // Whatever call came before.
+        for (body, status) in [(half, "9"), (body, status)] {
+            expected_call.restart(0);
+            body.chunks(2).for_each(|part| expected_call.take(part));
+            let end = [("grpc-status", status.as_bytes())];
+            lent(end.into_iter(), |fields| expected_call.end_call(fields));
+        }
+        let verdict = expected_call.verdict(&head(200, kind));
+        assert_eq!(verdict.body, expected, "{kind} {body:?} {status}");
+    }
+}
+
 /// Bodies near to what is expected below, and others.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let json = any::<(u64, String)>().prop_map(|(id, text)| {
