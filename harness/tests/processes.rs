@@ -23,13 +23,13 @@ use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome, Sample};
 use crawlmark_harness::stats::{ItemCounts, Series};
 use crawlmark_harness::supervisor::{
-    Interval, Left, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError,
+    Interval, Left, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError,
     SupervisorCpu, Workloads, supervise,
 };
-use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::units::IdRange;
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
 use nix::sys::signal::{Signal, kill, raise};
-use nix::unistd::{Pid, getpid};
+use nix::unistd::getpid;
 
 /// What a shard does with IDs.
 #[derive(Clone, Copy)]
@@ -38,17 +38,8 @@ struct Scripted {
     /// At this ID the deed is done.
     at: Option<u64>,
     deed: fn(),
-    pace: Pace,
-}
-
-#[derive(Clone, Copy)]
-enum Pace {
-    /// Each item takes a millisecond.
-    Quick,
-    /// Items at or beyond this ID never end.
-    StuckFrom(u64),
-    /// Each item takes so many milliseconds more.
-    Slow(u64),
+    /// How long each item takes, ms.
+    takes_ms: u64,
 }
 
 impl Workload for Scripted {
@@ -65,14 +56,9 @@ impl Workload for Scripted {
             bytes_sent: 0,
             bytes_received: 0,
         });
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(Duration::from_millis(self.takes_ms)).await;
         if self.at == Some(id) {
             (self.deed)();
-        }
-        match self.pace {
-            Pace::StuckFrom(first) if id >= first => std::future::pending().await,
-            Pace::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-            Pace::Quick | Pace::StuckFrom(_) => {}
         }
         Some(Attempt {
             sent: Some(sent),
@@ -121,12 +107,12 @@ fn unwatched() -> Watch<fn(&Live)> {
     }
 }
 
-fn scripted(at: Option<u64>, deed: fn(), pace: Pace) -> Scripted {
+fn scripted(at: Option<u64>, deed: fn()) -> Scripted {
     Scripted {
         clock: Clock::start(),
         at,
         deed,
-        pace,
+        takes_ms: 1,
     }
 }
 
@@ -153,11 +139,6 @@ fn run(plan: &RunPlan, script: Scripted) -> RunRecord {
     run_watched(plan, script, |_| {}).0
 }
 
-/// The states of one shard's items, none of them missing.
-fn items(record: &RunRecord, shard: usize) -> u64 {
-    record.shards[shard].stats.counters.items.ended()
-}
-
 fn held(shard: &ShardRecord) -> u64 {
     shard.ids.iter().map(IdRange::len).sum()
 }
@@ -180,11 +161,7 @@ fn assert_each_id_once(record: &RunRecord, ids: u64) {
 
 fn clean_shards_perform_every_id_once() {
     for shards in [1, 3] {
-        let (record, intervals) = run_watched(
-            &plan(2_000, shards),
-            scripted(None, || (), Pace::Quick),
-            |_| {},
-        );
+        let (record, intervals) = run_watched(&plan(2_000, shards), scripted(None, || ()), |_| {});
         assert!((0..shards as usize).all(|shard| whole(&record, shard)));
         assert_each_id_once(&record, 2_000);
         let timed = |shard: &ShardRecord| shard.stats.exact(Series::ServiceOk).unwrap().count;
@@ -225,11 +202,6 @@ fn clean_shards_perform_every_id_once() {
     }
 }
 
-fn a_shard_without_ids_ends_cleanly() {
-    let record = run(&plan(2, 4), scripted(None, || (), Pace::Quick));
-    assert!((0..4).all(|shard| whole(&record, shard)));
-}
-
 fn a_death_costs_one_shard_and_keeps_the_others() {
     #[expect(clippy::disallowed_methods, reason = "the misbehaviour under test")]
     let silent: fn() = || std::process::exit(0);
@@ -238,33 +210,11 @@ fn a_death_costs_one_shard_and_keeps_the_others() {
         (panics, ShardExit::Signal(Signal::SIGABRT as i32)),
         (silent, ShardExit::Clean),
     ] {
-        let record = run(&plan(1_000, 2), scripted(Some(600), deed, Pace::Quick));
+        let record = run(&plan(1_000, 2), scripted(Some(600), deed));
         assert!(whole(&record, 0));
         let died = &record.shards[1];
         assert_eq!((died.exit, &died.fault), (exit, &Some(ShardFault::Died)));
     }
-}
-
-fn a_killed_shard_keeps_what_it_had_reported() {
-    let deed = || kill(getpid(), Signal::SIGKILL).unwrap();
-    // 500 items of its own at a millisecond each over 4 lanes: it reports at least once before it
-    // dies.
-    let record = run(&plan(6_000, 2), scripted(Some(5_500), deed, Pace::Quick));
-    assert!(whole(&record, 0));
-    assert_eq!(
-        record.shards[1].exit,
-        ShardExit::Signal(Signal::SIGKILL as i32)
-    );
-    assert_eq!(record.shards[1].fault, Some(ShardFault::Died));
-    assert!(
-        (1..2_600).contains(&items(&record, 1)),
-        "{}",
-        items(&record, 1)
-    );
-    assert!(
-        record.shards[1].stats.exact(Series::ServiceOk).is_none(),
-        "no percentile of half a shard"
-    );
 }
 
 fn a_hung_shard_is_ended_after_its_deadline() {
@@ -273,7 +223,7 @@ fn a_hung_shard_is_ended_after_its_deadline() {
     };
     let mut run_plan = plan(1_000, 2);
     run_plan.shard_deadline = Duration::from_secs(1);
-    let record = run(&run_plan, scripted(Some(600), deed, Pace::Quick));
+    let record = run(&run_plan, scripted(Some(600), deed));
     assert!(whole(&record, 0));
     assert_eq!(
         record.shards[1].fault,
@@ -352,7 +302,7 @@ impl Workloads for Stored {
             clock: self.clock,
             at,
             deed: || kill(getpid(), Signal::SIGKILL).unwrap(),
-            pace: Pace::Quick,
+            takes_ms: 1,
         };
         self.refuses
             .filter(|_| plan.life > 0)
@@ -434,162 +384,16 @@ fn a_shard_that_cannot_be_replaced_is_gone_without() {
     );
 }
 
-/// Children of this process that are stopped.
-fn stopped_children() -> Vec<Pid> {
-    let children =
-        std::fs::read_to_string(format!("/proc/self/task/{}/children", getpid())).unwrap();
-    let stopped = |pid: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit(')')
-            .next()
-            .is_some_and(|rest| rest.trim_start().starts_with('T'))
-    };
-    children
-        .split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .filter(stopped)
-        .map(Pid::from_raw)
-        .collect()
-}
-
-fn a_stopped_shard_goes_on_when_continued() {
-    let mut continued = 0;
-    let (record, _) = run_watched(
-        &plan(1_000, 2),
-        scripted(Some(600), || raise(Signal::SIGSTOP).unwrap(), Pace::Quick),
-        |_| {
-            for pid in stopped_children() {
-                kill(pid, Signal::SIGCONT).unwrap();
-                continued += 1;
-            }
-        },
-    );
-    assert!(whole(&record, 0) && whole(&record, 1));
-    assert_eq!(continued, 1);
-}
-
-fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
-    for (signal, ids) in [(Signal::SIGINT, 1_000), (Signal::SIGTERM, 100_000_000)] {
-        // Of 1,000 items the last lanes hang and are aborted; of 100 million most are never tried.
-        let pace = if ids == 1_000 {
-            Pace::StuckFrom(0)
-        } else {
-            Pace::Quick
-        };
-        let mut sent = false;
-        let clock = Clock::start();
-        let (record, _) = run_watched(&plan(ids, 2), scripted(None, || (), pace), |live| {
-            if !sent && live.shards.iter().all(|shard| shard.in_flight > 0) {
-                kill(getpid(), signal).unwrap();
-                sent = true;
-            }
-        });
-        assert!(clock.now().0 < 20_000_000_000);
-        assert_eq!(record.interrupted, Some(signal as i32));
-        for shard in &record.shards {
-            assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
-            let counters = &shard.stats.counters;
-            assert_eq!(
-                counters.requests.attempts,
-                counters.items.ok + counters.items.aborted
-            );
-            assert!(counters.items.ended() < shard.plan.items());
-            if ids == 1_000 {
-                assert_eq!((counters.items.ok, counters.items.aborted), (0, 4));
-                assert_eq!(shard.stats.exact(Series::ServiceOk).unwrap().censored, 4);
-            }
-        }
-    }
-}
-
-fn a_second_interrupt_cuts_off_what_is_open_and_loses_nothing() {
-    let (record, _) = run_watched(
-        &plan(1_000, 2),
-        scripted(None, || (), Pace::StuckFrom(0)),
-        |live| {
-            // Until one counts as another one: those that come together are the same request.
-            if live.stopping != Some(Stopping::AtOnce)
-                && live.shards.iter().all(|shard| shard.in_flight > 0)
-            {
-                kill(getpid(), Signal::SIGINT).unwrap();
-            }
-        },
-    );
-    assert_eq!(record.interrupted, Some(Signal::SIGINT as i32));
-    for shard in &record.shards {
-        assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
-        assert_eq!(
-            (shard.stats.counters.items.aborted, shard.remaining),
-            (4, 496)
-        );
-    }
-}
-
-fn a_second_interrupt_ends_it_at_once() {
-    let mut seen = 0;
-    // A shard that spins does not hear the first.
-    let script = scripted(
-        Some(0),
-        || loop {
-            std::hint::spin_loop();
-        },
-        Pace::Quick,
-    );
-    let (record, _) = run_watched(&plan(1_000, 2), script, |live| {
-        // An interrupt before the common start is another matter.
-        seen += u32::from(!live.elapsed.is_zero());
-        if seen == 2 || seen == 4 {
-            kill(getpid(), Signal::SIGINT).unwrap();
-        }
-    });
-    assert_eq!(record.interrupted, Some(Signal::SIGINT as i32));
-    assert_eq!(record.shards[0].fault, Some(ShardFault::Overdue));
-}
-
-fn time_ends_a_run_that_its_range_does_not() {
-    let mut run_plan = plan(100_000_000, 2);
-    run_plan.duration = Some(Duration::from_millis(300));
-    let record = run(&run_plan, scripted(None, || (), Pace::Quick));
-    for shard in &record.shards {
-        assert!(
-            shard.fault.is_none()
-                && shard.stats.counters.items.aborted == 0
-                && shard.stats.counters.items.ok > 0
-        );
-        let took = shard.last_done.since(record.start);
-        assert!(took >= 290_000_000, "it ended after {took} ns");
-    }
-}
-
-fn a_budget_is_kept_over_all_shards() {
-    let mut run_plan = plan(300, 3);
-    (run_plan.rate, run_plan.burst) = (
-        Some(Rate {
-            permits: 600,
-            period_ns: 1_000_000_000,
-        }),
-        6,
-    );
-    let record = run(&run_plan, scripted(None, || (), Pace::Quick));
-    for shard in &record.shards {
-        let budget = shard.budgets[0].1;
-        assert!(budget.kept && budget.worst.admitted <= budget.worst.allowed);
-        // 100 items, a burst of 2, 200 a second: not over before 490 ms.
-        assert!(shard.last_done.since(record.start) >= 490_000_000);
-    }
-}
-
 /// A run of four shards of which the first takes four times as long for an item: what it came to,
 /// and how long.
 fn one_slow_shard(plan: &RunPlan) -> (RunRecord, f64) {
     let clock = Clock::start();
     let script = |shard: &ShardPlan| {
-        let pace = Pace::Slow(if shard.shard == 0 { 39 } else { 9 });
         Ok::<_, String>(Scripted {
             clock,
             at: None,
             deed: || (),
-            pace,
+            takes_ms: if shard.shard == 0 { 40 } else { 10 },
         })
     };
     let record = supervise(plan, clock, &script, &mut unwatched()).unwrap();
@@ -640,7 +444,7 @@ fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
         if shard.shard == 1 {
             Err("no such host")
         } else {
-            Ok(scripted(None, || (), Pace::Quick))
+            Ok(scripted(None, || ()))
         }
     };
     let error = supervise(&plan(10, 2), clock, &build, &mut unwatched()).unwrap_err();
@@ -656,7 +460,7 @@ fn a_shard_that_dies_before_the_start_stops_the_run() {
         if shard.shard == 1 {
             raise(Signal::SIGKILL).unwrap();
         }
-        Ok(scripted(None, || (), Pace::Quick))
+        Ok(scripted(None, || ()))
     };
     let error = supervise(&plan(10, 2), clock, &build, &mut unwatched()).unwrap_err();
     assert!(error.to_string().contains("SIGKILL"), "{error}");
@@ -666,7 +470,7 @@ fn a_second_thread_forbids_the_fork() {
     std::thread::scope(|scope| {
         let (release, wait) = std::sync::mpsc::channel::<()>();
         scope.spawn(move || wait.recv());
-        let script = scripted(None, || (), Pace::Quick);
+        let script = scripted(None, || ());
         let error = supervise(
             &plan(10, 1),
             script.clock,
@@ -689,7 +493,7 @@ fn a_second_thread_forbids_the_fork() {
 fn no_child_and_no_descriptor_is_left_behind() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = open();
-    run(&plan(100, 3), scripted(None, || (), Pace::Quick));
+    run(&plan(100, 3), scripted(None, || ()));
     a_killed_shard_is_replaced_and_every_id_ends_once();
     assert_eq!(open(), before);
     assert_eq!(nix::sys::wait::wait(), Err(nix::errno::Errno::ECHILD));
@@ -703,20 +507,12 @@ macro_rules! tests {
 }
 
 fn main() -> ExitCode {
-    let tests: [Test; 18] = tests![
+    let tests: [Test; 10] = tests![
         clean_shards_perform_every_id_once,
-        a_shard_without_ids_ends_cleanly,
         a_death_costs_one_shard_and_keeps_the_others,
-        a_killed_shard_keeps_what_it_had_reported,
         a_killed_shard_is_replaced_and_every_id_ends_once,
         a_shard_that_cannot_be_replaced_is_gone_without,
         a_hung_shard_is_ended_after_its_deadline,
-        a_stopped_shard_goes_on_when_continued,
-        an_interrupt_ends_the_run_and_books_what_was_under_way,
-        a_second_interrupt_cuts_off_what_is_open_and_loses_nothing,
-        a_second_interrupt_ends_it_at_once,
-        time_ends_a_run_that_its_range_does_not,
-        a_budget_is_kept_over_all_shards,
         a_slow_shard_does_not_decide_when_a_run_ends,
         a_workload_that_cannot_be_built_stops_the_run_with_its_reason,
         a_shard_that_dies_before_the_start_stops_the_run,

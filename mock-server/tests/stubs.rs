@@ -5,9 +5,8 @@
     reason = "the helpers of a test may stop at the first surprise, as the test itself may"
 )]
 
-use crawlmark_mock_server::{Config, Handle, Mappings, OnUnsupported, Unmatched, serve};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use crate::client::{Answer, Client, start};
+use crawlmark_mock_server::{Config, Handle, Mappings, OnUnsupported, Unmatched};
 
 /// A target with the stubs of one mapping file.
 fn target(mapping: &str, config: Config) -> Handle {
@@ -17,30 +16,17 @@ fn target(mapping: &str, config: Config) -> Handle {
         unmatched: Unmatched::NotFound,
         ..config
     };
-    serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap()
+    start(config)
 }
 
-/// The whole answer to one request.
-fn ask(target: &Handle, method: &str, path: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(target.address()).unwrap();
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: target\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-fn status(answer: &str) -> u16 {
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+/// One request on a connection of its own.
+fn ask(target: &Handle, path: &str) -> Answer {
+    let mut client = Client::connect(target.address());
+    client.request("GET", path).unwrap()
 }
 
 fn statuses(target: &Handle, path: &str, times: usize) -> Vec<u16> {
-    (0..times)
-        .map(|_| status(&ask(target, "GET", path, "")))
-        .collect()
+    (0..times).map(|_| ask(target, path).status).collect()
 }
 
 #[test]
@@ -70,15 +56,9 @@ fn what_a_template_draws_does_not_repeat_for_one_id_nor_after_a_reset() {
     let mapping = r#"{"request": {"urlPathPattern": "/.*"}, "response":
         {"transformers": ["response-template"], "body": "{{randomValue type='UUID'}}"}}"#;
     let target = target(mapping, Config::default());
-    let mut drawn: Vec<String> = Vec::new();
+    let mut drawn = Vec::new();
     for round in 0..2 {
-        drawn.extend((0..24).map(|_| {
-            ask(&target, "GET", "/users/7", "")
-                .split("\r\n\r\n")
-                .nth(1)
-                .unwrap()
-                .to_owned()
-        }));
+        drawn.extend((0..24).map(|_| ask(&target, "/users/7").body));
         if round == 0 {
             target.reset_ledger();
         }
@@ -93,22 +73,20 @@ fn what_a_template_draws_does_not_repeat_for_one_id_nor_after_a_reset() {
 fn a_body_that_does_not_come_is_the_end_of_its_connection() {
     let target = target(r#"{"request": {"method": "POST"}}"#, Config::default());
     let send = |request: &str| {
-        let mut stream = TcpStream::connect(target.address()).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        stream
+        let mut client = Client::connect(target.address());
+        client.write(&format!("POST / HTTP/1.1\r\nhost: a\r\n{request}"));
+        client
     };
-    let mut malformed =
-        send("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n");
-    let mut answer = String::new();
-    malformed.read_to_string(&mut answer).unwrap();
-    assert_eq!(answer, "");
+    let mut malformed = send("transfer-encoding: chunked\r\n\r\nno chunk\r\n");
+    assert_eq!(malformed.rest(), Ok(Vec::new()));
     // A client that leaves before the end gets no answer either, and none is counted.
-    let left = send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc");
+    let left = send("content-length: 10\r\n\r\nabc");
     while target.ledger().requests < 2 {
         std::thread::yield_now();
     }
     drop(left);
-    assert_eq!(status(&ask(&target, "POST", "/", "whole")), 200);
+    let mut whole = send("content-length: 5\r\n\r\nwhole");
+    assert_eq!(whole.receive("POST").unwrap().status, 200);
     let books = target.stop().unwrap();
     assert_eq!(
         (books.requests, books.by_status.values().sum::<u64>()),

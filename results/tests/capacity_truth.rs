@@ -621,21 +621,3 @@ fn a_target_that_closes_connections_is_read_like_one_that_refuses() {
         }
     }
 }
-
-#[test]
-fn a_queue_that_serves_at_random_is_not_read_too_high() {
-    let question = question(Arrivals::Constant, "response_p99 < 500ms");
-    let (mut told, mut above) = (0, 0);
-    for (seed, service) in (0..30).zip([75.0, 300.0, 1_000.0].into_iter().cycle()) {
-        let capacity = search(&question, seed, |probe| {
-            Box::new(Queue::new(service, probe))
-        });
-        let Some(found) = capacity.capacity_per_s else {
-            continue;
-        };
-        told += 1;
-        above += u32::from(found > service * 1.02);
-        assert!(found > service * 0.85, "{}", capacity.doc().terminal(200));
-    }
-    assert!(told >= 20 && above * 20 <= told, "{above} of {told}");
-}

@@ -430,54 +430,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_search_decides_is_refused_with_a_reason() {
-        for (line, why) in [
-            (&["--", "--rate", "5"][..], "--rate is set by the search"),
-            (
-                &["--", "-c", "5", "--retries", "2"],
-                "--retries is always 0",
-            ),
-            (
-                &["--", "--threshold", "errors < 1"],
-                "--threshold is for single runs",
-            ),
-            (
-                &["--threshold", "service_p99[1s] < 5ms"],
-                "leave the window out",
-            ),
-            (
-                &["--threshold", "budget_utilisation < 0.9"],
-                "--threshold budget_utilisation < 90%: the run has no rate budget",
-            ),
-            (&["--arrivals", "asap"], "closed loop"),
-            (
-                &["--from", "10", "--max-rate", "5"],
-                "--from 10/s is above --max-rate 5/s",
-            ),
-            (&["http://192.0.2.1/"], "for example --max-rate 100/s"),
-            (&["--", "--urls", "-"], "can be read once"),
-            (&["--max-rate", "1/h"], "--max-rate must be 1/min or more"),
-            (
-                &["--probe", "18446744073709551615s"],
-                "--probe must be a day or less",
-            ),
-            (
-                &["--", "--ids", "0..100"],
-                "100 items are too few for a probe of 5 s at 100,000/s",
-            ),
-            (&["--", "--ids", "0..1k"], "or use --max-rate 200/s"),
-            (
-                &["--max-rate", "500", "--", "--ids", "0..2k"],
-                "2,000 items are too few for a probe of 5 s at 500/s, which",
-            ),
-            (&["--", "--timeout", "0s"], "--timeout"),
-        ] {
-            let error = probing(line).unwrap_err().to_string();
-            assert!(error.contains(why), "{line:?}: {error}");
-        }
-    }
-
-    #[test]
     fn what_the_user_bounds_is_this_sides_doing() {
         let pace = Pace::nearest(2_000.0);
         let bounded =

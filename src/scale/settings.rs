@@ -308,41 +308,7 @@ fn target(typed: &RunArgs, kind: &[String], processes: Option<u32>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Cli, Command};
-
-    #[test]
-    fn what_nobody_can_mean_is_refused_with_the_flag_named() {
-        for (typed, why) in [
-            ("-d 99999999999h", "s is too long"),
-            ("-- -d 2h", "-d 7200s is too long"),
-            (
-                "--connections-per-shard 4294967295",
-                "4294967295 connections are too many",
-            ),
-            (
-                "-s 1,2 --connections-per-shard 500001",
-                "1000002 connections are too many with --shards 2: 1000000",
-            ),
-            ("-s 1,2 -c 1000001", "1000001 connections are too many"),
-            ("-- -n 5", "-n ends a run after a number of items"),
-        ] {
-            let line = format!("crawlmark scale {typed}");
-            let Command::Scale(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
-                panic!("{line}")
-            };
-            let refusal = ScaleSettings::of(&args).unwrap_err().message();
-            assert!(refusal.contains(why), "{typed}: {refusal}");
-        }
-        for repeats in ["0", "1001", "18446744073709551615"] {
-            assert!(
-                Cli::try_parse_from(["crawlmark", "scale", "--repeats", repeats]).is_err(),
-                "{repeats}"
-            );
-        }
-    }
 
     #[test]
     fn shards_double_up_to_the_cpus() {

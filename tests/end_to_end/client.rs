@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::TcpStream;
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 use serde_json::Value;
 
 use crate::process::DEADLINE;
@@ -26,13 +24,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    #[track_caller]
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .unwrap_or_else(|| panic!("no {name} in {self:?}"))
-    }
-
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -45,28 +36,7 @@ impl Answer {
 
 impl Client {
     pub(crate) fn connect(target: &Target) -> Self {
-        Self::of(TcpStream::connect(target.address()).unwrap())
-    }
-
-    /// From another address of this machine, of the target's family: all of 127.0.0.0/8 is.
-    pub(crate) fn connect_from(target: &Target, source: impl Into<IpAddr>) -> Self {
-        let address: SocketAddr = target.address().parse().unwrap();
-        let family = if address.is_ipv4() {
-            AddressFamily::Inet
-        } else {
-            AddressFamily::Inet6
-        };
-        let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        bind(
-            socket.as_raw_fd(),
-            &SockaddrStorage::from(SocketAddr::new(source.into(), 0)),
-        )
-        .unwrap();
-        connect(socket.as_raw_fd(), &SockaddrStorage::from(address)).unwrap();
-        Self::of(TcpStream::from(socket))
-    }
-
-    fn of(stream: TcpStream) -> Self {
+        let stream = TcpStream::connect(target.address()).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self {

@@ -6,7 +6,6 @@
 //! they come from.
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -19,11 +18,8 @@ use crawlmark::dataset::manifest::{
 };
 use crawlmark::dataset::records::{RecordedItem, Records};
 use crawlmark::dataset::segment::{self, Header, SegmentEncoder, SegmentName};
-use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::CommandLine;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -346,73 +342,6 @@ fn each_fault_is_found_with_its_place() {
             .close(),
     );
     crawl.assert_violates();
-}
-
-/// What can be seen of a crawl: the exit code of `verify`, and its notes.
-fn seen(crawl: &SavedCrawl) -> (Option<i32>, Value) {
-    let said = crawl.call("verify crawl --json");
-    let audit = serde_json::from_str::<Value>(&said.stdout).unwrap_or_default();
-    (said.code, audit["notes"].clone())
-}
-
-#[test]
-fn no_byte_of_a_crawl_can_change_unseen() {
-    let crawl = SavedCrawl::whole();
-    let requests = SegmentName::requests(1);
-    let counters =
-        FileCounters::create(&crawl.path(&requests), NonZeroUsize::new(2).unwrap()).unwrap();
-    for shard in [0, 0, 1] {
-        counters.add(shard);
-    }
-    drop(counters);
-    let whole = seen(&crawl);
-    assert_eq!(whole.0, Some(0));
-    let torn = crawl
-        .segment(FIRST)
-        .frame(10..60)
-        .frame(60..100)
-        .bytes
-        .len();
-    let files = [
-        manifest::MANIFEST.to_owned(),
-        FIRST.segment(),
-        SECOND.segment(),
-        requests.clone(),
-    ];
-    let files = files.map(|file| (fs::read(crawl.path(&file)).unwrap(), file));
-    let mut runner = TestRunner::new(Config {
-        cases: 80,
-        failure_persistence: None,
-        ..Config::default()
-    });
-    let cases = (
-        0..files.len(),
-        any::<prop::sample::Index>(),
-        1..=255_u8,
-        any::<bool>(),
-    );
-    let law = |(number, place, flip, is_cut): (usize, prop::sample::Index, u8, bool)| {
-        let (bytes, file) = &files[number];
-        let place = place.index(bytes.len());
-        // Whole counters that are missing at the end are not known of, nor is a file that was being
-        // made.
-        prop_assume!(*file != requests || !is_cut || !place.is_multiple_of(64));
-        // The frame in which its process was killed is no part of the crawl.
-        prop_assume!(*file != FIRST.segment() || place < torn);
-        let mut damaged = bytes.clone();
-        if is_cut {
-            damaged.truncate(place);
-        } else {
-            damaged[place] ^= flip;
-        }
-        fs::write(crawl.path(file), damaged).unwrap();
-        let now = seen(&crawl);
-        fs::write(crawl.path(file), bytes).unwrap();
-        prop_assert!(now != whole, "{file} {place} {flip} {is_cut}");
-        Ok(())
-    };
-    runner.run(&cases, law).unwrap();
-    assert_eq!(seen(&crawl), whole);
 }
 
 #[test]

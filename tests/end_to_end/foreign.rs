@@ -1,5 +1,5 @@
-//! Servers and proxies that this project did not write, and the crawl against nginx. What is not
-//! installed is skipped, with a line that says so.
+//! Servers and proxies that this project did not write. What is not installed is skipped, with a
+//! line that says so.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +10,6 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use crate::process::{end_with_children, wait_for};
-use crate::report::Report;
-use crate::run::crawl;
 
 /// A foreign server. Dropped, it is ended.
 pub(crate) struct Foreign {
@@ -93,12 +91,6 @@ pub(crate) fn column(log: &[String], number: usize) -> BTreeSet<&str> {
 
 /// nginx that answers items, with parameters of its port, such as `ssl`, and settings.
 pub(crate) fn nginx(parameters: &str, settings: &str) -> Option<Foreign> {
-    let items = "location /items/ { return 200 'an item'; }";
-    nginx_with(parameters, &format!("{settings} {items}"))
-}
-
-/// nginx with all of its settings.
-pub(crate) fn nginx_with(parameters: &str, settings: &str) -> Option<Foreign> {
     Foreign::start("nginx", |port, place| {
         let text = configuration(place.path(), &format!("{port} {parameters}"), settings);
         fs::write(place.path().join("nginx.conf"), text).unwrap();
@@ -110,7 +102,7 @@ pub(crate) fn nginx_with(parameters: &str, settings: &str) -> Option<Foreign> {
 }
 
 /// One process in the foreground, which keeps to its own directory.
-fn configuration(place: &Path, port: &str, locations: &str) -> String {
+fn configuration(place: &Path, port: &str, settings: &str) -> String {
     let place = place.display();
     format!(
         "daemon off;
@@ -130,35 +122,9 @@ fn configuration(place: &Path, port: &str, locations: &str) -> String {
                    server {{
                  listen 127.0.0.1:{port};
                  root {place};
-                 {locations}
+                 {settings}
+                 location /items/ {{ return 200 'an item'; }}
              }}
          }}"
     )
-}
-
-#[test]
-fn nginx_has_logged_what_the_report_counts() {
-    let locations = "location /items/ { return 200 'an item'; } location /items/9 { return 404; }";
-    let Some(nginx) = nginx_with("", locations) else {
-        return;
-    };
-    let url = format!("http://{}/items/{{id}} --shards 2 -c 8", nginx.address());
-    let report = crawl(&format!("{url} --ids 1000..3000"));
-    report.assert_states(&[("ok", 2_000)]);
-    let missing = crawl(&format!("{url} --ids 9000..9100"));
-    missing.assert_states(&[("not_found", 100)]);
-    let log = nginx.log_of(0, 2_100);
-    let good = log.iter().filter(|line| line.starts_with("200 ")).count();
-    assert_eq!(
-        (good, column(&log, 2).len()),
-        (2_000, 2_100),
-        "each item once"
-    );
-    let tool = concat!(" crawlmark/", env!("CARGO_PKG_VERSION"));
-    assert!(log.iter().all(|line| line.ends_with(tool)));
-    // It closes each connection after a hundred requests, and says so in time: none is lost, and
-    // each is replaced.
-    let opened = |report: &Report| report.count("/totals/connections_opened");
-    let all = opened(&report) + opened(&missing);
-    assert!(opened(&report) >= 20 && column(&log, 1).len() as u64 == all);
 }

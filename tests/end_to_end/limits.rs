@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::client::Client;
-use crate::process::wait_for;
 use crate::report::holds;
 use crate::target::Target;
 
@@ -60,38 +59,4 @@ fn any_number_of_processes_admits_exactly_what_the_algorithm_allows() {
             );
         }
     }
-}
-
-#[test]
-fn requests_in_flight_are_capped_until_their_response_or_their_client_is_gone() {
-    let target = Target::start("--processes 2 --latency 30s --limit concurrency:3:headers=ietf");
-    let ask = || {
-        let mut client = Client::connect(&target);
-        client.send("/items/1", "");
-        client
-    };
-    // A request is counted before it takes its place: where one was stopped in between, the fourth
-    // one took it.
-    let full = (1..=3).find_map(|attempt| {
-        let held = vec![ask(), ask(), ask()];
-        target.wait_for_requests(4 * attempt - 1);
-        Some((held, ask().receive()?)).filter(|(_, refused)| refused.status == 429)
-    });
-    let (mut held, refused) = full.unwrap();
-    assert_eq!(
-        (refused.header("retry-after"), refused.header("ratelimit")),
-        ("1", "\"concurrency\";r=0")
-    );
-    // A client that leaves makes room for one more, and for one only.
-    let count = |of: &str| target.books()[of].as_u64().unwrap();
-    let admitted = count("requests") - count("rejected");
-    held.pop();
-    let next = wait_for("room for one more", || {
-        let requests = count("requests");
-        let client = ask();
-        target.wait_for_requests(requests + 1);
-        (requests + 1 - count("rejected") == admitted + 1).then_some(client)
-    });
-    assert_eq!(ask().receive().unwrap().status, 429);
-    drop((held, next));
 }

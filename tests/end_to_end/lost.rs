@@ -379,16 +379,3 @@ fn an_output_that_fails_costs_neither_the_result_nor_the_other_outputs() {
         assert!(metrics.contains("# EOF"), "{}", said.stderr);
     }
 }
-
-#[test]
-fn a_process_of_the_bundled_target_that_is_killed_disturbs_the_run() {
-    let run = run::start("--shards 1 -c 4 --target-processes 2 --target-latency 5ms -d 2s");
-    let _ = run.shard(0, 4);
-    let (target, _) = wait_for("the target", || {
-        let mut children = children(run.pid()).into_iter();
-        children.find(|(_, name)| name == "crawlmark-t1")
-    });
-    signal(target, Signal::SIGKILL);
-    let report = Report::read(&run.end().out().join("result.json"));
-    assert!(!report.finding("target_process_lost").is_null());
-}

@@ -42,7 +42,6 @@ mod manual;
 mod names;
 mod networks;
 mod open_loop;
-mod page;
 mod parts;
 mod pauses;
 mod places;

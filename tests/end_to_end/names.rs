@@ -1,5 +1,5 @@
-//! Names with several addresses, and names whose addresses change during the run: a thread of this
-//! test has a hosts file of its own, which the machine's other processes do not see.
+//! A name whose address changes during the run: a thread of this test has a hosts file of its own,
+//! which the machine's other processes do not see.
 //!
 //! That takes root and the program `mount`; without them it is skipped, and says so.
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::process::wait_for;
-use crate::run::{crawl, start};
+use crate::run::start;
 use crate::target::Target;
 
 /// Hosts file of a thread and of the processes that it starts.
@@ -85,24 +85,6 @@ fn targets<const N: usize>(addresses: [&str; N]) -> ([Target; N], String) {
         addresses.map(|address| Target::start_on(&format!("{address}:{port}"), "--processes 1")),
         port.to_string(),
     )
-}
-
-#[test]
-fn new_connections_use_the_addresses_of_a_name_in_turn_and_pass_over_dead_ones() {
-    with_hosts(|hosts| {
-        let ([one, two], port) = targets(["127.0.0.2", "127.0.0.3"]);
-        // Nothing listens at 127.0.0.4 and ::1.
-        hosts.write(
-            "127.0.0.2 many.test\n127.0.0.4 many.test\n127.0.0.3 many.test\n::1 many.test\n",
-        );
-        let flags = "-n 400 --shards 2 -c 4 --disable-keepalive --retries 0";
-        let report = crawl(&format!("http://many.test:{port}/items/{{id}} {flags}"));
-        report.assert_states(&[("ok", 400)]);
-        let shares = [one, two].map(|target| target.stop()["requests"].as_u64().unwrap());
-        assert_eq!(shares.iter().sum::<u64>(), 400);
-        assert!(shares.iter().all(|share| *share > 100), "{shares:?}");
-        assert_eq!(report.count("/totals/lookups"), 0, "without --dns-ttl");
-    });
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Crawls from one network namespace into another, over a link that delays packets and may lose
-//! some: what is lost is named, and a probe runs where the target is.
+//! some: what is lost is named.
 //!
 //! That takes root, the program `ip`, Python for the link (`benches/diagnoses`) and `/dev/net/tun`;
 //! without them it is skipped, and says so.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -12,14 +12,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
-use nix::sys::signal::Signal;
 use nix::sys::socket::{Backlog, listen};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::command::program;
-use crate::process::{have_the_machine_alone, signal, wait_for};
+use crate::process::have_the_machine_alone;
 use crate::report::Report;
-use crate::run::{crawl, start};
+use crate::run::crawl;
 use crate::target::Target;
 
 /// Where the target listens.
@@ -150,49 +148,6 @@ fn losses_are_named_and_the_times_without_them_are_those_of_a_link_that_loses_no
         assert!(with > 200_000.0 && usual > 20_000.0, "{with} {usual}");
         let apart = (without - usual).abs();
         assert!(apart < (with - usual) / 4.0, "{with} {without} {usual}");
-        Ok(())
-    });
-}
-
-/// The probe that works in a directory.
-fn probe_in(work: &std::path::Path) -> Option<i32> {
-    let mut processes = crate::process::working_in(work).into_iter();
-    processes.find(|pid| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).nth(1) == Some(b"probe")
-    })
-}
-
-#[test]
-fn a_probe_in_the_network_of_the_target_ends_with_the_run_and_its_loss_harms_nothing() {
-    in_networks(|| {
-        let link = Link::make("probe", "0.001", "0")?;
-        let target = link.target();
-        let (space, crawlmark) = (&link.target.0, program().display());
-        let (_, port) = target.address().rsplit_once(':').unwrap();
-        let probe = format!("exec ip netns exec {space} '{crawlmark}' probe --port {port}");
-        for is_lost in [false, true] {
-            let (url, flags) = (target.url(), "-n 400 --rate 200 --shards 1");
-            let run = start(&format!("{url} {flags} --target-probe \"{probe}\""));
-            let before = target.requests();
-            target.wait_for_requests(before + 50);
-            let pid = wait_for("the probe", || probe_in(&run.work()));
-            if is_lost {
-                signal(pid, Signal::SIGKILL);
-            }
-            let report = run.end().report(0);
-            report.assert_states(&[("ok", 400)]);
-            assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
-            report.holds(&json!({"/target/source": "exec", "/target/processes": 1}));
-            if is_lost {
-                assert_eq!(report.text("/target/ended"), "was ended by SIGKILL");
-                let found = report.finding("probe_ended");
-                assert_eq!(found["reason"], "was ended by SIGKILL");
-            } else {
-                assert_eq!(*report.at("/target/ended"), Value::Null);
-                assert!(report.number("/target/cpu_us_per_attempt") > 0.0);
-            }
-        }
         Ok(())
     });
 }

@@ -1,4 +1,4 @@
-//! Paths of results: a disk that is full or read-only, and files that are none of a result.
+//! Paths of results: files that are none of a result, and names that hide what they are.
 
 use std::fs;
 use std::path::Path;
@@ -6,30 +6,8 @@ use std::path::Path;
 use nix::sys::stat::Mode;
 use serde_json::Value;
 
-use crate::command::{call, json as read_json, start};
-use crate::lost::{Disk, path};
-use crate::process::wait_for;
-
-#[test]
-fn a_study_whose_disk_gets_full_names_the_file_and_what_is_kept() {
-    let Some(disk) = Disk::of(2 << 20) else {
-        return;
-    };
-    let flags = "--pairs 40 -- -n 64 -c 4 -s 1";
-    let started = start(&format!("ab --out {} {flags}", path(&disk.out())));
-    wait_for("a round", || {
-        let rounds = disk.partial()?.join("rounds");
-        let mut rounds = fs::read_dir(rounds).ok()?.flatten();
-        rounds.find(|round| round.path().join("result.json").is_file())
-    });
-    disk.fill();
-    let said = started.end().code(&[1]).stderr;
-    let place = path(disk.place());
-    assert!(
-        said.contains(place) && said.to_lowercase().contains("no space left"),
-        "{said}"
-    );
-}
+use crate::command::{call, json as read_json};
+use crate::lost::path;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
 

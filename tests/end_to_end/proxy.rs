@@ -147,21 +147,6 @@ fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
     unreachable.assert_states(&[("failed", 4)]);
     assert_eq!(unreachable.statuses(), [("502".to_owned(), 4)].into());
     assert_eq!(unreachable.errors(), BTreeMap::new());
-    for (answer, kind, details) in [
-        ("", "proxy_closed", "it closed the connection"),
-        (
-            "220 ftp.example ready\r\n",
-            "proxy_not_spoken",
-            "its answer to CONNECT",
-        ),
-    ] {
-        let serve = |mut peer: Peer| {
-            peer.head();
-            peer.send(answer);
-        };
-        let report = with_server(serve, |address| crawl(&https, &format!("http://{address}")));
-        assert_failed_as(&report, kind, details);
-    }
 }
 
 #[test]

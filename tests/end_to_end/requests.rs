@@ -41,9 +41,6 @@ fn requests_of(flags: &str, variables: &[&str]) -> (Report, Vec<String>) {
     (report, requests.into_inner().unwrap())
 }
 
-/// A response that has no content, and no length of it.
-const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
-
 /// The ID in the path of a request.
 fn id(request: &str) -> u64 {
     request.split([' ', '/']).nth(3).unwrap().parse().unwrap()
@@ -106,45 +103,6 @@ fn bodies_and_credentials_are_sent_and_not_recorded() {
         let text = report.json().to_string();
         assert!(!text.contains("hidden") && !text.contains("hid.den"));
         assert!(!flags.contains("bearer") || text.contains("\"--bearer-env\",\"API_TOKEN\""));
-    }
-}
-
-#[test]
-fn a_status_is_the_state_that_it_means() {
-    for (status, header, state) in [
-        (200, "", "ok"),
-        (204, "", "ok"),
-        (404, "", "not_found"),
-        (410, "", "not_found"),
-        (429, "", "gave_up"),
-        (503, "retry-after: 120\r\n", "gave_up"),
-        (503, "", "failed"),
-        (500, "", "failed"),
-        (301, "location: /elsewhere\r\n", "failed"),
-        (403, "", "failed"),
-        (599, "", "failed"),
-    ] {
-        let seen = Mutex::new(BTreeSet::new());
-        let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n{header}\r\n");
-        let serve = |mut peer: Peer| {
-            while let Some(path) = peer.request() {
-                assert!(
-                    seen.lock().unwrap().insert(path),
-                    "no item is asked for twice"
-                );
-                peer.send(if status == 204 { NO_CONTENT } else { &answer });
-            }
-        };
-        let report = with_server(serve, |address| {
-            crawl_once(&format!("http://{address}/{{id}} -n 12 --shards 2 -c 4"))
-        });
-        report.assert_states(&[(state, 12)]);
-        let throttled = if state == "gave_up" { 12 } else { 0 };
-        report.holds(&json!({
-            "/totals/attempts_by_status": {status.to_string(): 12}, "/totals/errors_by_kind": {},
-            "/totals/throttled": throttled,
-        }));
-        assert_eq!(seen.into_inner().unwrap().len(), 12, "{status}");
     }
 }
 

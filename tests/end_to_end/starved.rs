@@ -76,25 +76,6 @@ fn a_shard_whose_cpu_is_given_to_others_says_so() {
 }
 
 #[test]
-fn a_shard_that_was_stopped_for_a_while_says_for_how_long() {
-    let target = Target::start("--processes 1");
-    // Nobody paces the second one.
-    for pace in ["--rate 200 -c 2", "-c 2"] {
-        let before = target.requests();
-        let line = format!("--shards 1 {pace} --ids 0..100m -d 2s --strict");
-        let run = start(&format!("{} {line}", target.url()));
-        target.wait_for_requests(before + 20);
-        pause(&run);
-        let (report, finding) = starved(run, "shard_paused");
-        assert_eq!(finding["shard"], 0);
-        // It was to look up within 10 ms of being stopped, and what was missed was counted.
-        let lag = report.at("/shards/0/latency/loop_lag");
-        assert!(lag["max_us"].as_f64() >= Some(490_000.0), "{lag}");
-        assert!(lag["count"].as_u64() >= Some(200), "{lag}");
-    }
-}
-
-#[test]
 fn receive_delays_are_times_in_which_responses_lie_unread() {
     let target = Target::start("--processes 1 --latency 20ms");
     let line = format!(
@@ -116,6 +97,7 @@ fn receive_delays_are_times_in_which_responses_lie_unread() {
     // The responses to both requests arrive in it, after 20 ms.
     pause(&stopped);
     let report = stopped.end().report(0);
+    assert!(!report.finding("shard_paused").is_null());
     let max_us = |series: &str| report.number(&format!("/latency/{series}/max_us"));
     let (unread, service) = (max_us("receive_delay"), max_us("service"));
     assert!(

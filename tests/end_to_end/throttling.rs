@@ -1,6 +1,5 @@
 //! What a crawl does when its target asks for patience or fails for a moment, with the target's
-//! counts as the second witness: retries within their budget, waits that are kept, and ranges that
-//! move from shards that are slow.
+//! counts as the second witness: retries within their budget, and waits that are kept.
 //!
 //! Where a wait must not be over by itself, the target's period is so long that nothing comes back
 //! during a test.
@@ -9,13 +8,11 @@ use std::sync::Mutex;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_mock_server::{Fault, Faults};
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::report::holds;
-use crate::run::{crawl, ended, start};
+use crate::run::{crawl, ended};
 use crate::scripted::{OK, Peer, with_server};
-use crate::stubs::{flags, stubs};
 use crate::target::{Target, confirmed};
 
 /// What becomes of items whose attempts meet these faults, when each may be tried five times.
@@ -185,92 +182,6 @@ fn who_does_not_wait_says_so_and_abandons_items() {
     report.assert_states(&[("ok", 5), ("gave_up", 15)]);
     assert_eq!(report.finding("abandoned")["count"], 15);
     ended(&format!("{line} --strict")).report(4);
-}
-
-#[test]
-fn no_pause_is_longer_than_the_longest_that_was_allowed() {
-    // Twenty, and then nothing for hours: the four that are turned away are tried five times, a
-    // second apart.
-    let target = Target::start("--processes 2 --limit fixed:20/24h");
-    let (report, books) = confirmed(&target, "--ids 0..24 --shards 2 -c 8 --max-pause 1s");
-    report.assert_states(&[("ok", 20), ("gave_up", 4)]);
-    report.holds(&json!({"/totals/throttled": 20, "/totals/retries": 16}));
-    let cut = report.count("/manners/cut_pauses");
-    let paused_s = report.number("/manners/paused_s");
-    assert!(
-        cut >= 1 && paused_s >= 1.0 && paused_s <= cut as f64,
-        "{}",
-        report.at("/manners")
-    );
-    // Four waits lie between five attempts; what is longer is the machine's, and only a hang takes
-    // a minute.
-    assert!((4.0..60.0).contains(&report.number("/totals/duration_s")));
-    assert!(report.count("/manners/violated") >= 1);
-    assert!(books["early_retries"].as_u64() >= Some(16), "{books}");
-}
-
-#[test]
-fn time_and_a_signal_end_a_crawl_that_waits() {
-    for flags in ["-d 2s", ""] {
-        let target = Target::start("--processes 1 --limit 1/h:burst=10");
-        let run = start(&format!(
-            "{} --ids 0..1k --shards 2 -c 4 {flags}",
-            target.url()
-        ));
-        target.wait_for_requests(11);
-        let clock = Clock::start();
-        if flags.is_empty() {
-            run.signal(Signal::SIGINT);
-        }
-        let ended = run.end();
-        assert!(clock.now().0 < 10_000_000_000, "it took {:?}", clock.now());
-        let report = ended.report(if flags.is_empty() { 130 } else { 0 });
-        let throttled = report.count("/totals/throttled");
-        assert!((1..=4).contains(&throttled), "{throttled}");
-        let left = 990 - throttled;
-        report.assert_states(&[
-            ("ok", 10),
-            ("unfinished", throttled),
-            ("not_attempted", left),
-        ]);
-        report.holds(&json!({"/latency/item/count": 10, "/manners/violated": 0}));
-        // What was left of the hour is no pause.
-        assert!(report.number("/manners/paused_s") < 60.0);
-    }
-}
-
-#[test]
-fn a_shard_that_is_done_takes_over_what_a_slow_one_has_left() {
-    // The first 200 items take their time, 20 ms each, and the next 200 none.
-    let place = stubs(&json!([
-        {
-            "priority": 1,
-            "request": {"urlPathPattern": "/items/1?[0-9]?[0-9]"},
-            "response": {"fixedDelayMilliseconds": 20},
-        },
-        {"priority": 2, "request": {"urlPathPattern": "/items/[0-9]+"}},
-    ]));
-    let target = Target::start(&flags(&place, "--processes 1"));
-    let (report, books) = confirmed(&target, "--ids 0..400 --shards 2 -c 4");
-    report.assert_states(&[("ok", 400)]);
-    holds(
-        &books,
-        &json!({"/unique_ids": 400, "/duplicate_ids": 0, "/held_us/count": 200}),
-    );
-    let (ranges, ids) = (report.count("/moved/ranges"), report.count("/moved/ids"));
-    assert!(ranges > 0 && ids >= ranges, "{}", report.at("/moved"));
-    let planned = |shard: &Value| shard["ledger"]["planned"].as_u64().unwrap();
-    assert!(planned(&report.shards()[0]) < 200 && planned(&report.shards()[1]) > 200);
-    // What each was planned stays what it was.
-    report.holds(&json!({
-        "/shards/0/id_range": {"start": 0, "end": 200}, "/shards/0/held/0/start": 0,
-        "/shards/1/id_range": {"start": 200, "end": 400},
-    }));
-    // A budget is kept while ranges move.
-    let line = "--ids 0..400 --shards 3 -c 6 --rate 300 --burst 30";
-    let report = crawl(&format!("{} {line}", target.url()));
-    report.assert_states(&[("ok", 400)]);
-    report.holds(&json!({"/budget/kept": true}));
 }
 
 #[test]

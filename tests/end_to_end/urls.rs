@@ -2,14 +2,13 @@
 //! dealt with by itself. The hosts are bundled targets; what is claimed of a host is read from its
 //! own counts.
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::command::{names, run};
 use crate::raw::nobody;
 use crate::report::{Report, holds};
-use crate::run::{ONE_ATTEMPT, crawl, ended, start};
+use crate::run::{ONE_ATTEMPT, crawl, ended};
 use crate::target::Target;
 
 /// A file of URLs.
@@ -58,39 +57,6 @@ fn every_line_of_a_list_is_asked_once() {
     // Each shard keeps its connections to either host.
     assert!(opened <= 16, "{opened} connections");
     report.holds(&json!({"/totals/connections_opened": opened}));
-}
-
-#[test]
-fn a_host_that_throttles_does_not_stop_the_other() {
-    // Five good responses, and then none for a day.
-    let strict = Target::start("--processes 1 --limit fixed:5/24h:key=everyone");
-    let free = Target::start("--processes 1");
-    let list = list(&[strict.url(), free.url()]);
-    let line = "--ids 0..6k --shards 2 -c 8 --max-pause 24h";
-    let run = start(&format!("--urls {} {line}", list.path().display()));
-    // More of them than could be remembered one by one.
-    free.wait_for_requests(3_000);
-    run.signal(Signal::SIGINT);
-    let report = run.end().report(130);
-    holds(
-        &free.stop(),
-        &json!({"/requests": 3_000, "/unique_ids": 3_000}),
-    );
-    // Nothing but the strict host's items is left over; no request that the pause held back is
-    // waited for, or cut off.
-    let throttled = report.count("/totals/throttled");
-    let left = 2_995 - throttled;
-    report.assert_states(&[
-        ("ok", 3_005),
-        ("unfinished", throttled),
-        ("not_attempted", left),
-    ]);
-    let held = |host: usize| report.number(&format!("/by_host/{host}/limited_by/pause"));
-    assert!(held(0) > 0.5 && held(1) < 0.1, "{}", report.at("/by_host"));
-    // Both shards heard of the pause: requests that came nevertheless were on the way.
-    let asked = strict.stop();
-    holds(&asked, &json!({"/by_status/200": 5, "/early_retries": 0}));
-    assert!(asked["rejected"].as_u64() <= Some(8), "{asked}");
 }
 
 #[test]

@@ -1,7 +1,5 @@
-//! Rate limits as a target sees them: by when requests arrive, over connections that open late, and
-//! from several shards.
-//!
-//! The targets are servers of the test's own, with clocks of their own.
+//! A rate budget as a target sees it: by when requests arrive, over connections that open late, from
+//! several shards. The target is a server of the test's own, with a clock of its own.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,14 +8,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::clock::Clock;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{Backlog, listen};
 use serde_json::json;
 
 use crate::run::crawl_once;
-use crate::scripted::{Closing, OK, Peer, with_server};
+use crate::scripted::{Closing, OK};
 
 /// Runs `test` beside a server that lets no more than one connection in before 500 ms have passed
 /// since the first one came: to the others it seems not to be there, so that they come again after
@@ -114,50 +112,4 @@ fn requests_whose_connections_open_all_at_once_arrive_within_the_budget() {
         "{}",
         report.at("/latency/budget_wait")
     );
-}
-
-/// How many of 12 requests a server refuses that allows no burst, counting milliseconds as nginx
-/// does.
-fn refused_without_burst(rate_per_s: u64) -> usize {
-    let (clock, last, refused) = (Clock::start(), Mutex::new(None::<Nanos>), Mutex::new(0));
-    let serve = |mut peer: Peer| {
-        while peer.request().is_some() {
-            let mut last = last.lock().unwrap();
-            let now = clock.now();
-            if last.is_some_and(|last| now.since(last) / 1_000_000 < 1_000 / rate_per_s) {
-                *refused.lock().unwrap() += 1;
-                peer.send("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n");
-            } else {
-                *last = Some(now);
-                peer.send(OK);
-            }
-        }
-    };
-    with_server(serve, |address| {
-        let flags = format!("--ids 0..12 --per-host-rate {rate_per_s}/s -c 12");
-        let report = crawl_once(&format!("http://{address}/{{id}} {flags}"));
-        assert_eq!(report.count("/host_budget/burst"), 1);
-        assert_eq!(*report.at("/host_budget/worst_window/host"), json!(0));
-        let widths: Vec<f64> = report
-            .at("/host_budget/busiest")
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|w| w["width_ms"].as_f64())
-            .collect();
-        assert_eq!(widths, [10.0, 100.0, 1_000.0]);
-    });
-    refused.into_inner().unwrap()
-}
-
-#[test]
-fn a_host_that_allows_no_burst_refuses_nothing_of_its_own_rate() {
-    // Where the machine holds a request up on its way, the next one comes too soon after it: one of
-    // a few runs has to be free of that. A client that split so low a rate over shards would be
-    // refused in each.
-    let refused: Vec<usize> = (0..4)
-        .map(|_| refused_without_burst(5))
-        .take_while(|n| *n > 0)
-        .collect();
-    assert!(refused.len() < 4, "{refused:?} of 12 refused");
 }

@@ -439,63 +439,6 @@ fn redirects_go_at_once_within_the_budget_and_are_no_failures() {
 }
 
 #[test]
-fn nothing_goes_while_the_target_asked_for_patience() {
-    // From the tenth second on the target refuses for a second, and says so.
-    let from = Nanos(10_000_000_000);
-    let answers: Answers = |_, _, sent| {
-        let until = Nanos(11_000_000_000);
-        if (Nanos(10_000_000_000)..until).contains(&sent) {
-            again(Outcome::Throttled, Some(Duration::from_secs(1)))
-        } else {
-            GOOD
-        }
-    };
-    for budget in [None, Some(every(1_000_000, 5))] {
-        let (engine, _) = run_against(
-            &shard(1 << 40, 8, budget),
-            None,
-            Duration::from_secs(20),
-            answers,
-        );
-        let (first, last) = (
-            Nanos(from.plus(MS).0 + 1),
-            from.plus(MS + Duration::from_secs(1)),
-        );
-        let early = engine
-            .sent
-            .iter()
-            .filter(|sent| (first..last).contains(sent))
-            .count();
-        // The last of those under way was refused a millisecond later, and that promise counts,
-        // too.
-        assert_eq!(early, 0);
-        assert!(engine.sent.iter().any(|sent| *sent > last));
-        let books = engine.gate().limits().courtesy(engine.ended);
-        assert_eq!(
-            (
-                books.honoured,
-                books.violated,
-                books.early_attempts,
-                books.recoveries
-            ),
-            (1, 0, 0, 1)
-        );
-        let paused =
-            Duration::from_nanos(engine.gate().limits().ribbon.times(engine.ended).pause_ns);
-        assert!((1_000..1_120).contains(&paused.as_millis()), "{paused:?}");
-        engine.totals(|stats, _, _| {
-            assert_eq!(
-                stats.counters.items.gave_up, 0,
-                "what was refused was tried again"
-            );
-            assert!(
-                stats.counters.requests.throttled > 0 && stats.counters.requests.throttled <= 8
-            );
-        });
-    }
-}
-
-#[test]
 fn who_only_counts_gives_up_at_once_and_never_waits() {
     let answers: Answers = |id, _, _| {
         if id % 2 == 0 {
