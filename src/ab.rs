@@ -6,6 +6,7 @@
 mod command;
 mod side;
 
+use std::iter;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +27,10 @@ use crawlmark_results::studies::differences::{
 use self::side::{Side, Subject};
 use crate::cli::{AbArgs, Cli, Command, flags_of};
 use crate::error::Error;
-use crate::study::{self, AROUND, Announcement, ROUNDS, Rounds, Study, minutes, usage};
+use crate::study::{
+    self, AROUND, Announcement, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, minutes,
+    usage,
+};
 
 /// The folder of the rounds of the base against itself.
 const EQUALS: &str = "aa";
@@ -262,15 +266,12 @@ impl Pairs {
     /// Execute the commands as often as is wanted before the first round, and find out how many
     /// executions a round has.
     fn warm_up(&mut self, rounds: &mut Rounds<'_>, args: &AbArgs) -> Result<(), Error> {
-        let mut before = Vec::new();
-        for side in &self.sides {
-            if let Subject::Command(setup) = &side.subject {
-                rounds.begin("warm-up", &setup.label, FIRST_GUESS);
-                before.push(rounds.execute(setup, args.warmup)?);
-            }
+        if let Some(setups) = self.commands() {
+            rounds.begin("warm-up", "", FIRST_GUESS);
+            let orders = (0..args.warmup).map(|_| Order::BaseFirst);
+            let fitting = command::executions(&rounds.execute(setups, orders)?);
+            self.executions = args.executions.unwrap_or(fitting);
         }
-        let fitting = command::executions(&before);
-        self.executions = args.executions.unwrap_or(fitting);
         Ok(())
     }
 
@@ -309,10 +310,17 @@ impl Pairs {
     /// Run a pair, and say whether the machine was undisturbed during it.
     fn run_pair(&mut self, rounds: &mut Rounds<'_>, order: Order) -> Result<Disturbance, Error> {
         let number = self.ran.len() / 2 + 1;
-        let mut ran = Vec::new();
-        for arm in order.arms() {
-            ran.push(self.run_round(rounds, number, arm)?);
-        }
+        let ran = if let Some(setups) = self.commands() {
+            self.execute_pair(rounds, setups, number, order)?
+        } else {
+            let mut ran = Vec::new();
+            for arm in order.arms() {
+                if let Subject::Crawl(setup) = &self.sides[arm as usize].subject {
+                    ran.push(self.crawl(rounds, setup, number, arm)?);
+                }
+            }
+            ran
+        };
         let disturbance = match &ran[..] {
             [one, other] => Disturbance::of_pair(
                 [one.state, other.state],
@@ -343,29 +351,60 @@ impl Pairs {
         Ok(disturbance)
     }
 
-    /// Run the round of `arm` in a pair.
-    fn run_round(&self, rounds: &mut Rounds<'_>, pair: usize, arm: Arm) -> Result<RoundRan, Error> {
-        match &self.sides[arm as usize].subject {
-            Subject::Crawl(setup) => {
-                let place = PathBuf::from(&self.folder).join(round_folder(pair, arm));
-                let report = rounds.run(setup, &place)?.report;
-                let result = place.display().to_string();
-                Ok(RoundRan {
-                    round: RoundReport::new(&report, pair, arm, result),
-                    state: MachineState::of_run(&report),
-                    report: Some(report),
-                })
-            }
-            Subject::Command(setup) => {
-                let started_at = rfc3339(wall_time());
-                let ran = rounds.execute(setup, self.executions)?;
-                let times = [started_at, rfc3339(wall_time())];
-                Ok(RoundRan {
-                    round: RoundReport::of_command(ran.executions, pair, arm, times),
-                    state: ran.state,
-                    report: None,
-                })
-            }
+    /// The commands of both sides; none of crawls.
+    fn commands(&self) -> Option<[&CommandSetup; 2]> {
+        match self.sides.each_ref().map(|side| &side.subject) {
+            [Subject::Command(base), Subject::Command(candidate)] => Some([base, candidate]),
+            _ => None,
         }
+    }
+    /// Run a pair of crawls' round of `arm`.
+    fn crawl(
+        &self,
+        rounds: &mut Rounds<'_>,
+        setup: &Setup,
+        pair: usize,
+        arm: Arm,
+    ) -> Result<RoundRan, Error> {
+        let place = PathBuf::from(&self.folder).join(round_folder(pair, arm));
+        let report = rounds.run(setup, &place)?.report;
+        let result = place.display().to_string();
+        Ok(RoundRan {
+            round: RoundReport::new(&report, pair, arm, result),
+            state: MachineState::of_run(&report),
+            report: Some(report),
+        })
+    }
+
+    /// Run both rounds of a pair of commands. The sides take turns: what changes on the machine
+    /// within the pair is in both.
+    fn execute_pair(
+        &self,
+        rounds: &mut Rounds<'_>,
+        setups: [&CommandSetup; 2],
+        pair: usize,
+        order: Order,
+    ) -> Result<Vec<RoundRan>, Error> {
+        let draw = OrderSchedule::new(self.seed.wrapping_add(pair as u64));
+        let orders = iter::once(order).chain(draw);
+        let orders = orders.take(usize::try_from(self.executions).unwrap_or(usize::MAX));
+        let started_at = rfc3339(wall_time());
+        let mut both = rounds.execute(setups, orders)?;
+        let times = [started_at, rfc3339(wall_time())];
+        let ran = order.arms().map(|arm| {
+            let CommandRound {
+                executions,
+                suspended,
+            } = mem::take(&mut both[arm as usize]);
+            RoundRan {
+                round: RoundReport::of_command(executions, pair, arm, times.clone()),
+                state: MachineState {
+                    frozen_us: suspended.as_secs_f64() * 1e6,
+                    ..MachineState::default()
+                },
+                report: None,
+            }
+        });
+        Ok(ran.into())
     }
 }

@@ -53,18 +53,22 @@ pub struct Measured {
 
 /// Reason why a file is refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{}:{line}: {why}", .path.display())]
+#[error("{place}: {why}")]
 pub struct ImportError {
-    path: PathBuf,
-    line: usize,
+    /// The file, and its line where one is wrong.
+    place: String,
     why: String,
 }
 
 impl ImportError {
     /// The refusal of a line, counted from 1; 0 of a whole file.
     pub(crate) fn new(path: &Path, line: usize, why: String) -> Self {
-        let path = path.to_owned();
-        Self { path, line, why }
+        let file = path.display();
+        let place = match line {
+            0 => file.to_string(),
+            _ => format!("{file}:{line}"),
+        };
+        Self { place, why }
     }
 }
 
@@ -151,15 +155,28 @@ pub fn import(path: &Path) -> Result<Imported, ImportError> {
 /// As [`import`].
 pub fn parse(path: &Path, text: &str) -> Result<Imported, ImportError> {
     let (tool, series) = parsed(text).map_err(|(line, why)| ImportError::new(path, line, why))?;
-    let why = match series.iter().find(|one| !one.is_good()) {
-        Some(bad) => format!(
+    let why = if let Some(bad) = series.iter().find(|one| !one.is_good()) {
+        format!(
             "`{}` has no value, or one that is no finite number",
             short(&bad.metric.name)
-        ),
-        None if series.is_empty() => format!("holds no measurement of {tool}"),
-        None => return Ok(Imported { tool, series }),
+        )
+    } else if let Some(twice) = named_twice(&series) {
+        format!(
+            "has two results named `{}`: give each a name of its own",
+            short(&twice.benchmark)
+        )
+    } else if series.is_empty() {
+        format!("holds no measurement of {tool}")
+    } else {
+        return Ok(Imported { tool, series });
     };
     Err(ImportError::new(path, 1, why))
+}
+
+/// The first quantity that is there twice.
+fn named_twice(series: &[Measured]) -> Option<&Measured> {
+    let mut later = series.iter().enumerate();
+    later.find_map(|(at, one)| series[..at].iter().find(|known| known.is_like(one)))
 }
 
 /// The line of an error, and its message.
@@ -297,10 +314,11 @@ fn hyperfine(text: &str) -> serde_json::Result<Vec<Measured>> {
     let Hyperfine { results } = serde_json::from_str(text)?;
     let [wall_time, cpu_time, peak_memory] = command_metrics();
     let mut all = Vec::new();
-    for of in results {
-        let mut benchmark = of.command;
-        for (name, value) in &of.parameters {
-            if !benchmark.contains(value.as_str()) {
+    for of in &results {
+        let mut benchmark = of.command.clone();
+        let named_so = results.iter().filter(|one| one.command == of.command);
+        if named_so.count() > 1 {
+            for (name, value) in &of.parameters {
                 benchmark.extend([" ", name, "=", value]);
             }
         }
@@ -313,8 +331,12 @@ fn hyperfine(text: &str) -> serde_json::Result<Vec<Measured>> {
                 vec![(user + system) * 1e6],
             ));
         }
-        if let Some(bytes) = of.memory_usage_byte.filter(|bytes| !bytes.is_empty()) {
-            all.push(measured(&benchmark, peak_memory.clone(), bytes));
+        if let Some(bytes) = of
+            .memory_usage_byte
+            .as_ref()
+            .filter(|bytes| !bytes.is_empty())
+        {
+            all.push(measured(&benchmark, peak_memory.clone(), bytes.clone()));
         }
     }
     Ok(all)

@@ -99,6 +99,11 @@ fn a_wrong_file_is_refused_with_its_line() {
         ),
         ("{\"results\": []}", 1, "no measurement of hyperfine"),
         (
+            "{\"results\": [{\"command\": \"a\", \"times\": [1]}, {\"command\": \"a\", \"times\": [2]}]}",
+            1,
+            "two results named `a`",
+        ),
+        (
             "{\"results\": [\n{\"command\": \"a\", \"times\": [1, \"x\"]}]}",
             2,
             "expected f64",
@@ -169,7 +174,7 @@ fn a_command_is_compared_with_its_changed_self() {
     });
     assert_eq!(Sides::new(header(), &old, &new).unwrap().rows.len(), 1);
     let run = |n: u32| {
-        format!("{{\"command\":\"x\",\"times\":[{n},{n}.1],\"parameters\":{{\"n\":\"{n}\"}}}}")
+        format!("{{\"command\":\"x1\",\"times\":[{n},{n}.1],\"parameters\":{{\"n\":\"{n}\"}}}}")
     };
     let scan = read(&[run(1), run(2)].join(","));
     let rows = Sides::new(header(), &scan, &scan).unwrap().rows;

@@ -1,4 +1,4 @@
-//! Rounds of commands: executions one after the other, each in a session of its own, and what they
+//! Rounds of commands: executions of two sides in turn, each in a session of its own, and what they
 //! used of the machine.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::machine::{Proc, probe_speed, probe_speed_since};
 use crawlmark_harness::process::{ProcessUse, ShardExit};
 use crawlmark_harness::supervisor::HeldSuspension;
-use crawlmark_results::studies::compare::{Execution, MachineState};
+use crawlmark_results::studies::compare::{Execution, Order};
 use nix::sys::signal::Signal;
 
 use super::rounds::{LOOK, Rounds, memory, read_back, telling_line};
@@ -36,10 +35,11 @@ pub(crate) struct CommandSetup {
 }
 
 /// A round of a command.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CommandRound {
     pub(crate) executions: Vec<Execution>,
-    pub(crate) state: MachineState,
+    /// The longest time for which an execution was suspended.
+    pub(crate) suspended: Duration,
 }
 
 /// A process that has ended.
@@ -53,37 +53,26 @@ struct Ended {
 }
 
 impl Rounds<'_> {
-    /// Run a round of so many executions.
+    /// Run a round of each of two sides, base first: an execution of either for each of `orders`,
+    /// in that order.
     ///
     /// # Errors
     /// When one fails, or prints none of the numbers wanted; when a signal asks for a stop.
     pub(crate) fn execute(
         &mut self,
-        setup: &CommandSetup,
-        times: u64,
-    ) -> Result<CommandRound, Error> {
-        let (proc, clock) = (Proc::default(), Clock::start());
-        let (work, ticks) = (probe_speed(), proc.cpu_ticks(None));
-        let (mut executions, mut suspended) = (Vec::new(), Duration::ZERO);
-        for _ in 0..times {
+        setups: [&CommandSetup; 2],
+        orders: impl Iterator<Item = Order>,
+    ) -> Result<[CommandRound; 2], Error> {
+        let mut ran = [CommandRound::default(), CommandRound::default()];
+        for arm in orders.flat_map(Order::arms) {
+            let (setup, round) = (setups[arm as usize], &mut ran[arm as usize]);
             self.beside(setup, "--prepare", setup.prepare.as_deref())?;
             let ended = self.wait_for(&setup.words, setup)?;
-            suspended = suspended.max(ended.suspended);
-            executions.push(setup.execution(ended)?);
+            round.suspended = round.suspended.max(ended.suspended);
+            round.executions.push(setup.execution(ended)?);
             self.beside(setup, "--cleanup", setup.cleanup.as_deref())?;
         }
-        let ticks = proc.cpu_ticks(None).zip(ticks);
-        let ticks = ticks.map(|(after, before)| after.since(before));
-        let works = [work, probe_speed_since(work)].map(|ns| ns.map_or(0.0, |ns| ns as f64 / 1e3));
-        let is_long = Duration::from_nanos(clock.now().0) >= Duration::from_secs(1);
-        let state = MachineState {
-            work_us: works.iter().sum::<f64>() / 2.0,
-            stolen: ticks
-                .filter(|of| is_long && of.all > 0)
-                .map_or(0.0, |of| of.stolen as f64 / of.all as f64),
-            frozen_us: suspended.as_secs_f64() * 1e6,
-        };
-        Ok(CommandRound { executions, state })
+        Ok(ran)
     }
 
     /// Run what goes before or after an execution; it has to succeed.

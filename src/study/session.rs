@@ -36,7 +36,8 @@ impl Session {
             let _ = prctl::set_thp_disable(false);
             // Only comes back when it cannot be executed. Its output is in place already.
             let error = program.exec();
-            let _ = writeln!(io::stderr(), "{error}");
+            let name = program.get_program().display();
+            let _ = writeln!(io::stderr(), "{name}: {error}");
             127
         })?;
         Ok(Self { child })

@@ -20,8 +20,8 @@
 //! # Method
 //!
 //! The unit is a [`Pair`] of rounds with fresh processes and the same seed and IDs, one right after
-//! the other, in an order drawn at random in blocks of AB and BA ([`OrderSchedule`]). For each
-//! metric and pair `i`
+//! the other, in an order drawn at random in blocks of AB and BA ([`OrderSchedule`]). Rounds of
+//! commands take turns, and the unit is a pair of their executions. For each metric and pair `i`
 //!
 //! ```text
 //! d_i = ln(candidate_i / base_i)          w_i = d_i for a cost, -d_i for a yield: above 0 is worse
@@ -75,7 +75,8 @@
 //! | 3 % and outliers | 0.66, 87.6, 34.2 | 91.8, 0.27, 32.3 | 99.6 |
 //! | 5 % and outliers | 0.82, 34.2, 42.3 | 61.2, 0.24, 39.5 | 98.9 |
 //!
-//! Of commands, whose three metrics have narrower limits ([`Metric::of_command`]):
+//! Of commands, whose three metrics have narrower limits ([`Metric::of_command`]), with one execution
+//! a round; ten have the verdicts of a third of the noise:
 //!
 //! | noise | loss 0: regression, pass, mean pairs | loss 1 %: regression, pass | loss 3 %: regression, pass, mean pairs |
 //! |---|---|---|---|

@@ -56,6 +56,7 @@ impl Machine {
             order,
             base: Readings::default(),
             candidate: Readings::default(),
+            parts: Vec::new(),
             disturbance: Disturbance::None,
         };
         let seed = self.draw.u64(..);

@@ -1,7 +1,8 @@
 //! Metrics of commands, and their readings in a round of executions.
 //!
-//! The reading of a round is the mean of its executions: outliers are in it, and are left to the
-//! test. Where a comparison is of numbers that the commands print, only those decide.
+//! The executions of a round take turns with those of the other, and the test looks at the pairs of
+//! executions, not at the mean of a round: where a machine has a quick and a slow mode that last
+//! for a few executions, the mean varies with them, and most of the pairs do not. Where a comparison is of numbers that the commands print, only those decide.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,19 @@ pub struct Execution {
     pub values: BTreeMap<String, f64>,
 }
 
-/// Read each metric of a round.
+/// The most parts of a round: their number in all pairs is what the exact test costs.
+const PARTS: usize = 10;
+
+/// Read each metric of the executions of a round one by one, or of several at a time where there
+/// are more than 10.
+#[must_use]
+pub(super) fn readings_of_parts(executions: &[Execution]) -> Vec<Readings> {
+    let size = executions.len().div_ceil(PARTS).max(1);
+    let parts = executions.chunks(size);
+    parts.map(readings_of_executions).collect()
+}
+
+/// Read each metric of a round: the mean of its executions.
 #[must_use]
 pub fn readings_of_executions(executions: &[Execution]) -> Readings {
     let mean = |of: &dyn Fn(&Execution) -> f64| {

@@ -10,7 +10,7 @@ use crawlmark_harness::stats::median;
 use crawlmark_harness::units::percent;
 use serde::{Deserialize, Serialize};
 
-use super::commands::{Execution, readings_of_executions};
+use super::commands::{Execution, readings_of_executions, readings_of_parts};
 use super::design::{Arm, DesignError, Pair, Round, pair_up};
 use super::disturbance::{BEYOND, Disturbance};
 use super::judgement::{
@@ -158,7 +158,14 @@ pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Compar
     });
     let telling: Vec<Metric> = telling.cloned().collect();
     let taken: Vec<Round> = rounds.iter().map(|round| round.round.clone()).collect();
-    let pairs = pair_up(&taken)?;
+    let mut pairs = pair_up(&taken)?;
+    for (pair, two) in pairs.iter_mut().zip(rounds.chunks_exact(2)) {
+        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| {
+            let of_arm = two.iter().filter(move |of| of.round.arm == arm);
+            of_arm.flat_map(|of| readings_of_parts(&of.executions))
+        });
+        pair.parts = base.zip(candidate).map(Into::into).collect();
+    }
     let comparison = judge(&telling, &pairs, &Rule::standard())?;
     let plain = telling.iter().filter(|metric| is_plain(metric, &pairs));
     let plain: Vec<&str> = plain.map(|metric| &*metric.name).collect();
@@ -316,18 +323,14 @@ pub(in crate::studies) fn signed(ratio: f64) -> String {
     }
 }
 
-/// The estimate of a comparison that goes on, with the pairs that it rests on.
+/// The estimate of a comparison that goes on.
 #[must_use]
 pub fn contest_standing(comparison: &Comparison) -> String {
-    let (mut pairs, mut estimates) = (0, Vec::new());
-    for one in &comparison.metrics {
-        if let Some(evidence) = one.evidence {
-            pairs = pairs.max(evidence.pairs);
-            estimates.push(format!("{} {}", one.metric.column, evidence.change()));
-        }
-    }
-    let pairs = counted(pairs as u64, "pair");
-    format!("estimate from {pairs}: {}", estimates.join(", "))
+    let all = comparison.metrics.iter();
+    let estimates: Vec<String> = all
+        .filter_map(|one| Some(format!("{} {}", one.metric.column, one.evidence?.change())))
+        .collect();
+    format!("estimate: {}", estimates.join(", "))
 }
 
 impl StudyResult for Contest {

@@ -60,6 +60,8 @@ pub struct Pair {
     pub base: Readings,
     /// The candidate's.
     pub candidate: Readings,
+    /// The same of its parts, base first, where the two rounds took turns: executions of commands.
+    pub parts: Vec<[Readings; 2]>,
     /// State of the machine during both.
     pub disturbance: Disturbance,
 }
@@ -149,6 +151,19 @@ impl Pair {
     pub fn undisturbed(&self) -> bool {
         self.disturbance == Disturbance::None
     }
+
+    /// What both read of a metric, base first: in each part, or in all where a part has a value
+    /// without a logarithm.
+    pub(super) fn values(&self, metric: &str) -> Vec<[Option<f64>; 2]> {
+        let of_parts = self.parts.iter();
+        let of_parts = of_parts.map(|part| part.each_ref().map(|of| of.of(metric).value()));
+        let parts: Vec<_> = of_parts.collect();
+        let is_above_0 = |value: &Option<f64>| value.is_some_and(|value| value > 0.0);
+        if !parts.is_empty() && parts.iter().flatten().all(is_above_0) {
+            return parts;
+        }
+        vec![[&self.base, &self.candidate].map(|of| of.of(metric).value())]
+    }
 }
 
 /// Makes pairs of rounds in the order in which they ran: the first with the second, the third with
@@ -184,6 +199,7 @@ fn paired(first: &Round, second: &Round) -> Pair {
         order: first.arm.first(),
         base: base.readings.clone(),
         candidate: candidate.readings.clone(),
+        parts: Vec::new(),
         disturbance: first.disturbance.max(second.disturbance),
     }
 }

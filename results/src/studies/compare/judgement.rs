@@ -85,7 +85,7 @@ pub enum Overall {
 /// The numbers behind a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Number of pairs that were looked at.
+    /// Number of pairs that were looked at: of crawls or, of commands, of executions.
     pub pairs: usize,
     /// Candidate over base: Hodges and Lehmann's estimate.
     pub ratio: f64,
@@ -457,7 +457,8 @@ impl<'a> Seen<'a> {
         if all.all(|reading| reading == Reading::Absent) {
             return None;
         }
-        let log_ratios = log_ratios(self.pairs.iter().map(|pair| both(pair).map(Reading::value)));
+        let values = self.pairs.iter();
+        let log_ratios = log_ratios(values.flat_map(|pair| pair.values(&metric.name)));
         Some(MetricReadings {
             metric,
             role: self.role(metric),

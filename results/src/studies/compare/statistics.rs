@@ -60,13 +60,14 @@
 //! Holm, S. (1979), *A simple sequentially rejective multiple test procedure*, Scandinavian Journal
 //! of Statistics 6. It assumes nothing about how the tests depend on each other.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crawlmark_harness::stats::median;
 use serde::{Deserialize, Serialize};
 
 /// Distributions of fewer pairs than this are kept once they are made, at most 0.4 MB of them: each
-/// costs as much as hundreds of tests.
+/// costs as much as hundreds of tests. Of the others, the last one is kept for the metrics of the
+/// same pairs.
 const KEPT_BELOW: usize = 64;
 
 /// `P(W+ >= w)` under the null hypothesis, for the sums `w` of some ranks.
@@ -99,10 +100,16 @@ impl NullDistribution {
     fn untied(n: usize) -> Arc<Self> {
         static KEPT: [OnceLock<Arc<NullDistribution>>; KEPT_BELOW] =
             [const { OnceLock::new() }; KEPT_BELOW];
-        let Some(kept) = KEPT.get(n) else {
-            return Arc::new(Self::of(1..=n));
-        };
-        Arc::clone(kept.get_or_init(|| Arc::new(Self::of(1..=n))))
+        static LAST: Mutex<Option<(usize, Arc<NullDistribution>)>> = Mutex::new(None);
+        let made = || Arc::new(Self::of(1..=n));
+        if let Some(kept) = KEPT.get(n) {
+            return Arc::clone(kept.get_or_init(made));
+        }
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, known)) if *of == n => Arc::clone(known),
+            _ => Arc::clone(&last.insert((n, made())).1),
+        }
     }
 
     /// `P(W+ >= w)`; 0 beyond the greatest sum. More than 52 ranks round, by less than 1e-12.

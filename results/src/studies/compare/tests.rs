@@ -13,6 +13,7 @@ fn pairs(readings: impl IntoIterator<Item = (f64, f64)>) -> Vec<Pair> {
             order,
             base: gating(base),
             candidate: gating(candidate),
+            parts: Vec::new(),
             disturbance: Disturbance::None,
         })
         .collect()
@@ -305,7 +306,7 @@ proptest! {
     #[test]
     fn swapping_the_arms_mirrors_the_effect(readings in readings()) {
         let pairs = pairs(readings);
-        let swap = |pair: &Pair| Pair { order: pair.order.reversed(), base: pair.candidate.clone(), candidate: pair.base.clone(), ..*pair };
+        let swap = |pair: &Pair| Pair { order: pair.order.reversed(), base: pair.candidate.clone(), candidate: pair.base.clone(), ..pair.clone() };
         let swapped: Vec<Pair> = pairs.iter().map(swap).collect();
         let (one, other) = (evidence(&at_once(&pairs)), evidence(&at_once(&swapped)));
         prop_assert!((one.log_ratio + other.log_ratio).abs() < 1e-12);
