@@ -1,4 +1,4 @@
-//! The crawl: the [`Workload`] that performs an ID over HTTP/1.1 or HTTP/2.
+//! The crawl: the [`Workload`] that performs an ID over HTTP/1.1, HTTP/2 or HTTP/3.
 //!
 //! Connections are kept alive per host in a pool of the shard's own; those of HTTP/2 as their
 //! streams. One request at a time on each connection of HTTP/1.1, which is polled inside the task
@@ -14,7 +14,7 @@
 //! | `connect` | opening and lending connections: TCP, [`tls`], [`proxy`], source addresses |
 //! | `response` | what is expected, what a response says and means: [`throttling`], cookies, codings, gRPC |
 //! | `http1` | exchanges of HTTP/1.1; decoding of responses ([`codec`]) |
-//! | `http2` | connections of HTTP/2 and their streams |
+//! | `http2`, `http3` | connections of HTTP/2 and HTTP/3, and their streams |
 //! | here: `spec`, `carrier`, `redirects`, `retry`, `saving`, `excerpt`, `fetch` | settings, carriers of requests, what follows a response, records, robots.txt |
 
 mod carrier;
@@ -23,6 +23,8 @@ mod excerpt;
 mod fetch;
 mod http1;
 mod http2;
+#[cfg(feature = "http3")]
+mod http3;
 mod redirects;
 mod response;
 mod retry;
@@ -449,6 +451,8 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     async fn finish(&self) -> Result<(), String> {
+        #[cfg(feature = "http3")]
+        self.carriers.close().await;
         match &self.collector {
             Some(collector) => collector.writer.finish().await,
             None => Ok(()),
@@ -524,6 +528,12 @@ impl<D: Dial> Workload for Crawl<D> {
                     stream.count_request(flight);
                     self.requests.write(wanted, &mut stream.output);
                 }
+                #[cfg(feature = "http3")]
+                Carrier::Quic(stream) => {
+                    stream.count_request(flight);
+                    let spec = &self.spec;
+                    stream.output = http3::Output::new(&spec.targets, &spec.request, wanted);
+                }
             }
             let is_first = self.carriers.note_source(&carrier, flight);
             let sent = self
@@ -560,6 +570,11 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
                 Carrier::Stream(stream) => {
                     stream.exchange(&mut expected, &watch, &mut attempt).await
+                }
+                // Boxed, for the library's futures are larger than all others.
+                #[cfg(feature = "http3")]
+                Carrier::Quic(stream) => {
+                    Box::pin(stream.exchange(&mut expected, &watch, &mut attempt)).await
                 }
             }
             .err();

@@ -19,6 +19,9 @@ use crate::dataset::export::CrawlExportError;
 use crate::dataset::manifest::ManifestError;
 use crate::dataset::saved::SavedError;
 
+/// Reason why a build has no HTTP/3, and the remedy.
+pub(crate) const WITHOUT_HTTP_3: &str = "--http 3: this build does not speak HTTP/3: install one with `cargo install crawlmark --features http3`";
+
 /// Done, and every gate passed.
 pub(crate) const DONE: u8 = 0;
 /// The run could not start or complete.

@@ -7,13 +7,13 @@ use std::path::Path;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::grouped;
 use crawlmark_mock_server::{
-    Config, Journal, Ledger, LoadError, Mappings, OnUnsupported, Tls, Unmatched,
+    Config, Http, Journal, Ledger, LoadError, Mappings, OnUnsupported, Tls, Unmatched,
 };
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::behaviour::check_processes;
 use crate::cli::ServeArgs;
-use crate::error::{DONE, Error};
+use crate::error::{DONE, Error, WITHOUT_HTTP_3};
 use crate::target::Target;
 use crate::terminal;
 
@@ -21,6 +21,7 @@ use crate::terminal;
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     let processes = args.processes.or_cores(usable_cpus().len());
     check_processes("--processes", processes)?;
+    check_http3(args)?;
     let behaviour = args.behaviour.config("--", args.seed)?;
     let config = Config {
         stubs: args
@@ -74,6 +75,17 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         terminal::print(&(serde_json::to_string_pretty(&ledger)? + "\n"))?;
     }
     Ok(DONE)
+}
+
+/// Refuse HTTP/3 that cannot be served.
+fn check_http3(args: &ServeArgs) -> Result<(), Error> {
+    match args.http {
+        Http::Http3 if !cfg!(feature = "http3") => Err(Error::usage(WITHOUT_HTTP_3)),
+        Http::Http3 if !args.tls => {
+            Err(Error::usage("--http 3 is served with TLS only: add --tls"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The counts in a line, for people.

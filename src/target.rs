@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use crawlmark_harness::process::{Child, Role, ShardExit, fork};
-use crawlmark_mock_server::{Config, Ledger, Shared, listeners, run_process};
+use crawlmark_mock_server::{Config, Http, Ledger, Shared, Sockets, listeners, run_process};
 use nix::sys::signal::Signal;
 
 use crate::error::Error;
@@ -31,15 +31,19 @@ impl Target {
         config: &Config,
     ) -> Result<Self, Error> {
         let shared = Shared::new()?;
-        let mut sockets: Vec<_> = listeners(listen, processes)?
-            .into_iter()
-            .map(Some)
-            .collect();
+        let all = match config.http {
+            Http::Http3 => Sockets::with_udp(listen, processes)?,
+            _ => listeners(listen, processes)?
+                .into_iter()
+                .map(Sockets::from)
+                .collect(),
+        };
+        let mut sockets: Vec<_> = all.into_iter().map(Some).collect();
         let address = sockets
             .iter()
             .flatten()
             .next()
-            .and_then(|socket| socket.local_addr().ok())
+            .and_then(|sockets| sockets.tcp.local_addr().ok())
             .unwrap_or(listen);
         let mut target = Self {
             address,
@@ -53,7 +57,7 @@ impl Target {
                 // The siblings' sockets must be closed here, or the kernel would queue connections
                 // that no process accepts.
                 sockets.clear();
-                match own.map(|socket| run_process(socket, config, &shared)) {
+                match own.map(|own| run_process(own, config, &shared)) {
                     Some(Ok(())) => 0,
                     _ => 1,
                 }

@@ -352,6 +352,14 @@ names! {
         Http2Refused = "http2_refused",
         /// The target reset the request.
         Http2Reset = "http2_reset",
+        /// The target does not speak HTTP/3.
+        Http3NotOffered = "http3_not_offered",
+        /// The target broke the protocol of HTTP/3 or QUIC.
+        Http3Protocol = "http3_protocol",
+        /// The target refused the request before it began it.
+        Http3Refused = "http3_refused",
+        /// The target reset the request.
+        Http3Reset = "http3_reset",
         /// The connection was closed before the answer ended.
         Incomplete = "incomplete",
         /// Anything else from the socket.
@@ -427,6 +435,7 @@ impl ErrorKind {
             Self::BadEncoding
                 | Self::BodyTooLong
                 | Self::Http2NotOffered
+                | Self::Http3NotOffered
                 | Self::ProxyAuth
                 | Self::ProxyNotSpoken
                 | Self::RedirectRefused

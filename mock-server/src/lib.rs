@@ -99,7 +99,7 @@ pub use items::ItemPath;
 pub use latency::Latency;
 pub use ledger::{Busiest, Ledger, LimitLedger, Times};
 pub use limit::{Limit, Limits};
-pub use listen::{ListenError, listeners};
+pub use listen::{ListenError, Sockets, listeners};
 pub use profile::Profile;
 pub use server::{ServeError, run_process, run_until};
 pub use shared::{Peaks, Shared, SharedError};

@@ -5,7 +5,7 @@
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::num::NonZeroUsize;
 
 /// Connections that may wait to be accepted, per socket. The kernel caps it at
@@ -34,6 +34,53 @@ pub fn listeners(
         listeners.push(bind_along(shared_addr).map_err(failed)?);
     }
     Ok(listeners)
+}
+
+/// Sockets of one process.
+#[derive(Debug)]
+pub struct Sockets {
+    /// Accepts connections.
+    pub tcp: TcpListener,
+    /// Receives datagrams of QUIC, if HTTP/3 is served.
+    pub udp: Option<UdpSocket>,
+}
+
+impl From<TcpListener> for Sockets {
+    fn from(tcp: TcpListener) -> Self {
+        Self { tcp, udp: None }
+    }
+}
+
+impl Sockets {
+    /// Opens [`listeners`], and beside each a socket for datagrams on the same port. Packets of one
+    /// client's port all go to one of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`listeners`], and if the port is taken for UDP.
+    pub fn with_udp(addr: SocketAddr, processes: NonZeroUsize) -> Result<Vec<Self>, ListenError> {
+        let all = listeners(addr, processes)?;
+        let addr = all[0].local_addr().unwrap_or(addr);
+        let failed = |source| ListenError { addr, source };
+        let with = |tcp| {
+            Ok(Self {
+                udp: Some(datagrams(addr)?),
+                tcp,
+            })
+        };
+        all.into_iter()
+            .map(with)
+            .collect::<io::Result<_>>()
+            .map_err(failed)
+    }
+}
+
+fn datagrams(addr: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&addr.into())?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 /// The first socket must find the port free. It is therefore bound without `SO_REUSEPORT`, with

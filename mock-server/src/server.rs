@@ -7,6 +7,7 @@
 //! | room | for |
 //! |---|---|
 //! | `connection`, `wire`, `tasks` | accepted sockets, TLS and HTTP versions, connections and their streams |
+//! | `http3` | connections of QUIC and their streams |
 //! | `answer`, `body` | responses: the hot path |
 //! | `limiter`, `quota` | decisions of all limits about a request; their status and header fields |
 //! | `spoil` | faults in responses; abrupt ends of connections |
@@ -17,6 +18,8 @@ mod admin;
 mod answer;
 mod body;
 mod connection;
+#[cfg(feature = "http3")]
+mod http3;
 mod journal;
 mod limiter;
 mod live_stubs;
@@ -28,6 +31,7 @@ mod wire;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
 use crate::limit::Over;
+use crate::listen::Sockets;
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::{Answers, ServerState};
@@ -67,7 +71,7 @@ const GRACE: Duration = Duration::from_millis(500);
 ///
 /// The runtime cannot be built, the signals cannot be watched, or `listener` cannot be registered.
 pub fn run_process(
-    listener: std::net::TcpListener,
+    listener: impl Into<Sockets>,
     config: &Config,
     shared: &Shared,
 ) -> Result<(), ServeError> {
@@ -78,7 +82,7 @@ pub fn run_process(
         let shutdown = async {
             select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} _ = asked.recv() => {} }
         };
-        serve(listener, config, shared, shutdown).await
+        serve(listener.into(), config, shared, shutdown).await
     })
 }
 
@@ -89,12 +93,12 @@ pub fn run_process(
 ///
 /// The runtime cannot be built, or `listener` cannot be registered.
 pub fn run_until(
-    listener: std::net::TcpListener,
+    listener: impl Into<Sockets>,
     config: &Config,
     shared: &Shared,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    runtime()?.block_on(serve(listener, config, shared, shutdown))
+    runtime()?.block_on(serve(listener.into(), config, shared, shutdown))
 }
 
 /// Serves `listener` until `shutdown` is ready. Accepting then stops at once, idle connections are
@@ -102,7 +106,7 @@ pub fn run_until(
 ///
 /// No error of a connection or of accepting ends it: out of descriptors it pauses and goes on.
 async fn serve(
-    listener: std::net::TcpListener,
+    Sockets { tcp: listener, udp }: Sockets,
     config: &Config,
     shared: &Shared,
     shutdown: impl Future<Output = ()>,
@@ -137,6 +141,12 @@ async fn serve(
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
+    #[cfg(feature = "http3")]
+    let quic = udp
+        .map(|udp| http3::Listener::new(udp, &state, &stop))
+        .transpose()?;
+    #[cfg(not(feature = "http3"))]
+    drop(udp);
     loop {
         // Ended connections leave an entry behind; their results are not needed.
         while connections.try_join_next().is_some() {}
@@ -168,6 +178,10 @@ async fn serve(
     let all_ended = async { while connections.join_next().await.is_some() {} };
     // Whether all ended in time or not: dropping the set cuts off the rest.
     drop(timeout(GRACE, all_ended).await);
+    #[cfg(feature = "http3")]
+    if let Some(quic) = quic {
+        drop(timeout(GRACE, quic.end()).await);
+    }
     Ok(())
 }
 
@@ -240,6 +254,9 @@ pub enum ServeError {
     /// The listening socket cannot be used.
     #[error("register the target's listening socket: {0}")]
     Listener(#[source] io::Error),
+    /// TLS cannot be that of QUIC.
+    #[error("set up HTTP/3: {0}")]
+    Http3(String),
     /// No memory for the ledger.
     #[error(transparent)]
     Shared(#[from] SharedError),

@@ -80,6 +80,14 @@ impl Tls {
         &self.identity.authority_pem
     }
 
+    /// Return the configuration of handshakes of QUIC.
+    #[cfg(feature = "http3")]
+    pub(crate) fn quic(&self) -> ServerConfig {
+        let mut server = self.identity.server.clone();
+        server.alpn_protocols = vec![b"h3".to_vec()];
+        server
+    }
+
     /// Return the configuration of handshakes, offering the versions of `http`.
     pub(crate) fn server(&self, http: Http) -> Arc<ServerConfig> {
         let mut server = self.identity.server.clone();
@@ -144,13 +152,16 @@ pub enum Http {
     Http1,
     /// HTTP/2 only.
     Http2,
+    /// HTTP/3 over UDP, and the two others over TCP, on a port of the same number. With TLS, in a
+    /// build with the feature `http3`.
+    Http3,
 }
 
 impl Http {
     /// Return what a TLS handshake offers, the preferred first (RFC 7301).
     pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
         let offered: &[&[u8]] = match self {
-            Self::Auto => &[b"h2", b"http/1.1"],
+            Self::Auto | Self::Http3 => &[b"h2", b"http/1.1"],
             Self::Http1 => &[b"http/1.1"],
             Self::Http2 => &[b"h2"],
         };
@@ -159,9 +170,10 @@ impl Http {
 }
 
 /// Versions as they are typed.
-const VERSIONS: [(&str, Http); 3] = [
+const VERSIONS: [(&str, Http); 4] = [
     ("1.1", Http::Http1),
     ("2", Http::Http2),
+    ("3", Http::Http3),
     ("auto", Http::Auto),
 ];
 

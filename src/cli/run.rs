@@ -376,15 +376,16 @@ pub struct RunArgs {
     /// Replace a connection after N requests; 1 is --disable-keepalive
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub max_requests_per_connection: Option<u64>,
-    /// Speak this version of HTTP: 1.1, 2 or auto
+    /// Speak this version of HTTP: 1.1, 2, 3 or auto
     ///
     /// auto: over https:// the version that the target chooses in the TLS handshake (ALPN), over
     /// http:// 1.1. 2: only HTTP/2, over http:// with prior knowledge (h2c); requests fail if the
     /// target does not speak it. Each connection waits for the target's HTTP/2 settings before its
-    /// first request. Example: --http 2 --connections 4 --streams 25
-    #[arg(long, value_name = "auto|1.1|2", default_value_t = HttpVersion::default())]
+    /// first request. 3: only HTTP/3, over QUIC, to https:// URLs; in a build with the feature
+    /// `http3`. Example: --http 2 --connections 4 --streams 25
+    #[arg(long, value_name = "auto|1.1|2|3", default_value_t = HttpVersion::default())]
     pub http: HttpVersion,
-    /// Requests at a time on each connection of HTTP/2 [default: 1]
+    /// Requests at a time on each connection of HTTP/2 or HTTP/3 [default: 1]
     ///
     /// Like -m of h2load and -p of oha: up to --connections times N requests are in flight. If a
     /// target allows fewer streams, requests wait for one (`pool_wait`). A request that the target

@@ -224,10 +224,11 @@ pub struct ServeArgs {
     #[arg(long)]
     pub journal: bool,
 
-    /// Accept HTTP/1.1, HTTP/2, or both (auto)
+    /// Accept HTTP/1.1, HTTP/2, both (auto), or HTTP/3 as well (3)
     ///
-    /// With auto, ALPN or the first bytes of a connection decide.
-    #[arg(long, value_name = "1.1|2|auto", default_value = "auto")]
+    /// With auto, ALPN or the first bytes of a connection decide. With 3, HTTP/3 is served over UDP
+    /// on a port of the same number; it needs --tls, and a build with the feature `http3`.
+    #[arg(long, value_name = "1.1|2|3|auto", default_value = "auto")]
     pub http: target::Http,
     /// Serve TLS, with a certificate generated at the start
     ///

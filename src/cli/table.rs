@@ -47,6 +47,8 @@ pub(crate) enum Need {
     Http2,
     /// Hosts to which HTTP/1.1 alone is spoken.
     Http1,
+    /// Connections over TCP.
+    Tcp,
     /// A proxy with sessions.
     Session,
 }
@@ -63,8 +65,9 @@ impl Need {
             }
             Self::Tls => "is for https:// URLs: give one (without a URL, add --target-tls)",
             Self::Http2 => {
-                "needs HTTP/2: add --http 2, or --http auto for https:// URLs; or use more connections (-c)"
+                "needs HTTP/2 or HTTP/3: add --http 2, or --http auto for https:// URLs; or use more connections (-c)"
             }
+            Self::Tcp => "does not work with --http 3: add --http 2",
             Self::Http1 => "works with HTTP/1.1 only: add --http 1.1",
             Self::Session => "needs a --proxy with {session} in its user name or password: add one",
         }
@@ -260,7 +263,7 @@ const GROUPS: [Group; 13] = [
             typed("streams").needs(&[Need::Http2]),
             typed("local_ips"),
             setting("connect_to"),
-            setting("unix_socket").needs(&[Need::Url]),
+            setting("unix_socket").needs(&[Need::Url, Need::Tcp]),
             setting("idle_timeout").needs(&[Need::Http1]),
             setting("connect_rate"),
             setting("dns_ttl"),
@@ -286,9 +289,9 @@ const GROUPS: [Group; 13] = [
             typed("insecure").sets(&["tls_trust"]).needs(&[Need::Tls]),
             setting("cert").needs(&[Need::Url, Need::Tls]),
             typed("key").needs(&[Need::Url, Need::Tls]),
-            setting("tls_resume").needs(&[Need::Tls]),
-            setting("tls_min").needs(&[Need::Tls]),
-            setting("tls_max").needs(&[Need::Tls]),
+            setting("tls_resume").needs(&[Need::Tls, Need::Tcp]),
+            setting("tls_min").needs(&[Need::Tls, Need::Tcp]),
+            setting("tls_max").needs(&[Need::Tls, Need::Tcp]),
         ],
     },
     Group {

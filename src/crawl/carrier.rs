@@ -28,10 +28,16 @@ use super::connect::{
 };
 use super::http1::Connection;
 use super::http2::{self, Greeted, StreamSlot};
+#[cfg(feature = "http3")]
+use super::http3;
 use super::response::cookies::{Cookies, Jars, LentJar, Owner};
 use super::response::exchange::Traffic;
 use super::spec::CrawlSpec;
+#[cfg(feature = "http3")]
+use super::target::host::HTTP_3;
 use super::target::host::{ALPN_2, HTTP_1, HTTP_2, HttpVersion, Scheme};
+#[cfg(feature = "http3")]
+use crawlmark_harness::workload::Handshake;
 
 /// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every
 /// request.
@@ -41,6 +47,9 @@ pub(crate) enum Carrier<S: Stream> {
     Connection(Box<Connection<S>>),
     /// A stream of a connection of HTTP/2.
     Stream(Box<StreamSlot>),
+    /// A stream of a connection of HTTP/3.
+    #[cfg(feature = "http3")]
+    Quic(Box<http3::StreamSlot>),
 }
 
 impl<S: Stream> Carrier<S> {
@@ -50,6 +59,8 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => connection.unusable(flight),
             Self::Stream(stream) => stream.unusable(flight),
+            #[cfg(feature = "http3")]
+            Self::Quic(stream) => stream.unusable(flight),
         }
     }
 
@@ -58,6 +69,8 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => connection.read_tcp(sent, now),
             Self::Stream(stream) => stream.read_tcp(sent, now),
+            #[cfg(feature = "http3")]
+            Self::Quic(_) => None,
         }
     }
 
@@ -66,6 +79,8 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => &connection.traffic,
             Self::Stream(stream) => &stream.traffic,
+            #[cfg(feature = "http3")]
+            Self::Quic(stream) => &stream.traffic,
         }
     }
 
@@ -75,6 +90,8 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => connection.is_reusable(),
             Self::Stream(stream) => stream.is_reusable(flight),
+            #[cfg(feature = "http3")]
+            Self::Quic(stream) => stream.is_reusable(flight),
         }
     }
 
@@ -83,6 +100,8 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => connection.lease.source(),
             Self::Stream(stream) => stream.source(),
+            #[cfg(feature = "http3")]
+            Self::Quic(stream) => stream.source(),
         }
     }
 
@@ -99,6 +118,8 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => Some(connection.idle_since),
             Self::Stream(_) => None,
+            #[cfg(feature = "http3")]
+            Self::Quic(_) => None,
         }
     }
 }
@@ -117,6 +138,8 @@ struct Opened<S> {
 enum Spoken<S> {
     Http1(S),
     Http2(Greeted),
+    #[cfg(feature = "http3")]
+    Http3(http3::Greeted),
 }
 
 /// Past of a carrier.
@@ -135,8 +158,8 @@ pub(crate) struct Carriers<D: Dial> {
     spec: Rc<CrawlSpec>,
     clock: Clock,
     pool: Pool<Carrier<D::Stream>>,
-    /// Limits on the connections to each host; none without HTTP/2, where each request in flight
-    /// may have one.
+    /// Limits on the connections to each host; none with HTTP/1.1 alone, where each request in
+    /// flight may have one.
     places: Vec<Rc<Places>>,
     /// Carriers that were put aside for a request that waits, with their hosts.
     reserved: RefCell<Vec<(usize, Carrier<D::Stream>)>>,
@@ -364,6 +387,10 @@ impl<D: Dial> Carriers<D> {
         flight: &Flight,
     ) -> Result<Opened<D::Stream>, ErrorKind> {
         let (spec, clock) = (&*self.spec, self.clock);
+        #[cfg(feature = "http3")]
+        if spec.http.version == HttpVersion::Http3 {
+            return self.open_quic(route, flight).await;
+        }
         let timeout = spec.connect_timeout;
         let (dialled, has_settings) = (Cell::new(Nanos::default()), Cell::new(false));
         let tcp = Cell::new(TcpReadings::default());
@@ -391,6 +418,64 @@ impl<D: Dial> Carriers<D> {
                 tcp: tcp.get(),
                 at: dialled.get(),
             }),
+        }
+    }
+
+    /// Open a connection of HTTP/3 within its time. What there is to its opening is the handshake,
+    /// which is that of TLS.
+    #[cfg(feature = "http3")]
+    async fn open_quic(
+        &self,
+        route: Route<'_>,
+        flight: &Flight,
+    ) -> Result<Opened<D::Stream>, ErrorKind> {
+        let (spec, clock) = (&*self.spec, self.clock);
+        let Some(tls) = &spec.tls else {
+            return Err(ErrorKind::TlsRequired);
+        };
+        let name = spec.targets.hosts()[route.host].name();
+        let opened = async {
+            let began = clock.now();
+            flight.shaking_hands(began);
+            let connected = http3::connect(route, name, tls.quic(), clock).await?;
+            let at = clock.now();
+            flight.shook_hands(Handshake {
+                ns: at.since(began),
+                is_resumed: false,
+                version: "TLSv1.3",
+                cipher: "unknown",
+            });
+            flight.greeting(HTTP_3, at);
+            Ok((http3::greet(connected).await?, at))
+        };
+        match tokio::time::timeout(spec.connect_timeout, opened).await {
+            Err(_) => {
+                let limit = spec.connect_timeout;
+                let details = format!("no answer from the target's UDP port within {limit:?}");
+                flight.explain(ErrorKind::ConnectTimeout, details);
+                Err(ErrorKind::ConnectTimeout)
+            }
+            Ok(Err(error)) => Err(connect_error(&error, flight)),
+            Ok(Ok((greeted, at))) => Ok(Opened {
+                spoken: Spoken::Http3(greeted),
+                tcp: TcpReadings::default(),
+                at,
+            }),
+        }
+    }
+
+    /// Close the connections at rest, as far as they have to be told: those of TCP close with this
+    /// process.
+    #[cfg(feature = "http3")]
+    pub(crate) async fn close(&self) {
+        if self.spec.http.version == HttpVersion::Http3 {
+            for host in 0..self.spec.targets.hosts().len() {
+                drop(self.pool.expire(host, |_| true));
+            }
+            // Their tasks send that they close, at their next turn.
+            for _ in 0..2 {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -429,6 +514,13 @@ impl<D: Dial> Carriers<D> {
                 let (first, others) = greeted.slots(self.spec.reuse.begin(), lease, tcp);
                 others.for_each(|stream| self.keep(host, Carrier::Stream(Box::new(stream))));
                 Carrier::Stream(Box::new(first))
+            }
+            #[cfg(feature = "http3")]
+            Spoken::Http3(greeted) => {
+                let streams = self.spec.http.streams;
+                let (first, others) = greeted.slots(streams, self.spec.reuse.begin(), lease);
+                others.for_each(|stream| self.keep(host, Carrier::Quic(Box::new(stream))));
+                Carrier::Quic(Box::new(first))
             }
         }
     }
@@ -575,7 +667,7 @@ fn speaks_2(version: HttpVersion, scheme: Scheme, alpn: Option<&[u8]>) -> Result
         )),
         (HttpVersion::Http2, _) => Ok(true),
         (HttpVersion::Auto, _) => Ok(is_chosen),
-        (HttpVersion::Http1, _) => Ok(false),
+        (HttpVersion::Http1 | HttpVersion::Http3, _) => Ok(false),
     }
 }
 

@@ -19,7 +19,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::resolve::Resolved;
-use crate::crawl::{CrawlSpec, End, Family, OPEN_PER_LANE, Reuse, connect_to, go_from};
+use crate::crawl::{
+    CrawlSpec, End, Family, HttpVersion, OPEN_PER_LANE, Reuse, connect_to, go_from,
+};
 use crate::error::Error;
 
 /// Descriptors of a process beside its connections or its shards: poller, standard streams, files,
@@ -146,7 +148,12 @@ pub(super) fn check_hosts(
     }
     // Hosts that were not looked at are not called dead: the run, which is stopped at once, reports
     // the signal.
-    let tried = try_peers(&ends(spec), spec.connect_timeout, clock, &|| {
+    let peers = match spec.http.version {
+        // Over UDP, nobody is there until a handshake has an answer.
+        HttpVersion::Http3 => Vec::new(),
+        _ => ends(spec),
+    };
+    let tried = try_peers(&peers, spec.connect_timeout, clock, &|| {
         held.is_asked_to_stop().unwrap_or(false)
     });
     let (hosts, targets) = (spec.targets.hosts().len(), spec.addresses.len());

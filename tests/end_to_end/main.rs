@@ -35,6 +35,7 @@ mod gates;
 mod grpc;
 mod hostile;
 mod http2;
+mod http3;
 mod limits;
 mod live_view;
 mod lost;

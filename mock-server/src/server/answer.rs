@@ -20,7 +20,7 @@ use crate::limit::Over;
 use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
@@ -103,7 +103,7 @@ impl Answers {
     /// connection keeps the room for one.
     pub(super) fn answer(
         &self,
-        request: Request<Incoming>,
+        request: Request<impl RequestBody>,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Interrupted>> {
         let (mut parts, incoming) = request.into_parts();
         let is_own = !admin::is_admin(parts.uri.path());
@@ -143,7 +143,7 @@ impl Answers {
         &self,
         parts: &mut Parts,
         mut arrival: Arrival,
-        incoming: Incoming,
+        incoming: impl RequestBody,
     ) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.state.config.latency_per_in_flight;
@@ -292,8 +292,10 @@ impl Answers {
         match (spoiler.spoil(fault, good), parts.version) {
             (Spoilt::Answer(answer), _) => Ok(self.counted(answer)),
             // The connection is not this request's alone: its stream is never answered, or reset.
-            (Spoilt::End(_, Act::Silence(_)), Version::HTTP_2) => std::future::pending().await,
-            (Spoilt::End(..), Version::HTTP_2) => Err(Interrupted),
+            (Spoilt::End(_, Act::Silence(_)), version) if turns(version) == Turns::AtOnce => {
+                std::future::pending().await
+            }
+            (Spoilt::End(..), version) if turns(version) == Turns::AtOnce => Err(Interrupted),
             (Spoilt::End(status, act), _) => {
                 if let Some(status) = status {
                     self.state.books.counters().count_status(status.as_u16());
@@ -366,7 +368,7 @@ impl Answers {
     async fn administer(
         &self,
         parts: &Parts,
-        incoming: Incoming,
+        incoming: impl RequestBody,
     ) -> Result<Response<AnswerBody>, Interrupted> {
         let body = match read_body(incoming).await {
             Ok(body) => body,
@@ -391,11 +393,19 @@ impl Answers {
     }
 }
 
+/// The body of a request, of any version.
+pub(super) trait RequestBody: Body<Data = Bytes, Error: Into<BodyError>> {}
+
+impl<B: Body<Data = Bytes, Error: Into<BodyError>>> RequestBody for B {}
+
+/// Reason why a body cannot be read.
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// No stub, and no admin route, needs more of a body.
-const MAX_BODY_BYTES: usize = 16 << 20;
+pub(super) const MAX_BODY_BYTES: usize = 16 << 20;
 
 /// Read the whole body of a request.
-async fn read_body(incoming: Incoming) -> Result<Bytes, Unread> {
+async fn read_body(incoming: impl RequestBody) -> Result<Bytes, Unread> {
     if incoming.is_end_stream() {
         return Ok(Bytes::new());
     }
@@ -458,7 +468,7 @@ fn called(mut answer: Response<AnswerBody>) -> Response<AnswerBody> {
 
 /// Return how requests of that version share a connection.
 fn turns(version: Version) -> Turns {
-    if version == Version::HTTP_2 {
+    if matches!(version, Version::HTTP_2 | Version::HTTP_3) {
         Turns::AtOnce
     } else {
         Turns::InTurn
@@ -492,15 +502,23 @@ mod tests {
         fn size_of_output<In, Out>(_: impl FnOnce(&'static Answers, In) -> Out) -> usize {
             size_of::<Out>()
         }
-        let size = size_of_output(Answers::answer);
+        let size = size_of_output(|answers, request: Request<hyper::body::Incoming>| {
+            Answers::answer(answers, request)
+        });
         assert!(size <= 1792, "{size} bytes");
     }
 
     #[test]
     fn only_streams_may_be_asked_before_others_are_answered() {
         assert_eq!(
-            [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2].map(turns),
-            [Turns::InTurn, Turns::InTurn, Turns::AtOnce]
+            [
+                Version::HTTP_10,
+                Version::HTTP_11,
+                Version::HTTP_2,
+                Version::HTTP_3
+            ]
+            .map(turns),
+            [Turns::InTurn, Turns::InTurn, Turns::AtOnce, Turns::AtOnce]
         );
     }
 }

@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 /// Streams that one HTTP/2 connection may have open at once, which the client is told: requests
 /// that are held back occupy one each, and 100 is the least that RFC 9113 (6.5.2) recommends. More
 /// connections carry more.
-const MAX_STREAMS: u32 = 256;
+pub(super) const MAX_STREAMS: u32 = 256;
 
 /// Serves one connection until either side ends it, or, once serving stops, until it is idle.
 pub(super) async fn serve(stream: TcpStream, answers: Answers, entrance: &Entrance, stop: &Stop) {
@@ -118,7 +118,7 @@ async fn speak_http2(wire: Wire, answers: Answers, stop: &Stop) {
 
 /// The head of an answer alone, which says how long its body would be: for HEAD the HTTP library
 /// leaves the body out over HTTP/1 only (hyper 1.12).
-fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
+pub(super) fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = body.size_hint().exact() {
         parts
@@ -131,7 +131,7 @@ fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
 
 /// Time limit of a handshake. Two round trips fit in many times over, and a client that sends half
 /// of one does not keep its connection for ever.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Entrance {
             (Some(protocol), _) => protocol,
             (None, Http::Http2) => Protocol::Http2,
             (None, Http::Auto) if wire.begins_http2().await => Protocol::Http2,
-            (None, Http::Auto | Http::Http1) => Protocol::Http1,
+            (None, Http::Auto | Http::Http1 | Http::Http3) => Protocol::Http1,
         };
         if protocol == Protocol::Http2 {
             self.books.counters().http2_connections.increment();

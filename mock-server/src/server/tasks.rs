@@ -20,6 +20,16 @@ impl Tasks {
     }
 }
 
+#[cfg(feature = "http3")]
+impl Tasks {
+    /// True if none is under way.
+    pub(super) fn have_ended(&self) -> bool {
+        let mut tasks = self.0.borrow_mut();
+        while tasks.try_join_next().is_some() {}
+        tasks.is_empty()
+    }
+}
+
 /// A way into a set of tasks that does not keep it alive: tasks may hold it.
 #[derive(Clone, Debug)]
 pub(super) struct Spawner(Weak<Tasks>);

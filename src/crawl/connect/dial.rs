@@ -168,7 +168,7 @@ async fn connect(route: Route<'_>) -> io::Result<TcpStream> {
     let stream = match route.ends {
         [end] => connect_to(*end).await?,
         ends => {
-            let (number, stream) = race(ends).await?;
+            let (number, stream) = race(ends, connect_to).await?;
             route.answered.set(Some(number));
             stream
         }
@@ -178,12 +178,15 @@ async fn connect(route: Route<'_>) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Connect to each end after the one before it failed, or did not answer in time, and return the
-/// first that answers (RFC 8305, 5).
+/// Open a connection to each end after the one before it failed, or did not answer in time, and
+/// return the first that answers (RFC 8305, 5).
 ///
 /// # Errors
 /// That of the first end that fails, when all do.
-async fn race(ends: &[End]) -> io::Result<(usize, TcpStream)> {
+pub(crate) async fn race<T: Send + 'static, F: Future<Output = io::Result<T>> + Send + 'static>(
+    ends: &[End],
+    open: impl Fn(End) -> F,
+) -> io::Result<(usize, T)> {
     let mut tries = JoinSet::new();
     let mut rest = ends.iter().copied().enumerate();
     let mut first_error = None;
@@ -191,7 +194,8 @@ async fn race(ends: &[End]) -> io::Result<(usize, TcpStream)> {
         let next = rest.next();
         let has_next = next.is_some();
         if let Some((number, end)) = next {
-            tries.spawn(async move { connect_to(end).await.map(|stream| (number, stream)) });
+            let opening = open(end);
+            tries.spawn(async move { opening.await.map(|opened| (number, opened)) });
         }
         let wait = if has_next { HEAD_START } else { Duration::MAX };
         match tokio::time::timeout(wait, tries.join_next()).await {
@@ -307,19 +311,16 @@ mod tests {
             to: listener.local_addr().unwrap(),
             from: None,
         };
-        assert_eq!(race(&[alive, refused]).await.unwrap().0, 0);
-        assert_eq!(race(&[refused, alive]).await.unwrap().0, 1);
-        let answered = tokio::time::timeout(LONG, race(&[silent, silent, refused, alive])).await;
+        assert_eq!(race(&[alive, refused], connect_to).await.unwrap().0, 0);
+        assert_eq!(race(&[refused, alive], connect_to).await.unwrap().0, 1);
+        let answered =
+            tokio::time::timeout(LONG, race(&[silent, silent, refused, alive], connect_to)).await;
         assert_eq!(answered.unwrap().unwrap().0, 3);
-        let error = race(&[
-            refused,
-            End {
-                from: Some(IpAddr::from([192, 0, 2, 1])),
-                ..alive
-            },
-        ])
-        .await
-        .unwrap_err();
+        let elsewhere = End {
+            from: Some(IpAddr::from([192, 0, 2, 1])),
+            ..alive
+        };
+        let error = race(&[refused, elsewhere], connect_to).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -24,9 +24,13 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio_rustls::TlsConnector;
 
 use self::failure::of_handshake;
+#[cfg(feature = "http3")]
+pub(crate) use self::verifier::NotedFlaw;
+#[cfg(feature = "http3")]
+use self::verifier::Noting;
 use self::verifier::{Unverified, Verifier};
 use super::failure::Failure;
-use crate::crawl::target::host::{ALPN_1, ALPN_2, Host, HttpVersion, Scheme};
+use crate::crawl::target::host::{ALPN_1, ALPN_2, ALPN_3, Host, HttpVersion, Scheme};
 
 /// Sessions that each shard can resume, with [`Settings::resume`].
 const SESSIONS: usize = 1024;
@@ -161,6 +165,8 @@ impl SettingsError {
 #[derive(Clone)]
 pub struct Tls {
     connector: TlsConnector,
+    #[cfg(feature = "http3")]
+    quic: Quic,
     http: HttpVersion,
     /// Names that certificates are verified against, by the number of the host; none of a host
     /// without TLS.
@@ -173,8 +179,13 @@ impl Tls {
     /// # Errors
     /// When a file cannot be used, or the settings contradict each other.
     pub fn new(settings: &Settings, hosts: &[Host]) -> Result<Self, SettingsError> {
+        let provider = Arc::new(default_provider());
+        let verifier = verifier(&settings.trust, Arc::clone(&provider))?;
+        let config = Arc::new(config(settings, provider, &verifier)?);
         Ok(Self {
-            connector: TlsConnector::from(Arc::new(config(settings)?)),
+            connector: TlsConnector::from(Arc::clone(&config)),
+            #[cfg(feature = "http3")]
+            quic: Quic { config, verifier },
             http: settings.http,
             names: hosts
                 .iter()
@@ -190,6 +201,11 @@ impl Tls {
 
     pub(crate) const fn connector(&self) -> &TlsConnector {
         &self.connector
+    }
+
+    #[cfg(feature = "http3")]
+    pub(crate) const fn quic(&self) -> &Quic {
+        &self.quic
     }
 
     /// Classify the failure of a handshake.
@@ -210,6 +226,26 @@ impl Tls {
     }
 }
 
+/// What handshakes of QUIC are made of.
+#[cfg(feature = "http3")]
+#[derive(Clone)]
+pub(crate) struct Quic {
+    config: Arc<ClientConfig>,
+    verifier: Arc<dyn ServerCertVerifier>,
+}
+
+#[cfg(feature = "http3")]
+impl Quic {
+    /// Return the settings of a handshake, which notes in `flaw` why it refused a certificate.
+    pub(crate) fn config(&self, flaw: &NotedFlaw) -> Arc<ClientConfig> {
+        let mut config = ClientConfig::clone(&self.config);
+        let (inner, flaw) = (Arc::clone(&self.verifier), Arc::clone(flaw));
+        let noting = Arc::new(Noting { inner, flaw });
+        config.dangerous().set_certificate_verifier(noting);
+        Arc::new(config)
+    }
+}
+
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls")
@@ -218,15 +254,18 @@ impl fmt::Debug for Tls {
     }
 }
 
-fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
-    let provider = Arc::new(default_provider());
+fn config(
+    settings: &Settings,
+    provider: Arc<CryptoProvider>,
+    verifier: &Arc<dyn ServerCertVerifier>,
+) -> Result<ClientConfig, SettingsError> {
     let versions = versions(settings)?;
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(SettingsError::Setup)?;
     let builder = builder
         .dangerous()
-        .with_custom_certificate_verifier(verifier(&settings.trust, provider)?);
+        .with_custom_certificate_verifier(Arc::clone(verifier));
     let mut config = match &settings.identity {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => builder
@@ -246,6 +285,7 @@ fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
         HttpVersion::Http1 => &[ALPN_1],
         HttpVersion::Http2 => &[ALPN_2],
         HttpVersion::Auto => &[ALPN_2, ALPN_1],
+        HttpVersion::Http3 => &[ALPN_3],
     };
     config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     config.resumption = match settings.resume {

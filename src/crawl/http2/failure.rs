@@ -40,7 +40,7 @@ const REFUSED_STREAM: &str = "REFUSED_STREAM";
 pub(crate) const fn most_resends(kind: ErrorKind) -> u32 {
     match kind {
         ErrorKind::Http2GoAway => MOST_AFTER_GOAWAY,
-        ErrorKind::Http2Refused => MOST_AFTER_REFUSAL,
+        ErrorKind::Http2Refused | ErrorKind::Http3Refused => MOST_AFTER_REFUSAL,
         _ => 0,
     }
 }

@@ -43,9 +43,12 @@ pub(crate) enum Progress {
     Sent(Option<u16>),
 }
 
-/// True if the target had not begun the request (RFC 9113, 8.7).
+/// True if the target had not begun the request (RFC 9113, 8.7; RFC 9114, 4.1.1).
 pub(crate) const fn was_not_begun(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Http2GoAway | ErrorKind::Http2Refused)
+    matches!(
+        kind,
+        ErrorKind::Http2GoAway | ErrorKind::Http2Refused | ErrorKind::Http3Refused
+    )
 }
 
 /// Traffic of an exchange.

@@ -60,7 +60,7 @@ pub(crate) fn lent<'a, T>(
 }
 
 /// As [`lent`], of a map.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "http3"))]
 pub(crate) fn lent_map<T>(
     headers: &http::HeaderMap,
     read: impl FnOnce(HeaderFields<'_>) -> T,

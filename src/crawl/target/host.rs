@@ -86,11 +86,18 @@ pub(crate) const HTTP_1: &str = "HTTP/1.1";
 /// Name of HTTP/2 in reports.
 pub(crate) const HTTP_2: &str = "HTTP/2";
 
+/// Name of HTTP/3 in reports.
+#[cfg(feature = "http3")]
+pub(crate) const HTTP_3: &str = "HTTP/3";
+
 /// Name of HTTP/1.1 in TLS handshakes (ALPN, RFC 7301).
 pub(crate) const ALPN_1: &[u8] = b"http/1.1";
 
 /// Name of HTTP/2 in TLS handshakes (RFC 9113, 3.1).
 pub(crate) const ALPN_2: &[u8] = b"h2";
+
+/// Name of HTTP/3 in TLS handshakes (RFC 9114, 3.1).
+pub(crate) const ALPN_3: &[u8] = b"h3";
 
 /// Versions of HTTP that may be spoken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,6 +109,8 @@ pub enum HttpVersion {
     Http2,
     /// The version that the target chooses in the TLS handshake; HTTP/1.1 without TLS.
     Auto,
+    /// HTTP/3, over QUIC; in a build with the feature `http3`.
+    Http3,
 }
 
 /// Use of HTTP by a crawl.
@@ -109,7 +118,7 @@ pub enum HttpVersion {
 pub struct HttpSettings {
     /// Versions that may be spoken.
     pub version: HttpVersion,
-    /// Most streams of a connection of HTTP/2; 1 without HTTP/2.
+    /// Most streams of a connection of HTTP/2 or HTTP/3; 1 without.
     pub streams: u32,
 }
 
@@ -123,10 +132,11 @@ impl Default for HttpSettings {
 }
 
 /// Spellings of the versions.
-const VERSIONS: [(&str, HttpVersion); 3] = [
+const VERSIONS: [(&str, HttpVersion); 4] = [
     ("auto", HttpVersion::Auto),
     ("1.1", HttpVersion::Http1),
     ("2", HttpVersion::Http2),
+    ("3", HttpVersion::Http3),
 ];
 
 impl std::str::FromStr for HttpVersion {
@@ -136,7 +146,7 @@ impl std::str::FromStr for HttpVersion {
         let found = VERSIONS.iter().find(|(name, _)| *name == text);
         found
             .map(|(_, version)| *version)
-            .ok_or_else(|| format!("`{text}` is none of auto, 1.1 and 2"))
+            .ok_or_else(|| format!("`{text}` is none of auto, 1.1, 2 and 3"))
     }
 }
 
@@ -152,9 +162,13 @@ impl std::fmt::Display for HttpVersion {
 }
 
 impl HttpVersion {
-    /// True if HTTP/2 may be spoken to a host of this scheme.
+    /// True if a connection to a host of this scheme may have streams: that of HTTP/2 or HTTP/3.
     #[must_use]
-    pub fn may_be_2(self, scheme: Scheme) -> bool {
-        self == Self::Http2 || self == Self::Auto && scheme == Scheme::Https
+    pub fn may_have_streams(self, scheme: Scheme) -> bool {
+        match self {
+            Self::Http1 => false,
+            Self::Http2 | Self::Http3 => true,
+            Self::Auto => scheme == Scheme::Https,
+        }
     }
 }

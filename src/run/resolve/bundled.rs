@@ -8,7 +8,7 @@ use crawlmark_mock_server::{self as target, Config};
 
 use crate::behaviour::check_processes;
 use crate::cli::RunArgs;
-use crate::crawl::Template;
+use crate::crawl::{HttpVersion, Template};
 use crate::error::Error;
 use crate::target::Target;
 
@@ -34,6 +34,10 @@ impl BundledTarget {
             processes,
             config: Config {
                 tls: tls.transpose()?,
+                http: match args.http {
+                    HttpVersion::Http3 => target::Http::Http3,
+                    _ => config.http,
+                },
                 ..config
             },
             template,

@@ -11,9 +11,9 @@ use http::header::TE;
 use crate::cli::{Need, RunArgs, check_needs};
 use crate::crawl::proxy::Proxies;
 use crate::crawl::{HttpVersion, PLACE, RequestShape, Scheme, TRACEPARENT, Targets};
-use crate::error::Error;
+use crate::error::{Error, WITHOUT_HTTP_3};
 
-/// Header fields of HTTP/1.1 that HTTP/2 does not have (RFC 9113, 8.2.2).
+/// Header fields of HTTP/1.1 that later versions do not have (RFC 9113, 8.2.2; RFC 9114, 4.2).
 const OF_HTTP_1: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
 
 /// Longest name of a host that SOCKS5 can carry, bytes.
@@ -22,13 +22,16 @@ const LONGEST_NAME: usize = 255;
 /// What the flags of a run may need.
 struct Facts {
     has_tls: bool,
-    may_be_http2: bool,
+    may_have_streams: bool,
     has_session: bool,
 }
 
 /// Check flags before anything is read.
 pub(super) fn check_flags(args: &RunArgs) -> Result<(), Error> {
     check_flags_have(args, None)?;
+    if args.http == HttpVersion::Http3 && !cfg!(feature = "http3") {
+        return Err(Error::usage(WITHOUT_HTTP_3));
+    }
     if args.arrivals == Arrivals::Replay && args.requests_file.is_none() {
         return Err(Error::usage(
             "--arrivals replay needs a --requests-file, whose requests have times",
@@ -61,7 +64,9 @@ pub(super) fn check_targets(
     let hosts = targets.hosts();
     let facts = Facts {
         has_tls: hosts.iter().any(|host| host.scheme() == Scheme::Https),
-        may_be_http2: hosts.iter().any(|host| args.http.may_be_2(host.scheme())),
+        may_have_streams: hosts
+            .iter()
+            .any(|host| args.http.may_have_streams(host.scheme())),
         has_session: proxies
             .is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session())),
     };
@@ -86,7 +91,10 @@ pub(super) fn check_targets(
             "--trace sends a traceparent header of its own: remove that of --header, or --trace",
         ));
     }
-    if facts.may_be_http2 {
+    if args.http == HttpVersion::Http3 {
+        check_http3(targets, proxies)?;
+    }
+    if facts.may_have_streams {
         check_http2_headers(args, request, targets)?;
     }
     proxies.map_or(Ok(()), |proxies| check_proxies(args, targets, proxies))
@@ -100,14 +108,36 @@ fn check_flags_have(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> 
         Need::Replay => args.arrivals == Arrivals::Replay,
         Need::NoReplay => args.arrivals != Arrivals::Replay,
         Need::Tls => facts.is_none_or(|facts| facts.has_tls),
-        Need::Http2 => facts.is_none_or(|facts| facts.may_be_http2),
-        Need::Http1 => facts.is_none_or(|facts| !facts.may_be_http2),
+        Need::Http2 => facts.is_none_or(|facts| facts.may_have_streams),
+        Need::Http1 => facts.is_none_or(|facts| !facts.may_have_streams),
+        Need::Tcp => args.http != HttpVersion::Http3,
         Need::Session => facts.is_none_or(|facts| facts.has_session),
     });
     checked.map_err(Error::Usage)
 }
 
-/// Check the headers of a run that may speak HTTP/2.
+/// Check that nothing of a run of HTTP/3 would go over TCP.
+fn check_http3(targets: &Targets, proxies: Option<&Proxies>) -> Result<(), Error> {
+    let mut hosts = targets.hosts().iter().enumerate();
+    if let Some((_, host)) = hosts
+        .clone()
+        .find(|(_, host)| host.scheme() == Scheme::Http)
+    {
+        return Err(Error::usage(format!(
+            "--http 3 is for https:// URLs, and {} is none: change it (without a URL, add --target-tls)",
+            host.origin()
+        )));
+    }
+    if let Some((_, host)) = hosts.find(|(at, _)| proxies.is_some_and(|all| all.serves(*at))) {
+        return Err(Error::usage(format!(
+            "--http 3 cannot go through a proxy, which {} has: remove the proxy, or pass --http 2",
+            host.origin()
+        )));
+    }
+    Ok(())
+}
+
+/// Check the headers of a run that may speak HTTP/2 or HTTP/3.
 fn check_http2_headers(
     args: &RunArgs,
     request: &RequestShape,
@@ -119,7 +149,7 @@ fn check_http2_headers(
         let not_allowed = |name: &&str| OF_HTTP_1.contains(name) || *name == TE && not_trailers;
         if let Some(name) = shape.header_names().into_iter().find(not_allowed) {
             return Err(Error::usage(format!(
-                "header {name} is not allowed in HTTP/2: remove it, or pass --http 1.1"
+                "header {name} is not allowed in HTTP/2 or HTTP/3: remove it, or pass --http 1.1"
             )));
         }
     }
@@ -130,7 +160,7 @@ fn check_http2_headers(
             && authority.parse::<http::uri::Authority>().is_err()
         {
             return Err(Error::usage(
-                "--header Host is the authority of HTTP/2 requests, which has to be a name or an address, and perhaps a port: correct it, or \
+                "--header Host is the authority of HTTP/2 and HTTP/3 requests, which has to be a name or an address, and perhaps a port: correct it, or \
                  pass --http 1.1",
             ));
         }

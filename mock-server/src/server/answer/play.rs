@@ -7,14 +7,13 @@ use super::super::body::AnswerBody;
 use super::super::journal;
 use super::super::limiter::AdmissionVerdict;
 use super::super::spoil::Interrupted;
-use super::{Answers, Arrival, ServerState, Unread, read_body, target};
+use super::{Answers, Arrival, RequestBody, ServerState, Unread, read_body, target};
 use crate::clock;
 use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
 use crate::items::ItemPath;
 use crate::stubs::{Dribble, Occasion, Rendered, RequestView, Scheme, Stub, Stubs};
 use bytes::Bytes;
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
@@ -40,7 +39,10 @@ pub(super) struct StubContext {
 
 impl Answers {
     /// Return the context of a request to stubs; nothing where no stub has a say.
-    pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<StubContext>, Unread> {
+    pub(super) async fn stage(
+        &self,
+        incoming: impl RequestBody,
+    ) -> Result<Option<StubContext>, Unread> {
         let stubs = self.state.stubs.current();
         if stubs.len() == 0
             && self.state.config.unmatched == Unmatched::Item

@@ -171,6 +171,19 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             Some("use fewer streams (--streams) or connections (-c), or a lower --rate"),
         ),
         Kind::Http2Reset => ("reset by the target (HTTP/2)", Some("see the target's log")),
+        Kind::Http3NotOffered => (
+            "HTTP/3 not offered",
+            Some("pass --http 2 or --http 1.1, or turn on HTTP/3 at the target"),
+        ),
+        Kind::Http3Protocol => (
+            "HTTP/3 protocol error",
+            Some("see the target's log, or pass --http 2"),
+        ),
+        Kind::Http3Refused => (
+            "refused before it began (HTTP/3)",
+            Some("use fewer streams (--streams) or connections (-c), or a lower --rate"),
+        ),
+        Kind::Http3Reset => ("reset by the target (HTTP/3)", Some("see the target's log")),
         Kind::Incomplete => ("closed in the response", None),
         Kind::Io => ("io", None),
         Kind::Malformed => ("malformed", None),

@@ -24,7 +24,7 @@ pub(crate) fn of_handshake(error: &io::Error) -> Failure {
     }
 }
 
-fn classify(error: &Error) -> Failure {
+pub(crate) fn classify(error: &Error) -> Failure {
     let (kind, details) = match error {
         Error::InvalidCertificate(flaw) => of_certificate(flaw),
         Error::AlertReceived(alert) => (

@@ -79,6 +79,71 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+/// Error of a refused certificate, once there is one.
+#[cfg(feature = "http3")]
+pub(crate) type NotedFlaw = Arc<std::sync::OnceLock<Error>>;
+
+/// Verifier that notes why another one refused a certificate: QUIC passes on the alert alone.
+#[cfg(feature = "http3")]
+#[derive(Debug)]
+pub(crate) struct Noting {
+    pub(crate) inner: Arc<dyn ServerCertVerifier>,
+    pub(crate) flaw: NotedFlaw,
+}
+
+#[cfg(feature = "http3")]
+impl Noting {
+    fn noted<T>(&self, verified: Result<T, Error>) -> Result<T, Error> {
+        verified.inspect_err(|error| drop(self.flaw.set(error.clone())))
+    }
+}
+
+#[cfg(feature = "http3")]
+impl ServerCertVerifier for Noting {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.noted(self.inner.verify_server_cert(
+            certificate,
+            intermediates,
+            name,
+            ocsp_response,
+            now,
+        ))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.noted(
+            self.inner
+                .verify_tls13_signature(message, certificate, signed),
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
 /// Verifier of `--insecure`, which accepts any certificate whose key the peer holds, as curl does.
 /// Where ring cannot read the certificate or its key (X.509 v1, P-521, RSA of 1024 bits), it accepts
 /// any signature.

@@ -1,0 +1,72 @@
+//! Requests as HTTP/3 has them.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue};
+use http::uri::{Scheme, Uri};
+use http::{Method, request::Parts};
+
+use crate::crawl::target::{
+    request::{Item, Request, TRACEPARENT},
+    shape::RequestShape,
+    targets::Targets,
+};
+
+/// A request that is to be sent.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(super) head: http::Request<()>,
+    pub(super) body: Bytes,
+}
+
+impl Output {
+    /// Return the request of an attempt; none if its URL or a header cannot be written.
+    pub(crate) fn new(targets: &Targets, shape: &RequestShape, item: Item<'_>) -> Option<Self> {
+        let request = Request::new(targets, shape, item);
+        let body = request.body();
+        let head = http::Request::new(());
+        let (mut parts, ()) = head.into_parts();
+        write(&request, targets, &body, &mut parts)?;
+        let head = http::Request::from_parts(parts, ());
+        Some(Self { head, body })
+    }
+
+    /// True if its response has no content, whatever the head of that says.
+    pub(super) fn is_head(&self) -> bool {
+        *self.head.method() == Method::HEAD
+    }
+}
+
+fn write(request: &Request<'_>, targets: &Targets, body: &Bytes, parts: &mut Parts) -> Option<()> {
+    parts.method = request.method().clone();
+    let (mut authority, mut path, mut text) = (Vec::new(), Vec::new(), Vec::new());
+    let headers: &mut HeaderMap = &mut parts.headers;
+    for (name, value) in &request.shape.headers {
+        if !request.sends(name) {
+            continue;
+        }
+        text.clear();
+        request.write_value(value.as_bytes(), &mut text);
+        if *name == HOST {
+            authority.clone_from(&text);
+        } else {
+            headers.append(name, HeaderValue::from_bytes(&text).ok()?);
+        }
+    }
+    if let Some(trace) = request.trace() {
+        headers.insert(TRACEPARENT, HeaderValue::from_bytes(trace).ok()?);
+    }
+    if request.sends(&CONTENT_LENGTH)
+        && let Some(length) = request.shape.length_of(body)
+    {
+        headers.insert(CONTENT_LENGTH, length);
+    }
+    if authority.is_empty() {
+        let own = targets.hosts()[request.host()].header();
+        authority.extend_from_slice(own.as_bytes());
+    }
+    request.write_path(&mut path);
+    let url = Uri::builder().scheme(Scheme::HTTPS);
+    let url = url.authority(authority.as_slice()).path_and_query(path);
+    parts.uri = url.build().ok()?;
+    Some(())
+}

@@ -1,0 +1,180 @@
+//! The UDP socket of a connection. It is connected, so that the kernel tells when nobody listens on
+//! the target's port; it counts bytes, and notes when it was read.
+//!
+//! It must not look into the datagrams.
+
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket as Unregistered};
+use std::os::fd::AsRawFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use crawlmark_harness::clock::{Clock, Nanos};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::select;
+use tokio::sync::Notify;
+
+use crate::crawl::connect::dial::{End, go_from};
+
+/// Socket of one connection. Atomic, because the library asks for `Sync`; one thread uses it.
+#[derive(Debug)]
+pub(super) struct Socket {
+    io: UdpSocket,
+    state: UdpSocketState,
+    clock: Clock,
+    sent: AtomicU64,
+    received: AtomicU64,
+    read_at: AtomicU64,
+    error: OnceLock<io::ErrorKind>,
+    failed: Notify,
+}
+
+impl Socket {
+    /// Open it, inside the shard's runtime.
+    pub(super) fn open(end: End, clock: Clock) -> io::Result<Arc<Self>> {
+        let family = if end.to.is_ipv4() {
+            AddressFamily::Inet
+        } else {
+            AddressFamily::Inet6
+        };
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let own = socket(family, SockType::Datagram, flags, None)?;
+        if let Some(from) = end.from {
+            go_from(&own, from)?;
+        }
+        connect(own.as_raw_fd(), &SockaddrStorage::from(end.to))?;
+        let own = Unregistered::from(own);
+        Ok(Arc::new(Self {
+            state: UdpSocketState::new((&own).into())?,
+            io: UdpSocket::from_std(own)?,
+            clock,
+            sent: AtomicU64::default(),
+            received: AtomicU64::default(),
+            read_at: AtomicU64::default(),
+            error: OnceLock::new(),
+            failed: Notify::new(),
+        }))
+    }
+
+    /// Bytes of the datagrams sent and received so far.
+    pub(super) fn passed(&self) -> [u64; 2] {
+        [&self.sent, &self.received].map(|bytes| bytes.load(Relaxed))
+    }
+
+    /// Time of the last read that brought something.
+    pub(super) fn read_at(&self) -> Nanos {
+        Nanos(self.read_at.load(Relaxed))
+    }
+
+    /// Return the error that ends the connection, once there is one.
+    pub(super) fn error(&self) -> Option<io::ErrorKind> {
+        self.error.get().copied()
+    }
+
+    /// Wait for it.
+    pub(super) async fn failed(&self) -> io::ErrorKind {
+        loop {
+            select! {
+                () = self.failed.notified() => {}
+                // An error alone makes a socket neither readable nor writable.
+                _ = self.io.ready(Interest::ERROR) => drop(self.take_error()),
+            }
+            if let Some(error) = self.error() {
+                return error;
+            }
+        }
+    }
+
+    /// Note the error that the kernel has for the socket, and wait for the next one from now on.
+    fn take_error(&self) -> io::Result<()> {
+        self.io.try_io(Interest::ERROR, || {
+            if let Some(error) = self.io.take_error()? {
+                self.note(&error);
+            }
+            Err(io::ErrorKind::WouldBlock.into())
+        })
+    }
+
+    fn note(&self, error: &io::Error) {
+        let is_fatal = matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::NetworkDown
+        );
+        if is_fatal && self.error.set(error.kind()).is_ok() {
+            self.failed.notify_one();
+        }
+    }
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Poller(self))
+    }
+
+    /// Anything but a full buffer is as a datagram that is lost.
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let send = || self.state.try_send((&self.io).into(), transmit);
+        match self.io.try_io(Interest::WRITABLE, send) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+            Err(error) => self.note(&error),
+            Ok(()) => drop(self.sent.fetch_add(transmit.contents.len() as u64, Relaxed)),
+        }
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.io.poll_recv_ready(cx))?;
+            let mut receive = || self.state.recv((&self.io).into(), bufs, meta);
+            match self.io.try_io(Interest::READABLE, &mut receive) {
+                Ok(count) => {
+                    let bytes: usize = meta[..count].iter().map(|meta| meta.len).sum();
+                    self.received.fetch_add(bytes as u64, Relaxed);
+                    self.read_at.store(self.clock.now().0, Relaxed);
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) => self.note(&error),
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.state.gro_segments()
+    }
+}
+
+/// Waits until a socket takes more.
+#[derive(Debug)]
+struct Poller(Arc<Socket>);
+
+impl UdpPoller for Poller {
+    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.io.poll_send_ready(cx)
+    }
+}
