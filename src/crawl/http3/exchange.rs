@@ -324,9 +324,14 @@ impl Receiving<'_> {
                 format!("at least {count} bytes of content, of a content-length of {declared}");
             return Err(Failure::new(ErrorKind::Http3Protocol, &details));
         }
-        // Trailers say nothing that is read, and end the response.
         let trailers = self.stream.recv_trailers().await;
-        trailers.map_err(|error| self.shared.failure(&error))?;
+        let trailers = trailers.map_err(|error| self.shared.failure(&error))?;
+        if expected.has_events() {
+            let head = (count == 0).then_some(head.headers());
+            if let Some(fields) = trailers.as_ref().or(head) {
+                lent_map(fields, |fields| expected.end_call(fields));
+            }
+        }
         Ok(self.arrived())
     }
 
