@@ -548,6 +548,8 @@ impl<L: ShardLine> Supervisor<L> {
     }
 
     fn finish<O: Observer>(&mut self, observer: &mut O) {
+        // Of those that were given up a moment ago.
+        self.note_silence();
         self.report_intervals(observer);
         self.refresh(self.clock.now());
         observer.progress(&self.live);

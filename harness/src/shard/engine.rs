@@ -564,6 +564,7 @@ impl<W: Workload> Engine<W> {
             in_flight: books.intervals.in_flight(),
             peak_in_flight: self.gate.peak_in_flight(),
             remaining,
+            received: limits.received(),
             waiting_again: limits.waiting_again(),
             behind_ms,
             binding: limits.ribbon.times(now),

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use super::line::{Process, ShardLine};
+use super::ranges::give_away;
 use super::view::{LiveShard, LiveState, PastLife, ShardFault, ShardRecord};
 use crate::clock::{Nanos, duration_ns};
 use crate::plan::{ShardPlan, without};
@@ -186,12 +187,20 @@ impl<L: ShardLine> Member<L> {
     }
 
     /// Forgoes another process in its place. Its finished items are those that it stored, not those
-    /// that it reported.
+    /// that it reported; what it cut off was not stored, and its requests are counted.
     pub(super) fn go_without(&mut self) {
         if let Successor::At(_, left) = std::mem::replace(&mut self.successor, Successor::None) {
-            let not_stored = left.ids.iter().map(IdRange::len).sum();
-            self.progress.remaining = self.progress.remaining.min(not_stored);
-            self.progress.counters.items = left.items;
+            let not_stored: u64 = left.ids.iter().map(IdRange::len).sum();
+            let Progress {
+                remaining,
+                counters: Counters { items, .. },
+                ..
+            } = &mut self.progress;
+            *remaining = not_stored.min(*remaining);
+            *items = ItemCounts {
+                aborted: items.aborted.min(not_stored - *remaining),
+                ..left.items
+            };
         }
     }
 
@@ -267,11 +276,17 @@ impl<L: ShardLine> Member<L> {
         while let Some(frame) = self.decoder.next_frame()? {
             match frame {
                 Frame::Interval(_) | Frame::Open(_) => self.report.push(frame),
-                Frame::Progress(progress) => {
+                Frame::Progress(mut progress) => {
+                    let unread = self.given.saturating_sub(progress.received);
+                    progress.remaining = progress.remaining.saturating_add(unread);
                     let started = progress.started().saturating_sub(self.progress.started());
                     self.busiest = Some(self.busiest.unwrap_or(0).max(started));
                     self.progress = *progress;
                     self.take_report(heard);
+                }
+                Frame::Shed(range) => {
+                    self.shed(range);
+                    heard.push(frame);
                 }
                 Frame::Finishing => self.is_finishing = true,
                 Frame::Final(outcome) => {
@@ -415,6 +430,17 @@ impl<L: ShardLine> Member<L> {
         self.tell(Control::Take(range));
     }
 
+    /// Takes out IDs that it does not hold any more, before what it says later of the rest. That is
+    /// an estimate until then: what it can have left at most.
+    fn shed(&mut self, range: IdRange) {
+        give_away(&mut self.ids, range);
+        let remaining = &mut self.progress.remaining;
+        *remaining = remaining.saturating_sub(range.len());
+        if range.is_empty() {
+            *remaining = 0;
+        }
+    }
+
     /// True if `received` IDs are all that it was given.
     pub(super) const fn has_received(&self, received: u64) -> bool {
         received >= self.given
@@ -486,5 +512,68 @@ impl<L: ShardLine> Member<L> {
             fault,
             outcome,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::plan::RunPlan;
+
+    /// A shard that has said this, and reads everything.
+    struct Said(Vec<u8>);
+
+    impl ShardLine for Said {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let read = io::Read::read(&mut &self.0[..], buffer)?;
+            self.0.drain(..read);
+            if read == 0 {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            Ok(read)
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn kill(&mut self) {}
+
+        fn try_wait(&mut self) -> Option<ShardExit> {
+            None
+        }
+
+        fn pid(&self) -> i32 {
+            0
+        }
+    }
+
+    fn says(member: &mut Member<Said>, frames: &[Frame]) -> u64 {
+        member.line.0 = frames.iter().flat_map(|it| encode(it).unwrap()).collect();
+        member.read(Nanos::default());
+        member.progress.remaining
+    }
+
+    #[test]
+    fn what_is_left_of_a_shard_is_by_its_last_word_and_what_it_has_yet_to_read() {
+        let range = |start, end| IdRange { start, end };
+        let report = |remaining, received| {
+            Frame::Progress(Box::new(Progress {
+                remaining,
+                received,
+                ..Progress::default()
+            }))
+        };
+        let plan = RunPlan::new("test", range(0, 100)).validate().unwrap();
+        let plan = plan.split(&[]).remove(0);
+        let mut member = Member::new(plan, Said(Vec::new()), Nanos::default());
+        let shed = Frame::Shed(range(50, 100));
+        assert_eq!(says(&mut member, &[report(95, 0), shed, report(40, 0)]), 40);
+        assert_eq!(member.ids, [range(0, 50)]);
+        member.give(range(200, 230));
+        assert_eq!(says(&mut member, &[report(35, 0)]), 65);
+        assert_eq!(says(&mut member, &[report(64, 30)]), 64);
     }
 }

@@ -7,7 +7,7 @@
 use super::Supervisor;
 use super::line::ShardLine;
 use super::member::Member;
-use super::ranges::{RangeMessage, RemainingIds, give_away};
+use super::ranges::{RangeMessage, RemainingIds};
 use crate::pacer::Growth;
 use crate::units::{IdRange, RateShape};
 use crate::wire::{Control, PauseOrder};
@@ -78,14 +78,6 @@ impl<L: ShardLine> Supervisor<L> {
     /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked
     /// for; back to `i` when that one is gone.
     pub(super) fn hand_over(&mut self, i: usize, range: IdRange) {
-        give_away(&mut self.members[i].ids, range);
-        let donor = &mut self.members[i].progress;
-        // An estimate until the donor says more: what it can have left at most.
-        donor.remaining = if range.is_empty() {
-            0
-        } else {
-            donor.remaining.saturating_sub(range.len())
-        };
         // Whose process is known to be over is gone, though the end of its pipe may not have been
         // read yet.
         for over in (0..self.members.len()).filter(|k| self.members[*k].exit.is_some()) {

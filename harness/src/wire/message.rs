@@ -228,6 +228,8 @@ pub struct Progress {
     pub in_flight: u32,
     /// IDs not yet started.
     pub remaining: u64,
+    /// IDs that it was given by [`Control::Take`] so far: it has yet to read of others.
+    pub received: u64,
     /// The most requests under way at once so far.
     pub peak_in_flight: u32,
     /// Items that wait for another attempt.
