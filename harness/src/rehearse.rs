@@ -135,25 +135,9 @@ pub fn rehearse<W: Workload>(
     rehearse_before(plan, incidents, workload, &mut Nobody)
 }
 
-/// Rehearse a run as [`rehearse`] does, in which shards that die are replaced: `left` is
-/// [`Workloads::left`](crate::supervisor::Workloads::left).
-///
-/// # Errors
-/// When the run could not start.
-///
-/// # Panics
-/// When a workload does, and inside another runtime.
-pub fn rehearse_replacing<W: Workload>(
-    plan: &RunPlan,
-    incidents: &[Incident],
-    workload: impl FnMut(&ShardPlan, Clock) -> W,
-    left: impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
-) -> Result<Rehearsal, RehearseError> {
-    stage(plan, incidents, (workload, left), &mut Nobody)
-}
-
 /// Observer that looks away.
-struct Nobody;
+#[derive(Debug)]
+pub struct Nobody;
 
 impl Observer for Nobody {
     fn progress(&mut self, _: &Live) {}
@@ -173,21 +157,22 @@ pub fn rehearse_before<W: Workload, O: Observer>(
     workload: impl FnMut(&ShardPlan, Clock) -> W,
     observer: &mut O,
 ) -> Result<Rehearsal, RehearseError> {
-    stage(
-        plan,
-        incidents,
-        (workload, |_: &ShardPlan, _: &[IdRange]| None),
-        observer,
-    )
+    rehearse_replacing(plan, incidents, workload, |_, _| None, observer)
 }
 
-fn stage<W: Workload, O: Observer>(
+/// Rehearse a run as [`rehearse_before`] does, in which shards that die are replaced: `left` is
+/// [`Workloads::left`](crate::supervisor::Workloads::left).
+///
+/// # Errors
+/// When the run could not start.
+///
+/// # Panics
+/// When a workload does, and inside another runtime.
+pub fn rehearse_replacing<W: Workload, O: Observer>(
     plan: &RunPlan,
     incidents: &[Incident],
-    (mut workload, left): (
-        impl FnMut(&ShardPlan, Clock) -> W,
-        impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
-    ),
+    mut workload: impl FnMut(&ShardPlan, Clock) -> W,
+    left: impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
     observer: &mut O,
 ) -> Result<Rehearsal, RehearseError> {
     let runtime = Builder::new_current_thread()

@@ -22,7 +22,7 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, most_shards};
 use crawlmark_harness::rehearse::{
-    Incident, Rehearsal, rehearse, rehearse_before, rehearse_replacing,
+    Incident, Nobody, Rehearsal, rehearse, rehearse_before, rehearse_replacing,
 };
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
 use crawlmark_harness::target::{TargetRecord, TargetSample};

@@ -3,8 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use crawlmark_harness::clock::duration_ns;
+use crawlmark_harness::plan::OnThrottle;
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::FailureCause;
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::wire::{SLOT, Scope};
 
 use crate::world::{ENDLESS, Ran, World, counts};
 
@@ -14,9 +19,15 @@ pub(crate) fn check(world: &World, ran: &Ran) -> Result<(), String> {
     ends(record)?;
     each_id_is_of_one_shard(world, record)?;
     record.shards.iter().try_for_each(ledger_adds_up)?;
+    record.shards.iter().try_for_each(each_failure_has_a_time)?;
     counts_agree(world, ran)?;
     each_item_is_committed_once(world, ran)?;
-    budget_is_kept(world, &ran.sent)?;
+    let mut sent: Vec<u64> = ran.sent.iter().map(|sent| sent.at).collect();
+    sent.sort_unstable();
+    budget_is_kept(world, &sent)?;
+    windows_are_those_of_the_target(record, &sent)?;
+    pauses_are_kept(world, ran)?;
+    ran.watched.clone()?;
     seconds_add_up(ran)
 }
 
@@ -61,6 +72,15 @@ fn ledger_adds_up(shard: &ShardRecord) -> Result<(), String> {
              remaining: {:?}",
             shard.stats.counters.items
         )
+    })
+}
+
+fn each_failure_has_a_time(shard: &ShardRecord) -> Result<(), String> {
+    let cause = |kind: &&ErrorKind| FailureCause::Error(**kind);
+    let mut kinds = shard.stats.counters.requests.errors_by_kind.keys();
+    let untimed = kinds.find(|kind| shard.failures.get(cause(kind)).is_none());
+    law(untimed.is_none(), || {
+        format!("it is not known when {untimed:?} failed")
     })
 }
 
@@ -146,16 +166,14 @@ fn budget_is_kept(world: &World, sent: &[u64]) -> Result<(), String> {
     let Some(rate) = plan.rate.filter(|_| plan.has_budget()) else {
         return Ok(());
     };
-    let mut sent = sent.to_vec();
-    sent.sort_unstable();
     match plan.shape.apart_ns() {
         Some(width_ns) => {
-            let most = most_in(&sent, width_ns);
+            let most = most_in(sent, width_ns);
             law(most <= rate.permits, || {
                 format!("{most} requests in a window of {}", rate.permits)
             })
         }
-        None => law(conforms(&sent, rate, plan.burst), || {
+        None => law(conforms(sent, rate, plan.burst), || {
             "the budget was exceeded".to_owned()
         }),
     }
@@ -183,6 +201,35 @@ fn most_in(sent: &[u64], width_ns: u64) -> u64 {
         last - first + 1
     });
     most.max().unwrap_or(0) as u64
+}
+
+/// The busiest windows are those that the target saw, but for what a process that died did not
+/// tell.
+fn windows_are_those_of_the_target(record: &RunRecord, sent: &[u64]) -> Result<(), String> {
+    let slot = duration_ns(SLOT);
+    for window in record.busiest.get(&Scope::Run).into_iter().flatten() {
+        let width = duration_ns(window.width);
+        let (least, most) = (most_in(sent, width), most_in(sent, width + slot));
+        let holds = window.sent <= most && (window.sent >= least || !is_whole(record));
+        law(holds, || format!("{window:?}, not {least} to {most}"))?;
+    }
+    Ok(())
+}
+
+/// Once a host has asked one shard to wait, no shard sends it anything.
+fn pauses_are_kept(world: &World, ran: &Ran) -> Result<(), String> {
+    if world.plan.throttling.on_throttle != OnThrottle::Honor {
+        return Ok(());
+    }
+    for wait in &ran.waits {
+        let early = ran.sent.iter().find(|sent| {
+            sent.host == wait.host
+                && (wait.at + 1..wait.until).contains(&sent.at)
+                && world.hears(wait.at, sent.at)
+        });
+        law(early.is_none(), || format!("{early:?} within {wait:?}"))?;
+    }
+    Ok(())
 }
 
 fn seconds_add_up(ran: &Ran) -> Result<(), String> {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::clock::{Clock, Nanos, duration_ns};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan};
-use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse_replacing};
+use crawlmark_harness::rehearse::{Incident, Rehearsal, RehearseError, rehearse_replacing};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::stats::ItemCounts;
-use crawlmark_harness::supervisor::Left;
+use crawlmark_harness::supervisor::{Interval, Left, Live, LiveState, Observer, SuperviseError};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
 use fastrand::Rng;
@@ -69,8 +69,50 @@ pub(crate) struct Ran {
     pub(crate) rehearsal: Rehearsal,
     /// Committed items: how often each was, and how it ended.
     pub(crate) committed: BTreeMap<u64, (u32, Outcome)>,
-    /// When the target received each request, in that order.
-    pub(crate) sent: Vec<u64>,
+    /// Each request that the target received, in that order.
+    pub(crate) sent: Vec<Sent>,
+    /// The waits that it asked for.
+    pub(crate) waits: Vec<Wait>,
+    /// The first law that the live view broke.
+    pub(crate) watched: Result<(), String>,
+}
+
+/// A request that the target received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Sent {
+    pub(crate) at: u64,
+    pub(crate) host: u32,
+    pub(crate) shard: u32,
+}
+
+/// A wait that a host asked a shard for, which had the time to pass that on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wait {
+    pub(crate) host: u32,
+    pub(crate) shard: u32,
+    /// When the shard counted the answer that said so.
+    pub(crate) at: u64,
+    /// The end of it, as far as the run waits.
+    pub(crate) until: u64,
+}
+
+/// Watches the live view of a run.
+struct Watcher(Result<(), String>);
+
+impl Observer for Watcher {
+    fn progress(&mut self, live: &Live) {
+        for shard in &live.shards {
+            let dealt = shard.counters.items.dealt() + u64::from(shard.in_flight);
+            let known = dealt + shard.waiting_again + shard.remaining;
+            let is_alive = matches!(shard.state, LiveState::Running | LiveState::Done);
+            if is_alive && known > shard.planned && self.0.is_ok() {
+                let (at, planned) = (live.at, shard.planned);
+                self.0 = Err(format!("{known} of {planned} IDs are known at {at:?}"));
+            }
+        }
+    }
+
+    fn interval(&mut self, _: &Interval) {}
 }
 
 /// One of `choices`.
@@ -100,14 +142,17 @@ impl World {
         }
     }
 
-    /// Run it.
-    pub(crate) fn run(&self) -> Ran {
+    /// Run it; none if a shard is lost before the start, which is its whole result.
+    pub(crate) fn run(&self) -> Option<Ran> {
         let shared = Rc::new(Shared {
             seed: self.seed,
             script: self.target,
             timeout: self.plan.timeout,
+            hosts: self.plan.per_host.hosts,
+            longest_wait: self.plan.throttling.max_pause,
             asked: RefCell::default(),
             sent: RefCell::default(),
+            waits: RefCell::default(),
             committed: RefCell::default(),
         });
         let mut incidents = self.incidents.clone();
@@ -124,12 +169,31 @@ impl World {
             stored: Cell::default(),
         };
         let left = |_: &ShardPlan, held: &[IdRange]| self.replaces.then(|| shared.left(held));
-        let rehearsal = rehearse_replacing(&self.plan, &incidents, workload, left).unwrap();
-        Ran {
+        let mut watcher = Watcher(Ok(()));
+        let rehearsal =
+            match rehearse_replacing(&self.plan, &incidents, workload, left, &mut watcher) {
+                Err(RehearseError::Supervise(SuperviseError::Lost { .. })) => return None,
+                rehearsal => rehearsal.unwrap(),
+            };
+        Some(Ran {
             rehearsal,
             committed: shared.committed.take(),
             sent: shared.sent.take(),
-        }
+            waits: shared.waits.take(),
+            watched: watcher.0,
+        })
+    }
+
+    /// True if what is said at `from` is heard before `to` at the latest: no process was stopped in
+    /// between, and pipes have room.
+    pub(crate) fn hears(&self, from: u64, to: u64) -> bool {
+        self.incidents.iter().all(|incident| match *incident {
+            Incident::Stop { at, lasts, .. } | Incident::Block { at, lasts } => {
+                duration_ns(at) > to || duration_ns(at + lasts) < from
+            }
+            Incident::NarrowPipes { .. } => false,
+            _ => true,
+        })
     }
 }
 
@@ -278,9 +342,12 @@ struct Shared {
     seed: u64,
     script: TargetScript,
     timeout: Duration,
+    hosts: u32,
+    longest_wait: Duration,
     /// Attempts for each item.
     asked: RefCell<BTreeMap<u64, u64>>,
-    sent: RefCell<Vec<u64>>,
+    sent: RefCell<Vec<Sent>>,
+    waits: RefCell<Vec<Wait>>,
     committed: RefCell<BTreeMap<u64, (u32, Outcome)>>,
 }
 
@@ -302,6 +369,10 @@ pub(crate) fn counts<'a>(outcomes: impl Iterator<Item = &'a (u32, Outcome)>) -> 
 }
 
 impl Shared {
+    fn host(&self, id: u64) -> u32 {
+        u32::try_from(id % u64::from(self.hosts.clamp(1, 2))).unwrap_or_default()
+    }
+
     /// What is left of `held`, which is what the process of a dead shard had.
     fn left(&self, held: &[IdRange]) -> Left {
         let committed = self.committed.borrow();
@@ -380,6 +451,15 @@ struct Storing {
     stored: Cell<Nanos>,
 }
 
+/// What the process was told at this instant, it may not have passed on.
+impl Drop for Storing {
+    fn drop(&mut self) {
+        let (shard, now) = (self.shard, self.clock.now().0);
+        let mut waits = self.shared.waits.borrow_mut();
+        waits.retain(|wait| (wait.shard, wait.at) != (shard, now));
+    }
+}
+
 impl Storing {
     fn commit(&self) {
         for (id, outcome) in self.uncommitted.take() {
@@ -399,7 +479,7 @@ impl Storing {
 
 impl Workload for Storing {
     fn host(&self, id: u64) -> u32 {
-        u32::try_from(id % 2).unwrap_or_default()
+        self.shared.host(id)
     }
 
     async fn perform(
@@ -420,7 +500,11 @@ impl Workload for Storing {
             flight.opened(1_000);
         }
         let sent = clear_to_send().await?;
-        self.shared.sent.borrow_mut().push(sent.0);
+        self.shared.sent.borrow_mut().push(Sent {
+            at: sent.0,
+            host: self.shared.host(id),
+            shard: self.shard,
+        });
         flight.note(InFlight {
             sent,
             first_byte: None,
@@ -433,6 +517,17 @@ impl Workload for Storing {
     }
 
     fn booked(&self, sample: &Sample) {
+        if let (Outcome::Throttled, Some(wait)) =
+            (sample.attempt.outcome, sample.attempt.advice.wait)
+        {
+            let until = sample.attempt.done.plus(wait.min(self.shared.longest_wait));
+            self.shared.waits.borrow_mut().push(Wait {
+                host: self.shared.host(sample.permit.id),
+                shard: self.shard,
+                at: self.clock.now().0,
+                until: until.0,
+            });
+        }
         if sample.fate != Fate::Ended {
             return;
         }

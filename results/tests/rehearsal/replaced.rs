@@ -157,7 +157,7 @@ fn run_with(
         committed: committed.clone(),
         uncommitted: RefCell::default(),
     };
-    rehearse_replacing(plan, incidents, storing, |_, held| left(held)).unwrap()
+    rehearse_replacing(plan, incidents, storing, |_, held| left(held), &mut Nobody).unwrap()
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_shard_is_not_replaced_by_an_answer_that_does_not_fit_or_in_an_open_loop() {
             asked.set(asked.get() + 1);
             Some(wrong(held))
         };
-        let rehearsal = rehearse_replacing(&plan, &death, target, left).unwrap();
+        let rehearsal = rehearse_replacing(&plan, &death, target, left, &mut Nobody).unwrap();
         assert_eq!(
             (
                 rehearsal.record.shards[0].past.len(),
