@@ -39,19 +39,16 @@ pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult)
         held_ns,
         ..
     } = *head;
-    attempt.status = match (verdict.has_good_status, verdict.body) {
-        (true, BodyCheck::Failed(of_call)) => Some(of_call),
-        _ => Some(status),
-    };
+    attempt.status = Some(status);
     attempt.outcome = match (verdict.has_good_status, verdict.body) {
         _ if is_challenge(head, verdict.body) => Outcome::SoftBlocked,
         _ if signals.is_some_and(|signals| signals.is_throttled) => Outcome::Throttled,
         (true, BodyCheck::AsExpected) => Outcome::Ok,
         (true, BodyCheck::Wrong) => Outcome::Error(ErrorKind::WrongBody),
         (true, BodyCheck::Unreadable(why)) => Outcome::Error(why.kind()),
-        (true, BodyCheck::Failed(RESOURCE_EXHAUSTED)) => Outcome::Throttled,
+        (true, BodyCheck::Failed(of_call)) => failed(attempt, of_call),
         (false, _) if matches!(status, 404 | 410) => Outcome::NotFound,
-        (true, BodyCheck::Failed(_)) | (false, _) => Outcome::Rejected,
+        (false, _) => Outcome::Rejected,
     };
     attempt.advice = Advice {
         repeat: Repeat::Never,
@@ -59,6 +56,16 @@ pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult)
         quota: signals.and_then(|signals| signals.quota).map(Box::new),
         held_ns,
     };
+}
+
+/// Note the status of a call that failed, and return its outcome.
+fn failed(attempt: &mut Attempt, status: u16) -> Outcome {
+    attempt.status = Some(status);
+    if status == RESOURCE_EXHAUSTED {
+        Outcome::Throttled
+    } else {
+        Outcome::Rejected
+    }
 }
 
 /// True if the answer is a challenge page, which asks for a browser and brings no item, whatever

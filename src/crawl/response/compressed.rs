@@ -10,14 +10,13 @@ use std::io::{self, Read};
 use crawlmark_harness::sample::ErrorKind;
 use flate2::read::MultiGzDecoder;
 
-use super::expect::Expectations;
 use super::fields::HeaderFields;
 
 /// Value of `Accept-Encoding`.
 pub(crate) const ACCEPTED: &str = "gzip, br, zstd";
 
-/// Most bytes of compressed content that are kept, and of content that comes out.
-const MOST_BYTES: usize = Expectations::MAX_READ;
+/// Most bytes of content that are kept: compressed, as they come out, or in one line or message.
+pub(super) const MOST_BYTES: usize = 16 << 20;
 
 /// Largest window of zstd as an exponent: 8 MiB, what every decoder should support (RFC 8878,
 /// 3.1.1.1.2).

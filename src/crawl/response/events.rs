@@ -9,7 +9,7 @@ use std::fmt;
 use crawlmark_mock_server::events::END;
 use serde::de::IgnoredAny;
 
-use super::expect::Expectations;
+use super::compressed::MOST_BYTES;
 use super::grpc::CallReader;
 
 /// Longest text that may end a stream, bytes.
@@ -175,7 +175,7 @@ impl EventReader {
     /// Bytes of a line that are looked at.
     const fn kept(&self) -> usize {
         match self.stream.format {
-            EventFormat::Lines => Expectations::MAX_READ,
+            EventFormat::Lines => MOST_BYTES,
             // A byte order mark, the name of the field, a blank, and one byte more than the end.
             EventFormat::Sse => 3 + "data: ".len() + LONGEST_END + 1,
             EventFormat::Grpc => 0,

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use regex::bytes::Regex;
 
 pub(crate) use self::checker::{Checker, Expected, SavedResponse};
+use super::compressed::MOST_BYTES;
 use super::events::EventStream;
 
 /// One thing that a good answer must be. A body that breaks off is never good, whatever is
@@ -76,7 +77,7 @@ impl ExpectError {
 impl Expectations {
     /// The longest body, in bytes, that is kept to be read as JSON or searched: 16 MiB. Each
     /// connection may hold one, so that without a bound a target could use up this client's memory.
-    pub const MAX_READ: usize = 16 << 20;
+    pub const MAX_READ: usize = MOST_BYTES;
 
     /// All of `list` at once. What is there twice counts once.
     ///

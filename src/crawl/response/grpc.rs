@@ -8,8 +8,7 @@ pub mod laws;
 
 use crawlmark_harness::stats::MAX_EXCERPT;
 
-use super::compressed::Unreadable;
-use super::expect::Expectations;
+use super::compressed::{MOST_BYTES, Unreadable};
 use super::fields::HeaderFields;
 use crate::crawl::target::shape::MESSAGE_PREFIX as PREFIX;
 
@@ -68,7 +67,7 @@ impl CallReader {
         let [flag, length @ ..] = self.prefix;
         self.left = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         self.unreadable = match flag {
-            0 if self.left <= Expectations::MAX_READ => None,
+            0 if self.left <= MOST_BYTES => None,
             0 => Some(Unreadable::TooLong),
             _ => Some(Unreadable::CompressedMessage),
         };
@@ -179,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_body_is_whole_messages_that_can_be_read() {
-        let longest = u32::try_from(Expectations::MAX_READ).unwrap();
+        let longest = u32::try_from(MOST_BYTES).unwrap();
         let of_length = |length: u32| [&[0][..], &length.to_be_bytes()].concat();
         for (body, messages, flaw) in [
             (vec![], 0, None),

@@ -56,23 +56,29 @@ impl ContentKind {
         let mut parts = content_type.split(|&byte| byte == b';');
         let essence = parts.next().unwrap_or_default().trim_ascii();
         let is = |name: &[u8]| essence.eq_ignore_ascii_case(name);
-        let is_suffixed = essence
-            .last_chunk()
-            .is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"));
-        let format = essence.split(|&byte| byte == b'+').next();
-        let is_grpc = |name: &[u8]| name.eq_ignore_ascii_case(grpc::CONTENT_TYPE.as_bytes());
-        if format.is_some_and(is_grpc) {
-            Self::Grpc
-        } else if is_suffixed || is(b"application/json") || is(b"text/json") {
+        let ends = |end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json");
+        // The commonest first: a response of HTTP/1.1 has its type looked at each time.
+        if is(b"application/json") || is(b"text/json") {
             Self::Json
         } else if is(b"text/event-stream") {
             Self::Events
         } else if is(b"text/html") {
             Self::Markup
+        } else if is_grpc(essence) {
+            Self::Grpc
+        } else if essence.last_chunk().is_some_and(ends) {
+            Self::Json
         } else {
             Self::Other
         }
     }
+}
+
+/// True for the content type of gRPC, with the name of a format or without.
+fn is_grpc(essence: &[u8]) -> bool {
+    let mut parts = essence.splitn(2, |&byte| byte == b'+');
+    let name = parts.next().unwrap_or_default();
+    name.eq_ignore_ascii_case(grpc::CONTENT_TYPE.as_bytes())
 }
 
 /// Facts of the head of a response.

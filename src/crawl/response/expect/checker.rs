@@ -17,7 +17,6 @@ use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
 use crate::crawl::response::compressed::{Coding, Unreadable};
 use crate::crawl::response::events::{EventFormat, EventReader};
 use crate::crawl::response::fields::HeaderFields;
-use crate::crawl::response::grpc::CallReader;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
 use crate::dataset::manifest::{Bodies, Saved};
 
@@ -367,16 +366,10 @@ impl Expected {
             Coding::Identity => None,
             _ => self.take_compressed().err(),
         };
-        let is_too_long = self
-            .events
-            .as_ref()
-            .is_some_and(|events| events.is_too_long());
-        let unreadable = unreadable.or(is_too_long.then_some(Unreadable::TooLong));
-        let call = self.events.as_ref().filter(|events| events.is_call());
-        let call = call.filter(|_| head.kind == ContentKind::Grpc);
-        let call = call.map(|events| &events.call);
-        let failed_with = call.and_then(CallReader::failed_with);
-        let unreadable = unreadable.or_else(|| call?.flaw());
+        let flaw = match &self.events {
+            Some(events) => Self::flaw(events, head.kind),
+            None => unreadable.map(BodyCheck::Unreadable),
+        };
         let is_met = if self.checker.seed.is_some() {
             self.is_item && self.length == self.bytes.len()
         } else {
@@ -406,13 +399,25 @@ impl Expected {
         }
         CheckResult {
             has_good_status: self.checker.is_expected(head.status),
-            body: match (failed_with, unreadable) {
-                (Some(status), _) => BodyCheck::Failed(status),
-                (None, Some(why)) => BodyCheck::Unreadable(why),
-                (None, None) if is_met => BodyCheck::AsExpected,
-                (None, None) => BodyCheck::Wrong,
+            body: match flaw {
+                Some(flaw) => flaw,
+                None if is_met => BodyCheck::AsExpected,
+                None => BodyCheck::Wrong,
             },
         }
+    }
+
+    /// Return what is wrong with a stream of events beside its content.
+    // Out of line: of most responses, no events are expected.
+    #[inline(never)]
+    fn flaw(events: &EventReader, kind: ContentKind) -> Option<BodyCheck> {
+        let is_call = events.is_call() && kind == ContentKind::Grpc;
+        if let Some(status) = events.call.failed_with().filter(|_| is_call) {
+            return Some(BodyCheck::Failed(status));
+        }
+        let too_long = events.is_too_long().then_some(Unreadable::TooLong);
+        let flaw = too_long.or_else(|| events.call.flaw().filter(|_| is_call));
+        flaw.map(BodyCheck::Unreadable)
     }
 
     fn meets(&mut self, expect: &Expect, head: &HeadFacts) -> bool {
