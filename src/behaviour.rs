@@ -44,6 +44,7 @@ impl BehaviourArgs {
             stall: self.target_stall.or(profile.stall),
             workers: self.target_workers.or(profile.workers),
             keep_alive: self.target_keep_alive.or(profile.keep_alive),
+            bandwidth: self.target_bandwidth.or(profile.bandwidth),
             accept: self.target_accept.or(profile.accept),
             limits,
             faults,

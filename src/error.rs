@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crawlmark_harness::process::{ForkError, signal_in_words};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_harness::target::NotFound;
-use crawlmark_mock_server::{ListenError, SharedError, TlsError};
+use crawlmark_mock_server::{ListenError, ServeError, SharedError, TlsError};
 use crawlmark_results::export::ExportError;
 use crawlmark_results::import::ImportError;
 use crawlmark_results::run::parts::{MergeError, PlanFileError};
@@ -80,6 +80,9 @@ pub(crate) enum Error {
     /// The bundled target's certificate.
     #[error("{0}")]
     Tls(#[from] TlsError),
+    /// The bundled target.
+    #[error("{0}")]
+    Serve(#[from] ServeError),
     /// A process.
     #[error("{0}")]
     Fork(#[from] ForkError),

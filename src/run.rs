@@ -35,7 +35,7 @@ use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;
 use self::resolve::{BundledTarget, Resolved};
-pub(crate) use self::resolve::{objectives, stranger};
+pub(crate) use self::resolve::{find, is_private, objectives, stranger};
 use self::robots::Watch;
 use self::saving::SavedCrawl;
 pub(crate) use self::saving::{resume_command, with_recorded_flags};

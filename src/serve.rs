@@ -1,25 +1,39 @@
 //! `crawlmark serve`: the bundled target until a signal ends it.
 
+use std::fmt::Display;
 use std::fs;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::slice;
 
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::grouped;
 use crawlmark_mock_server::{
-    Config, Http, Journal, Ledger, LoadError, Mappings, OnUnsupported, Tls, Unmatched,
+    Config, Http, Journal, Ledger, LoadError, Mappings, OnUnsupported, RECORDED, Recording, Shared,
+    Unmatched, Upstream, record_process,
 };
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::behaviour::check_processes;
 use crate::cli::ServeArgs;
-use crate::error::{DONE, Error, WITHOUT_HTTP_3};
-use crate::target::Target;
+use crate::crawl::tls::{Settings, Tls};
+use crate::crawl::{Host, Scheme, Template};
+use crate::error::{DONE, Error, FAILED, WITHOUT_HTTP_3};
+use crate::run::{find, is_private};
+use crate::target::{Target, sockets};
 use crate::terminal;
+
+/// Directory of stubs below that of `--stubs`.
+const MAPPINGS: &str = "mappings";
 
 /// Serves until SIGINT or SIGTERM, then prints the counts.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
-    let processes = args.processes.or_cores(usable_cpus().len());
+    let processes = match args.record {
+        // One process has the whole recording.
+        Some(_) => args.processes.or_cores(1),
+        None => args.processes.or_cores(usable_cpus().len()),
+    };
     check_processes("--processes", processes)?;
     check_http3(args)?;
     let behaviour = args.behaviour.config("--", args.seed)?;
@@ -27,6 +41,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         stubs: args
             .stubs
             .as_deref()
+            .filter(|root| args.record.is_none() || root.join(MAPPINGS).exists())
             .map(|root| load(root, args))
             .transpose()?,
         unmatched: if args.stubs.is_some() {
@@ -41,25 +56,22 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         },
         http: args.http,
         tls: if args.tls {
-            Some(Tls::generate(&[args.listen.ip()])?)
+            Some(crawlmark_mock_server::Tls::generate(&[args.listen.ip()])?)
         } else {
             None
         },
         ..behaviour
     };
+    if let (Some(url), Some(root)) = (&args.record, &args.stubs) {
+        return record(args, &config, url, root);
+    }
     let mut wanted = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
         wanted.add(signal);
     }
     wanted.thread_block().map_err(Error::Signal)?;
     let mut target = Target::start(args.listen, processes, &config)?;
-    if let (Some(path), Some(tls)) = (&args.tls_cert, &config.tls) {
-        fs::write(path, tls.certificate_pem()).map_err(Error::unwritable(path))?;
-    }
-    terminal::print(&format!(
-        "listening on {}\n",
-        url(&config, target.address())
-    ))?;
+    announce(args, &config, target.address())?;
     while wanted.wait().map_err(Error::Signal)? == Signal::SIGCHLD {
         if let Some((pid, exit)) = target.lost() {
             return Err(Error::TargetLost {
@@ -68,12 +80,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
             });
         }
     }
-    let ledger = target.stop();
-    if terminal::is_seen() {
-        terminal::print(&in_short(&ledger))?;
-    } else {
-        terminal::print(&(serde_json::to_string_pretty(&ledger)? + "\n"))?;
-    }
+    print_counts(&target.stop())?;
     Ok(DONE)
 }
 
@@ -85,6 +92,103 @@ fn check_http3(args: &ServeArgs) -> Result<(), Error> {
             Err(Error::usage("--http 3 is served with TLS only: add --tls"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Serves from this process until SIGINT or SIGTERM, and passes on to `url` what no stub below
+/// `root` answers; then writes the recording.
+fn record(args: &ServeArgs, config: &Config, url: &Template, root: &Path) -> Result<u8, Error> {
+    let file = root.join(RECORDED);
+    if args.processes.or_cores(1).get() > 1 {
+        return Err(Error::usage(
+            "--record serves from one process: leave out --processes",
+        ));
+    }
+    if file.exists() {
+        return Err(Error::Usage(format!(
+            "--record: {} exists: serve it with --stubs alone, remove it, or choose another directory",
+            file.display()
+        )));
+    }
+    let upstream = upstream(url, args)?;
+    // Now, and not after an hour of recording.
+    let mappings = root.join(MAPPINGS);
+    fs::create_dir_all(&mappings).map_err(Error::unwritable(&mappings))?;
+    let shared = Shared::new()?;
+    let Some(sockets) = sockets(args.listen, NonZeroUsize::MIN, config)?.pop() else {
+        return Ok(FAILED);
+    };
+    announce(
+        args,
+        config,
+        sockets.tcp.local_addr().unwrap_or(args.listen),
+    )?;
+    let recording = record_process(sockets, config, &shared, upstream)?;
+    recording.write(root).map_err(Error::unwritable(&file))?;
+    terminal::say(&recorded(&recording, &file)?);
+    print_counts(&Ledger::read(&shared))?;
+    Ok(DONE)
+}
+
+/// The service to record. A public one is not asked as fast as its clients happen to be.
+fn upstream(url: &Template, args: &ServeArgs) -> Result<Upstream, Error> {
+    let invalid = |why: &dyn Display| Error::Usage(format!("--record: {why}"));
+    if url.path() != ("/", None) {
+        return Err(invalid(
+            &"requests have paths of their own: write the scheme and the host alone, as in http://127.0.0.1:9000",
+        ));
+    }
+    let host = Host::of(url).map_err(|error| invalid(&error))?;
+    let addresses = find(host.local_name(), host.port())?;
+    let public = addresses.iter().find(|address| !is_private(address.ip()));
+    if let Some(address) = public.filter(|_| args.behaviour.target_limits.is_empty()) {
+        return Err(invalid(&format!(
+            "{} is neither this machine nor in a private network: say how fast you may ask it, as in --limit 10/s:key=everyone",
+            address.ip()
+        )));
+    }
+    let tls = match host.scheme() {
+        Scheme::Http => None,
+        Scheme::Https => {
+            let tls = Tls::new(&Settings::default(), slice::from_ref(&host))
+                .map_err(|error| invalid(&error))?;
+            tls.name(0)
+                .cloned()
+                .map(|name| (tls.connector().clone(), name))
+        }
+    };
+    Ok(Upstream {
+        host: host.header().clone(),
+        addresses,
+        tls,
+    })
+}
+
+/// The counts of a recording, by their names in its file.
+fn recorded(recording: &Recording, file: &Path) -> Result<String, Error> {
+    let counts = serde_json::to_value(recording.counts())?;
+    let counts = counts.as_object().into_iter().flatten();
+    let known = counts.filter_map(|(name, count)| Some((name, count.as_u64()?)));
+    let shown: Vec<String> = known
+        .filter(|(name, count)| *count > 0 || *name == "urls")
+        .map(|(name, count)| format!("{} {}", grouped(count), name.replace('_', " ")))
+        .collect();
+    Ok(format!("{}: {}\n", file.display(), shown.join(", ")))
+}
+
+/// Writes the certificate, then says where the target listens.
+fn announce(args: &ServeArgs, config: &Config, address: SocketAddr) -> Result<(), Error> {
+    if let (Some(path), Some(tls)) = (&args.tls_cert, &config.tls) {
+        fs::write(path, tls.certificate_pem()).map_err(Error::unwritable(path))?;
+    }
+    terminal::print(&format!("listening on {}\n", url(config, address)))
+}
+
+fn print_counts(ledger: &Ledger) -> Result<(), Error> {
+    if terminal::is_seen() {
+        terminal::print(&in_short(ledger))
+    } else {
+        terminal::print(&(serde_json::to_string_pretty(ledger)? + "\n"))
     }
 }
 

@@ -6,7 +6,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use crawlmark_harness::process::{Child, Role, ShardExit, fork};
-use crawlmark_mock_server::{Config, Http, Ledger, Shared, Sockets, listeners, run_process};
+use crawlmark_mock_server::{
+    Config, Http, Ledger, ListenError, Shared, Sockets, listeners, run_process,
+};
 use nix::sys::signal::Signal;
 
 use crate::error::Error;
@@ -31,13 +33,7 @@ impl Target {
         config: &Config,
     ) -> Result<Self, Error> {
         let shared = Shared::new()?;
-        let all = match config.http {
-            Http::Http3 => Sockets::with_udp(listen, processes)?,
-            _ => listeners(listen, processes)?
-                .into_iter()
-                .map(Sockets::from)
-                .collect(),
-        };
+        let all = sockets(listen, processes, config)?;
         let mut sockets: Vec<_> = all.into_iter().map(Some).collect();
         let address = sockets
             .iter()
@@ -100,6 +96,21 @@ impl Target {
         for child in self.children.drain(..) {
             let _ = child.end(STOP_GRACE);
         }
+    }
+}
+
+/// Open the sockets of each process.
+pub(crate) fn sockets(
+    listen: SocketAddr,
+    processes: NonZeroUsize,
+    config: &Config,
+) -> Result<Vec<Sockets>, ListenError> {
+    match config.http {
+        Http::Http3 => Sockets::with_udp(listen, processes),
+        _ => Ok(listeners(listen, processes)?
+            .into_iter()
+            .map(Sockets::from)
+            .collect()),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It must not hold state: everything that changes while serving lives in `shared`.
 
-use crate::connections::{Accept, KeepAlive};
+use crate::connections::{Accept, Bandwidth, KeepAlive};
 use crate::events::Events;
 use crate::fault::Faults;
 use crate::latency::Latency;
@@ -52,6 +52,8 @@ pub struct Config {
     pub workers: Option<Workers>,
     /// Requests of a connection; none means any number.
     pub keep_alive: Option<KeepAlive>,
+    /// Bandwidth of a connection in each direction; none means any.
+    pub bandwidth: Option<Bandwidth>,
     /// Connections open in a process; none means any number.
     pub accept: Option<Accept>,
     /// Limits on requests and connections; none lets all through.

@@ -1,11 +1,11 @@
 //! How the target treats connections, beside the caps of `limit`: the requests that each may carry,
-//! and how many are accepted.
+//! its bandwidth, and how many are accepted.
 //!
-//! It must not count anything: `server` does.
+//! It must not count or wait: `server` does.
 
 use crate::text::from_text;
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// Requests of one HTTP/1.1 connection, after which the target closes it. Written `100`, or
 /// `100:silent` for a target that does not announce it with `Connection: close`.
@@ -73,9 +73,161 @@ impl fmt::Display for Accept {
     }
 }
 
+/// Bytes per second that a connection carries in each direction. Written `1MB/s`, `500kB/s` or
+/// `8Mbit/s`, in powers of 1000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth(NonZeroU64);
+
+/// Units, and the bytes of each; texts are written in the first that divides them.
+const UNITS: [(&str, u64); 7] = [
+    ("GB/s", 1_000_000_000),
+    ("MB/s", 1_000_000),
+    ("kB/s", 1_000),
+    ("Gbit/s", 125_000_000),
+    ("Mbit/s", 125_000),
+    ("kbit/s", 125),
+    ("B/s", 1),
+];
+
+/// The highest that is accepted, 100 Gbit/s.
+const MAX_BANDWIDTH: u64 = 12_500_000_000;
+
+/// Payload of a packet of 1,500 bytes.
+const SEGMENT: u64 = 1_460;
+
+/// Most bytes of a piece.
+const MAX_PIECE: u64 = 64 << 10;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+from_text!(
+    Bandwidth,
+    "bandwidth",
+    "1B/s to 100Gbit/s with a unit, as in 500kB/s, 1MB/s or 8Mbit/s"
+);
+
+impl Bandwidth {
+    fn read(text: &str) -> Option<Self> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        let bytes_per_s = number.parse::<u64>().ok()?.checked_mul(*bytes)?;
+        NonZeroU64::new(bytes_per_s)
+            .filter(|bytes_per_s| bytes_per_s.get() <= MAX_BANDWIDTH)
+            .map(Self)
+    }
+
+    /// Return the most bytes that arrive together: a millisecond's worth, at least a packet.
+    pub(crate) fn piece(self) -> usize {
+        let piece = (self.0.get() / 1_000).clamp(SEGMENT, MAX_PIECE);
+        usize::try_from(piece).unwrap_or(usize::MAX)
+    }
+
+    /// Return the time that so many bytes take.
+    fn time_ns(self, bytes: usize) -> u64 {
+        let ns = (bytes as u128 * u128::from(NS_PER_S)).div_ceil(self.0.get().into());
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = UNITS
+            .iter()
+            .find(|(_, bytes)| self.0.get().is_multiple_of(*bytes));
+        let (unit, bytes) = whole.unwrap_or(&("B/s", 1));
+        write!(f, "{}{unit}", self.0.get() / bytes)
+    }
+}
+
+/// One direction of a connection with a bandwidth: a queue that bytes leave one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// When all bytes before have arrived.
+    free_ns: u64,
+    /// When the last of them were seen to.
+    seen_ns: u64,
+}
+
+/// Whoever comes back this soon had more bytes waiting all the time: what the timer was late is not
+/// added up. Many times what a write takes.
+const AT_ONCE_NS: u64 = 200_000;
+
+impl Lane {
+    /// Return when bytes that are there at `now_ns` have arrived.
+    pub(crate) fn due_ns(&mut self, bandwidth: Bandwidth, now_ns: u64, bytes: usize) -> u64 {
+        let is_busy = now_ns < self.seen_ns.saturating_add(AT_ONCE_NS);
+        let late_ns = if is_busy { AT_ONCE_NS } else { 0 };
+        let begin_ns = self.free_ns.max(now_ns.saturating_sub(late_ns));
+        self.free_ns = begin_ns.saturating_add(bandwidth.time_ns(bytes));
+        self.free_ns
+    }
+
+    /// Note that the bytes were handed over at `now_ns`, not before they were due.
+    pub(crate) fn arrived(&mut self, now_ns: u64) {
+        self.seen_ns = now_ns;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_link_is_as_fast_as_it_says_and_never_faster(
+            bytes_per_s in 1_000_u64..5_000_000, late_ns in 0_u64..AT_ONCE_NS,
+            pieces in prop::collection::vec(1_000_usize..64_000, 1..50),
+            idle_ns in AT_ONCE_NS..10_000_000_000,
+        ) {
+            let bandwidth = Bandwidth(NonZeroU64::new(bytes_per_s).unwrap());
+            let all_ns = bandwidth.time_ns(pieces.iter().sum());
+            let (mut lane, mut now_ns) = (Lane::default(), NS_PER_S);
+            for _ in 0..3 {
+                let least_ns = now_ns + all_ns;
+                for piece in &pieces {
+                    let due_ns = lane.due_ns(bandwidth, now_ns, *piece);
+                    // The timer is late, and the writer comes back at once.
+                    now_ns = due_ns + late_ns;
+                    lane.arrived(now_ns);
+                }
+                let ended_ns = now_ns - late_ns;
+                prop_assert!((least_ns..=least_ns + pieces.len() as u64).contains(&ended_ns));
+                now_ns += idle_ns;
+            }
+        }
+    }
+
+    #[test]
+    fn a_bandwidth_is_read_with_its_unit_and_written_with_the_largest() {
+        for (text, written) in [
+            ("1MB/s", "1MB/s"),
+            ("1500kB/s", "1500kB/s"),
+            ("8Mbit/s", "1MB/s"),
+            ("1kbit/s", "1kbit/s"),
+            ("999B/s", "999B/s"),
+            ("100Gbit/s", "12500MB/s"),
+        ] {
+            assert_eq!(text.parse::<Bandwidth>().unwrap().to_string(), written);
+        }
+        for wrong in [
+            "",
+            "1",
+            "1MB",
+            "0B/s",
+            "1mb/s",
+            "1.5MB/s",
+            "-1B/s",
+            "101Gbit/s",
+            "1 MB/s",
+        ] {
+            assert!(wrong.parse::<Bandwidth>().is_err(), "{wrong}");
+        }
+        let pieces =
+            ["1B/s", "10MB/s", "1GB/s"].map(|text| text.parse::<Bandwidth>().unwrap().piece());
+        assert_eq!(pieces, [1_460, 10_000, 65_536]);
+    }
 
     #[test]
     fn texts_are_read_as_they_are_written() {

@@ -49,10 +49,11 @@
 //! | [`items`] | IDs of paths, and bodies of IDs |
 //! | [`latency`] | time for which each response is held |
 //! | [`slowdown`] | stalls, delays of connections, workers, CPU cost of an item |
-//! | [`connections`] | requests of a connection; connections that are accepted |
+//! | [`connections`] | requests and bandwidth of a connection; connections that are accepted |
 //! | [`limit`] | limits: algorithms, keys, refusals |
 //! | [`fault`] | faults of responses |
 //! | [`stubs`] | responses from WireMock's files |
+//! | [`recording`] | responses of another service and their times, as stubs |
 //! | [`tls`] | the certificate; HTTP versions |
 //! | [`config`] | all of the above in one description |
 //! | [`profile`] | such descriptions by name |
@@ -81,6 +82,7 @@ pub mod ledger;
 pub mod limit;
 pub mod listen;
 pub mod profile;
+pub mod recording;
 pub mod server;
 pub mod shared;
 pub mod slowdown;
@@ -91,7 +93,7 @@ pub mod tls;
 
 pub use clock::Clock;
 pub use config::{Config, Journal, Unmatched};
-pub use connections::{Accept, KeepAlive};
+pub use connections::{Accept, Bandwidth, KeepAlive};
 pub use events::Events;
 pub use fault::{Fault, Faults};
 pub use handle::{Handle, serve};
@@ -101,7 +103,8 @@ pub use ledger::{Busiest, Ledger, LimitLedger, Times};
 pub use limit::{Limit, Limits};
 pub use listen::{ListenError, Sockets, listeners};
 pub use profile::Profile;
-pub use server::{ServeError, run_process, run_until};
+pub use recording::{RECORDED, Recording, RecordingCounts};
+pub use server::{ServeError, Upstream, record_process, run_process, run_until};
 pub use shared::{Peaks, Shared, SharedError};
 pub use slowdown::{AddedDelay, Stall, Work, Workers};
 pub use stubs::{LoadError, Mappings, OnUnsupported};

@@ -10,6 +10,7 @@
 //! | `http3` | connections of QUIC and their streams |
 //! | `answer`, `body` | responses: the hot path |
 //! | `limiter`, `quota` | decisions of all limits about a request; their status and header fields |
+//! | `gateway` | requests that are passed on to another service |
 //! | `spoil` | faults in responses; abrupt ends of connections |
 //! | `live_stubs`, `journal` | stubs at run time; recorded requests |
 //! | `admin` | routes below `/__admin`: ledger, stubs, journal |
@@ -18,6 +19,7 @@ mod admin;
 mod answer;
 mod body;
 mod connection;
+mod gateway;
 #[cfg(feature = "http3")]
 mod http3;
 mod journal;
@@ -32,10 +34,13 @@ use crate::config::Config;
 use crate::ledger::LedgerWriter;
 use crate::limit::Over;
 use crate::listen::Sockets;
+use crate::recording::Recording;
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::{Answers, ServerState};
 use connection::Entrance;
+use gateway::Gateway;
+pub use gateway::Upstream;
 use live_stubs::LiveStubs;
 use socket2::SockRef;
 use std::cell::Cell;
@@ -75,6 +80,30 @@ pub fn run_process(
     config: &Config,
     shared: &Shared,
 ) -> Result<(), ServeError> {
+    until_signal(listener.into(), config, shared, None).map(drop)
+}
+
+/// Serves `listener` as [`run_process`] does, in the one process of a target: a request that no stub
+/// answers is passed on to `upstream`, and its response is recorded.
+///
+/// # Errors
+///
+/// As of [`run_process`].
+pub fn record_process(
+    listener: impl Into<Sockets>,
+    config: &Config,
+    shared: &Shared,
+    upstream: Upstream,
+) -> Result<Recording, ServeError> {
+    until_signal(listener.into(), config, shared, Some(upstream))
+}
+
+fn until_signal(
+    sockets: Sockets,
+    config: &Config,
+    shared: &Shared,
+    upstream: Option<Upstream>,
+) -> Result<Recording, ServeError> {
     runtime()?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signal)?;
@@ -82,7 +111,7 @@ pub fn run_process(
         let shutdown = async {
             select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} _ = asked.recv() => {} }
         };
-        serve(listener.into(), config, shared, shutdown).await
+        serve(sockets, config, shared, upstream, shutdown).await
     })
 }
 
@@ -98,19 +127,22 @@ pub fn run_until(
     shared: &Shared,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    runtime()?.block_on(serve(listener.into(), config, shared, shutdown))
+    let served = serve(listener.into(), config, shared, None, shutdown);
+    runtime()?.block_on(served).map(drop)
 }
 
 /// Serves `listener` until `shutdown` is ready. Accepting then stops at once, idle connections are
 /// closed, answers under way get half a second, and whatever is left is cut off.
 ///
 /// No error of a connection or of accepting ends it: out of descriptors it pauses and goes on.
+/// Returns what was recorded of `upstream`.
 async fn serve(
     Sockets { tcp: listener, udp }: Sockets,
     config: &Config,
     shared: &Shared,
+    upstream: Option<Upstream>,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+) -> Result<Recording, ServeError> {
     listener
         .set_nonblocking(true)
         .map_err(ServeError::Listener)?;
@@ -124,12 +156,14 @@ async fn serve(
     let mut alarm = JoinSet::new();
     let driven = Rc::clone(&timer);
     alarm.spawn_local(async move { driven.run().await });
-    let entrance = Rc::new(Entrance::new(&config, &books));
+    let entrance = Rc::new(Entrance::new(&config, &books, &timer));
+    let gateway = upstream.map(|upstream| Rc::new(Gateway::new(upstream, &timer)));
     let state = Rc::new(ServerState {
         config,
         books,
         timer,
         stubs,
+        gateway,
     });
     let accept = state.config.accept;
     if let Some(queue) = accept.and_then(|accept| accept.queue) {
@@ -182,7 +216,12 @@ async fn serve(
     if let Some(quic) = quic {
         drop(timeout(GRACE, quic.end()).await);
     }
-    Ok(())
+    drop(connections);
+    let recording = state
+        .gateway
+        .as_ref()
+        .map(|gateway| gateway.recording.take());
+    Ok(recording.unwrap_or_default())
 }
 
 fn runtime() -> Result<LocalRuntime, ServeError> {

@@ -8,6 +8,7 @@ use clap::{Arg, Args};
 use crawlmark_mock_server as target;
 
 use super::{Auto, whole};
+use crate::crawl::Template;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +21,9 @@ Examples:
         --latency 45ms --handshake 90ms
   Your WireMock stubs, with requests kept for verification:
     crawlmark serve --stubs ./wiremock --journal
+  Record a service with its times, then serve the recording:
+    crawlmark serve --listen 127.0.0.1:8080 --record http://10.0.0.5:9000 --stubs ./recorded
+    crawlmark serve --listen 127.0.0.1:8080 --stubs ./recorded
   Over TLS, with HTTP/2 for clients that ask for it:
     crawlmark serve --listen 127.0.0.1:8443 --tls --tls-cert authority.pem
     curl --cacert authority.pem https://127.0.0.1:8443/items/1
@@ -179,6 +183,13 @@ pub struct BehaviourArgs {
     /// gRPC, each event is a message.
     #[arg(long, value_name = "N@TIME")]
     pub target_events: Option<target::Events>,
+    /// Limit each connection to RATE in each direction, as in 1MB/s
+    ///
+    /// Bytes arrive one after the other as over a link of this rate, TLS included: a response of
+    /// 10 kB takes 10 ms longer at 1MB/s. Not over HTTP/3. Units: B/s, kB/s, MB/s, GB/s, kbit/s, Mbit/s and Gbit/s,
+    /// in powers of 1000.
+    #[arg(long, value_name = "RATE")]
+    pub target_bandwidth: Option<target::Bandwidth>,
     /// Accept a connection only while fewer than N are open in its process
     ///
     /// The others wait in the listen queue: QUEUE of each process, 4096 unless given. With 1, the
@@ -215,6 +226,20 @@ pub struct ServeArgs {
     /// /__admin. Latency, limits and faults apply to stubs, too.
     #[arg(long, value_name = "DIR")]
     pub stubs: Option<PathBuf>,
+    /// Pass on requests to URL and record the responses as stubs
+    ///
+    /// URL is a scheme and a host, as in http://10.0.0.5:9000. Requests that no stub answers go
+    /// there, over HTTP/1.1. At the end, DIR/mappings/recorded.json gets a stub for each method and
+    /// URL: the first successful response, and the distribution of the response times. Headers of
+    /// requests, Set-Cookie, bodies above 1 MiB and URLs beyond 10,000 are not recorded. A public
+    /// host needs a --limit.
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "stubs",
+        conflicts_with_all = ["target_faults", "target_events", "target_work"]
+    )]
+    pub record: Option<Template>,
     /// Skip stubs that use unsupported features, with a warning each
     ///
     /// Without this, the server refuses to start.
@@ -242,7 +267,7 @@ pub struct ServeArgs {
 
 /// Give an argument of `serve` its place in the help.
 pub(super) fn described(argument: Arg) -> Arg {
-    const RARE: [&str; 9] = [
+    const RARE: [&str; 10] = [
         "seed",
         "lenient",
         "journal",
@@ -252,12 +277,13 @@ pub(super) fn described(argument: Arg) -> Arg {
         "target_keep_alive",
         "target_accept",
         "target_events",
+        "target_bandwidth",
     ];
     let id = argument.get_id().as_str();
     let (is_rare, name) = (RARE.contains(&id), id.strip_prefix("target_"));
     let heading = match id {
         _ if name.is_some() => "Behaviour",
-        "stubs" | "lenient" | "journal" => "Stubs",
+        "stubs" | "record" | "lenient" | "journal" => "Stubs",
         "http" | "tls" | "tls_cert" => "Protocols",
         _ => return argument.hide_short_help(is_rare),
     };

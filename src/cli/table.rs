@@ -369,6 +369,7 @@ const GROUPS: [Group; 13] = [
             typed("target_stall"),
             typed("target_workers"),
             typed("target_keep_alive"),
+            typed("target_bandwidth"),
             typed("target_accept"),
             typed("target_events"),
             typed("target_limits").sets(&["target_limit"]),

@@ -26,6 +26,7 @@ use crawlmark_results::run::report::{Labels, Placement};
 
 pub(super) use self::addresses::is_own;
 use self::addresses::{Found, LookupTimes, Peers, find_all, keep_reachable, on_this_machine};
+pub(crate) use self::addresses::{find, is_private};
 pub(super) use self::bundled::BundledTarget;
 use self::record::Resolution;
 use self::targets::{Chosen, mean_rate, methods};

@@ -51,6 +51,7 @@ mod process;
 mod protocols;
 mod proxy;
 mod raw;
+mod record;
 mod release;
 mod remade;
 mod report;

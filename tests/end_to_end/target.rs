@@ -1,10 +1,13 @@
 //! `crawlmark serve` as a child of the test, and its counts: the second witness.
 
+use std::path::Path;
+use std::process::Command;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::command::{Started, start};
+use crate::command::{Started, program, start, words};
 use crate::process::{children, signal, wait_for};
 use crate::report::{Report, counts};
 use crate::run::crawl;
@@ -23,7 +26,18 @@ impl Target {
 
     /// The same on another address.
     pub(crate) fn start_on(listen: &str, flags: &str) -> Self {
-        let mut serve = start(&format!("serve --listen {listen} {flags}"));
+        Self::of(start(&format!("serve --listen {listen} {flags}")))
+    }
+
+    /// Start it on a free port with a variable in its environment.
+    pub(crate) fn start_with(name: &str, value: &Path, flags: &str) -> Self {
+        let mut command = Command::new(program());
+        command.env(name, value);
+        command.args(words(&format!("serve --listen 127.0.0.1:0 {flags}")));
+        Self::of(Started::new(command))
+    }
+
+    fn of(mut serve: Started) -> Self {
         let origin = wait_for("the target's address", || {
             assert_eq!(serve.child.try_wait().unwrap(), None, "{}", serve.stderr());
             let said = serve.stdout();

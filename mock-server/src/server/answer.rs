@@ -7,6 +7,7 @@ mod play;
 
 use super::admin::{self, AdminRequest};
 use super::body::{AnswerBody, GRPC_STATUS};
+use super::gateway::Gateway;
 use super::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use super::live_stubs::LiveStubs;
 use super::quota;
@@ -51,6 +52,8 @@ pub(super) struct ServerState {
     pub(super) books: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
     pub(super) stubs: LiveStubs,
+    /// Service that answers what no stub does, if there is one.
+    pub(super) gateway: Option<Rc<Gateway>>,
 }
 
 /// Answers the requests of one connection.

@@ -1,13 +1,14 @@
-//! The body of an answer: whole at once, piece by piece over a time, filled up to any length.
+//! The body of an answer: whole at once, piece by piece over a time, filled up to any length, or
+//! passed on as it arrives.
 //!
 //! It must not decide what is in it.
 
+use super::gateway::PassedBody;
 use crate::timer::Timer;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -25,6 +26,8 @@ pub(super) enum AnswerBody {
     /// Each piece of another one as a message of gRPC, and its status behind them; none once that is
     /// sent.
     Call(Option<Box<Self>>),
+    /// As another service sends it.
+    Passed(Box<PassedBody>),
 }
 
 /// Trailer with the outcome of a call of gRPC.
@@ -145,11 +148,12 @@ fn next_filled(bytes: &mut Bytes, blanks: &mut u64) -> Option<Bytes> {
 fn poll_call(
     call: &mut Option<Box<AnswerBody>>,
     cx: &mut Context<'_>,
-) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
     let Some(body) = call else {
         return Poll::Ready(None);
     };
     Poll::Ready(Some(Ok(match ready!(Pin::new(body).poll_frame(cx)) {
+        Some(Err(error)) => return Poll::Ready(Some(Err(error))),
         Some(Ok(piece)) => Frame::data(message(&piece.into_data().unwrap_or_default())),
         None => {
             *call = None;
@@ -167,17 +171,18 @@ fn message(piece: &[u8]) -> Bytes {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = hyper::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let piece = match self.get_mut() {
             Self::Call(call) => return poll_call(call, cx),
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::Dribble(dribble) => dribble.poll_piece(cx),
             Self::Filled(bytes, blanks) => Poll::Ready(next_filled(bytes, blanks)),
+            Self::Passed(body) => return body.poll_frame(cx),
         };
         piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -188,6 +193,7 @@ impl Body for AnswerBody {
             Self::Dribble(dribble) => dribble.pieces.is_empty(),
             Self::Filled(bytes, blanks) => bytes.is_empty() && *blanks == 0,
             Self::Call(call) => call.is_none(),
+            Self::Passed(body) => body.is_end_stream(),
         }
     }
 
@@ -202,6 +208,7 @@ impl Body for AnswerBody {
                 .map(|(_, piece)| piece.len() as u64)
                 .sum(),
             Self::Filled(bytes, blanks) => bytes.len() as u64 + blanks,
+            Self::Passed(body) => return body.size_hint(),
         };
         SizeHint::with_exact(length)
     }

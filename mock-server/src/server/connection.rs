@@ -9,9 +9,11 @@ use super::answer::Answers;
 use super::body::AnswerBody;
 use super::spoil::Interrupted;
 use super::tasks::{Spawner, Tasks};
-use super::wire::Wire;
+use super::wire::{Line, Wire};
 use crate::config::Config;
+use crate::connections::Bandwidth;
 use crate::ledger::LedgerWriter;
+use crate::timer::Timer;
 use crate::tls::Http;
 use bytes::Bytes;
 use hyper::body::Body;
@@ -145,11 +147,13 @@ pub(super) struct Entrance {
     tls: Option<TlsAcceptor>,
     http: Http,
     has_nodelay: bool,
+    bandwidth: Option<Bandwidth>,
     books: Rc<LedgerWriter>,
+    timer: Rc<Timer>,
 }
 
 impl Entrance {
-    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Self {
+    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>, timer: &Rc<Timer>) -> Self {
         let tls = config
             .tls
             .as_ref()
@@ -158,7 +162,9 @@ impl Entrance {
             tls,
             http: config.http,
             has_nodelay: !config.faults.delay_writes(),
+            bandwidth: config.bandwidth,
             books: Rc::clone(books),
+            timer: Rc::clone(timer),
         }
     }
 
@@ -169,9 +175,10 @@ impl Entrance {
         // Without it the kernel may hold small answers back; where it cannot be set, answers are
         // late but right.
         drop(stream.set_nodelay(self.has_nodelay));
+        let line = Line::new(stream, self.bandwidth, &self.timer);
         let (mut wire, agreed) = match &self.tls {
-            None => (Wire::plain(stream), None),
-            Some(acceptor) => Box::pin(self.shake_hands(acceptor, stream)).await?,
+            None => (Wire::plain(line), None),
+            Some(acceptor) => Box::pin(self.shake_hands(acceptor, line)).await?,
         };
         let protocol = match (agreed, self.http) {
             (Some(protocol), _) => protocol,
@@ -188,9 +195,9 @@ impl Entrance {
     async fn shake_hands(
         &self,
         acceptor: &TlsAcceptor,
-        stream: TcpStream,
+        line: Line,
     ) -> Option<(Wire, Option<Protocol>)> {
-        let Ok(Ok(stream)) = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await else {
+        let Ok(Ok(stream)) = timeout(HANDSHAKE_LIMIT, acceptor.accept(line)).await else {
             self.books.counters().tls_handshake_failures.increment();
             return None;
         };
@@ -208,6 +215,7 @@ mod tests {
     use super::super::answer::ServerState;
     use super::super::live_stubs::LiveStubs;
     use super::*;
+    use crate::clock::Clock;
     use crate::config::Config;
     use crate::ledger::{Ledger, LedgerWriter};
     use crate::shared::Shared;
@@ -223,6 +231,7 @@ mod tests {
     /// other one until it is told to stop.
     fn with_connection<Test: Future<Output = ()>>(
         shared: &Shared,
+        config: Config,
         test: impl FnOnce(TcpStream, Pin<Box<dyn Future<Output = ()>>>, Rc<Stop>) -> Test,
     ) {
         let runtime = Builder::new_current_thread()
@@ -230,16 +239,18 @@ mod tests {
             .build_local(LocalOptions::default())
             .unwrap();
         runtime.block_on(async {
-            let config = Config::default();
             let books = Rc::new(LedgerWriter::open(shared));
             let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
+            let driven = Rc::clone(&timer);
+            tokio::task::spawn_local(async move { driven.run().await });
             let stubs = LiveStubs::new(&config, &books);
-            let entrance = Entrance::new(&config, &books);
+            let entrance = Entrance::new(&config, &books, &timer);
             let state = Rc::new(ServerState {
                 config,
                 books,
                 timer,
                 stubs,
+                gateway: None,
             });
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let near = TcpStream::connect(listener.local_addr().unwrap())
@@ -271,9 +282,30 @@ mod tests {
     }
 
     #[test]
+    fn both_directions_of_a_connection_take_the_time_of_their_bytes() {
+        let shared = Shared::new().unwrap();
+        let config = Config {
+            bandwidth: "100kB/s".parse().ok(),
+            ..Config::default()
+        };
+        with_connection(&shared, config, async |mut near, serving, _| {
+            let served = tokio::task::spawn_local(serving);
+            let clock = Clock::start();
+            let padding = "p".repeat(10_000);
+            let request = format!("GET /items/1 HTTP/1.1\r\nhost: a\r\nx: {padding}\r\n\r\n");
+            near.write_all(request.as_bytes()).await.unwrap();
+            let near = ask(near).await;
+            // Two responses of about 200 bytes, and 10,100 bytes of requests.
+            assert!(clock.now_ns() > 101_000_000);
+            drop(near);
+            timeout(TIMEOUT, served).await.unwrap().unwrap();
+        });
+    }
+
+    #[test]
     fn a_request_of_a_client_that_has_left_is_counted() {
         let shared = Shared::new().unwrap();
-        with_connection(&shared, async |near, serving, _| {
+        with_connection(&shared, Config::default(), async |near, serving, _| {
             let served = tokio::task::spawn_local(serving);
             let near = ask(near).await;
             // Without a wait, so that the end is there when the request is read.

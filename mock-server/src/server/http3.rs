@@ -175,7 +175,11 @@ async fn send(answer: Response<AnswerBody>, stream: &mut Stream) -> Result<(), S
     stream
         .send_response(Response::from_parts(parts, ()))
         .await?;
-    while let Some(Ok(frame)) = body.frame().await {
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            stream.stop_stream(Code::H3_INTERNAL_ERROR);
+            return Ok(());
+        };
         if let Ok(data) = frame.into_data() {
             stream.send_data(data).await?;
         }

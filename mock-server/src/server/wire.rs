@@ -1,14 +1,17 @@
-//! The byte stream of one connection, plain or with TLS. `connection` makes it and lends it
+//! The byte stream of one connection, plain or with TLS, at its bandwidth. `connection` makes it and lends it
 //! to the HTTP library, and takes it back when a fault needs the bare stream.
 //!
 //! It must not interpret the bytes, except to recognise the preface of HTTP/2.
 
+use crate::connections::{Bandwidth, Lane};
+use crate::timer::Timer;
 use bytes::{Buf, Bytes};
 use socket2::SockRef;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -22,7 +25,6 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FIRST_READ: usize = 1024;
 
 /// A connection's byte stream.
-#[derive(Debug)]
 pub(super) struct Wire {
     carrier: Carrier,
     /// Bytes that were read already and are to be read again, before anything else.
@@ -31,19 +33,19 @@ pub(super) struct Wire {
 
 /// Bytes as they are, or encrypted. The latter is boxed: it has kilobytes of state, and most
 /// targets carry plain bytes.
-type Carrier = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+type Carrier = Either<Line, Box<TlsStream<Line>>>;
 
 impl Wire {
     /// Bytes as they are.
-    pub(super) fn plain(stream: TcpStream) -> Self {
+    pub(super) fn plain(line: Line) -> Self {
         Self {
-            carrier: Carrier::Left(stream),
+            carrier: Carrier::Left(line),
             unread: Bytes::new(),
         }
     }
 
     /// Bytes within TLS, once the handshake is done.
-    pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
+    pub(super) fn tls(stream: TlsStream<Line>) -> Self {
         Self {
             carrier: Carrier::Right(Box::new(stream)),
             unread: Bytes::new(),
@@ -88,8 +90,8 @@ impl Wire {
 
     fn tcp(&self) -> &TcpStream {
         match &self.carrier {
-            Carrier::Left(stream) => stream,
-            Carrier::Right(stream) => stream.get_ref().0,
+            Carrier::Left(line) => &line.stream,
+            Carrier::Right(stream) => &stream.get_ref().0.stream,
         }
     }
 }
@@ -130,5 +132,133 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().carrier).poll_shutdown(cx)
+    }
+}
+
+/// A socket, with a bandwidth if it has one.
+pub(super) struct Line {
+    stream: TcpStream,
+    pace: Option<Box<Pace>>,
+}
+
+/// Both directions of a connection with a bandwidth.
+struct Pace {
+    sending: PacedLane,
+    receiving: PacedLane,
+    /// Room of a piece that is received.
+    room: Vec<u8>,
+}
+
+/// One direction.
+struct PacedLane {
+    timer: Rc<Timer>,
+    bandwidth: Bandwidth,
+    lane: Lane,
+    waiting: Option<Pin<Box<dyn Future<Output = u64>>>>,
+    /// Bytes that are under way or, without a wait, have arrived.
+    bytes: usize,
+}
+
+impl Line {
+    pub(super) fn new(stream: TcpStream, bandwidth: Option<Bandwidth>, timer: &Rc<Timer>) -> Self {
+        let pace = bandwidth.map(|bandwidth| {
+            let [sending, receiving] = [(); 2].map(|()| PacedLane::new(bandwidth, timer));
+            let room = vec![0; bandwidth.piece()];
+            Box::new(Pace {
+                sending,
+                receiving,
+                room,
+            })
+        });
+        Self { stream, pace }
+    }
+}
+
+impl PacedLane {
+    fn new(bandwidth: Bandwidth, timer: &Rc<Timer>) -> Self {
+        Self {
+            timer: Rc::clone(timer),
+            bandwidth,
+            lane: Lane::default(),
+            waiting: None,
+            bytes: 0,
+        }
+    }
+
+    /// Put bytes under way.
+    fn begin(&mut self, bytes: usize) {
+        let due_ns = self.lane.due_ns(self.bandwidth, self.timer.now_ns(), bytes);
+        let timer = Rc::clone(&self.timer);
+        self.waiting = Some(Box::pin(async move { timer.until(due_ns).await }));
+        self.bytes = bytes;
+    }
+
+    /// Wait until the bytes that are under way have arrived.
+    fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(waiting) = &mut self.waiting {
+            let now_ns = ready!(waiting.as_mut().poll(cx));
+            self.lane.arrived(now_ns);
+            self.waiting = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { stream, pace } = self.get_mut();
+        let Some(pace) = pace else {
+            return Pin::new(stream).poll_read(cx, buf);
+        };
+        let (lane, room) = (&mut pace.receiving, &mut pace.room);
+        if lane.bytes == 0 {
+            let most = room.len().min(buf.remaining());
+            let mut read = ReadBuf::new(&mut room[..most]);
+            ready!(Pin::new(stream).poll_read(cx, &mut read))?;
+            match read.filled().len() {
+                0 => return Poll::Ready(Ok(())),
+                bytes => lane.begin(bytes),
+            }
+        }
+        ready!(lane.poll_arrived(cx));
+        let bytes = lane.bytes.min(buf.remaining());
+        buf.put_slice(&room[..bytes]);
+        room.copy_within(bytes..lane.bytes, 0);
+        lane.bytes -= bytes;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Self { stream, pace } = self.get_mut();
+        let Some(pace) = pace else {
+            return Pin::new(stream).poll_write(cx, buf);
+        };
+        let lane = &mut pace.sending;
+        if lane.bytes == 0 {
+            lane.begin(buf.len().min(lane.bandwidth.piece()));
+        }
+        ready!(lane.poll_arrived(cx));
+        let bytes = lane.bytes.min(buf.len());
+        let written = ready!(Pin::new(stream).poll_write(cx, &buf[..bytes]))?;
+        lane.bytes -= written;
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }

@@ -354,6 +354,11 @@ impl Delays {
         })
     }
 
+    /// Draw from `latency`, and from no other distribution.
+    pub(crate) fn follow(&mut self, latency: Latency) {
+        self.random = Some(latency);
+    }
+
     /// Return how long an answer is held: both parts together, each from `settings` if it is not
     /// set here. At most two [`MAX_HOLD`].
     pub(crate) fn hold(&self, settings: &Self, seed: u64, ordinal: u64) -> Duration {
@@ -398,6 +403,11 @@ fn distribution(node: &Node<'_>) -> Result<Latency, Problem> {
         }
         _ => return Err(node.malformed("the type is lognormal, uniform or fixed")),
     };
+    latency_of(node, &text)
+}
+
+/// A model of `--latency`.
+pub(crate) fn latency_of(node: &Node<'_>, text: &str) -> Result<Latency, Problem> {
     text.parse()
         .map_err(|error: SettingError| node.malformed(error.to_string()))
 }

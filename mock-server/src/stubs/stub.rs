@@ -4,9 +4,10 @@
 //! It must not know of other stubs.
 
 use super::node::{Node, Problem};
-use super::reply::{Files, Reply, sanitised};
+use super::reply::{Files, Reply, latency_of, sanitised};
 use super::request_pattern::RequestPattern;
 use crate::draw::fnv_1a;
+use crate::latency::Latency;
 use hyper::header::HeaderValue;
 use serde_json::Value;
 use uuid::Uuid;
@@ -79,12 +80,11 @@ impl Stub {
             &["postServeActions", "serveEventListeners"],
         )?;
         node.is_set("persistent")?;
-        node.read("metadata", |metadata| {
-            let own_limit = metadata.get("x-ratelimit");
-            own_limit.map_or(Ok(()), |limit| {
-                Err(limit.malformed("a stub has no limit of its own: use --limit ..:path=/.."))
-            })
-        })?;
+        let latency = node.read("metadata", own_latency)?.flatten();
+        let mut reply = Reply::read(node.get("response").as_ref(), files)?;
+        if let Some(latency) = latency {
+            reply.delays.follow(latency);
+        }
         let id = id(node)?.unwrap_or(default_id);
         Ok(Self {
             id,
@@ -93,12 +93,20 @@ impl Stub {
                 .read("request", RequestPattern::read)?
                 .unwrap_or_default(),
             scenario: scenario(node)?,
-            reply: Reply::read(node.get("response").as_ref(), files)?,
+            reply,
             id_header: sanitised(&id.to_string()),
             name_header: node.read("name", Node::text)?.map(sanitised),
             json: with_id(node.value(), id),
         })
     }
+}
+
+/// `x-latency`, which WireMock does not read: a model of `--latency`.
+fn own_latency(metadata: &Node<'_>) -> Result<Option<Latency>, Problem> {
+    if let Some(limit) = metadata.get("x-ratelimit") {
+        return Err(limit.malformed("a stub has no limit of its own: use --limit ..:path=/.."));
+    }
+    metadata.read("x-latency", |latency| latency_of(latency, latency.text()?))
 }
 
 /// `id`, or `uuid`, which is its older name; WireMock writes both.

@@ -3,6 +3,8 @@
 
 use http::header::HeaderValue;
 
+use super::template::{Template, TemplateError};
+
 /// Scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -44,6 +46,23 @@ pub struct Host {
 }
 
 impl Host {
+    /// The host of a URL.
+    ///
+    /// # Errors
+    /// When it cannot be a `Host` header.
+    pub(crate) fn of(template: &Template) -> Result<Self, TemplateError> {
+        let header = HeaderValue::from_str(template.authority()).map_err(|error| {
+            TemplateError::Url(template.to_string(), format!("cannot be read: {error}"))
+        })?;
+        Ok(Self {
+            scheme: template.scheme(),
+            name: template.host().to_owned(),
+            port: template.port(),
+            header,
+            origin: template.origin().to_owned(),
+        })
+    }
+
     /// Its name in ASCII or its address, without brackets or zone: as other machines know it.
     #[must_use]
     pub fn name(&self) -> &str {

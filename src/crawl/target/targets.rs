@@ -9,7 +9,6 @@ use crawlmark_harness::plan::split_point;
 use crawlmark_harness::stats::MOST_GROUPS;
 use crawlmark_harness::trace::mixed;
 use http::Method;
-use http::header::HeaderValue;
 
 use super::host::{Host, Scheme};
 use super::ids::IdFormat;
@@ -236,17 +235,8 @@ impl Targets {
         if let Some(number) = known.hosts.get(&key) {
             return Ok(*number);
         }
-        let header = HeaderValue::from_str(template.authority()).map_err(|error| {
-            TemplateError::Url(template.to_string(), format!("cannot be read: {error}"))
-        })?;
         let number = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
-        self.hosts.push(Host {
-            scheme,
-            name: name.to_owned(),
-            port,
-            header,
-            origin: template.origin().to_owned(),
-        });
+        self.hosts.push(Host::of(template)?);
         known.hosts.insert(key, number);
         Ok(number)
     }

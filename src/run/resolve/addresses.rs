@@ -141,7 +141,7 @@ pub(super) fn on_this_machine(hosts: &[Host]) -> Vec<Vec<SocketAddr>> {
 }
 
 /// Look up the addresses of a name.
-pub(super) fn find(name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+pub(crate) fn find(name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     let resolve = |error| Error::Resolve {
         host: name.to_owned(),
         error,
@@ -266,7 +266,8 @@ impl Peers<'_> {
     }
 }
 
-fn is_private(address: IpAddr) -> bool {
+/// True if `address` is of this machine or a private network.
+pub(crate) fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified()

@@ -104,7 +104,7 @@ pub(super) fn workload(
 }
 
 /// Behaviour of the bundled target.
-fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String); 13] {
+fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String); 14] {
     let config = &target.config;
     [
         ("target_profile", args.target.target_profile.to_string()),
@@ -119,6 +119,7 @@ fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String);
         ("target_stall", or_none(config.stall)),
         ("target_workers", or_none(config.workers)),
         ("target_keep_alive", or_none(config.keep_alive)),
+        ("target_bandwidth", or_none(config.bandwidth)),
         ("target_accept", or_none(config.accept)),
         ("target_limit", config.limits.to_string()),
         ("target_faults", config.faults.to_string()),

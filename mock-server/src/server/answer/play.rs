@@ -4,19 +4,21 @@
 //! patterns or a scenario is answered without allocating.
 
 use super::super::body::AnswerBody;
+use super::super::gateway::Gateway;
 use super::super::journal;
 use super::super::limiter::AdmissionVerdict;
 use super::super::spoil::Interrupted;
 use super::{Answers, Arrival, RequestBody, ServerState, Unread, read_body, target};
 use crate::clock;
-use crate::config::{Journal, Unmatched};
+use crate::config::{Config, Journal, Unmatched};
 use crate::draw::{Draws, Stream};
 use crate::items::ItemPath;
 use crate::stubs::{Dribble, Occasion, Rendered, RequestView, Scheme, Stub, Stubs};
 use bytes::Bytes;
+use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Response, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::UNIX_EPOCH;
@@ -47,6 +49,7 @@ impl Answers {
         if stubs.len() == 0
             && self.state.config.unmatched == Unmatched::Item
             && self.state.config.journal == Journal::Off
+            && self.state.gateway.is_none()
         {
             return Ok(None);
         }
@@ -68,6 +71,12 @@ impl Answers {
         let asked = asked(parts, &body, self.client);
         let Some(stub) = self.state.stubs.find(&stubs, &asked) else {
             self.note(&asked, None);
+            if let Some(gateway) = &self.state.gateway {
+                let request = gateway.request(parts, body);
+                let headers = self.headers(parts, verdict);
+                let answer = self.pass_on(gateway, request, arrival, headers);
+                return Ok(Some(Box::pin(answer).await));
+            }
             if config.unmatched == Unmatched::Item {
                 return Ok(None);
             }
@@ -106,6 +115,22 @@ impl Answers {
             (None, Some(dribble)) => self.counted(answer.map(|body| self.dribbled(&body, dribble))),
         };
         Ok(Some(answer))
+    }
+
+    /// The answer of the service that is recorded, with `headers` of the target's own.
+    async fn pass_on(
+        &self,
+        gateway: &Rc<Gateway>,
+        request: Request<Full<Bytes>>,
+        arrival: &Arrival,
+        mut headers: HeaderMap,
+    ) -> Response<AnswerBody> {
+        let Config { latency, seed, .. } = &self.state.config;
+        let own = latency.hold(*seed, arrival.id, arrival.attempt);
+        self.hold(arrival, own + arrival.growth, &mut headers).await;
+        let mut answer = gateway.pass(request).await;
+        answer.headers_mut().extend(headers);
+        self.counted(answer)
     }
 
     /// Keep a request in the journal, with the stub that matched it and its response.
