@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::slice;
 
-use crawlmark_harness::process::usable_cpus;
+use crawlmark_harness::process::{raise_descriptor_limit, usable_cpus};
 use crawlmark_harness::units::grouped;
 use crawlmark_mock_server::{
     Config, Http, Journal, Ledger, LoadError, Mappings, OnUnsupported, RECORDED, Recording, Shared,
@@ -114,6 +114,8 @@ fn record(args: &ServeArgs, config: &Config, url: &Template, root: &Path) -> Res
     // Now, and not after an hour of recording.
     let mappings = root.join(MAPPINGS);
     fs::create_dir_all(&mappings).map_err(Error::unwritable(&mappings))?;
+    // Each request in flight has two connections.
+    let _ = raise_descriptor_limit();
     let shared = Shared::new()?;
     let Some(sockets) = sockets(args.listen, NonZeroUsize::MIN, config)?.pop() else {
         return Ok(FAILED);

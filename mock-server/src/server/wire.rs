@@ -185,19 +185,19 @@ impl PacedLane {
         }
     }
 
-    /// Put bytes under way.
-    fn begin(&mut self, bytes: usize) {
-        let due_ns = self.lane.due_ns(self.bandwidth, self.timer.now_ns(), bytes);
+    /// Put the first piece of the bytes that are there under way.
+    fn begin(&mut self, there: usize) {
+        let now_ns = self.timer.now_ns();
+        let due_ns = self.lane.due_ns(self.bandwidth, now_ns, there);
         let timer = Rc::clone(&self.timer);
         self.waiting = Some(Box::pin(async move { timer.until(due_ns).await }));
-        self.bytes = bytes;
+        self.bytes = there.min(self.bandwidth.piece());
     }
 
     /// Wait until the bytes that are under way have arrived.
     fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(waiting) = &mut self.waiting {
-            let now_ns = ready!(waiting.as_mut().poll(cx));
-            self.lane.arrived(now_ns);
+            ready!(waiting.as_mut().poll(cx));
             self.waiting = None;
         }
         Poll::Ready(())
@@ -245,7 +245,7 @@ impl AsyncWrite for Line {
         };
         let lane = &mut pace.sending;
         if lane.bytes == 0 {
-            lane.begin(buf.len().min(lane.bandwidth.piece()));
+            lane.begin(buf.len());
         }
         ready!(lane.poll_arrived(cx));
         let bytes = lane.bytes.min(buf.len());
