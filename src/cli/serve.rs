@@ -228,7 +228,7 @@ pub struct ServeArgs {
     pub stubs: Option<PathBuf>,
     /// Pass on requests to URL and record the responses as stubs
     ///
-    /// URL is a scheme and a host, as in http://10.0.0.5:9000. Requests that no stub answers go
+    /// URL is a scheme and a host, as in `http://10.0.0.5:9000`. Requests that no stub answers go
     /// there, over HTTP/1.1. At the end, DIR/mappings/recorded.json gets a stub for each method and
     /// URL: the first successful response, and the distribution of the response times. Headers of
     /// requests, Set-Cookie, bodies above 1 MiB and URLs beyond 10,000 are not recorded. A public
