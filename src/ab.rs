@@ -54,7 +54,11 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
                 .to_owned());
     }
     let pairs = Pairs::new(args, ROUNDS.to_owned())?;
-    if let [Some(base), Some(candidate)] = pairs.sides.each_ref().map(|side| &side.plan) {
+    if let [Some(base), Some(candidate)] = pairs
+        .sides
+        .each_ref()
+        .map(|side| side.crawl()?.plan.as_ref())
+    {
         comparable(&plan_differences(base, candidate))
             .map_err(|error| incomparable(error, [base, candidate]))?;
     }
@@ -259,8 +263,8 @@ impl Pairs {
 
     /// Return the expected duration of a pair; none if its rounds end when their items are done.
     fn takes(&self) -> Option<Duration> {
-        let [base, candidate] = &self.sides;
-        Some(base.round? + candidate.round? + 2 * AROUND)
+        let [base, candidate] = self.sides.each_ref().map(|side| side.crawl()?.round);
+        Some(base? + candidate? + 2 * AROUND)
     }
 
     /// Execute the commands as often as is wanted before the first round, and find out how many
@@ -315,8 +319,8 @@ impl Pairs {
         } else {
             let mut ran = Vec::new();
             for arm in order.arms() {
-                if let Subject::Crawl(setup) = &self.sides[arm as usize].subject {
-                    ran.push(self.crawl(rounds, setup, number, arm)?);
+                if let Some(crawl) = self.sides[arm as usize].crawl() {
+                    ran.push(self.crawl(rounds, &crawl.setup, number, arm)?);
                 }
             }
             ran
@@ -336,7 +340,8 @@ impl Pairs {
         if let (true, [Some(of_base), Some(of_candidate)]) = (self.ran.is_empty(), reports) {
             self.differences = differences(of_base, of_candidate);
             // The port of a target that each round starts itself is no difference.
-            if self.sides.iter().all(|side| side.starts_its_target) {
+            let mut crawls = self.sides.iter().filter_map(Side::crawl);
+            if crawls.all(|crawl| crawl.starts_its_target) {
                 self.differences.retain(|one| one.what != "plan.target");
             }
             self.differences.extend(Side::commands_apart(&self.sides));
@@ -358,6 +363,7 @@ impl Pairs {
             _ => None,
         }
     }
+
     /// Run a pair of crawls' round of `arm`.
     fn crawl(
         &self,

@@ -25,21 +25,27 @@ pub(super) struct Side {
     pub(super) subject: Subject,
     /// Flags, URL and command of this side as typed, without secrets: they are saved and published.
     pub(super) what: String,
-    /// Duration of each of its rounds; none if they end when their items are done.
-    pub(super) round: Option<Duration>,
-    /// Plan of each of its rounds; none if another program makes it.
-    pub(super) plan: Option<RunPlan>,
-    /// True if each round has a target of its own, at an address of its own.
-    pub(super) starts_its_target: bool,
 }
 
 /// What runs in a round.
 #[derive(Debug, Clone)]
 pub(super) enum Subject {
-    /// A crawl: program, arguments and target.
-    Crawl(Setup),
+    Crawl(Box<Crawl>),
     /// Executions of a command.
     Command(CommandSetup),
+}
+
+/// A crawl.
+#[derive(Debug, Clone)]
+pub(super) struct Crawl {
+    /// Program, arguments and target.
+    pub(super) setup: Setup,
+    /// Duration of each round; none if they end when their items are done.
+    pub(super) round: Option<Duration>,
+    /// Plan of each round; none if another program makes it.
+    pub(super) plan: Option<RunPlan>,
+    /// True if each round has a target of its own, at an address of its own.
+    pub(super) starts_its_target: bool,
 }
 
 /// The flag of an arm.
@@ -71,9 +77,6 @@ impl Side {
             arm,
             subject: Subject::Command(command::setup(format!("the {arm}"), line, args)?),
             what: redact::line(line),
-            round: None,
-            plan: None,
-            starts_its_target: false,
         })
     }
 
@@ -132,15 +135,17 @@ impl Side {
         };
         Ok(Self {
             arm,
-            subject: Subject::Crawl(Setup {
-                label: format!("the {arm}"),
-                program,
-                words,
-                target: target.clone(),
-            }),
-            round,
-            plan,
-            starts_its_target: target.is_some() || typed.is_bundled(),
+            subject: Subject::Crawl(Box::new(Crawl {
+                setup: Setup {
+                    label: format!("the {arm}"),
+                    program,
+                    words,
+                    target: target.clone(),
+                },
+                round,
+                plan,
+                starts_its_target: target.is_some() || typed.is_bundled(),
+            })),
             what: if what.is_empty() {
                 "as it is".to_owned()
             } else {
@@ -152,7 +157,7 @@ impl Side {
     /// Warn of a target's command that does not name its port: a program may read the variable, but
     /// most do not.
     pub(super) fn port_note(&self) -> Option<String> {
-        let command = self.crawl()?.target.as_deref()?;
+        let command = self.crawl()?.setup.target.as_deref()?;
         // The variable, or the placeholder.
         let is_named = command.contains("PORT") || command.contains(PORT);
         let flag = flag(self.arm);
@@ -174,12 +179,14 @@ impl Side {
         };
         [
             difference(TARGET_COMMAND, |side| {
-                let target = side.crawl().and_then(|setup| setup.target.as_deref());
+                let target = side.crawl().and_then(|crawl| crawl.setup.target.as_deref());
                 target.map_or_else(|| "-".to_owned(), redact::line)
             }),
             difference(PROGRAM, |side| {
-                let setup = side.crawl();
-                setup.map_or_else(String::new, |setup| setup.program.display().to_string())
+                let crawl = side.crawl();
+                crawl.map_or_else(String::new, |crawl| {
+                    crawl.setup.program.display().to_string()
+                })
             }),
         ]
         .into_iter()
@@ -190,16 +197,18 @@ impl Side {
     pub(super) fn playing(&self, arm: Arm) -> Self {
         let mut side = self.clone();
         side.arm = arm;
-        let (Subject::Crawl(Setup { label, .. }) | Subject::Command(CommandSetup { label, .. })) =
-            &mut side.subject;
+        let label = match &mut side.subject {
+            Subject::Crawl(crawl) => &mut crawl.setup.label,
+            Subject::Command(setup) => &mut setup.label,
+        };
         *label = format!("the {arm}");
         side
     }
 
-    /// The crawl of each of its rounds; none of a command.
-    const fn crawl(&self) -> Option<&Setup> {
+    /// The crawl of each of its rounds; none if they execute a command.
+    pub(super) fn crawl(&self) -> Option<&Crawl> {
         match &self.subject {
-            Subject::Crawl(setup) => Some(setup),
+            Subject::Crawl(crawl) => Some(crawl),
             Subject::Command(_) => None,
         }
     }
