@@ -252,14 +252,14 @@ pub fn rehearse_replacing<W: Workload, O: Observer>(
 
 /// The times at which the process of `shard`, or the supervisor, is stopped and goes on.
 fn stops(incidents: &[Incident], of: Option<u32>) -> Vec<(Nanos, Nanos)> {
-    let stop = |incident: &Incident| match *incident {
+    let stops = incidents.iter().filter_map(|incident| match *incident {
         Incident::Stop { at, lasts, shard } if shard == of => {
             let at = Nanos::default().plus(at);
             Some((at, at.plus(lasts)))
         }
         _ => None,
-    };
-    incidents.iter().filter_map(stop).collect()
+    });
+    stops.collect()
 }
 
 /// The number of the shard of `plan`, and the bytes after which this process of it dies, if it does.

@@ -253,11 +253,11 @@ impl Model {
                     .iter()
                     .map(|pair| point(pair))
                     .collect::<Option<_>>()?;
-                let rises =
-                    |pair: &[Point]| pair[0].share < pair[1].share && pair[0].hold <= pair[1].hold;
+                let mut pairs = points.windows(2);
+                let rises = pairs.all(|of| of[0].share < of[1].share && of[0].hold <= of[1].hold);
                 let is_whole = (..=0.0).contains(&points.first()?.share)
                     && (1.0..).contains(&points.last()?.share);
-                (is_whole && points.windows(2).all(rises)).then(|| Self::Points(points.into()))?
+                (is_whole && rises).then(|| Self::Points(points.into()))?
             }
             _ => return None,
         })

@@ -122,12 +122,13 @@ fn words(argument: &Arg, values: &[String]) -> Vec<String> {
     if matches!(argument.get_action(), ArgAction::SetTrue) {
         return vec![format!("--{long}")];
     }
-    let needs_equals = |value: &&String| argument.is_require_equals_set() || value.starts_with('-');
     values
         .iter()
-        .flat_map(|value| match Some(value).filter(needs_equals) {
-            Some(value) => vec![format!("--{long}={value}")],
-            None => vec![format!("--{long}"), value.clone()],
+        .flat_map(|value| {
+            match Some(value).filter(|it| argument.is_require_equals_set() || it.starts_with('-')) {
+                Some(value) => vec![format!("--{long}={value}")],
+                None => vec![format!("--{long}"), value.clone()],
+            }
         })
         .collect()
 }

@@ -64,8 +64,8 @@ fn write_segment(
             let record = SavedRecord::parse(line)
                 .map_err(|error| damaged(segment, format!("the frame at byte {start}: {error}")))?;
             let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
-            let is_replaced = || recorded.range(later).any(|(_, items)| items.has(item));
-            if record.state().is_finished() || !is_replaced() {
+            let mut of_later = recorded.range(later);
+            if record.state().is_finished() || !of_later.any(|(_, items)| items.has(item)) {
                 output.write_all(line.as_bytes())?;
                 output.write_all(b"\n")?;
             }

@@ -79,8 +79,12 @@ impl RowOutcome {
         let impossible = all.clone().find(|one| one.is_impossible());
         // Of those that count, the one that missed the least.
         let decided = impossible.or_else(|| {
-            let missed = |one: &Attempt| one.figures.iter().filter(|of| !of.met).count();
-            all.clone().min_by_key(|one| (!one.counts(), missed(one)))
+            all.clone().min_by_key(|one| {
+                (
+                    !one.counts(),
+                    one.figures.iter().filter(|of| !of.met).count(),
+                )
+            })
         });
         let result = if impossible.is_some() {
             RowResult::Failed

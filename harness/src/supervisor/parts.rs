@@ -327,8 +327,8 @@ impl<R: Read> Active<R> {
 
     /// True if more is to be read before `second` can be merged.
     fn lacks(&self, second: u64) -> bool {
-        let is_there = || self.ahead.iter().any(|frame| frame.figures.index == second);
-        !self.reader.is_over && self.ahead.len() < MOST_AHEAD && !is_there()
+        let mut ahead = self.ahead.iter().map(|frame| frame.figures.index);
+        !self.reader.is_over && ahead.len() < MOST_AHEAD && ahead.all(|index| index != second)
     }
 }
 

@@ -168,9 +168,9 @@ impl Sampler {
     fn look(&mut self, listeners: &[Listener]) {
         let found = match &self.selection {
             Selection::Ports(ports) => {
-                let is_own =
-                    |it: &&Listener| ports.iter().any(|port| port.is_of(it.address, it.port));
-                let own = listeners.iter().filter(is_own);
+                let own = listeners
+                    .iter()
+                    .filter(|it| ports.iter().any(|port| port.is_of(it.address, it.port)));
                 let inodes = own.map(|it| it.inode).collect();
                 self.owners(inodes)
             }

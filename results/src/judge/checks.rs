@@ -197,9 +197,11 @@ fn measured_time(report: &Report) -> Found {
     let is_all_skipped = totals.attempts == 0
         && ledger.skipped > 0
         && ledger.skipped + ledger.not_attempted == ledger.planned;
-    let has_values =
-        |shard: &ShardReport| times(shard, Series::SchedLag).is_some_and(|lag| lag.count > 0);
-    let is_warm = totals.attempts > 0 && !report.shards.iter().any(has_values);
+    let mut lags = report
+        .shards
+        .iter()
+        .filter_map(|it| times(it, Series::SchedLag));
+    let is_warm = totals.attempts > 0 && lags.all(|lag| lag.count == 0);
     some(if is_all_skipped {
         Some(Finding::AllSkipped {
             items: ledger.skipped,
@@ -391,8 +393,8 @@ fn silent(report: &Report) -> Option<Finding> {
         |last_s| last_s.into_iter().fold(0.0, f64::max),
     );
     let silent_s = totals.duration_s - last_s;
-    let is_paused =
-        |row: &IntervalRow| row.start_s as f64 >= last_s && row.binding.pause >= limits::PAUSED;
+    let mut later = rows.iter().filter(|row| row.start_s as f64 >= last_s);
+    let is_paused = later.any(|row| row.binding.pause >= limits::PAUSED);
     let slowest = shards
         .iter()
         .filter_map(|shard| times(shard, Series::ServiceOk)?.slowest_us());
@@ -404,10 +406,7 @@ fn silent(report: &Report) -> Option<Finding> {
         && (silent_s >= report.measured_s() * limits::DEAD || missed >= limits::MOST_MISSED);
     // However short the run was.
     let is_all = totals.attempts > 0 && ledger.aborted == totals.attempts;
-    let is_silent = ledger.aborted > 0
-        && !rows.is_empty()
-        && !rows.iter().any(is_paused)
-        && (is_long || is_all);
+    let is_silent = ledger.aborted > 0 && !rows.is_empty() && !is_paused && (is_long || is_all);
     is_silent.then_some(Finding::Silent {
         silent_s,
         of_s: totals.duration_s,
@@ -689,9 +688,11 @@ macro_rules! late {
 fn receive_delay(report: &Report) -> Found {
     none_reported(report)?;
     let series = Series::ReceiveDelay;
-    let has_values =
-        |shard: &ShardReport| times(shard, series).is_some_and(|delay| delay.count > 0);
-    if !report.shards.iter().any(has_values) {
+    let mut delays = report
+        .shards
+        .iter()
+        .filter_map(|shard| times(shard, series));
+    if delays.all(|delay| delay.count == 0) {
         return Err(Missing::NoStamps);
     }
     let worst = latest(report, series, |shard| {

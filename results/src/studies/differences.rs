@@ -140,8 +140,11 @@ fn between(mut base: Values, mut candidate: Values) -> Vec<Difference> {
 /// With the first difference that makes them two different things.
 pub fn comparable(differences: &[Difference]) -> Result<(), Incomparable> {
     for (key, because) in DECISIVE {
-        let is_of_key = |what: &str| what == key || what.starts_with(&format!("{key}."));
-        if let Some(difference) = differences.iter().find(|one| is_of_key(&one.what)) {
+        let below = format!("{key}.");
+        if let Some(difference) = differences
+            .iter()
+            .find(|one| one.what == key || one.what.starts_with(&below))
+        {
             return Err(Incomparable {
                 difference: difference.clone(),
                 because,

@@ -429,8 +429,10 @@ impl StudyResult for Scenarios {
 
     fn fill(&self, doc: Doc) -> Doc {
         let list = self.list.list();
-        let has_run = |numbers: &[u8]| self.scenarios.iter().any(|of| numbers.contains(&of.number));
-        let notes = list.notes.iter().filter(|(of, _)| has_run(of));
+        let notes = list
+            .notes
+            .iter()
+            .filter(|(of, _)| self.scenarios.iter().any(|it| of.contains(&it.number)));
         let commands = self
             .scenarios
             .iter()

@@ -14,12 +14,14 @@ pub(crate) fn time(text: &[u8]) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(since_epoch))
 }
 
+const fn is_delimiter(byte: u8) -> bool {
+    matches!(byte, 0x09 | 0x20..=0x2f | 0x3b..=0x40 | 0x5b..=0x60 | 0x7b..=0x7e)
+}
+
 /// Return seconds since 1970.
 fn seconds(text: &[u8]) -> Option<i64> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
-    let is_delimiter =
-        |byte: &u8| matches!(byte, 0x09 | 0x20..=0x2f | 0x3b..=0x40 | 0x5b..=0x60 | 0x7b..=0x7e);
-    for token in text.split(is_delimiter) {
+    for token in text.split(|byte| is_delimiter(*byte)) {
         let [read_time, read_day] = [time.is_none(), day.is_none()];
         if let Some(read) = time_of_day(token).filter(|_| read_time) {
             time = Some(read);

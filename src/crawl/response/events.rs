@@ -61,11 +61,9 @@ impl EventStream {
             ("grpc", None) => EventFormat::Grpc,
             _ => return None,
         };
-        let fits =
-            |end: &str| (1..=LONGEST_END).contains(&end.len()) && !end.contains(['\r', '\n']);
         let end = end.map(str::to_owned);
         end.as_deref()
-            .is_none_or(fits)
+            .is_none_or(|end| (1..=LONGEST_END).contains(&end.len()) && !end.contains(['\r', '\n']))
             .then_some(Self { format, end })
     }
 }

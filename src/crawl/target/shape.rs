@@ -323,9 +323,8 @@ impl RequestShape {
     /// Return the parts of credentials that are shorter than the words that are removed from
     /// excerpts, but no mere punctuation.
     pub(crate) fn short_secrets(&self) -> impl Iterator<Item = &str> {
-        let is_short =
-            |text: &&str| text.len() < SHORTEST_WORD && text.contains(char::is_alphanumeric);
-        self.withheld.iter().map(String::as_str).filter(is_short)
+        let withheld = self.withheld.iter().map(String::as_str);
+        withheld.filter(|text| text.len() < SHORTEST_WORD && text.contains(char::is_alphanumeric))
     }
 }
 

@@ -152,9 +152,8 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
         })?,
     };
     // A number may be where the ID goes.
-    let is_json =
-        |text: &str| serde_json::from_str::<IgnoredAny>(&text.replace(PLACE, "0")).is_ok();
-    if flag == JSON && !std::str::from_utf8(&body).is_ok_and(is_json) {
+    let text = std::str::from_utf8(&body).map(|text| text.replace(PLACE, "0"));
+    if flag == JSON && !text.is_ok_and(|text| serde_json::from_str::<IgnoredAny>(&text).is_ok()) {
         return Err(Error::usage(
             "--json-body is not one JSON value ({id} is replaced by the ID): correct it, or send it with --body",
         ));

@@ -165,8 +165,10 @@ impl AttemptRecord {
         part: u32,
     ) -> io::Result<Option<Self>> {
         let read = Self::read(&directory.result(part))?;
-        let is_of = |one: &Self| one.plan == plan.digest() && one.part == part && one.whole;
-        if read.as_ref().is_some_and(|one| !is_of(one)) {
+        if read
+            .as_ref()
+            .is_some_and(|one| one.plan != plan.digest() || one.part != part || !one.whole)
+        {
             let why = format!(
                 "it is not a whole result of part {part} of this plan. Remove the file and run the part again"
             );

@@ -55,11 +55,9 @@ impl AttemptStatus {
     /// When it cannot be read, or is none.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         match foreign::read_text(path) {
-            Ok(text) => {
-                let invalid =
-                    |error| io::Error::new(io::ErrorKind::InvalidData, foreign::one_line(&error));
-                foreign::from_str(&text).map(Some).map_err(invalid)
-            }
+            Ok(text) => foreign::from_str(&text).map(Some).map_err(|error| {
+                io::Error::new(io::ErrorKind::InvalidData, foreign::one_line(&error))
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -9,9 +9,9 @@ impl Chart {
     /// Return the panels with their axes and values, as JSON; none of a chart of bars, whose values
     /// stand beside them.
     pub(in crate::show) fn json(&self) -> Option<String> {
-        let is_bar = |mark: &Mark| matches!(&mark.shape, Shape::Blocks(all) if all.iter().any(|one| !one.text.is_empty()));
         let mut marks = self.panels.iter().flat_map(|panel| &panel.marks);
-        if self.panels.is_empty() || marks.any(is_bar) {
+        let has_bars = marks.any(|mark| matches!(&mark.shape, Shape::Blocks(all) if all.iter().any(|one| !one.text.is_empty())));
+        if self.panels.is_empty() || has_bars {
             return None;
         }
         let panels: Vec<Value> = self.panels.iter().map(Panel::json).collect();

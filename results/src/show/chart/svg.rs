@@ -552,8 +552,12 @@ impl Sheet {
             text: String::new(),
         };
         self.rectangle(field.rectangle(&block), ink);
-        let is_inside = |x: &f64| (1.0..field.width - 1.0).contains(&(field.x_of(*x) - field.left));
-        for x in [from, to].iter().filter(|x| is_inside(x)) {
+        let inside = 1.0..field.width - 1.0;
+        let ends = [from, to];
+        for x in ends
+            .iter()
+            .filter(|x| inside.contains(&(field.x_of(**x) - field.left)))
+        {
             let pen = Pen {
                 dash: Dash::Dashed,
                 ..Pen::THIN

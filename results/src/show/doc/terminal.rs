@@ -254,9 +254,11 @@ fn fitting(table: &Table, columns: &[usize], room: usize) -> Option<Vec<(usize, 
     let columns = columns.iter().map(|at| (*at, table.width(*at)));
     let mut kept: Vec<(usize, usize)> = columns.collect();
     while kept.iter().map(|(_, width)| width + GAP).sum::<usize>() > room.saturating_add(GAP) {
-        let leaving =
-            |(place, (at, _)): (usize, &(usize, usize))| Some((table.columns[*at].leaves?, place));
-        let (_, place) = kept.iter().enumerate().filter_map(leaving).min()?;
+        let columns = kept.iter().map(|(at, _)| table.columns[*at].leaves);
+        let (_, place) = columns
+            .zip(0..)
+            .filter_map(|(at, place)| Some((at?, place)))
+            .min()?;
         kept.remove(place);
     }
     Some(kept)

@@ -411,9 +411,12 @@ impl Drawn<'_> {
     /// Bands: the warm-up, throttle pauses and stalls; lines: lost shards and an early end.
     fn events(&self) -> Vec<Mark> {
         let report = self.report;
-        let is_paused = |row: &IntervalRow| row.binding.pause >= thresholds::PAUSED;
         let mut pauses: Vec<(f64, f64)> = Vec::new();
-        for row in report.intervals.iter().filter(|row| is_paused(row)) {
+        for row in report
+            .intervals
+            .iter()
+            .filter(|row| row.binding.pause >= thresholds::PAUSED)
+        {
             let (from_s, to_s) = (row.start_s as f64, row.start_s as f64 + 1.0);
             match pauses.last_mut() {
                 Some(last) if last.1 >= from_s => last.1 = to_s,
@@ -452,10 +455,10 @@ impl Drawn<'_> {
 
     /// A line across the field for each threshold of its metric.
     fn thresholds(&self, field: &Field) -> Vec<Mark> {
-        let is_drawn = |metric: &str| field.thresholds.iter().any(|it| metric.starts_with(it));
         let mut lines = Vec::new();
         for gate in &self.report.gates {
-            if is_drawn(&gate.metric) && gate.limit > 0.0 {
+            let mut drawn = field.thresholds.iter();
+            if drawn.any(|it| gate.metric.starts_with(it)) && gate.limit > 0.0 {
                 let role = match gate.ok {
                     Some(false) => Role::Failed,
                     _ => Role::Reference,

@@ -470,11 +470,11 @@ impl Search {
         let fail = self.where_it(RateState::leans_to_fail).next();
         // What passed now and then at a rate that this client cannot keep is not what is settled:
         // one below is.
-        let is_in_reach =
-            |tally: &Tally| tally.standing() == RateState::Passes || !tally.is_beyond_this_client();
-        let passes = self
-            .rates()
-            .filter(|(_, tally)| tally.standing().leans_to_pass() && is_in_reach(tally));
+        let passes = self.rates().filter(|(_, tally)| {
+            let standing = tally.standing();
+            standing.leans_to_pass()
+                && (standing == RateState::Passes || !tally.is_beyond_this_client())
+        });
         let pass = passes.map(|(pace, _)| pace).next_back();
         match (pass, fail) {
             (Some(pass), Some(fail)) if fail < pass => return self.reconcile(fail, pass),

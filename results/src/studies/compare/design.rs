@@ -158,8 +158,8 @@ impl Pair {
         let of_parts = self.parts.iter();
         let of_parts = of_parts.map(|part| part.each_ref().map(|of| of.of(metric).value()));
         let parts: Vec<_> = of_parts.collect();
-        let is_above_0 = |value: &Option<f64>| value.is_some_and(|value| value > 0.0);
-        if !parts.is_empty() && parts.iter().flatten().all(is_above_0) {
+        let mut values = parts.iter().flatten();
+        if !parts.is_empty() && values.all(|value| value.is_some_and(|value| value > 0.0)) {
             return parts;
         }
         vec![[&self.base, &self.candidate].map(|of| of.of(metric).value())]

@@ -196,8 +196,8 @@ impl Comparison {
     /// True if a further look is of no use: something is a regression, or no metric may be decided
     /// by more pairs.
     pub(super) fn is_decided(&self) -> bool {
-        let is_open = |one: &MetricResult| one.verdict.because() == Some(Undecided::Noise);
-        self.verdict == Overall::Regression || !self.metrics.iter().any(is_open)
+        let mut reasons = self.metrics.iter().map(|one| one.verdict.because());
+        self.verdict == Overall::Regression || reasons.all(|why| why != Some(Undecided::Noise))
     }
 
     /// The result of the metric with this name; none when it was never read.
@@ -452,9 +452,11 @@ impl<'a> Seen<'a> {
 
     /// The readings of `metric`; none when no round has any.
     fn readings(&self, metric: &'a Metric) -> Option<MetricReadings<'a>> {
-        let both = |pair: &Pair| [pair.base.of(&metric.name), pair.candidate.of(&metric.name)];
-        let mut all = self.run.iter().flat_map(both);
-        if all.all(|reading| reading == Reading::Absent) {
+        let mut rounds = self
+            .run
+            .iter()
+            .flat_map(|pair| [&pair.base, &pair.candidate]);
+        if rounds.all(|round| round.of(&metric.name) == Reading::Absent) {
             return None;
         }
         let values = self.pairs.iter();
