@@ -1,13 +1,17 @@
-//! A plan, bounds and readings of a machine for tests, of this crate and of those above it (feature
-//! `virtual-time`).
+//! A plan, attempts, bounds and readings of a machine for tests, of this crate and of those above it
+//! (feature `virtual-time`).
 #![expect(clippy::unwrap_used, reason = "a test without its fixtures is over")]
 
 use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
 
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+use crate::clock::Nanos;
 use crate::machine::Proc;
 use crate::plan::RunPlan;
+use crate::sample::{Advice, Attempt, InFlight, Outcome, Permit};
 use crate::stats::Bounds;
 use crate::units::IdRange;
 
@@ -24,6 +28,58 @@ pub fn plan() -> RunPlan {
                 end: 1000,
             },
         )
+    }
+}
+
+/// A runtime whose time passes only while it has nothing else to do.
+///
+/// # Panics
+/// When there is none to be had.
+#[must_use]
+pub fn virtual_time() -> LocalRuntime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .unwrap()
+}
+
+/// A request of which so many bytes were sent and received, without a first byte.
+#[must_use]
+pub const fn in_flight(sent: Nanos, bytes_sent: u64, bytes_received: u64) -> InFlight {
+    InFlight {
+        sent,
+        first_byte: None,
+        bytes_sent,
+        bytes_received,
+    }
+}
+
+/// A request sent at an instant and answered with status 200.
+#[must_use]
+pub fn attempt_of(sent: Nanos, done: Nanos, outcome: Outcome) -> Attempt {
+    Attempt {
+        sent: Some(sent),
+        first_byte: None,
+        done,
+        bytes_sent: 0,
+        bytes_received: 0,
+        status: Some(200),
+        outcome,
+        advice: Advice::default(),
+    }
+}
+
+/// The first attempt at item 0, let through when it was intended.
+#[must_use]
+pub const fn permit_at(at: Nanos) -> Permit {
+    Permit {
+        id: 0,
+        attempt: 0,
+        first_intended: at,
+        intended: at,
+        ready: at,
+        admitted: at,
     }
 }
 

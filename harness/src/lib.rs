@@ -33,7 +33,7 @@
 //! | [`shard`] | a shard's life inside its own process |
 //! | [`supervisor`] | the poll loop that owns the shards |
 //! | `chance` | draws of a rehearsal from its seed, for tests (feature `virtual-time`) |
-//! | `fixtures` | a plan, bounds and readings of a machine for tests (feature `virtual-time`) |
+//! | `fixtures` | a plan, attempts, bounds and readings of a machine for tests (feature `virtual-time`) |
 //! | `rehearse` | whole runs in virtual time, for tests (feature `virtual-time`) |
 
 pub mod adaptive;

@@ -577,6 +577,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fixtures::{attempt_of, permit_at};
 
     proptest! {
         #[test]
@@ -588,12 +589,10 @@ mod tests {
             let admitted = Nanos(ready.0 + budget);
             let sent = Nanos(admitted.0 + pool);
             let sample = Sample {
-                permit: Permit {
-                    id: 0, attempt: 0, first_intended: Nanos(intended), intended: Nanos(intended), ready, admitted,
-                },
+                permit: Permit { ready, admitted, ..permit_at(Nanos(intended)) },
                 attempt: Attempt {
-                    sent: connected.then_some(sent), first_byte: None, done: Nanos(sent.0 + service),
-                    bytes_sent: 0, bytes_received: 0, status: None, outcome: Outcome::Ok, advice: Advice::default(),
+                    sent: connected.then_some(sent),
+                    ..attempt_of(sent, Nanos(sent.0 + service), Outcome::Ok)
                 },
                 fate: Fate::Ended,
             };

@@ -698,33 +698,7 @@ pub(crate) mod tests {
     use crate::clock::Nanos;
     use crate::sample::{Advice, Attempt, ErrorKind, Fate};
 
-    pub(crate) use crate::fixtures::bounds;
-
-    /// A request sent at an instant and answered with status 200.
-    pub(crate) fn attempt_of(sent: Nanos, done: Nanos, outcome: Outcome) -> Attempt {
-        Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done,
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: Some(200),
-            outcome,
-            advice: Advice::default(),
-        }
-    }
-
-    /// The first attempt at item 0, let through when it was intended.
-    pub(crate) fn permit_at(at: Nanos) -> Permit {
-        Permit {
-            id: 0,
-            attempt: 0,
-            first_intended: at,
-            intended: at,
-            ready: at,
-            admitted: at,
-        }
-    }
+    pub(crate) use crate::fixtures::{attempt_of, bounds, permit_at};
 
     /// Any attempt that a workload may report.
     pub(crate) fn any_sample() -> impl Strategy<Value = Sample> {

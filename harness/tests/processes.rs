@@ -18,16 +18,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::fixtures::{attempt_of, in_flight};
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::{ForkError, ShardExit};
-use crawlmark_harness::sample::{Advice, Attempt, Outcome, Sample};
+use crawlmark_harness::sample::{Attempt, Outcome, Sample};
 use crawlmark_harness::stats::{ItemCounts, Series};
 use crawlmark_harness::supervisor::{
     Interval, Left, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError,
     SupervisorCpu, Workloads, supervise,
 };
 use crawlmark_harness::units::IdRange;
-use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_harness::workload::{Flight, Workload};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::getpid;
 
@@ -50,26 +51,16 @@ impl Workload for Scripted {
         clear_to_send: impl AsyncFn() -> Option<Nanos>,
     ) -> Option<Attempt> {
         let sent = clear_to_send().await?;
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: 0,
-            bytes_received: 0,
-        });
+        flight.note(in_flight(sent, 0, 0));
         tokio::time::sleep(Duration::from_millis(self.takes_ms)).await;
         if self.at == Some(id) {
             (self.deed)();
         }
         Some(Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done: self.clock.now(),
             // The sums of these over a run prove that each ID was performed once.
             bytes_sent: id * id,
             bytes_received: id,
-            status: Some(200),
-            outcome: Outcome::Ok,
-            advice: Advice::default(),
+            ..attempt_of(sent, self.clock.now(), Outcome::Ok)
         })
     }
 }

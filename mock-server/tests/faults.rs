@@ -5,9 +5,9 @@
 )]
 
 use crate::client::{self, Client, PATIENCE, start};
-use crawlmark_mock_server::{Clock, Config, Fault, Faults, Handle, items};
+use crawlmark_mock_server::{Clock, Config, Handle, items};
 use std::collections::BTreeMap;
-use std::io::{BufRead, ErrorKind, Read, Write};
+use std::io::{BufRead, ErrorKind, Read};
 use std::net::Shutdown;
 use std::time::Duration;
 
@@ -379,41 +379,4 @@ fn each_fault_is_held_like_the_answer_that_it_meets() {
         assert!(clock.now_ns() >= 20_000_000, "{fault}");
         assert_eq!(target.stop().unwrap().held_us.count, 1);
     }
-}
-
-#[test]
-fn mixed_faults_are_those_picked_and_add_up() {
-    let mix = "error:0.1:502,drop:0.05,reset:0.05,garbage:0.05,truncated:0.05,malformed-chunk:0.05,close:0.1,\
-               challenge:0.1:200,redirect:0.1";
-    let faults: Faults = mix.parse().unwrap();
-    let target = target(mix);
-    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
-    for id in 0..400 {
-        if let Some(fault) = faults.pick(SEED, id, 0) {
-            *expected.entry(fault.name().to_owned()).or_default() += 1;
-        }
-        let mut client = Client::connect(target.address());
-        write!(
-            client.reader.get_mut(),
-            "GET /items/{id} HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let came = client.rest();
-        match faults.pick(SEED, id, 0) {
-            None => assert_eq!(split(&came.unwrap()).1, body(id)),
-            Some(Fault::Reset) => assert_eq!(came, Err(ErrorKind::ConnectionReset)),
-            Some(_) => assert!(came.is_ok(), "{came:?}"),
-        }
-    }
-    let ledger = target.stop().unwrap();
-    assert_eq!(expected.len(), 9);
-    assert_eq!(ledger.faults, expected);
-    let without_status: u64 = ["drop", "reset", "garbage", "silence"]
-        .iter()
-        .filter_map(|name| expected.get(*name))
-        .sum();
-    assert_eq!(
-        ledger.requests,
-        ledger.by_status.values().sum::<u64>() + without_status
-    );
 }

@@ -6,7 +6,7 @@
 
 use crate::client::{Local, PATIENCE, body, connect, rest, start};
 use bytes::Bytes;
-use crawlmark_mock_server::{Clock, Config, Faults, Handle, Http, Latency, Tls};
+use crawlmark_mock_server::{Config, Faults, Handle, Http, Latency, Tls};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{SendRequest, handshake};
@@ -58,52 +58,6 @@ async fn whole(response: Response<Incoming>) -> Vec<u8> {
         .unwrap()
         .to_bytes()
         .into()
-}
-
-#[test]
-fn many_requests_share_one_http2_connection_and_are_held_together() {
-    let target = start(Config {
-        seed: 5,
-        latency: "50ms".parse().unwrap(),
-        ..Config::default()
-    });
-    let clock = Clock::start();
-    with_http2(target.address(), |mut sender| async move {
-        let mut answers = Vec::new();
-        for id in 0..100 {
-            sender.ready().await.unwrap();
-            answers.push(sender.send_request(request(Method::GET, &format!("/items/{id}"))));
-        }
-        for (answer, id) in answers.into_iter().zip(0..) {
-            let answer = answer.await.unwrap();
-            assert_eq!(answer.status(), 200);
-            assert_eq!(answer.headers()["x-mock-hold-us"], "50000");
-            assert_eq!(
-                answer.headers()["content-length"],
-                body(5, id).len().to_string().as_str()
-            );
-            for name in ["connection", "keep-alive", "transfer-encoding", "upgrade"] {
-                assert!(!answer.headers().contains_key(name), "{name}");
-            }
-            assert_eq!(whole(answer).await, body(5, id));
-        }
-    });
-    let took_ns = clock.now_ns();
-    // One after the other they would have taken five seconds.
-    assert!((50_000_000..5_000_000_000).contains(&took_ns), "{took_ns}");
-    let books = target.stop().unwrap();
-    assert_eq!(
-        (books.requests, books.unique_ids, books.by_status[&200]),
-        (100, 100, 100)
-    );
-    assert_eq!(
-        (
-            books.connections,
-            books.http2_connections,
-            books.tls_connections
-        ),
-        (1, 1, 0)
-    );
 }
 
 #[test]
@@ -317,41 +271,6 @@ fn shake(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> std::io::Resu
 }
 
 const CLOSING: &[u8] = b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n";
-
-#[test]
-fn a_client_that_trusts_the_authority_is_served_under_each_name() {
-    let certificate =
-        Tls::generate(&["127.0.0.5".parse().unwrap(), "0.0.0.0".parse().unwrap()]).unwrap();
-    let client = client(certificate.certificate_pem(), &[]);
-    let target = start(Config {
-        tls: Some(certificate),
-        ..Config::default()
-    });
-    for name in ["localhost", "127.0.0.1", "::1", "127.0.0.5"] {
-        let mut stream = tls(&target, &client, name);
-        stream.write_all(CLOSING).unwrap();
-        let answer = rest(&mut stream);
-        assert!(
-            answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(&body(0, 7)),
-            "{name}"
-        );
-    }
-    for name in ["127.0.0.6", "example.invalid", "0.0.0.0"] {
-        assert!(shake(&mut tls(&target, &client, name)).is_err(), "{name}");
-    }
-    // A client that trusts another authority does not get in.
-    let stranger = self::client(Tls::generate(&[]).unwrap().certificate_pem(), &[]);
-    assert!(shake(&mut tls(&target, &stranger, "localhost")).is_err());
-    // It is told why.
-    while target.ledger().tls_handshake_failures < 4 {
-        std::thread::yield_now();
-    }
-    let books = target.stop().unwrap();
-    assert_eq!(
-        (books.requests, books.connections, books.tls_connections),
-        (4, 4, 4)
-    );
-}
 
 #[test]
 fn what_is_spoken_is_what_both_sides_offer() {

@@ -18,13 +18,35 @@ mod scenarios;
 mod truth_c;
 mod truth_s;
 
-use crawlmark_results::run::report::Report;
+use crawlmark_results::run::report::{Report, ScheduleReport};
 
 /// A run as it was saved once, of which a test changes what it is about.
 #[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 fn saved() -> Report {
     let golden = include_str!("golden/whole.json.snap");
     serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
+}
+
+/// The same run as an open loop, whose response times are its service times.
+fn open(mut report: Report) -> Report {
+    report.budget = None;
+    report.schedule = Some(ScheduleReport {
+        arrivals: "constant".to_owned(),
+        rate: "1000/s".to_owned(),
+        rate_per_s: 1_000.0,
+        scheduled: 20_000,
+        dropped: 0,
+        dropped_by: std::collections::BTreeMap::new(),
+        postponed: 0,
+        unscheduled: 0,
+        sent_share: 1.0,
+        achieved_per_s: 980.0,
+        shifted_s: 0.0,
+        untold_shards: 0,
+    });
+    let service = report.latency["service"].clone();
+    report.latency.insert("response".to_owned(), service);
+    report
 }
 
 fn golden(name: &str, text: &str) {

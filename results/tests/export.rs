@@ -11,7 +11,7 @@ use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::export::{ExportError, Format, export};
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{
-    BinRow, FailureReport, GateReport, IntervalRow, Report, ScheduleReport, Verdict,
+    BinRow, FailureReport, GateReport, IntervalRow, Report, Verdict,
 };
 use crawlmark_results::run::words;
 use proptest::prelude::*;
@@ -53,28 +53,6 @@ fn judged(verdict: Verdict, reason: &str) -> Report {
     report
 }
 
-/// The same run as an open loop, whose response times are its service times.
-fn open_loop() -> Report {
-    let mut report = saved();
-    let service = report.latency["service"].clone();
-    report.latency.insert("response".to_owned(), service);
-    report.schedule = Some(ScheduleReport {
-        arrivals: "constant".to_owned(),
-        rate: "2000/s".to_owned(),
-        rate_per_s: 2_000.0,
-        scheduled: 4_000,
-        dropped: 0,
-        dropped_by: std::collections::BTreeMap::new(),
-        postponed: 0,
-        unscheduled: 0,
-        sent_share: 1.0,
-        achieved_per_s: 2_000.0,
-        shifted_s: 0.0,
-        untold_shards: 0,
-    });
-    report
-}
-
 fn seconds(report: &Report, count: u64) -> Vec<IntervalRow> {
     (0..count)
         .map(|n| IntervalRow {
@@ -105,7 +83,7 @@ fn every_format_is_as_it_was() {
     }
     golden(
         "export-percentiles.txt",
-        &words::percentiles(&open_loop()).terminal(100),
+        &words::percentiles(&crate::open(saved())).terminal(100),
     );
 }
 

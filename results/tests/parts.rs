@@ -11,16 +11,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::fixtures::plan;
+use crawlmark_harness::fixtures::{attempt_of, in_flight, plan};
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::rehearse::{Rehearsal, rehearse};
-use crawlmark_harness::sample::{Advice, Attempt, Outcome, Repeat};
+use crawlmark_harness::sample::{Attempt, Outcome};
 use crawlmark_harness::stats::{Bins, ShardStats};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::EncodedStats;
-use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_harness::workload::{Flight, Workload};
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
@@ -44,31 +44,16 @@ impl Workload for Spread {
         clear_to_send: impl AsyncFn() -> Option<Nanos>,
     ) -> Option<Attempt> {
         let sent = clear_to_send().await?;
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: 100,
-            bytes_received: 0,
-        });
+        flight.note(in_flight(sent, 100, 0));
         // Weyl's sequence, so that a second has many different times.
         let part = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
         tokio::time::sleep(Duration::from_secs_f64(0.02 * 10_f64.powf(part))).await;
         // Timers have whole milliseconds, and times of a network any.
         let done = Nanos(self.0.now().0 - id.wrapping_mul(0xd1b5_4a32_d192_ed03) % 1_000_000);
         Some(Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done,
             bytes_sent: 100,
             bytes_received: 300,
-            status: Some(200),
-            outcome: Outcome::Ok,
-            advice: Advice {
-                repeat: Repeat::Never,
-                wait: None,
-                quota: None,
-                held_ns: None,
-            },
+            ..attempt_of(sent, done, Outcome::Ok)
         })
     }
 }

@@ -17,8 +17,8 @@ use std::fmt::Write;
 
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, SecondCounts};
 use crawlmark_results::run::report::{
-    BinRow, BindingReport, Course, IntervalRow, Report, ScheduleReport, ShardReport, Split, Spread,
-    TargetSecond, WindowReport,
+    BinRow, BindingReport, Course, IntervalRow, Report, ShardReport, Split, Spread, TargetSecond,
+    WindowReport,
 };
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
@@ -26,7 +26,7 @@ use proptest::prelude::*;
 use roxmltree::{Document, Node};
 use serde_json::Value;
 
-use crate::saved;
+use crate::{open, saved};
 
 /// The parts of a response time of which the handler took this.
 fn split(handler_us: f64) -> Split {
@@ -130,28 +130,6 @@ fn long(seconds: u64, shards: u32) -> Report {
         .collect();
     report.totals.duration_s = seconds as f64;
     report.totals.attempts_per_s = 980.0;
-    report
-}
-
-/// The same as an open loop.
-fn open(mut report: Report) -> Report {
-    report.budget = None;
-    report.schedule = Some(ScheduleReport {
-        arrivals: "constant".to_owned(),
-        rate: "1000/s".to_owned(),
-        rate_per_s: 1_000.0,
-        scheduled: 20_000,
-        dropped: 0,
-        dropped_by: std::collections::BTreeMap::new(),
-        postponed: 0,
-        unscheduled: 0,
-        sent_share: 1.0,
-        achieved_per_s: 980.0,
-        shifted_s: 0.0,
-        untold_shards: 0,
-    });
-    let service = report.latency["service"].clone();
-    report.latency.insert("response".to_owned(), service);
     report
 }
 

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::fixtures::plan;
+use crawlmark_harness::fixtures::{attempt_of, in_flight, plan};
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, most_shards};
 use crawlmark_harness::rehearse::{
     Incident, Nobody, Rehearsal, rehearse, rehearse_before, rehearse_replacing,
@@ -41,7 +41,7 @@ use proptest::prelude::*;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat, Sample};
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_harness::workload::{Flight, Workload};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
@@ -62,32 +62,19 @@ impl Workload for Target {
         clear_to_send: impl AsyncFn() -> Option<Nanos>,
     ) -> Option<Attempt> {
         let sent = clear_to_send().await?;
-        flight.note(in_flight(sent));
+        flight.note(in_flight(sent, 0, 0));
         tokio::time::sleep((self.takes)(self.shard, sent)).await;
         let answer = (self.answer)(self.shard, sent);
         Some(attempt(Some(sent), self.clock.now(), answer))
     }
 }
 
-const fn in_flight(sent: Nanos) -> InFlight {
-    InFlight {
-        sent,
-        first_byte: None,
-        bytes_sent: 0,
-        bytes_received: 0,
-    }
-}
-
 fn attempt(sent: Option<Nanos>, done: Nanos, (outcome, advice): (Outcome, Advice)) -> Attempt {
     Attempt {
         sent,
-        first_byte: None,
-        done,
-        bytes_sent: 0,
-        bytes_received: 0,
         status: (outcome == Outcome::Rejected).then_some(503),
-        outcome,
         advice,
+        ..attempt_of(done, done, outcome)
     }
 }
 
@@ -431,7 +418,7 @@ impl Workload for Hanging {
         }
         flight.opened(1_000_000);
         let sent = clear_to_send().await?;
-        let mut in_flight = in_flight(sent);
+        let mut in_flight = in_flight(sent, 0, 0);
         flight.note(in_flight);
         match part {
             1 => tokio::time::sleep(hang).await,
@@ -572,7 +559,7 @@ impl Workload for Opening {
             flight.opened(500_000_000);
         }
         let sent = clear_to_send().await?;
-        flight.note(in_flight(sent));
+        flight.note(in_flight(sent, 0, 0));
         let is_first = sent < Nanos::default().plus(100 * MS);
         tokio::time::sleep(if is_first { 200 * MS } else { MS }).await;
         let answer = if is_first {

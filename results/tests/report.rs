@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::adaptive::ControllerState;
 use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::fixtures::{attempt_of, permit_at};
 use crawlmark_harness::machine::{CpuTicks, HostRecord, NetworkCounts};
 use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
-use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Failures, Series, ShardStats};
 use crawlmark_harness::supervisor::{
     BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
@@ -78,21 +79,14 @@ fn sample(id: u64) -> Sample {
     Sample {
         permit: Permit {
             id,
-            attempt: 0,
-            first_intended: sent,
-            intended: sent,
-            ready: sent,
-            admitted: sent,
+            ..permit_at(sent)
         },
         attempt: Attempt {
-            sent: Some(sent),
             first_byte: Some(Nanos(sent.0 + MS / 2)),
-            done: Nanos(sent.0 + MS + id % 10 * MS),
             bytes_sent: 90,
             bytes_received: 119,
             status,
-            outcome,
-            advice: Advice::default(),
+            ..attempt_of(sent, Nanos(sent.0 + MS + id % 10 * MS), outcome)
         },
         fate: Fate::Ended,
     }

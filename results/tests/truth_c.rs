@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::clock::{Nanos, duration_ns};
+use crawlmark_harness::fixtures::{attempt_of, permit_at};
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
@@ -45,24 +46,20 @@ fn sample(id: u64) -> Sample {
     Sample {
         permit: Permit {
             id,
-            attempt: 0,
-            first_intended: intended,
-            intended,
             ready,
             admitted: ready,
+            ..permit_at(intended)
         },
         attempt: Attempt {
-            sent: Some(sent),
             first_byte: Some(sent.plus(spread(3) / 2)),
-            done: sent.plus(spread(3)),
             bytes_sent: 90,
             bytes_received: 119,
             status: (outcome == Outcome::Ok).then_some(200),
-            outcome,
             advice: Advice {
                 held_ns: Some(duration_ns(spread(3)) / 2),
                 ..Advice::default()
             },
+            ..attempt_of(sent, sent.plus(spread(3)), outcome)
         },
         fate: Fate::Ended,
     }

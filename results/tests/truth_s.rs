@@ -125,27 +125,16 @@ fn power_of(metrics: &[Metric], names: &[&'static str], loss: f64, mut machine: 
     power
 }
 
-/// S2: at 3 % of noise, 95 of 100 losses of 5 % are found with at most 40 pairs, and no more than 2
-/// pass.
+/// S2: of losses of 5 %, at 3 % of noise 95 of 100 are found with at most 40 pairs; at 5 % of noise 90
+/// of 100, of a cost and of throughput, which gets worse the other way. No more than 2 pass.
 #[test]
-fn s2_a_loss_of_5_percent_is_found_at_3_percent_noise() {
-    let power = power(4, Noise::Drifting(0.03), CPU_PER_ATTEMPT);
-    assert!(power.early >= 0.95 && power.passed <= 0.02, "{power:?}");
-}
-
-/// S2: at 5 % of noise, 90 of 100 are found, and no more than 2 pass. A cost that is 5 % higher is
-/// the harder case: the logarithm of a throughput that is 5 % lower is greater.
-#[test]
-fn s2_a_loss_of_5_percent_is_found_at_5_percent_noise() {
-    let power = power(5, Noise::Drifting(0.05), SERVICE_P50);
-    assert!(power.found >= 0.90 && power.passed <= 0.02, "{power:?}");
-}
-
-/// S2: and of throughput, which gets worse the other way.
-#[test]
-fn s2_a_loss_of_throughput_is_found_too() {
-    let power = power(7, Noise::Drifting(0.05), THROUGHPUT);
-    assert!(power.found >= 0.90 && power.passed <= 0.02, "{power:?}");
+fn s2_a_loss_of_5_percent_is_found() {
+    let quiet = power(4, Noise::Drifting(0.03), CPU_PER_ATTEMPT);
+    assert!(quiet.early >= 0.95 && quiet.passed <= 0.02, "{quiet:?}");
+    for (seed, metric) in [(5, SERVICE_P50), (7, THROUGHPUT)] {
+        let power = power(seed, Noise::Drifting(0.05), metric);
+        assert!(power.found >= 0.90 && power.passed <= 0.02, "{power:?}");
+    }
 }
 
 /// S2: of commands, a loss of 3 % is found at 2 % of noise, and at 3 % of noise no more than 2 of
@@ -216,38 +205,27 @@ fn s3_unpaired_and_sequential_data_are_refused() {
     );
 }
 
-/// S4: any of four equal metrics is called a regression in at most 1 % of comparisons.
+/// S4: any of four or five equal metrics is called a regression in at most 1 % of comparisons.
+///
+/// Where the noise is so great that the smallest effect is no help, the looks and Holm's correction
+/// are alone: that is 0.97 % of four metrics in 4,000,000 trials, so that of 5,000 some seeds count a
+/// few more than 50, and some fewer, as this one does (45). Where some items fail there is a fifth
+/// metric, whose p values are a quarter greater: 0.96 % is the bound, and 60,000 trials gave 0.83 %
+/// (without that, 1.05 %).
 #[test]
-fn s4_any_of_four_equal_metrics_is_a_regression_in_at_most_1_percent() {
-    let mut machine = Machine::new(8, Noise::Drifting(0.05));
-    let rate = share(5_000, || {
-        judged(&machine.pairs(&FOUR, 0.0)).verdict == Overall::Regression
-    });
-    assert!(rate <= 0.01, "{rate}");
-}
-
-/// S4, where the noise is so great that the smallest effect is no help: the looks and Holm's
-/// correction alone. This is 0.97 % in 4,000,000 trials, so that of 5,000 some seeds count a few
-/// more than 50, and some fewer, as this one does (45).
-#[test]
-fn s4_the_correction_alone_keeps_four_metrics_to_1_percent() {
-    let mut machine = Machine::new(9, Noise::Gaussian(0.15));
-    let rate = share(5_000, || {
-        judged(&machine.pairs(&FOUR, 0.0)).verdict == Overall::Regression
-    });
-    assert!(rate <= 0.01, "{rate}");
-}
-
-/// S4, where some items fail, so that there is a fifth metric, whose p values are a quarter
-/// greater: 0.96 % is the bound, and 60,000 trials gave 0.83 % (without that, 1.05 %).
-#[test]
-fn s4_a_fifth_metric_takes_its_share_of_the_same_error() {
+fn s4_any_of_several_equal_metrics_is_a_regression_in_at_most_1_percent() {
     let five = [FOUR[0], FOUR[1], FOUR[2], FOUR[3], OK_SHARE];
-    let mut machine = Machine::new(10, Noise::Gaussian(0.15));
-    let rate = share(5_000, || {
-        judged(&machine.pairs(&five, 0.0)).verdict == Overall::Regression
-    });
-    assert!(rate <= 0.01, "{rate}");
+    for (seed, noise, metrics) in [
+        (8, Noise::Drifting(0.05), &FOUR[..]),
+        (9, Noise::Gaussian(0.15), &FOUR),
+        (10, Noise::Gaussian(0.15), &five),
+    ] {
+        let mut machine = Machine::new(seed, noise);
+        let rate = share(5_000, || {
+            judged(&machine.pairs(metrics, 0.0)).verdict == Overall::Regression
+        });
+        assert!(rate <= 0.01, "{seed}: {rate}");
+    }
 }
 
 /// How often the interval of 16 pairs holds the true ratio of 1.05.
@@ -266,18 +244,13 @@ fn coverage(seed: u64, noise: Noise) -> f64 {
 }
 
 /// S5: the interval of 95 % of 16 pairs holds the truth in 95 % of trials, 1.5 % more or less (it
-/// is exact at 95.6 %).
+/// is exact at 95.6 %), also when one round in ten is an outlier.
 #[test]
-fn s5_the_interval_holds_the_truth_in_gaussian_noise() {
-    let coverage = coverage(10, Noise::Gaussian(0.03));
-    assert!((0.935..=0.965).contains(&coverage), "{coverage}");
-}
-
-/// S5: and so it does when one round in ten is an outlier.
-#[test]
-fn s5_the_interval_holds_the_truth_in_contaminated_noise() {
-    let coverage = coverage(11, Noise::Contaminated(0.03));
-    assert!((0.935..=0.965).contains(&coverage), "{coverage}");
+fn s5_the_interval_holds_the_truth() {
+    for (seed, noise) in [(10, Noise::Gaussian(0.03)), (11, Noise::Contaminated(0.03))] {
+        let coverage = coverage(seed, noise);
+        assert!((0.935..=0.965).contains(&coverage), "{coverage}");
+    }
 }
 
 /// S6: fewer pairs than can tell are never a verdict, whatever they read, and say what they could

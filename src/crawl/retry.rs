@@ -58,21 +58,15 @@ fn was_not_performed(attempt: &Attempt) -> bool {
 #[cfg(test)]
 mod tests {
     use crawlmark_harness::clock::Nanos;
-    use crawlmark_harness::sample::Advice;
+    use crawlmark_harness::fixtures::attempt_of;
     use proptest::prelude::*;
 
     use super::*;
 
     fn attempt(outcome: Outcome, status: Option<u16>) -> Attempt {
         Attempt {
-            sent: Some(Nanos(1)),
-            first_byte: None,
-            done: Nanos(2),
-            bytes_sent: 0,
-            bytes_received: 0,
             status,
-            outcome,
-            advice: Advice::default(),
+            ..attempt_of(Nanos(1), Nanos(2), outcome)
         }
     }
 

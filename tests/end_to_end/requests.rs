@@ -454,18 +454,16 @@ fn redirects_are_followed_within_the_plan_and_charged() {
     let target = Target::start("--processes 1");
     let (origin, seen) = (target.origin(), Mutex::new(Vec::new()));
     let serve = |mut peer: Peer| {
-        while let Some(request) = peer.request_with_body() {
+        while let Some(request) = peer.head() {
             let path = request.split(' ').nth(1).unwrap();
-            let id: u64 = path.rsplit(['/', '=']).next().unwrap().parse().unwrap();
+            let id: u64 = path.rsplit('/').next().unwrap().parse().unwrap();
             let (status, location) = match path.split('/').nth(1).unwrap() {
                 "chain" if id > 0 => (302, format!("/chain/{}", id - 1)),
-                "relative" => (301, format!("../done/x?y={id}")),
                 "away" => (307, format!("http://other.test:81/{id}")),
                 "items" => (308, format!("{origin}/items/{id}")),
                 "login" if header(&request, "cookie").is_none() => {
                     (302, format!("{id}\r\nset-cookie: user=1"))
                 }
-                "post" => (303, format!("../../done/{id}")),
                 _ => (200, String::new()),
             };
             seen.lock().unwrap().push(request);
@@ -492,9 +490,6 @@ fn redirects_are_followed_within_the_plan_and_charged() {
             "/totals/errors_by_kind": {"too_many_redirects": 1}, "/latency/service/count": 4,
             "/totals/attempts_by_status": {"200": 4, "302": 10},
         }));
-        let relative = run("relative", "-n 30 --follow 1 --shuffle --retry-budget 0%");
-        relative.assert_states(&[("ok", 30)]);
-        relative.holds(&counts(60, 30, 30));
         let away = run("away", "-n 4 --follow 9");
         away.assert_states(&[("failed", 4)]);
         away.holds(&counts(4, 0, 0));
@@ -505,8 +500,6 @@ fn redirects_are_followed_within_the_plan_and_charged() {
         }));
         run("away", "-n 4").assert_states(&[("failed", 4)]);
         run("away", "-n 4 --follow 9 --expect status:307").assert_states(&[("ok", 4)]);
-        seen.lock().unwrap().clear();
-        run("post/a", "-n 1 --follow 1 --body abc -H x-a:1").assert_states(&[("ok", 1)]);
         // A login: the redirect sets the cookie that the next request needs, whichever connection
         // that goes on.
         let login = run("login", "-n 200 -c 16 --rate 2k --follow 1 --cookies");
@@ -526,19 +519,6 @@ fn redirects_are_followed_within_the_plan_and_charged() {
         );
     });
     let seen = seen.into_inner().unwrap();
-    let (post, get) = (&seen[0], &seen[1]);
-    assert!(
-        post.starts_with("POST /post/a/0 ") && post.ends_with("\r\n\r\nabc"),
-        "{post}"
-    );
-    assert!(
-        get.starts_with("GET /done/0 ") && get.ends_with("\r\n\r\n"),
-        "{get}"
-    );
-    assert!(
-        get.contains("\r\nx-a: 1\r\n") && !get.contains("content-"),
-        "{get}"
-    );
     let keeps =
         |head: &String| !head.starts_with("GET /items") || head.contains("authorization: Basic");
     assert!(seen.iter().all(keeps));

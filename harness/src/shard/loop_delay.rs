@@ -41,11 +41,9 @@ impl Drop for LoopDelayProbe {
 mod tests {
     use std::time::Duration;
 
-    use tokio::runtime::{Builder, LocalOptions};
-
     use super::*;
     use crate::clock::{Clock, Nanos};
-    use crate::fixtures::plan;
+    use crate::fixtures::{plan, virtual_time};
     use crate::sample::Attempt;
     use crate::stats::{Exact, Series};
     use crate::workload::Flight;
@@ -66,13 +64,7 @@ mod tests {
     /// Return the event-loop delay of an engine over a second of virtual time in which the process
     /// did not run for `stopped`, and the number of delays of 100 ms to 1 s.
     fn lag(stopped: Duration) -> (Exact, u64) {
-        let mut builder = Builder::new_current_thread();
-        let runtime = builder
-            .enable_time()
-            .start_paused(true)
-            .build_local(LocalOptions::default())
-            .unwrap();
-        runtime.block_on(async {
+        virtual_time().block_on(async {
             let clock = Clock::start();
             let engine = Engine::new(Nothing, &plan().split(&[]).remove(0), clock, clock.now());
             let pulse = LoopDelayProbe::start(&engine);

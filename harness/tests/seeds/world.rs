@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos, duration_ns};
+use crawlmark_harness::fixtures::in_flight;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, RehearseError, rehearse_replacing};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::stats::ItemCounts;
 use crawlmark_harness::supervisor::{Interval, Left, Live, LiveState, Observer, SuperviseError};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_harness::workload::{Flight, Workload};
 use fastrand::Rng;
 
 /// When a run that does not end by itself is asked to, three times.
@@ -505,12 +506,7 @@ impl Workload for Storing {
             host: self.shared.host(id),
             shard: self.shard,
         });
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: 1,
-            bytes_received: 0,
-        });
+        flight.note(in_flight(sent, 1, 0));
         let (takes, outcome, advice) = self.shared.answer(&mut rng, sent);
         tokio::time::sleep(takes).await;
         Some(self.attempt(Some(sent), outcome, advice))

@@ -26,12 +26,7 @@ impl Workload for Patterned {
         clear_to_send: impl AsyncFn() -> Option<Nanos>,
     ) -> Option<Attempt> {
         let sent = clear_to_send().await?;
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: 10,
-            bytes_received: 0,
-        });
+        flight.note(in_flight(sent, 10, 0));
         let (ms, answer) = self.pattern[usize::try_from(id).unwrap() % PATTERN];
         tokio::time::sleep(MS * u32::try_from(ms).unwrap()).await;
         let (outcome, status) = match answer {
@@ -41,14 +36,10 @@ impl Workload for Patterned {
             _ => (Outcome::Ok, 200),
         };
         Some(Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done: self.clock.now(),
             bytes_sent: 10,
             bytes_received: 100 + id % 7,
             status: Some(status),
-            outcome,
-            advice: GOOD.1,
+            ..attempt_of(sent, self.clock.now(), outcome)
         })
     }
 }

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::fixtures::virtual_time;
 use crawlmark_harness::workload::Flight;
 use tokio::io::{
     AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
 };
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 
 use super::*;
@@ -158,13 +158,7 @@ impl AsyncWrite for Split {
 
 /// Run `test` in virtual time.
 fn run(test: impl Future<Output = ()>) {
-    let mut builder = Builder::new_current_thread();
-    builder
-        .enable_time()
-        .start_paused(true)
-        .build_local(LocalOptions::default())
-        .unwrap()
-        .block_on(test);
+    virtual_time().block_on(test);
 }
 
 fn broken(kind: ErrorKind, status: Option<u16>) -> ExchangeFailure {
@@ -256,50 +250,6 @@ fn an_answer_too_many_ends_its_connection_and_is_counted_once_however_it_is_spli
             pair.far.write_all(&OK[at..]).await.unwrap();
             assert!(!pair.is_open(), "{at}");
             assert_eq!(pair.flight.take_asides().unsolicited, 1, "{at}");
-        }
-    });
-}
-
-#[test]
-fn a_failure_has_its_kind_and_is_explained() {
-    run(async {
-        for (answer, kind, status) in [
-            (
-                "HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc",
-                ErrorKind::Incomplete,
-                Some(200),
-            ),
-            (
-                "HTTP/1.1 404 No\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
-                ErrorKind::Incomplete,
-                Some(404),
-            ),
-            (
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
-                ErrorKind::Malformed,
-                Some(200),
-            ),
-            ("SSH-2.0-OpenSSH_9.6\r\n", ErrorKind::Malformed, None),
-            ("HTTP/1.1 200 OK", ErrorKind::Closed, None),
-        ] {
-            let mut pair = Pair::open(4_096);
-            let (_, mut far) = duplex(1);
-            std::mem::swap(&mut pair.far, &mut far);
-            spawn_local(async move {
-                assert!(far.read(&mut [0; 4_096]).await.unwrap() > 0);
-                far.write_all(answer.as_bytes()).await.unwrap();
-            });
-            assert_eq!(
-                pair.exchange(b"").await.unwrap_err(),
-                broken(kind, status),
-                "{answer:?}"
-            );
-            let explained = pair.flight.take_explanation().map(|(kind, _)| kind);
-            assert_eq!(
-                explained,
-                Some(kind).filter(|kind| *kind != ErrorKind::Closed),
-                "{answer:?}"
-            );
         }
     });
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::fixtures::{permit_at, virtual_time};
 use crawlmark_harness::sample::{ErrorKind, Fate, Outcome, Permit, Repeat, Sample};
 use crawlmark_harness::workload::{Flight, Workload};
 use http::header::{LOCATION, RETRY_AFTER};
@@ -23,7 +24,6 @@ use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use robotxt::{AccessResult, Agent, Robots};
 use tokio::io::{DuplexStream, duplex};
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 
 use super::*;
@@ -374,13 +374,7 @@ fn crawl(
         state: Rc::new(RefCell::new(state)),
         version,
     };
-    let mut builder = Builder::new_current_thread();
-    let runtime = builder
-        .enable_time()
-        .start_paused(true)
-        .build_local(LocalOptions::default())
-        .unwrap();
-    let outcome = runtime.block_on(async {
+    let outcome = virtual_time().block_on(async {
         let clock = Clock::start();
         let (crawl, flight) = (
             Crawl::over(target.clone(), spec, 1, clock),
@@ -389,11 +383,7 @@ fn crawl(
         let now = clock.now();
         let permit = Permit {
             id,
-            attempt: 0,
-            first_intended: now,
-            intended: now,
-            ready: now,
-            admitted: now,
+            ..permit_at(now)
         };
         for _ in 0..=answers.len() {
             let performed = crawl.perform(id, &flight, async || Some(clock.now())).await;

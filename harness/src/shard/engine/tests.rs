@@ -11,14 +11,13 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use super::super::intervals::Meters;
 use super::*;
-use crate::fixtures::plan;
+use crate::fixtures::{in_flight, plan, virtual_time};
 use crate::plan::{AdaptiveKind, Budget, OnThrottle, Pacing, ThrottlingPolicy};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Quota, Repeat};
 use crate::stats::HostTimes;
 use crate::stats::tests::attempt_of;
 use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
-use crate::workload::InFlight;
 
 /// Answer of a target to the n-th attempt (from 0) of an ID at an instant.
 type Answers = fn(u64, u32, Nanos) -> (Outcome, Advice);
@@ -75,12 +74,7 @@ impl Workload for SimulatedTarget {
     ) -> Option<Attempt> {
         flight.opened(OPENED_NS);
         let sent = clear_to_send().await?;
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: SENT,
-            bytes_received: RECEIVED,
-        });
+        flight.note(in_flight(sent, SENT, RECEIVED));
         self.asked.borrow_mut().push((id, sent));
         let until = self
             .stall
@@ -100,15 +94,6 @@ impl Workload for SimulatedTarget {
             ..attempt_of(sent, self.clock.now(), outcome)
         })
     }
-}
-
-fn virtual_time() -> LocalRuntime {
-    let mut builder = Builder::new_current_thread();
-    builder
-        .enable_time()
-        .start_paused(true)
-        .build_local(LocalOptions::default())
-        .unwrap()
 }
 
 fn real_time() -> LocalRuntime {

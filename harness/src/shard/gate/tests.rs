@@ -4,10 +4,8 @@ use std::pin::Pin;
 use std::task::Context;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, LocalOptions};
-
 use super::*;
-use crate::fixtures::plan;
+use crate::fixtures::{plan, virtual_time};
 use crate::plan::Budget;
 use crate::wire::PauseCause;
 
@@ -19,13 +17,7 @@ fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 
 #[test]
 fn what_was_admitted_before_a_pause_is_not_sent_before_its_end() {
-    let mut builder = Builder::new_current_thread();
-    let runtime = builder
-        .enable_time()
-        .start_paused(true)
-        .build_local(LocalOptions::default())
-        .unwrap();
-    runtime.block_on(async {
+    virtual_time().block_on(async {
         let clock = Clock::start();
         let mut run = plan();
         (run.shards, run.connections) = (1, 3);
@@ -56,13 +48,7 @@ fn what_was_admitted_before_a_pause_is_not_sent_before_its_end() {
 fn a_request_that_has_its_connection_and_waits_for_the_budget_is_held_back_by_the_rate() {
     // With a lane that waits for an item that there is not, and without one.
     for is_asked in [true, false] {
-        let mut builder = Builder::new_current_thread();
-        let runtime = builder
-            .enable_time()
-            .start_paused(true)
-            .build_local(LocalOptions::default())
-            .unwrap();
-        runtime.block_on(async {
+        virtual_time().block_on(async {
             let clock = Clock::start();
             let mut run = plan();
             (run.shards, run.connections, run.ids) =

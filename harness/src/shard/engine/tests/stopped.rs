@@ -22,12 +22,7 @@ impl Workload for Throttling {
         }
         flight.opened(OPENED_NS);
         let sent = clear_to_send().await?;
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: SENT,
-            bytes_received: RECEIVED,
-        });
+        flight.note(in_flight(sent, SENT, RECEIVED));
         tokio::time::sleep(5 * MS).await;
         let (outcome, advice) = again(Outcome::Throttled, Some(Duration::from_hours(1)));
         let done = self.clock.now();

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crawlmark_harness::fixtures::virtual_time;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -10,7 +11,7 @@ use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::runtime::LocalRuntime;
 use tokio::task::spawn_local;
 
 use super::corpus::corpus;
@@ -54,14 +55,6 @@ const STRICTER: [(&str, &str); 15] = [
     // Nothing asked for another protocol.
     ("101 Switching", ""),
 ];
-
-fn runtime() -> LocalRuntime {
-    Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build_local(LocalOptions::default())
-        .unwrap()
-}
 
 /// Read `bytes`, after which the connection ends, with hyper's client.
 fn by_hyper(runtime: &LocalRuntime, request: RequestKind, bytes: &[u8]) -> OracleResponse {
@@ -119,7 +112,7 @@ fn by_this(request: RequestKind, bytes: &[u8]) -> OracleResponse {
 
 #[test]
 fn responses_are_read_as_hyper_reads_them_but_for_those_listed() {
-    let (runtime, mut listed) = (runtime(), Vec::new());
+    let (runtime, mut listed) = (virtual_time(), Vec::new());
     for case in &corpus() {
         let (this, hyper) = (
             by_this(case.request, case.bytes.as_bytes()),
@@ -155,7 +148,7 @@ proptest! {
     fn nothing_that_hyper_refuses_is_taken((request, bytes) in near_responses()) {
         let this = by_this(request, &bytes);
         if this.is_some() {
-            prop_assert_eq!(by_hyper(&runtime(), request, &bytes), this, "{}", String::from_utf8_lossy(&bytes));
+            prop_assert_eq!(by_hyper(&virtual_time(), request, &bytes), this, "{}", String::from_utf8_lossy(&bytes));
         }
     }
 }
