@@ -61,17 +61,15 @@ impl Sockets {
     pub fn with_udp(addr: SocketAddr, processes: NonZeroUsize) -> Result<Vec<Self>, ListenError> {
         let all = listeners(addr, processes)?;
         let addr = all[0].local_addr().unwrap_or(addr);
-        let failed = |source| ListenError { addr, source };
-        let with = |tcp| {
-            Ok(Self {
-                udp: Some(datagrams(addr)?),
+        let mut sockets = Vec::new();
+        for tcp in all {
+            let udp = datagrams(addr).map_err(|source| ListenError { addr, source })?;
+            sockets.push(Self {
+                udp: Some(udp),
                 tcp,
-            })
-        };
-        all.into_iter()
-            .map(with)
-            .collect::<io::Result<_>>()
-            .map_err(failed)
+            });
+        }
+        Ok(sockets)
     }
 }
 

@@ -438,11 +438,13 @@ impl PartSeen {
     /// True if it was read, and has a result or attempts that look dead or were seen to move or to
     /// end.
     fn is_certain(&self, lost_after: Duration) -> bool {
-        let is_certain =
-            |seen: &AttemptSeen| seen.has_moved || seen.has_ended || self.is_lost(seen, lost_after);
         self.at.is_some()
             && self.failing.is_none()
-            && (self.published.is_some() || self.attempts.iter().all(is_certain))
+            && (self.published.is_some()
+                || self
+                    .attempts
+                    .iter()
+                    .all(|seen| seen.has_moved || seen.has_ended || self.is_lost(seen, lost_after)))
     }
 
     /// Return its state, and the attempt that says so; none if that is unknown.

@@ -482,11 +482,10 @@ impl Search {
         }
         // Between the two, rates that are tied want another probe; those that had as many as they
         // get are passed over.
-        let inside =
-            |pace: Pace| pass.is_none_or(|pass| pace > pass) && fail.is_none_or(|fail| pace < fail);
         let tied = self.rates().find(|(pace, tally)| {
             let standing = tally.standing();
-            inside(*pace)
+            pass.is_none_or(|pass| *pace > pass)
+                && fail.is_none_or(|fail| *pace < fail)
                 && matches!(standing, RateState::Undecided | RateState::Unknown)
                 && tally.is_open()
         });
