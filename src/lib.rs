@@ -12,7 +12,7 @@
 //! | [`cli`] | arguments of the command line, each checked by itself |
 //! | `config` | words of a file in place of `--config` |
 //! | `error` | errors, and the exit code of each; `run` has that of a finished run |
-//! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
+//! | [`crawl`] | the workload: performs an ID over HTTP/1.1, HTTP/2 or HTTP/3 |
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | comparison of the bundled target's counts with those of the crawl |
 //! | `export` | destinations of exports: files, or standard output; and the command `export` |
