@@ -29,7 +29,7 @@ mod spoken {
     use crate::process::{signal, wait_for};
     use crate::proxy::assert_failed_as;
     use crate::report::{Report, counts, holds};
-    use crate::run::{ONE_ATTEMPT, crawl, crawl_once, ended, start};
+    use crate::run::{ONE_ATTEMPT, crawl, crawl_once, ended};
     use crate::target::Target;
 
     /// A server in Python.
@@ -130,10 +130,7 @@ mod spoken {
         let report = crawl(&format!("{line} --expect json"));
         report.assert_states(&[("ok", 60)]);
         assert!(report.count("/totals/throttled") > 0);
-        assert!(
-            report.number("/latency/service/min_us") >= 20_000.0
-                || report.count("/totals/throttled") > 0
-        );
+        assert!(report.number("/latency/service/min_us") >= 20_000.0);
         let books = target.stop();
         assert_eq!(report.statuses(), counts(&books["by_status"]));
         holds(&books, &json!({"/early_retries": 0}));
@@ -225,10 +222,10 @@ mod spoken {
             &format!("-n 20 -s 1 -c 1 --method POST --body {body}"),
         ));
         report.assert_states(&[("ok", 20)]);
-        // Slow answers, two at a time, are in flight together.
+        // Slow answers of one connection are in flight together.
         let report = crawl_once(&server.line("slow", "-n 4 -s 1 -c 1 --streams 4"));
+        report.holds(&json!({"/totals/peak_in_flight": 4}));
         assert!(report.number("/latency/service/min_us") >= 1_000_000.0);
-        assert!(report.number("/totals/duration_s") < 4.0);
         let log = server.log();
         let requests = counts(&log["requests"]);
         assert_eq!(requests.values().sum::<u64>(), 500 + 100 + 20 + 4);
@@ -268,19 +265,6 @@ mod spoken {
         assert_eq!(
             report.errors().into_iter().collect::<Vec<_>>(),
             [("http3_reset".to_owned(), 10)]
-        );
-        // Gone without a word, in the middle of requests that take a second.
-        let crawl = start(&server.line(
-            "slow",
-            &format!("-n 40 -s 1 -c 1 --streams 4 {ONE_ATTEMPT}"),
-        ));
-        server.signal(Signal::SIGKILL);
-        let report = crawl.end().report(1);
-        assert!(
-            report
-                .errors()
-                .keys()
-                .all(|kind| kind == "connect_refused" || kind == "reset")
         );
         let Some(server) = Server::start(&["--alpn", "hq-interop"]) else {
             return;
