@@ -15,12 +15,13 @@
 //! | `response` | what is expected, what a response says and means: [`throttling`], cookies, codings, gRPC |
 //! | `http1` | exchanges of HTTP/1.1; decoding of responses ([`codec`]) |
 //! | `http2`, `http3` | connections of HTTP/2 and HTTP/3, and their streams |
-//! | here: `spec`, `carrier`, `redirects`, `retry`, `saving`, `excerpt`, `fetch` | settings, carriers of requests, what follows a response, records, robots.txt |
+//! | here: `spec`, `carrier`, `redirects`, `flows`, `retry`, `saving`, `excerpt`, `fetch` | settings, carriers of requests, what follows a response, records, robots.txt |
 
 mod carrier;
 mod connect;
 mod excerpt;
 mod fetch;
+mod flows;
 mod http1;
 mod http2;
 #[cfg(feature = "http3")]
@@ -32,7 +33,7 @@ mod saving;
 mod spec;
 pub(crate) mod target;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::rc::Rc;
 
@@ -55,6 +56,7 @@ use self::connect::receive_stamps::Sampler;
 pub use self::connect::stream::{Stream, Wire};
 use self::connect::tcp_info::SlowLimit;
 pub use self::connect::{proxy, tls};
+use self::flows::{Flows, ItemProgress};
 pub use self::http1::codec;
 use self::http1::request::Writer as RequestWriter;
 use self::http2::Requests;
@@ -77,6 +79,9 @@ pub use self::response::head::HoldHeader;
 pub use self::response::throttling;
 use self::saving::Collector;
 pub use self::spec::{CrawlOptions, CrawlSpec};
+pub(crate) use self::target::flow::MOST_STEPS;
+pub use self::target::flow::{Flow, Step, Takes};
+use self::target::flow::{StepRequest, Taken};
 pub use self::target::host::{Host, HttpSettings, HttpVersion, Scheme};
 pub use self::target::ids::{IdFormat, Shuffle};
 pub use self::target::redact;
@@ -108,6 +113,7 @@ pub struct Crawl<D: Dial = Tcp> {
     receivers: RefCell<Vec<Box<Expected>>>,
     requests: Requests,
     redirects: Redirects,
+    flows: Flows,
     sampler: Sampler,
     slow_limit: SlowLimit,
     /// Trace ids of the requests, if they have any.
@@ -147,11 +153,13 @@ impl<D: Dial> Crawl<D> {
                     held: spec.held,
                     content: spec.options.content,
                     follows: spec.options.follow > 0,
+                    takes: spec.targets.has_flows(),
                 },
             )),
             receivers: RefCell::default(),
             requests: Requests::new(&spec.request, &spec.targets),
-            redirects: if spec.options.follow > 0 {
+            flows: Flows::default(),
+            redirects: if spec.options.follow > 0 || spec.targets.has_flows() {
                 Redirects::among(spec.targets.hosts())
             } else {
                 Redirects::default()
@@ -210,18 +218,13 @@ impl<D: Dial> Crawl<D> {
             .targets
             .only()
             .is_none()
-            .then(|| self.request(id, None))?;
+            .then(|| self.request(Item::first(id)))?;
         Some(self.url(request.host(), &request.path()))
     }
 
-    /// Return the request for an ID, or that of its chain of redirects.
-    fn request<'a>(&'a self, id: u64, chain: Option<&'a Chain>) -> Request<'a> {
-        let trace = None;
-        Request::new(
-            &self.spec.targets,
-            &self.spec.request,
-            Item { id, chain, trace },
-        )
+    /// Return the request of an attempt.
+    fn request<'a>(&'a self, item: Item<'a>) -> Request<'a> {
+        Request::new(&self.spec.targets, &self.spec.request, item)
     }
 
     /// Return the URL of a path, without secrets.
@@ -252,13 +255,13 @@ impl<D: Dial> Crawl<D> {
         Attempt::unsent(kind, self.clock.now())
     }
 
-    /// Have the next attempt for item `id` follow a redirect, given its `Location`, the chain of
-    /// the request that it answers, and the cookies of that.
+    /// Have the next attempt for item `id` follow a redirect, given its `Location`, the request
+    /// that it answers, and the cookies of that.
     fn follow(
         &self,
         id: u64,
         location: &[u8],
-        chain: Option<&Chain>,
+        answered: Item<'_>,
         jar: Option<SharedJar>,
         attempt: &mut Attempt,
         flight: &Flight,
@@ -270,8 +273,8 @@ impl<D: Dial> Crawl<D> {
         else {
             return;
         };
-        let chain = chain.cloned().unwrap_or_else(|| {
-            let request = self.request(self.id(id), None);
+        let chain = answered.chain.cloned().unwrap_or_else(|| {
+            let request = self.request(answered);
             Chain::new(request.host(), request.path(), request.method().clone())
         });
         let (kind, details) = match self.redirects.resolve(location, chain.host, &chain.path) {
@@ -299,6 +302,102 @@ impl<D: Dial> Crawl<D> {
         };
         flight.explain(kind, details);
         attempt.outcome = Outcome::Error(kind);
+    }
+
+    /// Have the next attempt for item `id` send its next request, if it has one: given the one that
+    /// was answered, what was taken from the response, and the cookies of that.
+    fn step(
+        &self,
+        id: u64,
+        answered: Item<'_>,
+        taken: Result<Taken, String>,
+        jar: Option<SharedJar>,
+        attempt: &mut Attempt,
+        flight: &Flight,
+    ) {
+        if attempt.outcome != Outcome::Ok {
+            return;
+        }
+        let host = self.request(answered).host();
+        let next = match taken.and_then(|taken| self.next_request(id, answered, taken)) {
+            Ok(None) => return,
+            Ok(Some(next)) => next,
+            Err(why) => {
+                flight.explain(ErrorKind::ExtractFailed, why);
+                attempt.outcome = Outcome::Error(ErrorKind::ExtractFailed);
+                return;
+            }
+        };
+        if !self.is_allowed(next.request.host, &next.request.path) {
+            let kind = ErrorKind::RobotsForbidden;
+            flight.explain(kind, format!("to {}", redact::url(&next.request.path)));
+            attempt.outcome = Outcome::Error(kind);
+            return;
+        }
+        self.redirects.forget(id);
+        self.flows.set(
+            id,
+            ItemProgress {
+                earlier: flight.attempt() + 1,
+                jar: jar.filter(|_| next.request.host == host),
+                ..next
+            },
+        );
+        attempt.advice.repeat = Repeat::Follow;
+        attempt.outcome = Outcome::Stepped;
+    }
+
+    /// Return the request after one that was answered: its next page, or the next of the line.
+    fn next_request(
+        &self,
+        item: u64,
+        answered: Item<'_>,
+        taken: Taken,
+    ) -> Result<Option<ItemProgress>, String> {
+        let Item { id, step, .. } = answered;
+        let Some(flow) = self.spec.targets.flow_of(id) else {
+            return Ok(None);
+        };
+        let (number, page) = step.map_or((0, 1), |step| (step.number, step.page));
+        let values = match self.flows.of(item) {
+            Some(progress) => taken.values.over(&progress.values),
+            None => taken.values,
+        };
+        let next_page = taken.next.filter(|_| page < flow.takes(number).pages());
+        let next = match next_page {
+            Some(url) => {
+                let request = self.request(answered);
+                let to = self
+                    .redirects
+                    .resolve(url.as_bytes(), request.host(), &request.path());
+                let (host, path) = to.map_err(|refusal| match refusal {
+                    RedirectRefusal::NoUrl => "the next page has no valid URL".to_owned(),
+                    RedirectRefusal::OtherHost(other) => {
+                        format!("the next page is of {other}, which is no host of the URLs")
+                    }
+                })?;
+                let page = StepRequest {
+                    number,
+                    page: page + 1,
+                    host,
+                    path,
+                    shape: request.shape.clone(),
+                };
+                // The shape of a later request is filled already.
+                Some(match step {
+                    Some(_) => page,
+                    None => page.filled(id, &values)?,
+                })
+            }
+            None => flow.request(number + 1, id, &values)?,
+        };
+        Ok(next.map(|request| ItemProgress {
+            request,
+            values,
+            earlier: 0,
+            jar: None,
+            performed: Cell::new(number),
+        }))
     }
 
     /// Read the connection of a request that was sent at `sent` and is `done`, unless it failed: if
@@ -333,15 +432,15 @@ impl<D: Dial> Crawl<D> {
         rules.is_none_or(|rules| rules.is_allowed(path))
     }
 
-    /// Note if another attempt for ID `id` may help, and where its item was redirected to.
+    /// Note if another attempt for an item may help, and where it was redirected to.
     #[inline]
-    fn judge(&self, id: u64, chain: Option<&Chain>, attempt: &mut Attempt) {
-        if let (Some(collector), Some(chain)) = (&self.collector, chain) {
+    fn judge(&self, item: Item<'_>, attempt: &mut Attempt) {
+        if let (Some(collector), Some(chain)) = (&self.collector, item.chain) {
             collector.redirected_to(self.url(chain.host, &chain.path));
         }
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
-            && retry::may_retry(self.request(id, chain).method(), attempt)
+            && retry::may_retry(self.request(item).method(), attempt)
         {
             let is_kept =
                 self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
@@ -376,7 +475,7 @@ impl<D: Dial> Workload for Crawl<D> {
         if self.spec.options.robots.is_none() {
             return true;
         }
-        let request = self.request(self.id(id), None);
+        let request = self.request(Item::first(self.id(id)));
         self.is_allowed(request.host(), &request.path())
     }
 
@@ -399,7 +498,13 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn template(&self, id: u64) -> u32 {
-        self.spec.targets.template_of(self.id(id))
+        let targets = &self.spec.targets;
+        let number = if targets.has_flows() {
+            self.flows.performed(id)
+        } else {
+            0
+        };
+        targets.template_of(self.id(id), number)
     }
 
     fn known_as(&self, id: u64) -> u64 {
@@ -415,12 +520,14 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn excerpt(&self, id: u64) -> Option<String> {
+        let progress = self.flows.of(id);
+        let step = progress.as_deref().map(|progress| &progress.request);
         let RequestTarget {
             before,
             after,
             shape,
             ..
-        } = self.spec.targets.of(self.id(id));
+        } = step.map_or_else(|| self.spec.targets.of(self.id(id)), StepRequest::target);
         excerpt::excerpt(
             &self.checker.last_bad(),
             &self.spec.request,
@@ -430,8 +537,13 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn booked(&self, sample: &Sample) {
-        if self.spec.options.follow > 0 && sample.fate == Fate::Ended {
-            self.redirects.forget(sample.permit.id);
+        if sample.fate == Fate::Ended {
+            if self.spec.options.follow > 0 {
+                self.redirects.forget(sample.permit.id);
+            }
+            if self.spec.targets.has_flows() {
+                self.flows.forget(sample.permit.id);
+            }
         }
         if let Some(collector) = &self.collector {
             self.save(collector, sample);
@@ -482,9 +594,14 @@ impl<D: Dial> Workload for Crawl<D> {
         };
         let chain = redirected.as_deref().map(|redirected| &redirected.chain);
         let id = self.id(item);
-        let host = match chain {
-            Some(chain) => chain.host,
-            None => self.spec.targets.host_of(id) as usize,
+        let flow = self.spec.targets.flow_of(id);
+        let progress = flow.and_then(|_| self.flows.of(item));
+        let step = progress.as_deref().map(ItemProgress::perform);
+        let takes = flow.map(|flow| flow.takes(step.map_or(0, |step| step.number)));
+        let host = match (chain, step) {
+            (Some(chain), _) => chain.host,
+            (None, Some(step)) => step.host,
+            (None, None) => self.spec.targets.host_of(id) as usize,
         };
         let (mut resends, mut is_counted, mut sent_before) = (0, false, 0);
         let mut first_sent = None;
@@ -507,7 +624,12 @@ impl<D: Dial> Workload for Crawl<D> {
                 .traces
                 .map(|traces| traces.request(id, flight.attempt()).header());
             let trace = trace.as_ref();
-            let wanted = Item { id, chain, trace };
+            let wanted = Item {
+                id,
+                chain,
+                step,
+                trace,
+            };
             match &mut carrier {
                 Carrier::Connection(connection) => {
                     let (after, output) = (connection.left.take(), &mut connection.output);
@@ -515,10 +637,11 @@ impl<D: Dial> Workload for Crawl<D> {
                         .writer
                         .write(wanted, after, output, connection.absolute.as_ref());
                     if let Some(lent) = &connection.jar {
-                        // The next request of a redirected item may go on another connection, with
-                        // the cookies of the one before it.
+                        // The next request of an item may go on another connection, with the
+                        // cookies of the one before it.
                         let of_chain = redirected.as_ref().and_then(|it| it.jar.as_ref());
-                        let used = Rc::clone(of_chain.unwrap_or(&lent.jar));
+                        let of_step = progress.as_ref().and_then(|it| it.jar.as_ref());
+                        let used = Rc::clone(of_chain.or(of_step).unwrap_or(&lent.jar));
                         let scheme = self.spec.targets.hosts()[host].scheme();
                         used.borrow().add_to(output, scheme, wall_time());
                         jar = Some(used);
@@ -542,7 +665,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 .await?;
             let lent = self.receivers.borrow_mut().pop();
             let mut expected = lent.unwrap_or_else(|| Expected::new(&self.checker));
-            expected.restart(id);
+            expected.restart(id, takes);
             let is_sampled = self.sampler.takes_next();
             if expected.has_events() {
                 flight.await_events();
@@ -617,7 +740,9 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
             }
             if let Some(location) = expected.location.take() {
-                self.follow(item, &location, chain, jar, &mut attempt, flight);
+                self.follow(item, &location, wanted, jar, &mut attempt, flight);
+            } else if let Some(taken) = expected.taken.take() {
+                self.step(item, wanted, taken, jar, &mut attempt, flight);
             }
             (attempt.sent, attempt.first_byte) = (Some(began), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
@@ -630,7 +755,17 @@ impl<D: Dial> Workload for Crawl<D> {
             self.receivers.borrow_mut().push(expected);
             break;
         }
-        self.judge(id, chain, &mut attempt);
+        let performed = Item {
+            id,
+            chain,
+            step,
+            trace: None,
+        };
+        self.judge(performed, &mut attempt);
+        attempt.advice.earlier = match attempt.outcome {
+            Outcome::Stepped => 0,
+            _ => progress.map_or(0, |progress| progress.earlier),
+        };
         attempt.bytes_sent += sent_before;
         Some(attempt)
     }

@@ -223,6 +223,7 @@ impl Attempt {
                 wait: None,
                 quota: None,
                 held_ns: None,
+                earlier: 0,
             },
         }
     }
@@ -242,6 +243,9 @@ pub struct Advice {
     /// Time for which the target held the answer back, as it reports, ns. Read only where the
     /// target is known to report it.
     pub held_ns: Option<u64>,
+    /// Attempts of the item at its earlier requests: none of them counts against the retries of
+    /// this one.
+    pub earlier: u32,
 }
 
 /// Permission to send the same request again after an attempt. A good or not-found answer ends its
@@ -256,8 +260,8 @@ pub enum Repeat {
     /// The same, and the item is tried until the run ends: neither retries of an item nor the retry
     /// budget count.
     UntilTheEnd,
-    /// The target redirected: the next attempt goes elsewhere, at once and without the retry
-    /// budget.
+    /// The item has another request, or the target redirected: the next attempt sends something
+    /// else, at once and without the retry budget.
     Follow,
 }
 
@@ -303,6 +307,8 @@ pub enum Outcome {
     SoftBlocked,
     /// A redirect that is followed.
     Redirected,
+    /// A good answer that another request of its item follows.
+    Stepped,
     /// An answer that is neither of these.
     Rejected,
     /// No valid answer.
@@ -310,6 +316,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// True for an answer that is good, or says that there is no such item.
+    #[must_use]
+    pub const fn is_answer(self) -> bool {
+        matches!(self, Self::Ok | Self::NotFound | Self::Stepped)
+    }
+
     /// The name used in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -319,6 +331,7 @@ impl Outcome {
             Self::Throttled => "throttled",
             Self::SoftBlocked => "soft_blocked",
             Self::Redirected => "redirected",
+            Self::Stepped => "stepped",
             Self::Rejected => "rejected",
             Self::Error(kind) => kind.name(),
         }
@@ -342,6 +355,8 @@ names! {
         ConnectRefused = "connect_refused",
         /// The connection did not open in time.
         ConnectTimeout = "connect_timeout",
+        /// A value that the next request of the item needs is missing, or cannot be sent.
+        ExtractFailed = "extract_failed",
         /// The target closed the connection before it began the request.
         Http2GoAway = "http2_goaway",
         /// The target does not speak HTTP/2.
@@ -434,6 +449,7 @@ impl ErrorKind {
             self,
             Self::BadEncoding
                 | Self::BodyTooLong
+                | Self::ExtractFailed
                 | Self::Http2NotOffered
                 | Self::Http3NotOffered
                 | Self::ProxyAuth
@@ -549,8 +565,7 @@ impl Sample {
             outcome,
             ..
         } = self.attempt;
-        let is_at_once =
-            first_byte == Some(done) && matches!(outcome, Outcome::Ok | Outcome::NotFound);
+        let is_at_once = first_byte == Some(done) && outcome.is_answer();
         sent.filter(|_| is_at_once).map(|sent| done.since(sent))
     }
 

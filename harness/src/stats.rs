@@ -322,7 +322,7 @@ impl ShardStats {
             record(series, attempt.done.since(sent));
         }
         record(Series::Ttfb, first_byte.since(sent));
-        if matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) {
+        if attempt.outcome.is_answer() {
             record(Series::Body, attempt.done.since(first_byte));
         }
         record(Series::SchedLag, sample.sched_lag_ns());
@@ -625,7 +625,7 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
     let outcome = sample.attempt.outcome;
     let timed_out = timed_out(sample);
     let is_sent = sample.attempt.sent.is_some();
-    let is_good = matches!(outcome, Outcome::Ok | Outcome::NotFound);
+    let is_good = outcome.is_answer();
     let ns = match series {
         Series::ServiceOk if timed_out => {
             return is_sent.then(|| Took::AtLeast(sample.service_ns()));
@@ -683,7 +683,7 @@ const fn response_series(outcome: Outcome) -> Option<Series> {
 /// item's time alone.
 const fn service_series(outcome: Outcome) -> Option<Series> {
     match outcome {
-        Outcome::Ok | Outcome::NotFound => Some(Series::ServiceOk),
+        Outcome::Ok | Outcome::NotFound | Outcome::Stepped => Some(Series::ServiceOk),
         Outcome::Throttled => Some(Series::ServiceThrottled),
         Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => Some(Series::ServiceError),
         Outcome::Redirected => None,

@@ -477,7 +477,8 @@ impl Sink for Response<'_> {
             .jar
             .is_some_and(|jar| jar.borrow_mut().store(fields, self.request, wall_time()));
         // What a header says about this response alone is read again.
-        if head.signals.is_some() || head.held_ns.is_some() || has_cookies {
+        let is_own = head.signals.is_some() || head.held_ns.is_some() || has_cookies;
+        if is_own || self.expected.takes_values() {
             Repetition::Refused
         } else {
             Repetition::Allowed

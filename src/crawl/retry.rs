@@ -21,6 +21,7 @@ pub(crate) fn may_retry(method: &Method, attempt: &Attempt) -> bool {
             Outcome::Ok
             | Outcome::NotFound
             | Outcome::Redirected
+            | Outcome::Stepped
             | Outcome::SoftBlocked
             | Outcome::Error(ErrorKind::WrongBody),
             _,

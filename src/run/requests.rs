@@ -19,6 +19,7 @@ pub mod laws;
 mod time;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,7 +27,7 @@ use http::Method;
 
 use self::time::At;
 use super::inputs;
-use crate::crawl::{Line, RequestShape, ShapeError, Template, TemplateError};
+use crate::crawl::{Flow, Line, RequestShape, ShapeError, Step, Takes, Template, TemplateError};
 
 /// Lines in which one of an access log is looked for: the first ones may be another program's.
 const LOOKED_AT: usize = 100;
@@ -83,6 +84,10 @@ struct RecordedRequest {
     body: Option<Bytes>,
     weight: Option<u32>,
     at: Option<At>,
+    /// What its response is read for.
+    takes: Takes,
+    /// Further requests of the item.
+    then: Vec<Self>,
 }
 
 impl RecordedRequest {
@@ -96,6 +101,8 @@ impl RecordedRequest {
             body: None,
             weight: None,
             at: None,
+            takes: Takes::default(),
+            then: Vec::new(),
         }
     }
 }
@@ -269,8 +276,55 @@ fn line(
     let template: Template = url
         .parse()
         .map_err(|error: TemplateError| error.to_string())?;
+    let flow = flow(entry, template.origin(), shape, own)?;
+    let (shape, method) = own_shape(entry, shape, own)?;
+    Ok(Line {
+        template,
+        shape,
+        method,
+        flow,
+    })
+}
+
+/// Return the further requests of an entry; none if it has none, and no pages.
+fn flow(
+    entry: &RecordedRequest,
+    origin: &str,
+    shape: &RequestShape,
+    own: Own,
+) -> Result<Option<Flow>, String> {
+    if entry.then.is_empty() && entry.takes == Takes::default() {
+        return Ok(None);
+    }
+    let mut names: Vec<String> = entry.takes.names().map(str::to_owned).collect();
+    let mut steps = Vec::with_capacity(entry.then.len());
+    for (at, step) in entry.then.iter().enumerate() {
+        let origin = if step.url.starts_with('/') {
+            origin
+        } else {
+            ""
+        };
+        let url = [origin, &step.url].concat();
+        let number = at + 1;
+        let (own, method) =
+            own_shape(step, shape, own).map_err(|why| format!("`then` {number}: {why}"))?;
+        let own = own.unwrap_or_else(|| shape.clone());
+        let read = Step::new(&url, own, method, step.takes.clone(), &names);
+        steps.push(read.map_err(|why| format!("`then` {number}: {why}"))?);
+        names.extend(step.takes.names().map(str::to_owned));
+    }
+    let first = Arc::new(entry.takes.clone());
+    Ok(Some(Flow { first, steps }))
+}
+
+/// Return the shape of an entry, and its method; none for those of the flags.
+fn own_shape(
+    entry: &RecordedRequest,
+    shape: &RequestShape,
+    own: Own,
+) -> Result<(Option<RequestShape>, Option<Method>), String> {
     if entry.method.is_none() && entry.headers.is_empty() && entry.body.is_none() {
-        return Ok(template.into());
+        return Ok((None, None));
     }
     // As with flags: a body is meant to be posted.
     let posts = entry.method.is_none() && entry.body.is_some() && *shape.method() == Method::GET;
@@ -283,11 +337,7 @@ fn line(
     let own = own(shape, method, &entry.headers, entry.body.clone())
         .map_err(|error| error.to_string().trim_start_matches("--").to_owned())?;
     let method = Some(own.method().clone()).filter(|method| method != shape.method());
-    Ok(Line {
-        template,
-        shape: Some(own),
-        method,
-    })
+    Ok((Some(own), method))
 }
 
 #[cfg(test)]

@@ -224,9 +224,10 @@ impl Report {
     }
 
     /// Each item has one first attempt, and no more retries than were allowed, of itself and in
-    /// all. Redirects are further attempts, without the retry budget.
+    /// all. Redirects and further requests are attempts without the retry budget.
     fn check_attempts(&self) {
-        let (attempts, redirects) = (self.total("attempts"), self.total("redirects"));
+        let followed = self.total("redirects") + self.total("steps");
+        let attempts = self.total("attempts");
         let first = attempts - self.total("retries");
         // A shard that died may have left items that were to be tried again.
         let begun = self.begun();
@@ -234,7 +235,7 @@ impl Report {
             first == begun || !self.is_whole() && first > begun,
             "{first} of {begun}"
         );
-        let retries = self.total("retries").saturating_sub(redirects);
+        let retries = self.total("retries").saturating_sub(followed);
         let budget = match self.count("/plan/manners/retry_budget_percent") {
             0 => 0,
             percent => first * percent / 100 + RETRY_RESERVE.max(self.count("/plan/shards")),
@@ -244,7 +245,7 @@ impl Report {
         let throttled = self.total("throttled");
         if self.is_whole() && retries == 0 && self.items("unfinished") == 0 {
             assert_eq!(self.items("gave_up"), throttled);
-            let others = self.good() + throttled + redirects + self.items("aborted");
+            let others = self.good() + throttled + followed + self.items("aborted");
             assert_eq!(self.items("failed"), attempts - others);
         }
         let (early, broken) = ("/manners/early_attempts", "/manners/violated");
@@ -315,7 +316,8 @@ impl Report {
         }
         let (attempts, sent) = (self.total("attempts"), self.total("attempts_sent"));
         let ended = attempts - self.items("aborted");
-        let (good, throttled) = (self.good(), self.total("throttled"));
+        let good = self.good() + self.total("steps");
+        let throttled = self.total("throttled");
         let timeouts = self.errors().get("timeout").copied().unwrap_or(0);
         // What was cut off has an age in the place of a time, if it was sent.
         let cut_off = self.timed("service", "censored") - timeouts;
@@ -402,7 +404,7 @@ impl Report {
         if !self.is_whole() {
             return;
         }
-        let states = ["ok", "not_found", "failed", "aborted"];
+        let states = ["not_found", "failed", "aborted"];
         let states = states.map(|state| (state, self.items(state)));
         let totals = [
             "attempts",
@@ -413,6 +415,7 @@ impl Report {
         ];
         let totals = totals.map(|total| (total, self.total(total)));
         let others = [
+            ("ok", self.items("ok") + self.total("steps")),
             ("items", self.begun() - self.items("unfinished")),
             ("scheduled", self.total("attempts") + self.total("dropped")),
         ];

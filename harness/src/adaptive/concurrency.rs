@@ -209,7 +209,7 @@ impl Latency {
 
     /// The limit after an attempt that ended. Only good answers tell how long the target takes.
     fn ended(&mut self, now: Nanos, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
-        let good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
+        let good = attempt.outcome.is_answer();
         let Some(sent) = attempt.sent.filter(|sent| good && *sent >= self.since) else {
             return limit;
         };

@@ -319,7 +319,7 @@ impl<W: Workload> Engine<W> {
             let (nth, reading) = (flight.nth(), reading.as_ref());
             books.slowest.record(sample, id, is_recorded, nth, reading);
         }
-        if !matches!(sample.attempt.outcome, Outcome::Ok | Outcome::NotFound) {
+        if !sample.attempt.outcome.is_answer() {
             let details = flight.take_explanation();
             books.failures.record(&sample.attempt, details, || {
                 self.workload.excerpt(sample.permit.id)
@@ -748,7 +748,7 @@ impl Books {
         interval: u64,
     ) {
         self.tcp.record(sample, reading, nth);
-        if !matches!(sample.attempt.outcome, Outcome::Ok | Outcome::NotFound) {
+        if !sample.attempt.outcome.is_answer() {
             return;
         }
         if reading.retransmits > 0 {

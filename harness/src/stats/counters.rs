@@ -60,6 +60,8 @@ counters! {
         soft_blocked: u64 as "challenged",
         /// Attempts that were redirected, and followed by another one.
         redirects: u64 as "redirects",
+        /// Good answers that another request of their item followed.
+        steps: u64 as "followed by another request",
         /// Connections opened.
         connections_opened: u64 as "connections opened",
         /// Opened connections that carried no request: the run ended while a limit or a pause held
@@ -191,6 +193,7 @@ impl SecondCounts {
             retries,
             throttled,
             soft_blocked,
+            steps,
             connections_opened,
             bytes_received,
             ..
@@ -198,7 +201,7 @@ impl SecondCounts {
         Self {
             attempts,
             items: items.completed() + items.aborted,
-            ok,
+            ok: ok + steps,
             not_found,
             failed,
             retries,
@@ -407,6 +410,10 @@ impl Counters {
             }
             Outcome::Redirected => {
                 requests.redirects += count;
+                &mut items.failed
+            }
+            Outcome::Stepped => {
+                requests.steps += count;
                 &mut items.failed
             }
             Outcome::Rejected => {

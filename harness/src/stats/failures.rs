@@ -64,7 +64,11 @@ impl FailureCause {
     #[must_use]
     pub fn of(attempt: &Attempt) -> Option<Self> {
         match attempt.outcome {
-            Outcome::Ok | Outcome::NotFound | Outcome::Throttled | Outcome::Redirected => None,
+            Outcome::Ok
+            | Outcome::NotFound
+            | Outcome::Throttled
+            | Outcome::Redirected
+            | Outcome::Stepped => None,
             Outcome::SoftBlocked => Some(Self::Challenge),
             Outcome::Rejected => attempt.status.map(Self::Status),
             Outcome::Error(kind) => Some(Self::Error(kind)),

@@ -88,13 +88,13 @@ impl Groups {
         let Some(counts) = self.of(group) else { return };
         counts.attempts += 1;
         match attempt.outcome {
-            Outcome::Ok => counts.ok += 1,
+            Outcome::Ok | Outcome::Stepped => counts.ok += 1,
             Outcome::NotFound => counts.not_found += 1,
             Outcome::Throttled => counts.throttled += 1,
             Outcome::Redirected => {}
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => counts.errors += 1,
         }
-        if matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) {
+        if attempt.outcome.is_answer() {
             counts.times.record(ns / 1_000);
         }
     }

@@ -285,7 +285,7 @@ impl Scheduled {
         let local = ErrorKind::LOCAL.map(|kind| requests.errors_of(kind));
         Self {
             requests: requests.attempts + requests.dropped,
-            good: items.ok + items.not_found,
+            good: items.ok + items.not_found + requests.steps,
             failed: requests.failed().saturating_sub(local.iter().sum()),
         }
     }
@@ -293,7 +293,7 @@ impl Scheduled {
     /// Counts what requests came to.
     pub(crate) fn add(&mut self, alike: &Alike) {
         match alike.ending.outcome {
-            Outcome::Ok | Outcome::NotFound => self.good += alike.count,
+            Outcome::Ok | Outcome::NotFound | Outcome::Stepped => self.good += alike.count,
             Outcome::Error(kind) if kind.is_local() => {}
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {
                 self.failed += alike.count;

@@ -66,8 +66,9 @@ impl Writer {
         absolute: Option<&Absolute>,
     ) -> &[u8] {
         output.clear();
-        if let (Some([before, end]), None, None, After::Keep, None) =
-            (&self.around_id, item.chain, item.trace, after, absolute)
+        let is_plain = item.chain.is_none() && item.step.is_none() && item.trace.is_none();
+        if let (Some([before, end]), true, After::Keep, None) =
+            (&self.around_id, is_plain, after, absolute)
         {
             output.extend_from_slice(before);
             IdFormat::write_or_plain(self.shape.id_format, item.id, output);

@@ -163,7 +163,9 @@ impl StreamSlot {
         let stream = &mut connection.streams[self.at];
         if let (Some(status), None) = (stream.status, &head) {
             let number = stream.fields.number;
-            let known = self.known.filter(|known| known.number == number);
+            let known = self
+                .known
+                .filter(|known| known.number == number && !expected.takes_values());
             let facts = match known {
                 Some(KnownHead { facts, .. }) => {
                     expected.begin(&facts);

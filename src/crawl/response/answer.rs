@@ -55,6 +55,7 @@ pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult)
         wait: signals.and_then(|signals| signals.wait),
         quota: signals.and_then(|signals| signals.quota).map(Box::new),
         held_ns,
+        ..Advice::default()
     };
 }
 

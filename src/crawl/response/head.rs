@@ -35,6 +35,8 @@ pub(crate) struct HeadUse {
     pub(crate) content: Content,
     /// True if redirects are followed.
     pub(crate) follows: bool,
+    /// True if values are taken from responses: each head is then read.
+    pub(crate) takes: bool,
 }
 
 /// Kind of content, by its content type with any parameters.

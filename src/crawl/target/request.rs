@@ -9,6 +9,7 @@ use http::header::{
     HeaderName,
 };
 
+use super::flow::StepRequest;
 use super::redact;
 use super::shape::RequestShape;
 use super::targets::{RequestTarget, Targets};
@@ -92,6 +93,8 @@ pub(crate) struct Item<'a> {
     pub(crate) id: u64,
     /// Its chain of redirects, if it has one.
     pub(crate) chain: Option<&'a Chain>,
+    /// Its request, if that is not the first of its line.
+    pub(crate) step: Option<&'a StepRequest>,
     /// Trace context of the attempt, if the run sends any.
     pub(crate) trace: Option<&'a TraceHeader>,
 }
@@ -99,8 +102,12 @@ pub(crate) struct Item<'a> {
 impl Item<'_> {
     /// Return the first attempt at an item, without a trace.
     pub(crate) const fn first(id: u64) -> Self {
-        let (chain, trace) = (None, None);
-        Self { id, chain, trace }
+        Self {
+            id,
+            chain: None,
+            step: None,
+            trace: None,
+        }
     }
 }
 
@@ -115,7 +122,9 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// Return the request of an attempt; `shape` is that of lines without one of their own.
     pub(crate) fn new(targets: &'a Targets, shape: &'a RequestShape, item: Item<'a>) -> Self {
-        let line = targets.of(item.id);
+        let line = item
+            .step
+            .map_or_else(|| targets.of(item.id), StepRequest::target);
         Self {
             item,
             line,

@@ -222,6 +222,41 @@ impl RequestShape {
         }
     }
 
+    /// Return the shape with headers and body as `fill` makes them, which have no places any more.
+    ///
+    /// # Errors
+    /// With the name of a header that cannot hold its value.
+    pub(crate) fn filled(&self, fill: impl Fn(&[u8]) -> Vec<u8>) -> Result<Self, HeaderName> {
+        let body = Bytes::from(fill(&self.body[self.prefix_bytes()..]));
+        let length = HeaderValue::from(body.len());
+        let mut headers = Vec::with_capacity(self.headers.len() + 1);
+        for (name, value) in &self.headers {
+            let value = if *name == CONTENT_LENGTH {
+                length.clone()
+            } else {
+                HeaderValue::from_bytes(&fill(value.as_bytes())).map_err(|_| name.clone())?
+            };
+            headers.push((name.clone(), value));
+        }
+        if self.has_id_in_body {
+            headers.push((CONTENT_LENGTH, length));
+        }
+        let filled = Self {
+            headers,
+            body,
+            has_id_in_body: false,
+            has_id_in_headers: false,
+            method: self.method.clone(),
+            withheld: self.withheld.clone(),
+            framing: Framing::Plain,
+            ..*self
+        };
+        Ok(match self.framing {
+            Framing::Plain => filled,
+            Framing::Message => filled.as_message(),
+        })
+    }
+
     /// True if the body or a header has a place for the ID.
     #[must_use]
     pub const fn has_id(&self) -> bool {

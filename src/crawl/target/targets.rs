@@ -4,12 +4,14 @@
 //! path and 16 bytes. The hot path reads it and allocates nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::stats::MOST_GROUPS;
 use crawlmark_harness::trace::mixed;
 use http::Method;
 
+use super::flow::Flow;
 use super::host::{Host, Scheme};
 use super::ids::IdFormat;
 use super::redact;
@@ -21,6 +23,12 @@ const NO_PLACE: u32 = u32::MAX;
 
 /// A request of its own that a line does not have.
 const NO_SHAPE: u32 = u32::MAX;
+
+/// Further requests that a line does not have.
+const NO_FLOW: u32 = u32::MAX;
+
+/// Most lines with further requests.
+const MOST_FLOWS: usize = 10_000;
 
 /// Least length of an ID with hexadecimal letters or hyphens: shorter ones may be words.
 const LONG_ID: usize = 8;
@@ -41,6 +49,10 @@ pub struct Targets {
     shapes: Vec<RequestShape>,
     /// Number of the shape of each line, [`NO_SHAPE`] without one; empty if no line has one.
     line_shapes: Vec<u32>,
+    /// Further requests of lines, and their number for each line, [`NO_FLOW`] without any; empty if
+    /// no line has one.
+    flows: Vec<Arc<Flow>>,
+    line_flows: Vec<u32>,
     order: LineOrder,
     first: String,
     asks_ids: IdUse,
@@ -82,6 +94,8 @@ pub struct Line {
     pub shape: Option<RequestShape>,
     /// Its method; none for that of the flags.
     pub method: Option<Method>,
+    /// Its further requests.
+    pub flow: Option<Flow>,
 }
 
 impl From<Template> for Line {
@@ -90,6 +104,7 @@ impl From<Template> for Line {
             template,
             shape: None,
             method: None,
+            flow: None,
         }
     }
 }
@@ -160,6 +175,8 @@ impl Targets {
             templates: Vec::new(),
             shapes: Vec::new(),
             line_shapes: Vec::new(),
+            flows: Vec::new(),
+            line_flows: Vec::new(),
             order: LineOrder::InTurn,
             first: String::new(),
             asks_ids: IdUse::No,
@@ -175,6 +192,9 @@ impl Targets {
             targets.line_shapes = Vec::new();
         }
         targets.line_shapes.shrink_to_fit();
+        if targets.flows.is_empty() {
+            targets.line_flows = Vec::new();
+        }
         Ok(targets)
     }
 
@@ -183,6 +203,7 @@ impl Targets {
             template,
             shape,
             method,
+            flow,
         } = line;
         if self.lines.is_empty() {
             self.first = template.to_string();
@@ -193,16 +214,9 @@ impl Targets {
             Some(after) => [before, PLACE, after].concat(),
             None => before.to_owned(),
         };
-        let key = (host, method, pattern(&path));
-        let number = known.patterns.get(&key).copied().unwrap_or_else(|| {
-            let next = u8::try_from(known.patterns.len()).unwrap_or(u8::MAX);
-            if known.patterns.len() < MOST_GROUPS {
-                self.templates.push(key.clone());
-                known.patterns.insert(key, next);
-            }
-            next
-        });
+        let number = self.template_number(host, method, &path, known);
         self.line_templates.push(number);
+        self.push_flow(flow, known)?;
         if after.is_some() || shape.as_ref().is_some_and(RequestShape::has_id) {
             self.asks_ids = IdUse::Yes;
         }
@@ -221,6 +235,53 @@ impl Targets {
             }),
             host,
         });
+        Ok(())
+    }
+
+    /// Return the number of the template of a path, which may be a new one.
+    fn template_number(
+        &mut self,
+        host: u32,
+        method: Option<Method>,
+        path: &str,
+        known: &mut Known,
+    ) -> u8 {
+        let key = (host, method, pattern(path));
+        known.patterns.get(&key).copied().unwrap_or_else(|| {
+            let next = u8::try_from(known.patterns.len()).unwrap_or(u8::MAX);
+            if known.patterns.len() < MOST_GROUPS {
+                self.templates.push(key.clone());
+                known.patterns.insert(key, next);
+            }
+            next
+        })
+    }
+
+    /// Add the further requests of a line.
+    fn push_flow(&mut self, flow: Option<Flow>, known: &mut Known) -> Result<(), TemplateError> {
+        let Some(mut flow) = flow else {
+            self.line_flows.push(NO_FLOW);
+            return Ok(());
+        };
+        for step in &mut flow.steps {
+            step.host = self.host_number(&step.template, known)?;
+            step.group = self.template_number(step.host, step.method.clone(), &step.path, known);
+            if step.has_id() {
+                self.asks_ids = IdUse::Yes;
+            }
+        }
+        let first = flow.steps.first().map(|step| step.template.to_string());
+        if self.flows.len() == MOST_FLOWS {
+            let why =
+                "is of one line more than the 10,000 that may have several requests: use {id}";
+            return Err(TemplateError::Url(
+                first.unwrap_or_default(),
+                why.to_owned(),
+            ));
+        }
+        self.line_flows
+            .push(u32::try_from(self.flows.len()).unwrap_or(NO_FLOW));
+        self.flows.push(Arc::new(flow));
         Ok(())
     }
 
@@ -273,10 +334,25 @@ impl Targets {
         matches!(self.order, LineOrder::Drawn { .. })
     }
 
-    /// Requests of lines that are not as the flags say, each once.
+    /// Requests that are not as the flags say.
+    pub fn shapes(&self) -> impl Iterator<Item = &RequestShape> {
+        let steps = self.flows.iter().flat_map(|flow| &flow.steps);
+        self.shapes.iter().chain(steps.map(|step| &step.shape))
+    }
+
+    /// True if an item may have several requests.
     #[must_use]
-    pub fn shapes(&self) -> &[RequestShape] {
-        &self.shapes
+    pub const fn has_flows(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
+    /// Return the further requests of item `id`, if it has any.
+    pub(crate) fn flow_of(&self, id: u64) -> Option<&Arc<Flow>> {
+        if self.flows.is_empty() {
+            return None;
+        }
+        self.flows
+            .get(*self.line_flows.get(self.line(id))? as usize)
     }
 
     /// The one line of a crawl of `template`.
@@ -341,8 +417,13 @@ impl Targets {
             .collect()
     }
 
-    /// The number of the template of item `id`.
-    pub(crate) fn template_of(&self, id: u64) -> u32 {
+    /// The number of the template of request `number` of item `id`, counted from 0.
+    pub(crate) fn template_of(&self, id: u64, number: usize) -> u32 {
+        if let Some(at) = number.checked_sub(1)
+            && let Some(step) = self.flow_of(id).and_then(|flow| flow.steps.get(at))
+        {
+            return step.group.into();
+        }
         self.line_templates
             .get(self.line(id))
             .copied()
@@ -486,7 +567,7 @@ mod tests {
             "http://a/v2/users/00c0ffee/feed",
             "http://a",
         ]);
-        let numbers: Vec<u32> = (0..6).map(|id| one_host.template_of(id)).collect();
+        let numbers: Vec<u32> = (0..6).map(|id| one_host.template_of(id, 0)).collect();
         assert_eq!(numbers, [0, 0, 1, 2, 1, 3]);
         let named = [
             "/x/{id}?page&token",
@@ -518,7 +599,9 @@ mod tests {
             ["GET /x/{id}", "PUT /x/{id}", "DELETE /x/{id}"]
         );
         assert_eq!(
-            (0..4).map(|id| methods.template_of(id)).collect::<Vec<_>>(),
+            (0..4)
+                .map(|id| methods.template_of(id, 0))
+                .collect::<Vec<_>>(),
             [0, 1, 2, 1]
         );
         // Beyond the first ones they are one.
@@ -527,8 +610,8 @@ mod tests {
         assert_eq!(
             (
                 many.templates(&Method::GET).len(),
-                many.template_of(63),
-                many.template_of(99)
+                many.template_of(63, 0),
+                many.template_of(99, 0)
             ),
             (65, 63, 64)
         );

@@ -222,7 +222,7 @@ fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), String> {
 }
 
 /// Return path and query as a request line has them.
-fn encoded(path: &str) -> String {
+pub(super) fn encoded(path: &str) -> String {
     let slash = if path.starts_with('/') { "" } else { "/" };
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
     format!(

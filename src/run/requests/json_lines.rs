@@ -1,5 +1,6 @@
 //! JSON lines: an object per line, with the fields of vegeta's JSON targets (`method`, `url`,
-//! `header`, and `body` in base64), and `body_text`, `weight` and `at`.
+//! `header`, and `body` in base64), and `body_text`, `weight`, `at`, and those of items of several
+//! requests: `extract`, `next` with `pages`, and `then`.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::time::At;
 use super::{Fault, FilePosition, Parsed, RecordedRequest, lines};
+use crate::crawl::{MOST_STEPS, Takes};
 
 /// Greatest weight of a line.
 const MOST_WEIGHT: u32 = 1_000_000;
@@ -26,6 +28,10 @@ struct Target {
     body_text: Option<String>,
     weight: Option<u32>,
     at: Option<Value>,
+    extract: Option<BTreeMap<String, String>>,
+    next: Option<String>,
+    pages: Option<u32>,
+    then: Option<Vec<Self>>,
 }
 
 /// Values of a header.
@@ -50,10 +56,20 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
     let target: Target = serde_json::from_slice(line).map_err(|error| {
         format!(
             "it is no request, at column {}: write {{\"url\": \"http://...\"}} in one line, perhaps with method, header (an object of texts), \
-             body (base64), body_text, weight and at",
+             body (base64), body_text, weight, at, extract, next, pages and then",
             error.column()
         )
     })?;
+    request(place, target)
+}
+
+fn request(place: FilePosition, target: Target) -> Result<RecordedRequest, String> {
+    let extract = target.extract.unwrap_or_default();
+    let extract = extract
+        .iter()
+        .map(|(name, from)| (name.as_str(), from.as_str()));
+    let takes = Takes::new(extract, target.next.as_deref(), target.pages)?;
+    let then = steps(place, target.then.unwrap_or_default())?;
     let mut headers = Vec::new();
     for (name, values) in target.header.unwrap_or_default() {
         let values = match values {
@@ -90,6 +106,25 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
         body,
         weight: target.weight,
         at: at.transpose()?,
+        takes,
+        then,
         ..RecordedRequest::new(place)
     })
+}
+
+/// Read the further requests of an item.
+fn steps(place: FilePosition, steps: Vec<Target>) -> Result<Vec<RecordedRequest>, String> {
+    if steps.len() >= MOST_STEPS {
+        return Err(format!("it has more than {MOST_STEPS} requests"));
+    }
+    if steps
+        .iter()
+        .any(|step| step.weight.is_some() || step.at.is_some() || step.then.is_some())
+    {
+        return Err(
+            "a request in `then` has `weight`, `at` or `then`: write them beside the first request"
+                .to_owned(),
+        );
+    }
+    steps.into_iter().map(|step| request(place, step)).collect()
 }

@@ -144,7 +144,7 @@ fn check_http2_headers(
     targets: &Targets,
 ) -> Result<(), Error> {
     let shapes = targets.shapes();
-    for shape in shapes.iter().chain([request]) {
+    for shape in shapes.chain([request]) {
         let not_trailers = shape.values(&TE).any(|value| value != "trailers");
         let not_allowed = |name: &&str| OF_HTTP_1.contains(name) || *name == TE && not_trailers;
         if let Some(name) = shape.header_names().into_iter().find(not_allowed) {

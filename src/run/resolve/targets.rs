@@ -96,6 +96,12 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
             ..targets.into()
         });
     }
+    if lines.iter().any(|line| line.flow.is_some()) {
+        return Err(
+            " has several requests per item (`then`, `next`), which --arrivals replay does not send: remove them, or --arrivals replay"
+                .to_owned(),
+        );
+    }
     if weights.is_some() {
         return Err(
             " has weights, which --arrivals replay does not use: remove them, or --arrivals replay"
@@ -146,7 +152,7 @@ fn no_url(error: &TemplateError) -> Error {
 
 /// Return the methods of all requests, where `request` is that of lines without one of their own.
 pub(super) fn methods(request: &RequestShape, targets: &Targets) -> String {
-    let own = targets.shapes().iter().map(|shape| shape.method().as_str());
+    let own = targets.shapes().map(|shape| shape.method().as_str());
     let own: BTreeSet<&str> = own.collect();
     if own.is_empty() {
         request.method().to_string()

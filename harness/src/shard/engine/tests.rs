@@ -280,6 +280,7 @@ fn again(outcome: Outcome, wait: Option<Duration>) -> (Outcome, Advice) {
             wait,
             quota: None,
             held_ns: None,
+            earlier: 0,
         },
     )
 }
@@ -291,6 +292,7 @@ const GOOD: (Outcome, Advice) = (
         wait: None,
         quota: None,
         held_ns: None,
+        earlier: 0,
     },
 );
 

@@ -567,7 +567,7 @@ impl Limits {
         for limiter in self.limiters(id) {
             limiter.ended(attempt);
         }
-        if let (Outcome::Ok | Outcome::NotFound, Some(sent)) = (attempt.outcome, attempt.sent) {
+        if let (true, Some(sent)) = (attempt.outcome.is_answer(), attempt.sent) {
             self.service.record(attempt.done.since(sent));
         }
     }
@@ -620,12 +620,12 @@ impl Limits {
             return None;
         }
         let attempts = permit.attempt + 1;
-        let is_redirected = attempt.advice.repeat == Repeat::Follow;
-        let is_free = is_redirected || attempt.advice.repeat == Repeat::UntilTheEnd;
+        let is_followed = attempt.advice.repeat == Repeat::Follow;
+        let is_free = is_followed || attempt.advice.repeat == Repeat::UntilTheEnd;
         match if is_free {
             RetryDecision::Granted
         } else {
-            self.retries.spend(attempts)
+            self.retries.spend(attempts - attempt.advice.earlier)
         } {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
@@ -634,7 +634,7 @@ impl Limits {
                 return None;
             }
         }
-        let wait = if is_redirected || (is_throttled && on_throttle == OnThrottle::Honor) {
+        let wait = if is_followed || (is_throttled && on_throttle == OnThrottle::Honor) {
             // Everybody waits; refused requests go first afterwards.
             Duration::ZERO
         } else {
@@ -643,7 +643,11 @@ impl Limits {
                 .wait
                 .filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
             let unit = self.host(permit.id).brake().draw();
-            let drawn = backoff(permit.attempt, unit, self.plan.throttling.backoff);
+            let drawn = backoff(
+                permit.attempt - attempt.advice.earlier,
+                unit,
+                self.plan.throttling.backoff,
+            );
             told.map_or(drawn, |told| {
                 told.max(drawn).min(self.plan.throttling.max_pause)
             })

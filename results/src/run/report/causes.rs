@@ -258,6 +258,12 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             ),
         ),
         Kind::TooManyFiles => ("too many files", None),
+        Kind::ExtractFailed => (
+            "value missing in a response",
+            Some(
+                "compare a response with `extract` of the request file; `details` names the value",
+            ),
+        ),
         Kind::TooManyRedirects => (
             "too many redirects",
             Some("raise --follow, or crawl the last URL"),

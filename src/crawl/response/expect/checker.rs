@@ -4,6 +4,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::Attempt;
@@ -18,6 +19,7 @@ use crate::crawl::response::compressed::{Coding, Unreadable};
 use crate::crawl::response::events::{EventFormat, EventReader};
 use crate::crawl::response::fields::HeaderFields;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
+use crate::crawl::target::flow::{MOST_BODY, Taken, Takes};
 use crate::dataset::manifest::{Bodies, Saved};
 
 const MAX_READ: usize = Expectations::MAX_READ;
@@ -130,6 +132,11 @@ pub(crate) struct Expected {
     events: Option<Box<EventReader>>,
     /// `Location` of a redirect, where redirects are followed.
     pub(crate) location: Option<Vec<u8>>,
+    /// Values to take from the response, if its item has several requests, and headers for them.
+    takes: Option<Arc<Takes>>,
+    headers: Vec<Option<Vec<u8>>>,
+    /// Values of a response that was as expected.
+    pub(crate) taken: Option<Result<Taken, String>>,
 }
 
 /// Bytes of a body that are kept for an expectation.
@@ -227,12 +234,17 @@ impl Expected {
                 .map(EventReader::new)
                 .map(Box::new),
             location: None,
+            takes: None,
+            headers: Vec::new(),
+            taken: None,
         })
     }
 
-    /// Expect the response for item `id`.
+    /// Expect the response for item `id`, and take values from it.
     #[inline]
-    pub(crate) fn restart(&mut self, id: u64) {
+    pub(crate) fn restart(&mut self, id: u64, takes: Option<&Arc<Takes>>) {
+        (self.takes, self.taken) = (takes.cloned(), None);
+        self.headers.clear();
         (self.id, self.length, self.is_item, self.is_bad) = (id, 0, true, false);
         (self.coding, self.location) = (Coding::Identity, None);
         self.bytes.clear();
@@ -257,8 +269,16 @@ impl Expected {
         if self.checker.head_use.follows && is_redirect(status) {
             self.location = fields.all("location").next().map(<[u8]>::to_vec);
         }
+        if let Some(takes) = &self.takes {
+            self.headers = takes.headers(|name| value_of(fields, name), || links_of(fields));
+        }
         self.begin(&head);
         head
+    }
+
+    /// True if values are taken from responses: each head is then read, also one that repeats.
+    pub(crate) fn takes_values(&self) -> bool {
+        self.checker.head_use.takes
     }
 
     /// Begin the body of a response with this head: the start of a bad answer's body is kept.
@@ -311,8 +331,10 @@ impl Expected {
         if self.checker.seed.is_some() {
             self.is_item &= self.bytes.get(start..self.length) == Some(part);
             self.is_bad |= !self.is_item;
-        } else if self.checker.most > 0 {
-            append(&mut self.bytes, part, self.checker.most);
+        } else if self.checker.most > 0 || self.takes.is_some() {
+            // One byte more shows that it is too long.
+            let most = self.takes.as_ref().map_or(0, |_| MOST_BODY + 1);
+            append(&mut self.bytes, part, self.checker.most.max(most));
         }
         if self.is_bad {
             append(&mut self.begin, part, MAX_EXCERPT);
@@ -377,6 +399,9 @@ impl Expected {
             let mut list = checker.expectations.as_slice().iter();
             list.all(|expect| self.meets(expect, head))
         };
+        if let Some(takes) = self.takes.take().filter(|_| is_met) {
+            self.taken = Some(takes.take(&self.headers, &self.bytes, self.length));
+        }
         if self.begin.is_empty() && !is_met {
             // An item was as expected as far as it came.
             let came = &self.bytes[..self.length.min(self.bytes.len())];
@@ -446,6 +471,20 @@ impl Expected {
             }
         }
     }
+}
+
+/// Return the first value of a header.
+fn value_of(fields: HeaderFields<'_>, name: &str) -> Option<Vec<u8>> {
+    let mut named = fields
+        .iter()
+        .filter(|(other, _)| other.eq_ignore_ascii_case(name));
+    named.next().map(|(_, value)| value.to_vec())
+}
+
+/// Return the links of a response, as one list.
+fn links_of(fields: HeaderFields<'_>) -> Option<Vec<u8>> {
+    let links: Vec<_> = fields.all("link").collect();
+    (!links.is_empty()).then(|| links.join(&b", "[..]))
 }
 
 /// Append to `bytes` what of a part fits in so many.

@@ -26,10 +26,10 @@ fn judge(
 ) -> CheckResult {
     let mut expected = Expected::new(checker);
     // Whatever response came before.
-    expected.restart(id + 1);
+    expected.restart(id + 1, None);
     expected.take(b"another one");
     expected.verdict(head);
-    expected.restart(id);
+    expected.restart(id, None);
     body.chunks(cut).for_each(|part| expected.take(part));
     let verdict = expected.verdict(head);
     assert!(expected.bytes.capacity() <= KEPT_BYTES && expected.compressed.capacity() == 0);
@@ -236,7 +236,7 @@ proptest! {
         let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).chain([body.len()]).collect();
         ends.sort_unstable();
         let mut expected = Expected::new(&checker);
-        expected.restart(5);
+        expected.restart(5, None);
         let mut from = 0;
         for end in ends {
             expected.take(&body[from..end]);

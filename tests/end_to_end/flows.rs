@@ -1,0 +1,279 @@
+//! Several requests per item (`then`, `next` of a request file): sent in order with values of
+//! responses, each under every limit, and the item ends once. The servers are the test's own, and
+//! what they received is the witness.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::process::{signal, wait_for};
+use crate::report::Report;
+use crate::run::{crawl, ended, start};
+use crate::scripted::{Peer, with_server};
+
+/// Three requests: a value of a body, one of a header, and one of a pattern.
+const STEPS: &str = r#"{"url": "/login/{id}", "extract": {"token": "json:/user/token"}, "then": [
+    {"url": "/list/{token}?of={id}", "header": {"authorization": "Bearer {id}-{token}"}, "extract": {"place": "header:X-Place", "n": "regex:n=(\\d+)"}},
+    {"method": "POST", "url": "/item/{place}", "body_text": "{\"id\": {id}, \"n\": {n}, \"t\": \"{token}\"}"}]}"#;
+
+/// A header of a request.
+fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = request.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+/// A target whose requests are known.
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl Log {
+    /// Answer the three requests of an item, each of which needs the one before it.
+    fn serve(&self, mut peer: Peer) {
+        while let Some(request) = peer.request_with_body() {
+            let path = request.split(' ').nth(1).unwrap().to_owned();
+            let (head, body) = match path.split('/').nth(1).unwrap() {
+                "login" => {
+                    let id = path.rsplit('/').next().unwrap();
+                    let token = json!({"user": {"token": format!("t/{id} ?&")}});
+                    (String::new(), token.to_string())
+                }
+                "list" => {
+                    let id = path.rsplit('=').next().unwrap();
+                    assert_eq!(path, format!("/list/t%2F{id}%20%3F%26?of={id}"));
+                    let sent = header(&request, "authorization").unwrap();
+                    assert_eq!(sent, format!("Bearer {id}-t/{id} ?&"));
+                    (format!("x-place: p{id}\r\n"), format!("n=1{id};"))
+                }
+                _ => {
+                    let id = path.rsplit("/p").next().unwrap();
+                    let body = format!("{{\"id\": {id}, \"n\": 1{id}, \"t\": \"t/{id} ?&\"}}");
+                    assert!(request.starts_with("POST ") && request.ends_with(&body));
+                    (String::new(), "done".to_owned())
+                }
+            };
+            let seen = |log: &Vec<String>| log.iter().filter(|other| **other == path).count();
+            let is_first = {
+                let mut log = self.0.lock().unwrap();
+                log.push(path.clone());
+                seen(&log) == 1
+            };
+            // Each seventh list is throttled once.
+            let is_unlucky = is_first && path.starts_with("/list") && path.ends_with('7');
+            let status = if is_unlucky { 429 } else { 200 };
+            peer.send(&format!(
+                "HTTP/1.1 {status} X\r\n{head}content-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    }
+
+    /// Number of requests of each kind.
+    fn kinds(&self) -> BTreeMap<String, u64> {
+        let mut kinds = BTreeMap::new();
+        for path in self.0.lock().unwrap().iter() {
+            let kind = path.split('/').nth(1).unwrap().to_owned();
+            *kinds.entry(kind).or_default() += 1;
+        }
+        kinds
+    }
+
+    fn requests(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+}
+
+/// Crawl with a file of one line.
+fn crawl_file(text: &str, line: &str) -> Report {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text.replace('\n', " ")).unwrap();
+    crawl(&format!("--requests-file {} {line}", file.path().display()))
+}
+
+#[test]
+fn an_item_sends_its_requests_in_order_and_a_retry_repeats_one_of_them() {
+    let log = Log::default();
+    with_server(
+        |peer| log.serve(peer),
+        |address| {
+            let flags = "--ids 0..100 -s 1 -c 8 --retries 1 --retry-budget 100%";
+            let report = crawl_file(STEPS, &format!("http://{address} {flags}"));
+            report.assert_states(&[("ok", 100)]);
+            report.holds(&json!({
+                "/totals/attempts": 310, "/totals/attempts_sent": 310, "/totals/steps": 200,
+                "/totals/throttled": 10, "/totals/retries": 210, "/latency/service/count": 300,
+            }));
+            let by_template = report.array("/by_template");
+            let ok: Vec<&Value> = by_template.iter().map(|row| &row["ok"]).collect();
+            assert_eq!(ok, [100, 100, 100]);
+            let attempts: Vec<&Value> = by_template.iter().map(|row| &row["attempts"]).collect();
+            assert_eq!(attempts, [100, 110, 100]);
+        },
+    );
+    let kinds = [("item", 100), ("list", 110), ("login", 100)];
+    assert!(
+        log.kinds()
+            .into_iter()
+            .eq(kinds.map(|(kind, count)| (kind.to_owned(), count)))
+    );
+}
+
+#[test]
+fn a_value_that_is_missing_or_cannot_be_sent_fails_its_item_once() {
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            let body = match path.rsplit('/').next().unwrap() {
+                "0" => "{}".to_owned(),
+                "1" => r#"{"a": [1]}"#.to_owned(),
+                "2" => r#"{"a": "x\r\ny"}"#.to_owned(),
+                "3" => format!(r#"{{"a": "{}"}}"#, "x".repeat(70_000)),
+                "4" => format!(r#"{{"a": 1, "b": "{}"}}"#, "x".repeat(1 << 20)),
+                "5" => "[".repeat(100_000),
+                _ => r#"{"a": true}"#.to_owned(),
+            };
+            peer.send(&format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    };
+    let file = r#"{"url": "/x/{id}", "extract": {"a": "json:/a"}, "then": [{"url": "/y", "header": {"x-a": "{a}"}}]}"#;
+    with_server(serve, |address| {
+        let report = crawl_file(file, &format!("http://{address} --ids 0..8 -s 1 -c 1"));
+        report.assert_states(&[("ok", 2), ("failed", 6)]);
+        report.holds(&json!({
+            "/totals/attempts": 10, "/totals/retries": 2, "/totals/steps": 2,
+            "/totals/errors_by_kind": {"extract_failed": 6},
+        }));
+        let details = report.text("/failures/extract_failed/details");
+        assert!(
+            details.contains("{a}") && details.contains("json:/a"),
+            "{details}"
+        );
+    });
+}
+
+#[test]
+fn pages_are_followed_to_the_last_and_endless_ones_to_their_bound() {
+    let log = Mutex::new(Vec::new());
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            log.lock().unwrap().push(path.clone());
+            let (kind, number) = path[1..].split_once('/').unwrap();
+            let number: u64 = number.parse().unwrap();
+            let (link, body) = match kind {
+                "endless" => (String::new(), json!({"next": path})),
+                "json" if number % 10 < 3 => {
+                    (String::new(), json!({"next": (number + 1).to_string()}))
+                }
+                "link" if number % 10 < 3 => {
+                    let link = format!("link: </x>; rel=prev, <{}>; rel=\"next\"\r\n", number + 1);
+                    (link, json!({}))
+                }
+                "away" => (String::new(), json!({"next": "http://other.test/"})),
+                _ => (String::new(), json!({"next": null})),
+            };
+            let body = body.to_string();
+            peer.send(&format!(
+                "HTTP/1.1 200 OK\r\n{link}content-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    };
+    with_server(serve, |address| {
+        for (kind, next, pages, requests, is_good) in [
+            ("json", "json:/next", 9, 4, true),
+            ("link", "link", 9, 4, true),
+            ("json", "json:/next", 2, 2, true),
+            ("endless", "json:/next", 50, 50, true),
+            ("away", "json:/next", 9, 1, false),
+        ] {
+            log.lock().unwrap().clear();
+            let line = json!({"url": format!("/{kind}/{{id}}0"), "next": next, "pages": pages});
+            let flags = format!("http://{address} --ids 1..5 -s 1 -c 2");
+            let report = crawl_file(&line.to_string(), &flags);
+            report.assert_states(&[(if is_good { "ok" } else { "failed" }, 4)]);
+            report.holds(&json!({"/totals/attempts": 4 * requests}));
+            assert_eq!(log.lock().unwrap().len(), 4 * requests, "{kind}");
+        }
+    });
+}
+
+#[test]
+fn a_saved_crawl_that_is_killed_repeats_the_items_that_were_under_way_from_their_first_request() {
+    const ITEMS: u64 = 2_000;
+    let (place, log) = (tempfile::tempdir().unwrap(), Log::default());
+    let (file, items) = (place.path().join("steps"), place.path().join("items"));
+    fs::write(&file, STEPS.replace('\n', " ")).unwrap();
+    with_server(
+        |peer| log.serve(peer),
+        |address| {
+            let begin = format!(
+                "http://{address} --requests-file {} --ids 0..{ITEMS} -s 2 -c 8 --save {}",
+                file.display(),
+                items.display()
+            );
+            let run = start(&begin);
+            wait_for("requests", || (log.requests() > 2 * ITEMS).then_some(()));
+            signal(run.pid(), Signal::SIGKILL);
+            let killed = run.end();
+            assert_eq!(killed.code, None);
+            killed.wait_for_its_processes();
+            let resumed = ended(&format!("--resume {}", items.display())).report(0);
+            resumed.holds(&json!({"/saved/saved": ITEMS}));
+        },
+    );
+    let records = ids(&items);
+    assert!(records.iter().copied().eq(0..ITEMS), "{}", records.len());
+    // Every item was sent whole; what was under way was sent again, at most one for each connection
+    // and those whose records were not written yet.
+    let kinds = log.kinds();
+    assert!(kinds.values().all(|count| *count >= ITEMS), "{kinds:?}");
+    assert!(kinds["login"] >= kinds["item"], "{kinds:?}");
+}
+
+/// The IDs of all records, in order.
+fn ids(directory: &Path) -> Vec<u64> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "zst") {
+            let lines = zstd::decode_all(fs::File::open(&path).unwrap()).unwrap();
+            for line in String::from_utf8(lines).unwrap().lines() {
+                let record: Value = serde_json::from_str(line).unwrap();
+                assert_eq!(record["outcome"], "ok");
+                ids.push(record["id"].as_u64().unwrap());
+            }
+        }
+    }
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn a_file_with_a_request_that_cannot_be_sent_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("steps");
+    for line in [
+        r#"{"url": "/a", "then": [{"url": "/{token}"}]}"#,
+        r#"{"url": "/a/{token}", "extract": {"token": "json:/a"}, "then": []}"#,
+        r#"{"url": "/a", "extract": {"id": "json:/a"}}"#,
+        r#"{"url": "/a", "extract": {"a": "xpath:/a"}}"#,
+        r#"{"url": "/a", "extract": {"a": "regex:("}}"#,
+        r#"{"url": "/a", "next": "link"}"#,
+        r#"{"url": "/a", "pages": 2}"#,
+        r#"{"url": "/a", "then": [{"url": "/b", "weight": 2}]}"#,
+        r#"{"url": "/a", "then": [{"url": "/b", "then": []}]}"#,
+        r#"{"url": "/a", "extract": {"a": "json:/a"}, "then": [{"url": "http://{a}/b"}]}"#,
+    ] {
+        fs::write(&file, line).unwrap();
+        let refused = ended(&format!(
+            "http://127.0.0.1:1 --requests-file {}",
+            file.display()
+        ));
+        assert_eq!(refused.code, Some(2), "{line}: {}", refused.stderr);
+    }
+}
