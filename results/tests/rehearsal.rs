@@ -95,6 +95,7 @@ const GOOD: (Outcome, Advice) = (
         wait: None,
         quota: None,
         held_ns: None,
+        earlier: 0,
     },
 );
 
