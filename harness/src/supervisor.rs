@@ -426,10 +426,8 @@ impl<L: ShardLine> Supervisor<L> {
                 Frame::Sends(sends) => self.windows.add(i, &sends),
                 Frame::Pause(order) => self.pause_others(i, order),
                 Frame::Idle(received) => {
-                    // One that was given more since it said so will say so again.
-                    if self.members[i].has_received(received) {
+                    if self.ranges.idle(i, received, self.members[i].given) {
                         self.members[i].progress.remaining = 0;
-                        self.ranges.idle(i);
                     }
                 }
                 Frame::Shed(range) => self.hand_over(i, range),

@@ -82,7 +82,7 @@ pub(super) struct Member<L = Process> {
     /// The IDs that it holds: those of its plan, without what it gave away, with what it was given.
     pub(super) ids: Vec<IdRange>,
     /// IDs that it was given, whether it has read of them or not.
-    given: u64,
+    pub(super) given: u64,
     /// The line to it.
     pub(super) line: L,
     /// True if it may still say something.
@@ -439,11 +439,6 @@ impl<L: ShardLine> Member<L> {
         if range.is_empty() {
             *remaining = 0;
         }
-    }
-
-    /// True if `received` IDs are all that it was given.
-    pub(super) const fn has_received(&self, received: u64) -> bool {
-        received >= self.given
     }
 
     /// Return its state for the live view.

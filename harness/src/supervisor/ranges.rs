@@ -59,9 +59,14 @@ impl Ranges {
         }
     }
 
-    /// Shard `i` has nothing left.
-    pub(super) fn idle(&mut self, i: usize) {
-        self.hungry.push_back(i);
+    /// Shard `i` has nothing left of the `received` IDs that it was given. True if they are all that
+    /// it was `given`: one that was given more since it said so will say so again.
+    pub(super) fn idle(&mut self, i: usize, received: u64, given: u64) -> bool {
+        let is_idle = received >= given;
+        if is_idle {
+            self.hungry.push_back(i);
+        }
+        is_idle
     }
 
     /// Donor `i` gives `range`, which may be empty. It gets it back when the shard that it was for
@@ -161,9 +166,9 @@ mod tests {
     #[test]
     fn the_largest_rest_is_shared_and_who_gets_nothing_is_sent_home() {
         let mut ranges = Ranges::default();
-        ranges.idle(0);
+        ranges.idle(0, 0, 0);
         assert_eq!(ranges.feed(&rests(&[0, 5, 9, 1])), [RangeMessage::Shed(2)]);
-        ranges.idle(1);
+        ranges.idle(1, 0, 0);
         // The largest was asked already; a shard with a single ID keeps it.
         assert_eq!(ranges.feed(&rests(&[0, 0, 9, 1])), []);
         let range = IdRange { start: 4, end: 9 };
@@ -304,11 +309,11 @@ mod tests {
         /// The supervisor reads a frame of shard `i`, or the end of its pipe.
         fn hear(&mut self, i: usize) {
             match self.shards[i].frames.pop_front() {
-                Some(SmallFrame::Idle(received)) if received >= self.shards[i].given => {
-                    self.rests[i].ids = 0;
-                    self.ranges.idle(i);
+                Some(SmallFrame::Idle(received)) => {
+                    if self.ranges.idle(i, received, self.shards[i].given) {
+                        self.rests[i].ids = 0;
+                    }
                 }
-                Some(SmallFrame::Idle(_)) => {}
                 Some(SmallFrame::Shed(range)) => {
                     let rest = self.rests[i].ids.saturating_sub(range.len());
                     self.rests[i].ids = if range.is_empty() { 0 } else { rest };
