@@ -152,3 +152,28 @@ pub(crate) fn calls_made(trace: &str) -> BTreeMap<&'static str, Made> {
     }
     made
 }
+
+/// New files that need not be on the disk: the state of a part for those that watch it, and the
+/// directory of the slots.
+const MAY_BE_LOST: [&str; 2] = ["status.json.new", "slots."];
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// The new files of a trace that were put in their place before the disk had them.
+pub(crate) fn unsynced(trace: &str) -> Vec<&str> {
+    let (mut synced, mut early) = (BTreeSet::new(), Vec::new());
+    for line in trace.lines() {
+        if let Some((_, file)) = line.split_once("sync(").and_then(|it| it.1.split_once('<')) {
+            synced.extend(file.split_once('>').map(|(path, _)| name_of(path)));
+        } else if let Some((_, paths)) = line.split_once("rename(\"") {
+            let from = name_of(paths.split_once('"').map_or(paths, |(from, _)| from));
+            let may_be_lost = MAY_BE_LOST.iter().any(|it| from.starts_with(it));
+            if from.ends_with(".new") && !may_be_lost && !synced.contains(from) {
+                early.push(from);
+            }
+        }
+    }
+    early
+}

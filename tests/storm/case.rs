@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::calls::{CALLS, Call, all_calls, calls_made, is_impossible};
+use crate::calls::{CALLS, Call, all_calls, calls_made, is_impossible, unsynced};
 use crate::processes::working_in;
 use crate::scene::{PROGRAM, Scene, Stage};
 
@@ -60,6 +60,7 @@ impl Case {
         let ended = trace(stage, scene, place.path(), &["-f", "-e", &all_calls()]);
         let code = ended.status.and_then(|status| status.code());
         assert_eq!(code, Some(scene.code), "{}: {}", scene.name, ended.stderr);
+        assert_eq!(unsynced(&ended.trace), [""; 0], "{}", scene.name);
         let made = calls_made(&ended.trace);
         let same = Arc::new(scene.same_files(&place.path().join("work")));
         let mut cases = Vec::new();

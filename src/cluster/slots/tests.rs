@@ -1,5 +1,7 @@
 //! Slots on directories that fail and clocks that differ.
 
+use std::cell::Cell;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -91,6 +93,16 @@ fn a_renewal_without_an_answer_counts_from_its_first_try() {
         held.is_lost(),
         "a directory that is gone may be given to others"
     );
+}
+
+#[test]
+fn a_lease_counts_from_before_the_slot_was_taken() {
+    let home = tempfile::tempdir().unwrap();
+    // Each look at the clock takes a second: before the listing, after it, and before the rename.
+    let ms = Cell::new(0);
+    let now = || at(ms.replace(ms.get() + 1_000));
+    let mut slots = Slots::new(&home.path().join("slots"), 1, "a");
+    assert_eq!(slots.take(0, now).unwrap().unwrap().end, at(12_000));
 }
 
 #[test]

@@ -143,7 +143,12 @@ impl Victim {
 }
 
 fn flags(draw: &mut Draw, kind: Kind, connections: u64) -> String {
-    let shards = draw.from(1, 3);
+    let slots = match kind {
+        Kind::Parts { slots, .. } => slots,
+        Kind::Plain | Kind::Saved => 1,
+    };
+    // Each shard of a part needs a connection of its slot's share.
+    let shards = draw.from(1, 3).min(connections / slots);
     let mut flags = format!("-c {connections} --shards {shards} --timeout 1s --max-pause 1s");
     let mut add = |flag: &str| {
         flags.push(' ');
