@@ -15,8 +15,8 @@ use crate::processes::{children, is_waiting, pid_of, working_in, zombies};
 use crate::scene::PROGRAM;
 use crate::target::Target;
 
-/// Only a hang takes this long: a part may wait for 12 s until a lease has lapsed.
-const DEADLINE: Duration = Duration::from_mins(1);
+/// Only a hang takes this long: a part whose disk is full tries for a minute to write its end.
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Time in which processes end whose parent is gone.
 const ORPHANS_END: Duration = Duration::from_secs(5);
