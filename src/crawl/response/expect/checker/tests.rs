@@ -173,7 +173,7 @@ fn calls_are_judged_by_their_end_and_their_messages() {
         let mut expected_call = Expected::new(&checker(&["grpc"]));
         // Whatever call came before.
         for (body, status) in [(half, "9"), (body, status)] {
-            expected_call.restart(0);
+            expected_call.restart(0, None);
             body.chunks(2).for_each(|part| expected_call.take(part));
             let end = [("grpc-status", status.as_bytes())];
             lent(end.into_iter(), |fields| expected_call.end_call(fields));
