@@ -18,7 +18,10 @@ mod scenarios;
 mod truth_c;
 mod truth_s;
 
+use std::collections::BTreeSet;
+
 use crawlmark_results::run::report::{Report, ScheduleReport};
+use crawlmark_results::studies::StudyResult;
 
 /// A run as it was saved once, of which a test changes what it is about.
 #[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -53,4 +56,12 @@ fn golden(name: &str, text: &str) {
     insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!(name, text);
     });
+}
+
+/// The kinds of findings that studies have.
+#[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+fn fired<S: StudyResult>(studies: &[S]) -> Vec<String> {
+    let findings = studies.iter().flat_map(StudyResult::findings);
+    let kinds = findings.map(|it| serde_json::to_value(it).unwrap()["kind"].to_string());
+    kinds.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -24,7 +24,7 @@ use crawlmark_results::studies::capacity::{
 use crawlmark_results::studies::{Header, StudyResult};
 use proptest::prelude::*;
 
-use crate::golden;
+use crate::{fired, golden};
 
 /// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds,
 /// the first of them warm-up, in which all went well.
@@ -457,21 +457,44 @@ fn a_limit_is_what_most_refused_probes_agree_on() {
     );
 }
 
+/// A search that was refused everything at a rate below one that passed.
+fn used_up(per_s: f64) -> Capacity {
+    let mut last = probe_at(3, per_s, ProbeResult::Collapse);
+    (last.counted.throttled, last.counted.good) = (last.counted.attempts, 0);
+    let passed = [(1, 500.0), (2, 1_000.0)];
+    let mut probes = passed
+        .map(|(number, per_s)| probe_at(number, per_s, ProbeResult::Pass))
+        .to_vec();
+    probes.push(last);
+    concluded(question(&SHARES), probes, None)
+}
+
 #[test]
 fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
     let tells = |per_s| {
-        let mut last = probe_at(3, per_s, ProbeResult::Collapse);
-        (last.counted.throttled, last.counted.good) = (last.counted.attempts, 0);
-        let passed = [(1, 500.0), (2, 1_000.0)];
-        let mut probes = passed
-            .map(|(number, per_s)| probe_at(number, per_s, ProbeResult::Pass))
-            .to_vec();
-        probes.push(last);
-        let capacity = concluded(question(&SHARES), probes, None);
-        matches!(caveat(&capacity), CapacityFinding::LongerPeriod { .. })
+        matches!(
+            caveat(&used_up(per_s)),
+            CapacityFinding::LongerPeriod { .. }
+        )
     };
     assert!(tells(900.0));
     assert!(!tells(2_000.0), "none passed at that rate");
+}
+
+#[test]
+fn what_makes_a_capacity_doubtful_is_a_finding() {
+    let question = question(&["response_p99 < 50ms", "throttled_rate < 1%"]);
+    let (mut probes, ending) = probes(&question);
+    for probe in &mut probes {
+        probe.counted.not_found = probe.counted.attempts / 2;
+        (probe.throttled_share, probe.sched_lag_p99_us) = (0.5, Some(1e6));
+    }
+    let mut doubtful = concluded(question, probes, Some(ending));
+    doubtful.out_of_time = true;
+    assert_eq!(
+        fired(&[doubtful, used_up(900.0)]).join(" "),
+        r#""answer" "longer_period" "no_burst" "not_found" "out_of_time" "void""#
+    );
 }
 
 proptest! {

@@ -20,7 +20,7 @@ use crawlmark_results::studies::scale::{self, Size};
 use crawlmark_results::studies::scenarios::ScenarioReadings;
 use crawlmark_results::studies::{Header, StudyResult};
 
-use crate::{golden, saved};
+use crate::{fired, golden, saved};
 
 fn reading(value: f64) -> Reading {
     Reading::Gating(value)
@@ -361,4 +361,19 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
         let fails = export::contest_junit(&failing).contains("<failure");
         assert_eq!(fails, verdict == MetricVerdict::Regression);
     }
+}
+
+#[test]
+fn what_weakens_a_comparison_is_a_finding() {
+    let lost = contest(rounds(16, 0.05));
+    let mut weak = rounds(40, 0.0);
+    for of in &mut weak[..2] {
+        of.round.disturbance = Disturbance::SpeedProbe;
+    }
+    let mut weak = contest(weak);
+    weak.context.noise_floor = Some(lost.comparison);
+    assert_eq!(
+        fired(&[weak]).join(" "),
+        r#""answer" "equal_sides_differ" "pairs_left_out""#
+    );
 }

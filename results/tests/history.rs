@@ -12,7 +12,7 @@ use crawlmark_results::studies::history::{
 };
 use fastrand::Rng;
 
-use crate::golden;
+use crate::{fired, golden};
 
 /// Metrics of each history here.
 const METRICS: usize = 4;
@@ -263,4 +263,27 @@ fn the_file_is_read_as_it_was_written_and_a_bad_line_is_named() {
         );
     }
     assert!(History::of(Vec::new(), "none").is_none());
+}
+
+#[test]
+fn every_kind_of_finding_fires() {
+    let mut draw = Rng::with_seed(5);
+    let mut drift = 0.0;
+    let wandering = (0..60).map(|_| {
+        drift = 0.7 * drift + gaussian(&mut draw);
+        100.0 + drift
+    });
+    let wandering = history(&[wandering.collect()]);
+    let changed = values(&mut draw, gaussian, 1.0, &[(14, 100.0), (12, 104.0)]);
+    let few = history(&[vec![1.0; 11]]);
+    // One metric was read three times.
+    let points = (0..26).map(|n| Point {
+        time: format!("2026-01-{:02}T00:00:00Z", n + 1),
+        ..point(vec![100.0; 1 + usize::from(n < 3)])
+    });
+    let short = History::of(points.collect(), "bench").unwrap();
+    assert_eq!(
+        fired(&[wandering, history(&[changed]), few, short]).join(" "),
+        r#""changed" "no_change" "too_few_results" "too_short" "wanders""#
+    );
 }

@@ -14,7 +14,7 @@ use crawlmark_results::studies::scale::{
 };
 use crawlmark_results::studies::{Conclusion, Header, StudyResult};
 
-use crate::{golden, saved};
+use crate::{fired, golden, saved};
 
 const SIZE: Size = Size {
     shards: 2,
@@ -268,4 +268,19 @@ fn what_held_most_sizes_back_is_in_the_table_and_what_rounds_found_is_listed() {
     assert!(text.contains("In 25 of 25 rounds: "), "{text}");
     // A part that is small is not none.
     assert!(scaling.headline().contains(": 6.2 % efficient"));
+}
+
+#[test]
+fn every_kind_of_finding_fires() {
+    let grew = scaling(2, 0.1, linear);
+    let scarce = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
+    let mut rounds = grew.rounds.clone();
+    for round in &mut rounds {
+        round.validity = Verdict::Disturbed;
+    }
+    let nothing = Scaling::new(rounds, &[grew.curves[0].held], grew.circumstances.clone());
+    assert_eq!(
+        fired(&[grew, scarce, nothing]).join(" "),
+        r#""cpu_scarce" "grew" "nothing_to_compare""#
+    );
 }
