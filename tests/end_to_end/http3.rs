@@ -248,12 +248,12 @@ mod spoken {
             return;
         };
         let url = format!(
-            "https://127.0.0.1:{}/items/{{id}} --http 3 -n 4 -c 1 -s 1",
+            "https://127.0.0.1:{}/items/{{id}} --http 3 -n 1 -c 1 -s 1",
             server.port
         );
         assert_failed_as(&ended(&url).report(1), "tls_unknown_issuer", "");
         let elsewhere = server
-            .line("items", "-n 4 -c 1 -s 1")
+            .line("items", "-n 1 -c 1 -s 1")
             .replace("127.0.0.1:", "wrong.test:");
         let way = format!("--connect-to wrong.test:{0}:127.0.0.1:{0}", server.port);
         assert_failed_as(
@@ -269,7 +269,7 @@ mod spoken {
         let Some(server) = Server::start(&["--alpn", "hq-interop"]) else {
             return;
         };
-        let report = ended(&server.line("items", "-n 4 -c 1 -s 1")).report(1);
+        let report = ended(&server.line("items", "-n 1 -c 1 -s 1")).report(1);
         assert_failed_as(&report, "http3_not_offered", "");
         // A connection that its idle timeout ends at rest is replaced, and no request is lost.
         let Some(server) = Server::start(&["--idle", "0.3"]) else {
