@@ -170,7 +170,7 @@ pub(crate) fn unsynced(trace: &str) -> Vec<&str> {
         } else if let Some((_, paths)) = line.split_once("rename(\"") {
             let from = name_of(paths.split_once('"').map_or(paths, |(from, _)| from));
             let may_be_lost = MAY_BE_LOST.iter().any(|it| from.starts_with(it));
-            if from.ends_with(".new") && !may_be_lost && !synced.contains(from) {
+            if from.strip_suffix(".new").is_some() && !may_be_lost && !synced.contains(from) {
                 early.push(from);
             }
         }
