@@ -22,7 +22,8 @@ Examples:
   Your WireMock stubs, with requests kept for verification:
     crawlmark serve --stubs ./wiremock --journal
   Record a service with its times, then serve the recording:
-    crawlmark serve --listen 127.0.0.1:8080 --record http://10.0.0.5:9000 --stubs ./recorded
+    crawlmark serve --listen 127.0.0.1:8080 \\
+        --record http://10.0.0.5:9000 --stubs ./recorded
     crawlmark serve --listen 127.0.0.1:8080 --stubs ./recorded
   Over TLS, with HTTP/2 for clients that ask for it:
     crawlmark serve --listen 127.0.0.1:8443 --tls --tls-cert authority.pem

@@ -523,9 +523,9 @@ mod tests {
         ] {
             let takes = takes(from);
             let headers = takes.headers(value, || None);
-            let taken = takes.take(&headers, body, body.len());
+            let filled = takes.take(&headers, body, body.len());
             let expected = found.map(|found| Values(vec![("a".to_owned(), found.to_owned())]));
-            assert_eq!(taken.ok().map(|taken| taken.values), expected, "{from}");
+            assert_eq!(filled.ok().map(|filled| filled.values), expected, "{from}");
         }
         let long = vec![b'1'; MOST_BODY + 1];
         assert!(takes("json:").take(&[None], &long, long.len()).is_err());
