@@ -153,7 +153,11 @@ impl Report {
         let ends = LASTING.contains(&kind) && self.count("/totals/attempts_sent") == 0;
         let least = if ends { 1 } else { planned };
         assert!(failed >= least, "{kind}: {}", self.at("/ledger"));
-        assert!(!ends || failed <= self.count("/plan/connections"));
+        assert!(
+            !ends || failed <= self.count("/plan/connections"),
+            "{kind}: {}",
+            self.at("/ledger")
+        );
         self.assert_states(&[("failed", failed), ("not_attempted", planned - failed)]);
         assert_eq!(self.errors(), [(kind.to_owned(), failed)].into());
         assert_eq!(self.count("/totals/attempts"), failed, "{kind} was retried");

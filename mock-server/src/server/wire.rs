@@ -8,7 +8,7 @@ use crate::timer::Timer;
 use bytes::{Buf, Bytes};
 use socket2::SockRef;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -252,6 +252,23 @@ impl AsyncWrite for Line {
         let written = ready!(Pin::new(stream).poll_write(cx, &buf[..bytes]))?;
         lane.bytes -= written;
         Poll::Ready(Ok(written))
+    }
+
+    // TLS writes an alert together with what comes before it, and tries only once.
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.pace.is_none() {
+            return Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, parts);
+        }
+        let first = parts.iter().find(|part| !part.is_empty());
+        self.poll_write(cx, first.map_or(&[], |part| part))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.pace.is_none()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
