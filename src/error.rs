@@ -20,7 +20,7 @@ use crate::dataset::manifest::ManifestError;
 use crate::dataset::saved::SavedError;
 
 /// Reason why a build has no HTTP/3, and the remedy.
-pub(crate) const WITHOUT_HTTP_3: &str = "--http 3: this build does not speak HTTP/3: install one with `cargo install crawlmark --features http3`";
+pub(crate) const WITHOUT_HTTP_3: &str = "--http 3: this build does not speak HTTP/3: install one with `cargo install --path . --locked --features http3`";
 
 /// Done, and every gate passed.
 pub(crate) const DONE: u8 = 0;

@@ -375,7 +375,7 @@ impl<S: Stream> Connection<S> {
                 let read_at = *read_at.get_or_insert_with(|| clock.now());
                 let arrived = Nanos(read_at.0.saturating_sub(unread_ns.unwrap_or(0)));
                 let arrived = arrived.max(exchange.watch.sent);
-                exchange.expected.arrived(arrived, exchange.watch.flight);
+                exchange.expected.arrived(arrived, exchange.watch.flight)?;
             }
             if self.decoder.is_done() {
                 if let Some(ns) = unread_ns {

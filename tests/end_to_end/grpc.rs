@@ -3,9 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::future::poll_fn;
 use std::path::Path;
+use std::thread;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::foreign::Foreign;
 use crate::report::Report;
@@ -82,6 +86,43 @@ fn a_call_ends_as_its_status_says() {
     let again = crawl(&format!("--requests-file {file} {CALLS} --retries 2"));
     let expected = [("5", 1), ("14", 3)].map(|(status, count)| (status.to_owned(), count));
     assert_eq!(rejected(&again), BTreeMap::from(expected));
+}
+
+#[test]
+fn a_message_that_is_too_long_ends_its_call_at_once() {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    // The rest of the message never comes, nor does the end of the response.
+    let serving = async move {
+        // The first connection only looks if the target listens.
+        let (mut connection, mut respond) = loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let Ok(mut connection) = h2::server::handshake(tcp).await else {
+                continue;
+            };
+            if let Some(Ok((_, respond))) = connection.accept().await {
+                break (connection, respond);
+            }
+        };
+        let head = http::Response::builder().header("content-type", "application/grpc");
+        let mut stream = respond
+            .send_response(head.body(()).unwrap(), false)
+            .unwrap();
+        stream
+            .send_data(Bytes::from_static(&[0, 64, 0, 0, 0]), false)
+            .unwrap();
+        tokio::select! {
+            reset = poll_fn(|cx| stream.poll_reset(cx)) => reset.unwrap(),
+            other = connection.accept() => panic!("{other:?}"),
+        }
+    };
+    let serving = thread::spawn(move || runtime.block_on(serving));
+    let flags = format!("-n 1 {CALLS} --body hello --timeout 60s");
+    let report = crawl(&format!("http://{address}/items/{{id}} {flags}"));
+    report.assert_all_failed("body_too_long");
+    assert_eq!(serving.join().unwrap(), h2::Reason::CANCEL);
 }
 
 /// The server of another make; none, and a word about it, where it is not installed.

@@ -183,7 +183,9 @@ impl StreamSlot {
             expected.take(&stream.content);
             stream.content.clear();
             let arrived = stream.read_at.max(watch.sent);
-            expected.arrived(arrived, watch.flight);
+            if let Err(kind) = expected.arrived(arrived, watch.flight) {
+                return Poll::Ready(Err(Failure::new(kind, "")));
+            }
         }
         if let Some(end) = stream.end.take() {
             if expected.has_events() {

@@ -314,7 +314,8 @@ impl Receiving<'_> {
                 content.advance(bytes);
             }
             seen.content_bytes.set(count);
-            expected.arrived(self.arrived(), watch.flight);
+            let arrived = expected.arrived(self.arrived(), watch.flight);
+            arrived.map_err(|kind| Failure::new(kind, ""))?;
             if declared.is_some_and(|declared| count > declared) {
                 break;
             }

@@ -9,8 +9,9 @@ use std::fmt;
 use crawlmark_mock_server::events::END;
 use serde::de::IgnoredAny;
 
-use super::compressed::MOST_BYTES;
+use super::compressed::{MOST_BYTES, Unreadable};
 use super::grpc::CallReader;
+use super::head::ContentKind;
 
 /// Longest text that may end a stream, bytes.
 const LONGEST_END: usize = 256;
@@ -158,6 +159,21 @@ impl EventReader {
         }
     }
 
+    /// True if content of this kind may be the stream.
+    pub(crate) fn fits(&self, kind: ContentKind) -> bool {
+        match self.stream.format {
+            EventFormat::Sse => kind == ContentKind::Events,
+            EventFormat::Grpc => kind == ContentKind::Grpc,
+            EventFormat::Lines => true,
+        }
+    }
+
+    /// Return why no more of the stream is read; none if it is.
+    pub(crate) fn unreadable(&self) -> Option<Unreadable> {
+        let too_long = self.is_too_long().then_some(Unreadable::TooLong);
+        too_long.or(self.call.unreadable)
+    }
+
     /// True if its events are the messages of a call of gRPC.
     pub(crate) fn is_call(&self) -> bool {
         self.stream.format == EventFormat::Grpc
@@ -251,7 +267,7 @@ impl EventReader {
     }
 
     /// True if its events arrived at more different times than are kept.
-    pub(crate) const fn is_too_long(&self) -> bool {
+    const fn is_too_long(&self) -> bool {
         self.arrivals > MOST_ARRIVALS
     }
 

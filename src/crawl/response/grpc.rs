@@ -30,7 +30,7 @@ pub(crate) struct CallReader {
     /// Bytes of the message that are still to come.
     left: usize,
     /// Reason why no further message is read.
-    unreadable: Option<Unreadable>,
+    pub(crate) unreadable: Option<Unreadable>,
     status: Option<u16>,
 }
 
@@ -90,14 +90,13 @@ impl CallReader {
         self.status.filter(|status| *status > 0)
     }
 
-    /// Return why a call that did not fail is not whole.
+    /// Return why a call that can be read and did not fail is not whole.
     pub(crate) fn flaw(&self) -> Option<Unreadable> {
         let is_cut = self.prefix_bytes > 0;
-        let flaw = match self.status {
+        match self.status {
             None => Some(Unreadable::NoStatus),
             Some(_) => is_cut.then_some(Unreadable::CutMessage),
-        };
-        self.unreadable.or(flaw)
+        }
     }
 }
 
@@ -193,7 +192,7 @@ mod tests {
             let mut reader = CallReader::default();
             assert_eq!(reader.take(&body), messages, "{body:?}");
             ended(&mut reader, &[("grpc-status", b"0")]);
-            assert_eq!(reader.flaw(), flaw, "{body:?}");
+            assert_eq!(reader.unreadable.or(reader.flaw()), flaw, "{body:?}");
         }
     }
 

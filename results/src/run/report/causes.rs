@@ -70,6 +70,8 @@ pub fn cause_in_words(cause: FailureCause) -> String {
     match cause {
         FailureCause::Status(status) => match STATUSES.get(usize::from(status)) {
             Some(name) => format!("gRPC status {status} ({name})"),
+            // Those of HTTP have three digits.
+            None if status < 100 => format!("gRPC status {status}"),
             None => format!("status {status}"),
         },
         FailureCause::Error(kind) => row(kind).0.to_owned(),
@@ -142,8 +144,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             Some("remove --compressed"),
         ),
         Kind::BodyTooLong => (
-            "content too long to decode",
-            Some("remove --compressed, or crawl shorter resources: 16 MiB are decoded"),
+            "content too long",
+            Some(
+                "crawl shorter resources, or remove --compressed: at most 16 MiB are decoded, or read as one message",
+            ),
         ),
         Kind::Closed => ("closed without a response", None),
         Kind::ConnectFailed => ("connection failed", None),
@@ -275,7 +279,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::WrongBody => (
             "wrong body",
             Some(
-                "compare a response with --expect: `json` needs valid JSON and a JSON content type",
+                "compare a response with --expect: `json`, `sse` and `grpc` need their content type, `json` valid JSON",
             ),
         ),
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::Attempt;
+use crawlmark_harness::sample::{Attempt, ErrorKind};
 use crawlmark_harness::stats::MAX_EXCERPT;
 use crawlmark_harness::workload::Flight;
 use crawlmark_mock_server::items;
@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 use super::{Expect, Expectations};
 use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
 use crate::crawl::response::compressed::{Coding, Unreadable};
-use crate::crawl::response::events::{EventFormat, EventReader};
+use crate::crawl::response::events::EventReader;
 use crate::crawl::response::fields::HeaderFields;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
 use crate::crawl::target::flow::{MOST_BODY, Taken, Takes};
@@ -284,7 +284,9 @@ impl Expected {
     /// Begin the body of a response with this head: the start of a bad answer's body is kept.
     #[inline]
     pub(crate) fn begin(&mut self, head: &HeadFacts) {
-        self.is_bad = !self.checker.is_expected(head.status);
+        let events = self.events.as_ref();
+        self.is_bad = !self.checker.is_expected(head.status)
+            || events.is_some_and(|events| !events.fits(head.kind));
         if self.is_bad
             && let Some(saver) = self.checker.saver.get()
             && saver.bodies == Bodies::Good
@@ -361,14 +363,21 @@ impl Expected {
 
     /// Note in `flight` the events that the parts brought since the last call, which arrived at
     /// `at`.
-    pub(crate) fn arrived(&mut self, at: Nanos, flight: &Flight) {
-        let arrived = self
-            .events
-            .as_mut()
-            .map_or(0, |events| events.take_arrived());
+    ///
+    /// # Errors
+    /// When no more of the stream can be read, explained in `flight`: its end may never come.
+    pub(crate) fn arrived(&mut self, at: Nanos, flight: &Flight) -> Result<(), ErrorKind> {
+        let Some(events) = &mut self.events else {
+            return Ok(());
+        };
+        let arrived = events.take_arrived();
         if arrived > 0 {
             flight.events(arrived, at);
         }
+        events.unreadable().map_or(Ok(()), |why| {
+            flight.explain(why.kind(), why.to_string());
+            Err(why.kind())
+        })
     }
 
     /// Judge the response once its body has ended: note in `attempt` what it is, and in `flight`
@@ -440,8 +449,7 @@ impl Expected {
         if let Some(status) = events.call.failed_with().filter(|_| is_call) {
             return Some(BodyCheck::Failed(status));
         }
-        let too_long = events.is_too_long().then_some(Unreadable::TooLong);
-        let flaw = too_long.or_else(|| events.call.flaw().filter(|_| is_call));
+        let flaw = events.call.flaw().filter(|_| is_call);
         flaw.map(BodyCheck::Unreadable)
     }
 
@@ -457,18 +465,10 @@ impl Expected {
             Expect::Json => head.kind == ContentKind::Json && is_whole && is_json(&self.bytes),
             Expect::Matching(pattern) => is_whole && pattern.is_in(&self.bytes),
             Expect::Length(lengths) => lengths.contains(self.length as u64),
-            Expect::Events(stream) => {
-                let has_type = match stream.format {
-                    EventFormat::Sse => head.kind == ContentKind::Events,
-                    EventFormat::Grpc => head.kind == ContentKind::Grpc,
-                    EventFormat::Lines => true,
-                };
-                has_type
-                    && self
-                        .events
-                        .as_mut()
-                        .is_some_and(|events| events.is_complete())
-            }
+            Expect::Events(_) => self
+                .events
+                .as_mut()
+                .is_some_and(|events| events.fits(head.kind) && events.is_complete()),
         }
     }
 }

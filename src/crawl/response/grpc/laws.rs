@@ -12,7 +12,7 @@ fn read<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> (u64, Option<Unreadabl
     lent(ok.into_iter(), |fields: HeaderFields<'_>| {
         reader.end(fields)
     });
-    (messages, reader.flaw())
+    (messages, reader.unreadable.or(reader.flaw()))
 }
 
 /// Check that a body has the same messages in whatever parts it comes: of the sizes in `cuts`, and
