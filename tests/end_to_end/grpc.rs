@@ -1,6 +1,8 @@
 //! Calls of gRPC: the bundled target, whose counts are the second witness, and a server of another
 //! make (`tests/consumers/grpc_server.py`), by its log. `.ci/run` runs what needs that.
 
+#![expect(clippy::disallowed_methods, reason = "the tests fork no shard")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::future::poll_fn;
