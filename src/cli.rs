@@ -185,6 +185,9 @@ fn explained(mut error: clap::Error) -> clap::Error {
         ErrorKind::InvalidSubcommand if is_url => {
             "a URL follows a command: crawlmark run URL".to_owned()
         }
+        ErrorKind::UnknownArgument if let Some((side, flag)) = flag_of_side(word) => {
+            format!("flags of one side of a crawl go into {side}, as in {side} '{flag} VALUE'")
+        }
         // Letters that changed places are not near enough for clap.
         ErrorKind::InvalidSubcommand if error.get(ContextKind::SuggestedSubcommand).is_none() => {
             let program = Cli::command();
@@ -199,6 +202,18 @@ fn explained(mut error: clap::Error) -> clap::Error {
     let tip = ContextValue::StyledStrs(vec![tip.into()]);
     error.insert(ContextKind::Suggested, tip);
     error
+}
+
+/// Return the flag of `ab`, and that of `run` behind it, of a word such as `--cand-rate`.
+fn flag_of_side(word: &str) -> Option<(&'static str, String)> {
+    let (side, flag) = ["--base", "--cand"]
+        .iter()
+        .find_map(|side| Some((*side, word.strip_prefix(side)?.strip_prefix('-')?)))?;
+    let program = Cli::command();
+    let mut flags = program.find_subcommand("run")?.get_arguments();
+    flags
+        .any(|known| known.get_long() == Some(flag))
+        .then(|| (side, format!("--{flag}")))
 }
 
 /// Return the program's command, with its global arguments in each command.
@@ -508,6 +523,20 @@ mod tests {
     fn a_command_whose_letters_changed_places_is_seen_through() {
         let error = Cli::of(["crawlmark", "rnu"]).unwrap_err();
         assert!(error.get(ContextKind::Suggested).is_some(), "{error}");
+    }
+
+    #[test]
+    fn a_flag_of_run_with_the_prefix_of_a_side_is_explained() {
+        let words = [
+            "crawlmark",
+            "ab",
+            "--base-command",
+            "true",
+            "--cand-rate",
+            "3",
+        ];
+        let error = Cli::of(words).unwrap_err().to_string();
+        assert!(error.contains("--cand '--rate"), "{error}");
     }
 
     #[test]

@@ -273,8 +273,8 @@ fn choose_expectations(args: &RunArgs, method: &str) -> Result<Expectations, Err
     let is_call = expected.are_calls();
     let flaw = if args.request.compressed && expected.events().is_some() {
         "sse, ndjson and grpc read a stream as it arrives, and --compressed decodes it at its end: leave one of them out"
-    } else if is_call && args.http != HttpVersion::Http2 {
-        "grpc needs HTTP/2: add --http 2"
+    } else if is_call && !matches!(args.http, HttpVersion::Http2 | HttpVersion::Http3) {
+        "grpc needs HTTP/2 or HTTP/3: add --http 2"
     } else if is_call && method != "POST" {
         "grpc needs requests of the method POST: remove the others"
     } else {

@@ -11,9 +11,11 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::process::{signal, wait_for};
-use crate::report::Report;
+use crate::report::{Report, counts};
 use crate::run::{crawl, ended, start};
 use crate::scripted::{Peer, with_server};
+use crate::stubs::{flags, stubs};
+use crate::target::Target;
 
 /// Three requests: a value of a body, one of a header, and one of a pattern.
 const STEPS: &str = r#"{"url": "/login/{id}", "extract": {"token": "json:/user/token"}, "then": [
@@ -119,6 +121,49 @@ fn an_item_sends_its_requests_in_order_and_a_retry_repeats_one_of_them() {
             .into_iter()
             .eq(kinds.map(|(kind, count)| (kind.to_owned(), count)))
     );
+}
+
+#[test]
+fn items_go_over_each_version_and_as_calls() {
+    let stubbed = json!([
+        {"request": {"urlPath": "/login"}, "response": {"body": "token=t1;"}},
+        {
+            "request": {"urlPath": "/read", "headers": {"authorization": {"equalTo": "Bearer t1"}}},
+            "response": {"body": "read"},
+        },
+    ]);
+    let line = r#"{"url": "/login?{id}", "extract": {"token": "regex:token=(\\w+)"}, "then": [{"url": "/read?{id}", "header": {"authorization": "Bearer {token}"}}]}"#;
+    let root = stubs(&stubbed);
+    for (version, calls) in [
+        ("1.1", ""),
+        ("2", ""),
+        ("2", "--expect grpc"),
+        #[cfg(feature = "http3")]
+        ("3", ""),
+        #[cfg(feature = "http3")]
+        ("3", "--expect grpc"),
+    ] {
+        let http3 = if version == "3" { "--http 3" } else { "" };
+        let served = format!("--processes 1 --tls {http3} --limit 200/s:burst=20");
+        let target = Target::start(&flags(&root, &served));
+        let report = crawl_file(
+            line,
+            &format!(
+                "{} -k --http {version} {calls} --ids 0..100 -s 1 -c 4 --retry-budget 100%",
+                target.origin()
+            ),
+        );
+        report.assert_states(&[("ok", 100)]);
+        let throttled = report.count("/totals/throttled");
+        assert!(throttled > 0, "{version} {calls}");
+        report.holds(&json!({
+            "/totals/steps": 100, "/totals/attempts": 200 + throttled,
+            "/totals/retries": 100 + throttled,
+            "/totals/events": if calls.is_empty() { 0 } else { 200 },
+        }));
+        let books = target.stop();
+        assert_eq!(report.statuses(), counts(&books["by_status"]));
+    }
 }
 
 #[test]

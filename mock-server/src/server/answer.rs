@@ -453,7 +453,7 @@ struct Arrival {
 /// True if the content is a call of gRPC.
 fn is_call(parts: &Parts) -> bool {
     let kind = parts.headers.get(CONTENT_TYPE);
-    parts.version == Version::HTTP_2
+    turns(parts.version) == Turns::AtOnce
         && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 

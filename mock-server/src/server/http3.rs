@@ -180,8 +180,12 @@ async fn send(answer: Response<AnswerBody>, stream: &mut Stream) -> Result<(), S
             stream.stop_stream(Code::H3_INTERNAL_ERROR);
             return Ok(());
         };
-        if let Ok(data) = frame.into_data() {
-            stream.send_data(data).await?;
+        match frame.into_data() {
+            Ok(data) => stream.send_data(data).await?,
+            Err(frame) => {
+                let trailers = frame.into_trailers().unwrap_or_default();
+                stream.send_trailers(trailers).await?;
+            }
         }
     }
     stream.finish().await

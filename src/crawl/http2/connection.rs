@@ -196,6 +196,8 @@ pub(super) struct Connection {
     /// Content that the target may send, and by how much that has shrunk.
     own_window: u32,
     unconfirmed: u32,
+    /// Content that the target may still send on streams that this client has reset.
+    late_window: u64,
     is_goaway: bool,
     /// Reason of its end.
     pub(super) end: Option<Failure>,
@@ -229,6 +231,7 @@ impl Connection {
             window: FIRST_WINDOW.into(),
             own_window,
             unconfirmed: 0,
+            late_window: 0,
             is_goaway: false,
             end: None,
         };
@@ -395,8 +398,7 @@ impl Connection {
         if id == 0 {
             self.waiting.retain(|other| *other != at);
         } else if (is_cut || has_rest) && self.end.is_none() {
-            let code = if is_cut { CANCEL } else { NO_ERROR };
-            self.put(RST_STREAM, 0, id, &code.to_be_bytes());
+            self.reset(id, if is_cut { CANCEL } else { NO_ERROR });
             self.open_waiting();
             self.wake_driver();
         }
@@ -507,6 +509,11 @@ impl Connection {
         }
         let content = unpadded(frame, payload)?;
         let Some(at) = self.position(frame.stream)? else {
+            // What it sent before the reset came to it, and no more.
+            self.late_window = self
+                .late_window
+                .checked_sub(length.into())
+                .ok_or(BEYOND_WINDOW)?;
             return Ok(());
         };
         let stream = &mut self.streams[at];
@@ -516,10 +523,7 @@ impl Connection {
             return Ok(());
         }
         if stream.unconfirmed > STREAM_WINDOW {
-            return Err(Fault {
-                code: FLOW_CONTROL_ERROR,
-                rule: "the target sent more than the window allows",
-            });
+            return Err(BEYOND_WINDOW);
         }
         stream.content.extend_from_slice(content);
         stream.content_bytes += content.len() as u64;
@@ -593,8 +597,8 @@ impl Connection {
         };
         let (stream, fields) = (&mut self.streams[at], &self.fields);
         let is_last = frame.has(END_STREAM);
-        if let Some(flaw) = fields.flaw {
-            self.refuse(at, flaw);
+        if let Some(flaw) = fields.flaw.clone() {
+            self.refuse(at, &flaw);
             return Ok(());
         }
         match (stream.status, fields.status) {
@@ -640,10 +644,16 @@ impl Connection {
         }
     }
 
+    /// Queue the reset of a stream. The target may have used its window before that comes.
+    fn reset(&mut self, stream: u32, code: u32) {
+        self.put(RST_STREAM, 0, stream, &code.to_be_bytes());
+        self.late_window += u64::from(STREAM_WINDOW);
+    }
+
     /// Reset a stream whose response breaks a rule.
     fn refuse(&mut self, at: usize, rule: &str) {
         let id = self.streams[at].id;
-        self.put(RST_STREAM, 0, id, &PROTOCOL_ERROR.to_be_bytes());
+        self.reset(id, PROTOCOL_ERROR);
         let failure = Failure::new(ErrorKind::Http2Protocol, rule);
         self.end_stream(at, Err(failure));
     }
@@ -736,6 +746,11 @@ impl Connection {
         Ok(())
     }
 }
+
+const BEYOND_WINDOW: Fault = Fault {
+    code: FLOW_CONTROL_ERROR,
+    rule: "the target sent more than the window allows",
+};
 
 const TOO_WIDE: Fault = Fault {
     code: FLOW_CONTROL_ERROR,

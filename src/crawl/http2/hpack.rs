@@ -4,6 +4,7 @@
 //! The decoder reads any bytes. It must not know what a field means, but for the rules of RFC 9113,
 //! 8.2 and 8.3, on what is no field of a response.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::crawl::response::fields::MOST_HEAD_BYTES;
@@ -16,6 +17,9 @@ const ENTRY_BYTES: usize = 32;
 
 /// Memory for names and for values that is kept for the next head: more than most heads have.
 const KEPT_BYTES: usize = 16 << 10;
+
+/// Characters of a field's name that a failure repeats.
+const SHOWN_NAME: usize = 64;
 
 /// Instruction that the sender's dynamic table holds nothing from now on (RFC 7541, 6.3).
 pub(super) const NO_TABLE: u8 = 0x20;
@@ -357,7 +361,7 @@ pub(super) struct Fields {
     /// `Content-Length`, bytes.
     pub(super) declared: Option<u64>,
     /// Rule that it breaks.
-    pub(super) flaw: Option<&'static str>,
+    pub(super) flaw: Option<Cow<'static, str>>,
 }
 
 impl Fields {
@@ -373,22 +377,24 @@ impl Fields {
     fn add(&mut self, name: &str, value: &[u8], is_valid: bool) {
         self.bytes += name.len() + value.len() + ENTRY_BYTES;
         if self.bytes > MOST_HEAD_BYTES {
-            self.flaw = Some("the head of the response is too long");
+            self.flaw = Some("the head of the response is too long".into());
         } else if !is_valid {
-            self.flaw = Some("the response has a field that HTTP/2 does not allow");
+            let name: String = name.escape_debug().take(SHOWN_NAME).collect();
+            let rule = format!("HTTP/2 does not allow the response's field {name}, or its value");
+            self.flaw = Some(rule.into());
         } else if name.starts_with(':') {
             let status = number(value).and_then(|status| u16::try_from(status).ok());
             let status = status.filter(|status| value.len() == 3 && *status >= 100);
             let is_first = self.ends.is_empty() && self.status.is_none();
             if name != ":status" || !is_first || status.is_none() {
-                self.flaw = Some("the status of the response is malformed");
+                self.flaw = Some("the status of the response is malformed".into());
             }
             self.status = status;
         } else {
             if name == "content-length" {
                 let declared = number(value);
                 if declared.is_none() || self.declared.is_some_and(|it| Some(it) != declared) {
-                    self.flaw = Some("the content-length of the response is malformed");
+                    self.flaw = Some("the content-length of the response is malformed".into());
                 }
                 self.declared = declared;
             }

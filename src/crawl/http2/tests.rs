@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::sample::ErrorKind;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use proptest::prelude::*;
 use tokio::io::DuplexStream;
@@ -298,6 +299,39 @@ fn a_block_that_changes_the_table_is_decoded_each_time() {
         let fields: Vec<_> = stream.fields.iter().collect();
         assert_eq!(fields, [("a", &b"b"[..])]);
     }
+}
+
+#[test]
+fn content_on_streams_that_were_reset_is_bounded_by_their_windows() {
+    const RESET: usize = 2;
+    let mut connection = Connection::new(1, None);
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    connection.receive(&settings, Nanos(1)).unwrap();
+    for _ in 0..RESET {
+        connection.begin(0, &mut Output::default());
+        connection.release(0);
+    }
+    let content = vec![0; 1 << 14];
+    let frame = [&[0, 0x40, 0, 0, 0, 0, 0, 0, 1][..], &content].concat();
+    for _ in 0..RESET * (2 << 20) / content.len() {
+        assert_eq!(connection.receive(&frame, Nanos(1)), Ok(frame.len()));
+    }
+    let beyond = connection.receive(&frame, Nanos(1)).unwrap_err();
+    assert_eq!(beyond.kind, ErrorKind::Http2Protocol);
+}
+
+#[test]
+fn a_field_that_may_not_be_is_named() {
+    let mut connection = Connection::new(1, None);
+    connection.begin(0, &mut Output::default());
+    let head = [0x88, 0, 3, b'x', b'-', b'a', 1, 7];
+    let frame = [&[0, 0, 8, 1, 5, 0, 0, 0, 1][..], &head].concat();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    connection.receive(&settings, Nanos(1)).unwrap();
+    connection.receive(&frame, Nanos(1)).unwrap();
+    let failure = connection.streams[0].end.clone().unwrap().unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Http2Protocol);
+    assert!(failure.details.contains("x-a"), "{}", failure.details);
 }
 
 /// Heads among the frames that a connection has queued from its start.

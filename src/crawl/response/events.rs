@@ -101,7 +101,7 @@ pub(crate) struct EventReader {
     events: u64,
     /// Events since the last call of [`EventReader::take_arrived`].
     arrived: u64,
-    /// Calls of it that returned events.
+    /// Calls of it that returned events; the greatest number once a line of JSON is too long.
     arrivals: u32,
 }
 
@@ -182,6 +182,9 @@ impl EventReader {
     fn extend(&mut self, text: &[u8]) {
         self.is_after_cr &= text.is_empty();
         self.length += text.len();
+        if self.stream.format == EventFormat::Lines && self.length > MOST_BYTES {
+            self.arrivals = u32::MAX;
+        }
         let room = self.kept().saturating_sub(self.line.len());
         self.line.extend_from_slice(&text[..text.len().min(room)]);
     }
@@ -207,11 +210,10 @@ impl EventReader {
     }
 
     fn end_value(&mut self) {
-        if self.line.trim_ascii().is_empty() && self.line.len() == self.length {
+        if self.line.trim_ascii().is_empty() {
             return;
         }
-        self.is_malformed |= self.length > self.line.len()
-            || serde_json::from_slice::<IgnoredAny>(&self.line).is_err();
+        self.is_malformed |= serde_json::from_slice::<IgnoredAny>(&self.line).is_err();
         self.add(1);
     }
 
@@ -256,8 +258,7 @@ impl EventReader {
         self.arrived += events;
     }
 
-    /// Return the number of events that arrived since the last call; 0 once they arrived at too many
-    /// different times.
+    /// Return the number of events that arrived since the last call; 0 once the stream is too long.
     pub(crate) fn take_arrived(&mut self) -> u64 {
         let arrived = std::mem::take(&mut self.arrived);
         if arrived > 0 {
@@ -266,7 +267,7 @@ impl EventReader {
         if self.is_too_long() { 0 } else { arrived }
     }
 
-    /// True if its events arrived at more different times than are kept.
+    /// True if a line of JSON, or the number of arrivals, is beyond what is kept.
     const fn is_too_long(&self) -> bool {
         self.arrivals > MOST_ARRIVALS
     }
@@ -367,6 +368,19 @@ mod tests {
         let mut reader = EventReader::new(EventStream::parse("sse", None).unwrap());
         (0..1_000).for_each(|_| reader.take(&[b'x'; 4_096]));
         assert!(reader.line.capacity() < 4_096, "{}", reader.line.capacity());
+    }
+
+    #[test]
+    fn a_line_of_json_that_is_longer_than_is_kept_is_not_read_on() {
+        let mut reader = EventReader::new(EventStream::parse("ndjson", None).unwrap());
+        let part = vec![b'1'; 1 << 16];
+        (0..MOST_BYTES / part.len()).for_each(|_| reader.take(&part));
+        assert_eq!(reader.unreadable(), None);
+        reader.take(b"1\n2\n");
+        assert_eq!(reader.unreadable(), Some(Unreadable::TooLong));
+        assert_eq!(reader.line.capacity(), MOST_BYTES);
+        reader.restart();
+        assert_eq!(reader.unreadable(), None);
     }
 
     #[test]

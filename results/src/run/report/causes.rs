@@ -167,7 +167,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::Http2Protocol => (
             "HTTP/2 protocol error",
             Some(
-                "check that the target speaks HTTP/2 on this port and see its log, or pass --http 1.1",
+                "check that the target speaks HTTP/2 on this port; `details` and its log say more",
             ),
         ),
         Kind::Http2Refused => (
