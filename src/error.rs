@@ -7,7 +7,6 @@ use crawlmark_harness::process::{ForkError, signal_in_words};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_harness::target::NotFound;
 use crawlmark_mock_server::{ListenError, ServeError, SharedError, TlsError};
-use crawlmark_results::export::ExportError;
 use crawlmark_results::import::ImportError;
 use crawlmark_results::run::parts::{MergeError, PlanFileError};
 use crawlmark_results::run::result_dir::{ReadError, ResultDir, ResultError};
@@ -159,9 +158,6 @@ pub(crate) enum Error {
     /// A saved crawl cannot go on.
     #[error("resume the crawl: {0}")]
     Recover(#[from] DiskError),
-    /// A report has no place in a format.
-    #[error("{0}")]
-    Export(#[from] ExportError),
     /// A saved crawl cannot be read.
     #[error("{0}")]
     Saved(#[from] SavedError),

@@ -121,7 +121,7 @@ fn write_one(
     directory: &Path,
     Export { format, to }: &Export,
 ) -> Result<Option<PathBuf>, Error> {
-    let text = export(report, *format)?;
+    let text = export(report, *format);
     let (folder, name) = match to {
         Destination::Output => return terminal::print_data(&text).map(|()| None),
         Destination::Result => (directory.to_owned(), format.file_name().to_owned()),

@@ -141,17 +141,9 @@ Export the result as csv, junit, openmetrics, ...; may be repeated
 FORMAT or FORMAT=FILE. Formats:
 
   csv           a row for each second (intervals.csv)
-  csv-tenths    a row for each tenth of a second of a run under 30 s
-                (tenths.csv)
   csv-shards    a row for each shard (shards.csv)
-  hgrm          percentiles in milliseconds, as wrk2 and HdrHistogram print
-                them (latency.hgrm)
   step-summary  GitHub's Markdown, for $GITHUB_STEP_SUMMARY, below its limit
                 of 1 MiB (step-summary.md)
-  github-benchmark-bigger, github-benchmark-smaller
-                for github-action-benchmark's customBiggerIsBetter and
-                customSmallerIsBetter (as named, .json)
-  bencher       Bencher Metric Format (bencher.json)
   junit         the thresholds, one test case each (junit.xml)
   openmetrics   OpenMetrics 1.0, for Prometheus (openmetrics.txt)
 
@@ -161,9 +153,7 @@ is then printed. `run` saves its result as well; `report` writes only the
 exports.
 
 Unknown figures are left out, and the verdict is included wherever the
-format has a place for it. A run that is incomplete, target_limited or
-nothing_measured, or that was stopped early, is no data point for a history
-of benchmarks: github-benchmark-* and bencher refuse it.";
+format has a place for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
 A JSON line for each item: its last committed record, with the fields that the crawl

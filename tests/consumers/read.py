@@ -68,25 +68,6 @@ def hdr_log(result, report):
         yield f"latency.hlog: {whole.get_total_count()} {series} times"
 
 
-def hgrm(result, report):
-    """latency.hgrm, as plotters take it apart: columns of numbers, and lines with `#`."""
-    series = "response" if report["schedule"] else "service"
-    latency = report["latency"][series]
-    rows = []
-    for line in (result / "latency.hgrm").read_text().splitlines()[2:]:
-        if line and not line.startswith("#"):
-            rows.append([float(field) for field in line.split()])
-    same(4, min(len(row) for row in rows), "columns of latency.hgrm")
-    for percentile, ns in percentiles(latency).items():
-        rank = math.ceil(percentile / 100 * (latency["count"] + latency["censored"]))
-        # Most percentiles lie between two rows.
-        at = next(n for n, row in enumerate(rows) if row[2] >= rank)
-        low, high = rows[at - 1][0] if at > 0 else 0.0, rows[at][0]
-        if not low * (1 - CLOSE) - 0.0006 <= ns / 1e6 <= high * (1 + CLOSE) + 0.0006:
-            raise AssertionError(f"p{percentile} of latency.hgrm: {low} to {high} ms, {ns / 1e6} ms in result.json")
-    yield f"latency.hgrm: {len(rows)} rows"
-
-
 def openmetrics(result, report):
     """openmetrics.txt, by the strict parser of prometheus_client."""
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -149,7 +130,6 @@ def junit(result, report):
 READERS = (
     ("hdrhistogram", "hdrh", hdr_log),
     ("csv", "csv", tables),
-    ("hgrm", "math", hgrm),
     ("prometheus_client", "prometheus_client", openmetrics),
     ("junitparser", "junitparser", junit),
 )

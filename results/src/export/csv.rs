@@ -1,4 +1,4 @@
-//! Seconds, their tenths, and shards as CSV (RFC 4180), a row each. The columns are the figures that
+//! Seconds and shards as CSV (RFC 4180), a row each. The columns are the figures that
 //! `result.json` has of a row, by its names; those of an object in it begin with the object's name.
 //! An empty field is what was not measured, and a percentile that is only known to be no less than
 //! its value. Each row ends with the run's ID and its verdict: in tables of several runs below each
@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::run::report::{BinRow, Report};
+use crate::run::report::Report;
 
 /// Objects whose figures have the names of their own.
 const OWN_NAMES: [&str; 2] = ["ledger", "totals"];
@@ -15,38 +15,8 @@ const OWN_NAMES: [&str; 2] = ["ledger", "totals"];
 /// Parts of a row that are no figures of it.
 const LEFT_OUT: [&str; 6] = ["answers", "bins", "course", "hdr", "held", "spread"];
 
-/// A row for each second.
-pub(super) fn intervals(report: &Report) -> String {
-    table(report, &report.intervals)
-}
-
-/// A tenth of a second.
-#[derive(Serialize)]
-struct Tenth<'a> {
-    start_s: f64,
-    #[serde(flatten)]
-    bin: &'a BinRow,
-}
-
-/// A row for each tenth of a second; none of a run without them.
-pub(super) fn tenths(report: &Report) -> Option<String> {
-    let mut rows = Vec::new();
-    for row in &report.intervals {
-        for (n, bin) in (row.start_s * 10..).zip(row.bins.iter().flatten()) {
-            let start_s = n as f64 / 10.0;
-            rows.push(Tenth { start_s, bin });
-        }
-    }
-    (!rows.is_empty()).then(|| table(report, &rows))
-}
-
-/// A row for each shard.
-pub(super) fn shards(report: &Report) -> String {
-    table(report, &report.shards)
-}
-
 /// A table with a column for every figure that any of the rows has.
-fn table<T: Serialize>(report: &Report, rows: &[T]) -> String {
+pub(super) fn table<T: Serialize>(report: &Report, rows: &[T]) -> String {
     let mut columns = Map::new();
     let mut fields = Vec::new();
     for row in rows {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::changes::ChangePoint;
 pub use self::points::{
-    POINT, Point, PointValue, add_points, machine_name, parse_points, read_points,
+    POINT, Point, PointValue, add_points, machine_name, parse_points, read_points, unfit,
 };
 use super::compare::{MICROSECONDS, Metric, SHARE};
 use super::{Conclusion, Header, Notice, StudyResult};

@@ -107,7 +107,7 @@ fn show(report: &Report) {
     let doc = words::doc(report, &plots);
     let _ = (doc.html(&plots), doc.terminal(80), doc.markdown());
     for format in Format::ALL {
-        let _ = export(report, format).is_ok();
+        let _ = export(report, format);
     }
 }
 

@@ -24,14 +24,13 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
         ("summary.md".to_owned(), doc.markdown()),
         (PAGE.to_owned(), doc.html(&plots)),
     ];
-    let junit = Some(Format::Junit).filter(|_| !report.gates.is_empty());
-    let junit = junit.and_then(|format| {
-        Some((
+    if !report.gates.is_empty() {
+        let format = Format::Junit;
+        files.push((
             format.file_name().to_owned(),
-            export::export(report, format).ok()?,
-        ))
-    });
-    files.extend(junit);
+            export::export(report, format),
+        ));
+    }
     files.extend(
         plots
             .into_iter()

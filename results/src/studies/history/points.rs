@@ -9,7 +9,7 @@ use crawlmark_harness::stats::median;
 use serde::{Deserialize, Serialize};
 
 use crate::import::{ImportError, Imported};
-use crate::run::report::{Environment, Report};
+use crate::run::report::{Environment, Report, Verdict};
 use crate::run::result_dir::foreign::{self, one_line, read_text};
 use crate::studies::compare::{
     Arm, Contest, Metric, Worse, command_metrics, readings_of_run, run_metrics,
@@ -48,6 +48,19 @@ pub struct PointValue {
     pub unit: String,
     /// Direction in which it gets worse.
     pub worse: Worse,
+}
+
+/// Reason why a run is no point of a history, as it follows "the run".
+#[must_use]
+pub fn unfit(report: &Report) -> Option<&'static str> {
+    match report.validity.verdict {
+        Verdict::NothingMeasured => Some("measured nothing"),
+        Verdict::Incomplete => Some("is incomplete"),
+        Verdict::TargetLimited => Some(
+            "has too many requests that failed, were throttled, cut off at the end or never sent",
+        ),
+        _ => report.interrupted.then_some("was stopped early"),
+    }
 }
 
 impl PointValue {
