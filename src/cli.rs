@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `table` | one row for each flag of `run`: its group, what is recorded of it, where it may stand |
 //! | `run`, `network`, `save` | flags of `run`: requests, load, throttling, results; connections, proxies, TLS; saving and parts |
-//! | `ab`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
+//! | `ab`, `scale`, `capacity`, `ladder`, `selftest`, `serve`, `probe` | arguments of each command |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps |
 
@@ -14,7 +14,6 @@ mod capacity;
 mod ladder;
 mod network;
 mod parts;
-mod patterns;
 mod printed;
 mod probe;
 mod recorded;
@@ -44,8 +43,7 @@ pub use capacity::CapacityArgs;
 pub use ladder::LadderArgs;
 pub(crate) use network::NO_PROXY;
 pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
-pub use parts::{MergeArgs, PlanArgs, Scheduler, SubmitArgs, WatchArgs};
-pub use patterns::PatternsArgs;
+pub use parts::{MergeArgs, PlanArgs, WatchArgs};
 pub use printed::PrintedValue;
 pub use probe::{ProbeArgs, TargetProbeArgs};
 pub use recorded::Typed;
@@ -241,9 +239,6 @@ pub enum Command {
     /// Climb from one request at a time to the limit of the CPU
     #[command(after_long_help = ladder::help())]
     Ladder(LadderArgs),
-    /// Run patterns of crawls side by side: waves, caps, semaphores, buckets
-    #[command(after_long_help = patterns::help())]
-    Patterns(PatternsArgs),
     /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_long_help = saved::COMPARE_EXAMPLES)]
     Compare(CompareArgs),
@@ -256,9 +251,6 @@ pub enum Command {
     /// Split a crawl into parts for several machines
     #[command(after_long_help = parts::PLAN_EXAMPLES, mut_args = parts::shown)]
     Plan(Box<PlanArgs>),
-    /// Submit the parts of a crawl to Slurm
-    #[command(after_long_help = parts::SUBMIT_EXAMPLES)]
-    Submit(Box<SubmitArgs>),
     /// Watch the parts of a crawl: done, running, lost, total rate
     #[command(after_long_help = parts::WATCH_EXAMPLES)]
     Watch(WatchArgs),
@@ -613,7 +605,6 @@ mod tests {
                 }
                 Command::Scale(args) => vec![args.run.clone()],
                 Command::Ladder(args) => vec![args.run.clone()],
-                Command::Patterns(args) => vec![args.run.clone()],
                 Command::Capacity(args) => vec![args.run.clone()],
                 _ => Vec::new(),
             };

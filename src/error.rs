@@ -198,14 +198,6 @@ pub(crate) enum Error {
         /// Error of the system.
         error: io::Error,
     },
-    /// A job could not be submitted.
-    #[error("submit a job: {why}{}", if jobs.is_empty() { String::new() } else { format!(". Submitted before: scancel {jobs}") })]
-    Scheduler {
-        /// Numbers of the jobs before it.
-        jobs: String,
-        /// Words of the scheduler.
-        why: String,
-    },
     /// A target's command has no port to listen on.
     #[error("find a free port for the target: {0}")]
     Port(io::Error),

@@ -20,7 +20,7 @@
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder` and `patterns`), `compare`, `history`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
+//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -48,7 +48,6 @@ mod scenarios;
 mod selftest;
 mod serve;
 mod study;
-mod submit;
 mod target;
 mod terminal;
 mod verify;
@@ -112,12 +111,10 @@ fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),
         Command::Ladder(args) => scenarios::ladder(&args),
-        Command::Patterns(args) => scenarios::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::History(args) => history::history(&args),
         Command::Report(args) => report::report(&args),
         Command::Plan(args) => plan::plan(*args),
-        Command::Submit(args) => submit::submit(&args),
         Command::Watch(args) => watch::watch(&args),
         Command::Merge(args) => merge::merge(&args),
         Command::Verify(args) => verify::verify(&args),

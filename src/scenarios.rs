@@ -1,7 +1,7 @@
-//! `crawlmark ladder` and `crawlmark patterns`: run the scenarios of a list one after the other, each
-//! with flags of `run`, and show them side by side.
+//! `crawlmark ladder`: run the scenarios one after the other, each with flags of `run`, and show them
+//! side by side.
 //!
-//! It runs rounds and shows progress; `crawlmark_results::studies::scenarios` has the lists, and
+//! It runs rounds and shows progress; `crawlmark_results::studies::scenarios` has the list, and
 //! finds what limited each.
 
 use std::mem;
@@ -13,10 +13,10 @@ use crawlmark_results::run::report::{Environment, Placement};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::scenarios::{
-    LADDER, ListName, PATTERNS, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
+    FLAGS, SCENARIOS, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
 };
 
-use crate::cli::{LadderArgs, PatternsArgs, given_in_rounds};
+use crate::cli::{LadderArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
@@ -44,15 +44,6 @@ const BESIDE: Duration = Duration::from_millis(500);
 /// its beginning are no part of how fast kept connections are.
 const WARM_UP: u32 = 4;
 
-/// Behaviour of the bundled target beneath the patterns: waits that differ, and a limit above the
-/// rate and below what the connections could do.
-const PATTERNS_TARGET: [&str; 4] = [
-    "--target-latency",
-    "lognormal:60ms,0.5",
-    "--target-limit",
-    "250/s:burst=50:key=everyone",
-];
-
 /// Climb the ladder, and return the exit code.
 pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     if understood(WHOSE, &args.run).is_ok_and(|typed| !typed.is_bundled()) {
@@ -61,49 +52,20 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
                 .to_owned());
     }
     let study = ScenarioStudy {
-        scenarios: LADDER
-            .scenarios
+        scenarios: SCENARIOS
             .iter()
             .filter(|scenario| args.rungs.is_empty() || args.rungs.contains(&scenario.number))
             .collect(),
         run: args.run.clone(),
-        ..ScenarioStudy::new(ListName::Ladder, args.duration, args.seed)
+        ..ScenarioStudy::new(args.duration, args.seed)
     };
     study.check()?;
     study::conduct(study, &args.keep, "ladder")
 }
 
-/// Run the patterns, and return the exit code.
-pub(crate) fn patterns(args: &PatternsArgs) -> Result<u8, Error> {
-    let is_bundled = understood(WHOSE, &args.run)?.is_bundled();
-    let mut run = args.run.clone();
-    // Its latency and limit belong together: a command line that sets one sets both.
-    let has_target = given_in_rounds(&run)
-        .iter()
-        .any(|flag| flag.starts_with("target_"));
-    if is_bundled && !has_target {
-        run.splice(0..0, PATTERNS_TARGET.map(str::to_owned));
-    }
-    let study = ScenarioStudy {
-        scenarios: PATTERNS.scenarios.iter().collect(),
-        values: vec![
-            ("{c}", args.connections.to_string()),
-            ("{4c}", args.connections.saturating_mul(4).to_string()),
-            ("{rate}", args.rate.to_string()),
-        ],
-        run,
-        ..ScenarioStudy::new(ListName::Patterns, args.duration, args.seed)
-    };
-    study.check()?;
-    study::conduct(study, &args.keep, "patterns")
-}
-
 /// The scenarios to run, and those that were run.
 struct ScenarioStudy {
-    list: ListName,
     scenarios: Vec<&'static Scenario>,
-    /// Values of the placeholders that are the command's own.
-    values: Vec<(&'static str, String)>,
     /// Flags of `run` for each, beyond its own.
     run: Vec<String>,
     duration: Duration,
@@ -123,14 +85,9 @@ impl Study for ScenarioStudy {
     fn announcement(&self, _: &Path) -> Announcement {
         let count = u32::try_from(self.scenarios.len()).unwrap_or(u32::MAX);
         let whole = minutes((self.duration + BESIDE) * count);
-        let noun = self.list.list().noun;
-        let count = text::counted(count.into(), noun);
-        let where_to = match self.list {
-            ListName::Ladder => ", against the bundled target; nothing leaves this machine",
-            ListName::Patterns => "",
-        };
+        let count = text::counted(count.into(), "rung");
         let sentence = format!(
-            "{count} of {:?} each, about {whole} in all{where_to}",
+            "{count} of {:?} each, about {whole} in all, against the bundled target; nothing leaves this machine",
             self.duration
         );
         (sentence, Vec::new())
@@ -152,17 +109,15 @@ impl Study for ScenarioStudy {
             .environment
             .take()
             .unwrap_or_else(|| Environment::read(Placement::Colocated));
-        Ok(Some(Scenarios::new(header, self.list, environment, done)))
+        Ok(Some(Scenarios::new(header, environment, done)))
     }
 }
 
 impl ScenarioStudy {
-    fn new(list: ListName, duration: Duration, seed: u64) -> Self {
+    fn new(duration: Duration, seed: u64) -> Self {
         let cores = u32::try_from(usable_cpus().len().max(1)).unwrap_or(1);
         Self {
-            list,
             scenarios: Vec::new(),
-            values: Vec::new(),
             run: Vec::new(),
             duration,
             seed,
@@ -190,10 +145,10 @@ impl ScenarioStudy {
             ("{cores}", self.cores.to_string()),
             ("{most}", self.most.to_string()),
         ];
-        let line = [scenario.flags, self.list.list().flags].join(" ");
+        let line = [scenario.flags, FLAGS].join(" ");
         let words = shlex::split(&line).unwrap_or_default();
         let filled = words.into_iter().map(|word| {
-            let all = values.iter().chain(&self.values);
+            let all = values.iter();
             all.fold(word, |word, (name, value)| word.replace(name, value))
         });
         filled.collect()
@@ -203,28 +158,26 @@ impl ScenarioStudy {
     /// run.
     fn check(&self) -> Result<(), Error> {
         for scenario in &self.scenarios {
-            let noun = self.list.list().noun;
-            let whose = format!("{noun} {} and {WHOSE}, together", scenario.number);
+            let whose = format!("rung {} and {WHOSE}, together", scenario.number);
             let given = given_in_rounds(&self.run);
             let own = given_in_rounds(&self.own_words(scenario));
             if let Some(flag) = own.iter().find(|flag| given.contains(flag)) {
                 return usage(format!(
-                    "{noun} {} sets {flag} itself: remove it from {WHOSE}",
+                    "rung {} sets {flag} itself: remove it from {WHOSE}",
                     scenario.number
                 ));
             }
             let typed = round_flags(&whose, &self.words(scenario), &[])?;
             if typed.requests.is_some() {
                 return usage(format!(
-                    "each {noun} lasts a fixed time (-d): remove -n from {WHOSE}"
+                    "each rung lasts a fixed time (-d): remove -n from {WHOSE}"
                 ));
             }
             run::check(typed)?;
         }
         if given_in_rounds(&self.run).contains(&"adaptive".to_owned()) {
             return usage(format!(
-                "--adaptive chooses the number of connections, which each {} sets: remove it from {WHOSE}",
-                self.list.list().noun
+                "--adaptive chooses the number of connections, which each rung sets: remove it from {WHOSE}"
             ));
         }
         Ok(())
@@ -232,7 +185,7 @@ impl ScenarioStudy {
 
     fn scenario(&mut self, rounds: &mut Rounds<'_>, scenario: &Scenario) -> Result<(), Error> {
         let flags = self.words(scenario);
-        let name = format!("{} {}", self.list.list().noun, scenario.number);
+        let name = format!("rung {}", scenario.number);
         let folder = PathBuf::from(ROUNDS).join(scenario.number.to_string());
         rounds
             .stages
@@ -274,27 +227,20 @@ fn most_connections(cores: u32, descriptors: Option<u64>) -> u32 {
 mod tests {
     use super::*;
 
-    fn study(list: ListName, more: &[&str]) -> ScenarioStudy {
+    fn study(more: &[&str]) -> ScenarioStudy {
         ScenarioStudy {
-            scenarios: list.list().scenarios.iter().collect(),
-            values: vec![
-                ("{c}", "20".to_owned()),
-                ("{4c}", "80".to_owned()),
-                ("{rate}", "200".to_owned()),
-            ],
+            scenarios: SCENARIOS.iter().collect(),
             run: more.iter().map(|word| (*word).to_owned()).collect(),
             cores: 2,
             most: most_connections(2, Some(20_000)),
-            ..ScenarioStudy::new(list, Duration::from_secs(4), 1)
+            ..ScenarioStudy::new(Duration::from_secs(4), 1)
         }
     }
 
     #[test]
     fn every_scenario_is_flags_of_run() {
-        for list in [ListName::Ladder, ListName::Patterns] {
-            assert!(study(list, &["--target-latency", "5ms"]).check().is_ok());
-        }
-        let ladder = study(ListName::Ladder, &[]);
+        assert!(study(&["--target-latency", "5ms"]).check().is_ok());
+        let ladder = study(&[]);
         let words = |number: usize| {
             let scenario = ladder.scenarios[number - 1];
             ladder.words(scenario).join(" ")
@@ -307,9 +253,6 @@ mod tests {
             words(7),
             "-s 2 -c 8192 --local-ips 127.64.0.0/16 --warmup 1s --target-profile article -d 4s --seed 1"
         );
-        let patterns = study(ListName::Patterns, &[]);
-        let capped = patterns.words(patterns.scenarios[3]);
-        assert_eq!(capped[2..4], ["--rate", "200 per 1s"]);
     }
 
     #[test]
@@ -328,7 +271,7 @@ mod tests {
             (&["-n", "5"], "each rung lasts a fixed time"),
             (&["--out", "x"], "--out is for single runs"),
         ] {
-            let refusal = study(ListName::Ladder, more).check().unwrap_err().message();
+            let refusal = study(more).check().unwrap_err().message();
             assert!(refusal.contains(why), "{more:?}: {refusal}");
         }
     }

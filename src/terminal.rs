@@ -17,4 +17,4 @@ pub(crate) use self::print::{
     columns, columns_beside, is_seen, print, print_data, print_help, print_lines, say, say_usage,
     set_color,
 };
-pub(crate) use self::progress::{PartsProgress, Progress, parts_snapshot};
+pub(crate) use self::progress::Progress;

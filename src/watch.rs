@@ -1,22 +1,33 @@
 //! `crawlmark watch`: shows all parts of a crawl on several machines while they go on, from what
 //! they write to the directory that they share.
 
+use std::fmt::Write;
 use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_results::run::parts::{PartsDirectory, PartsOverview, PartsWatch, PlanFile};
-use crawlmark_results::show::text::shell_word;
+use crawlmark_harness::units::percent;
+use crawlmark_results::run::parts::{
+    PartRow, PartState, PartsDirectory, PartsOverview, PartsWatch, PlanFile,
+};
+use crawlmark_results::show::doc::{Column, Doc, Table};
+use crawlmark_results::show::text::{decimal, grouped, micros, shell_word};
 
 use crate::cli::WatchArgs;
 use crate::error::{DONE, Error};
-use crate::terminal::{self, PartsProgress};
+use crate::terminal;
 
 /// Interval between two looks at so many parts: they write once a second, and a file server answers
 /// thousands of requests a second for all of its users.
 const EVERY: Duration = Duration::from_secs(1);
 const PARTS: usize = 500;
+
+/// Interval between two lines.
+const LINES: Duration = Duration::from_secs(10);
+
+/// Most rows of parts in a snapshot.
+const MOST_ROWS: usize = 50;
 
 /// Interval between two looks for a snapshot, which has to see the parts move.
 const OFTEN: Duration = Duration::from_millis(500);
@@ -28,15 +39,20 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
     let plan = PlanFile::shared(&directory)?;
     let mut parts = PartsWatch::new(directory, plan, args.lost_after);
     if args.once {
-        return snapshot(args, &mut parts, clock);
+        return print_snapshot(args, &mut parts, clock);
     }
-    let mut progress = PartsProgress::fitting();
+    let (mut next, mut was_failing) = (Duration::ZERO, false);
     loop {
         let now = Duration::from_nanos(clock.now().0);
         let read = parts.look(now);
         let all = parts.overview(now);
-        progress.show(&all, now);
-        if all.parts.done == all.parts.planned {
+        let is_failing = all.unread.is_some();
+        let is_over = all.parts.done == all.parts.planned;
+        if now >= next || is_failing != was_failing || is_over {
+            (next, was_failing) = (now + LINES, is_failing);
+            terminal::say(&(facts(&all).map(|(_, fact)| fact).join("  ") + "\n"));
+        }
+        if is_over {
             break;
         }
         let looks = u32::try_from(read.div_ceil(PARTS)).unwrap_or(u32::MAX);
@@ -50,7 +66,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
 }
 
 /// Print the state of all parts once it is certain.
-fn snapshot(args: &WatchArgs, parts: &mut PartsWatch, clock: Clock) -> Result<u8, Error> {
+fn print_snapshot(args: &WatchArgs, parts: &mut PartsWatch, clock: Clock) -> Result<u8, Error> {
     let mut is_told = false;
     let all = loop {
         let now = Duration::from_nanos(clock.now().0);
@@ -71,7 +87,7 @@ fn snapshot(args: &WatchArgs, parts: &mut PartsWatch, clock: Clock) -> Result<u8
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&all)? + "\n"))?;
     } else {
-        terminal::print(&terminal::parts_snapshot(&all, terminal::columns()))?;
+        terminal::print(&snapshot(&all).terminal(terminal::columns()))?;
     }
     Ok(DONE)
 }
@@ -90,4 +106,97 @@ fn refuse_unread(all: &PartsOverview, lost_after: Duration) -> Result<(), Error>
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// What there is to say of all parts: a line, or the head of a snapshot.
+fn facts(all: &PartsOverview) -> [(&'static str, String); 5] {
+    let rate = all.requests_per_s as f64;
+    let budget = all.budget_per_s.filter(|budget| *budget > 0.0);
+    let budget = budget.map(|budget| {
+        let share = percent(rate / budget);
+        format!(" of {}/s ({share})", decimal(budget))
+    });
+    let items = format!(
+        "{} of {} items, {} failed",
+        grouped(all.items),
+        grouped(all.items_planned),
+        grouped(all.items_failed)
+    );
+    let unread = all.unread.as_ref().map(|unread| {
+        let (error, path) = (&unread.error, unread.path.display());
+        format!("{} unread: {error} ({path})", unread.parts)
+    });
+    [
+        ("parts", counts(all)),
+        ("items", items),
+        (
+            "rate",
+            format!("{}/s{}", decimal(rate), budget.unwrap_or_default()),
+        ),
+        (
+            "slots",
+            format!("{} of {} slots in use", all.slots_in_use, all.slots),
+        ),
+        (
+            "unread",
+            unread.unwrap_or_else(|| "all parts read".to_owned()),
+        ),
+    ]
+}
+
+/// The numbers of parts: of each state that some have.
+fn counts(all: &PartsOverview) -> String {
+    let mut counts = all.parts;
+    let [done, planned] = [counts.done, counts.planned].map(|count| grouped(count.into()));
+    let mut text = format!("{done} of {planned} done");
+    for state in [
+        PartState::Lost,
+        PartState::Unfinished,
+        PartState::Running,
+        PartState::Starting,
+        PartState::Waiting,
+        PartState::NotBegun,
+    ] {
+        let count = *counts.of(state);
+        if count > 0 {
+            let _ = write!(text, ", {} {}", grouped(count.into()), state.name());
+        }
+    }
+    text
+}
+
+fn snapshot(all: &PartsOverview) -> Doc {
+    let doc = Doc::default().facts(facts(all));
+    if all.rows.is_empty() {
+        return doc;
+    }
+    let shown = all.rows.len().min(MOST_ROWS);
+    doc.table(Table {
+        caption: format!("{shown} of {} parts at work or lost", all.rows.len()),
+        columns: vec![
+            Column::numbers("part"),
+            Column::words("state"),
+            Column::numbers("items"),
+            Column::numbers("rate"),
+            Column::numbers("p50"),
+            Column::numbers("p99"),
+            Column::numbers("slot"),
+        ],
+        rows: all.rows.iter().take(MOST_ROWS).map(row).collect(),
+        ..Table::default()
+    })
+}
+
+fn row(part: &PartRow) -> Vec<String> {
+    let status = &part.status;
+    let [p50, p99] = [status.p50_us, status.p99_us].map(|us| us.map(micros));
+    vec![
+        part.part.to_string(),
+        part.state.name().to_owned(),
+        grouped(part.finished_before.saturating_add(status.items)),
+        format!("{}/s", grouped(status.requests_per_s)),
+        p50.unwrap_or_default(),
+        p99.unwrap_or_default(),
+        status.slot.map(|slot| slot.to_string()).unwrap_or_default(),
+    ]
 }

@@ -12,7 +12,7 @@
 //! | `limiter`, `quota` | decisions of all limits about a request; their status and header fields |
 //! | `gateway` | requests that are passed on to another service |
 //! | `spoil` | faults in responses; abrupt ends of connections |
-//! | `live_stubs`, `journal` | stubs at run time; recorded requests |
+//! | `served_stubs`, `journal` | stubs and their scenarios; recorded requests |
 //! | `admin` | routes below `/__admin`: ledger, stubs, journal |
 
 mod admin;
@@ -24,8 +24,8 @@ mod gateway;
 mod http3;
 mod journal;
 mod limiter;
-mod live_stubs;
 mod quota;
+mod served_stubs;
 mod spoil;
 mod tasks;
 mod wire;
@@ -41,7 +41,7 @@ use answer::{Answers, ServerState};
 use connection::Entrance;
 use gateway::Gateway;
 pub use gateway::Upstream;
-use live_stubs::LiveStubs;
+use served_stubs::ServedStubs;
 use socket2::SockRef;
 use std::cell::Cell;
 use std::io;
@@ -148,7 +148,7 @@ async fn serve(
         .map_err(ServeError::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
     let (config, books) = (config.clone(), Rc::new(LedgerWriter::open(shared)));
-    let stubs = LiveStubs::new(&config, &books);
+    let stubs = ServedStubs::new(&config, &books);
     let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
     books.name_limits(&config.limits);
     // A task of its own, ended with this function: it has to go on while connections come to their

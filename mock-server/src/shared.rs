@@ -50,9 +50,6 @@ use std::sync::Arc;
 /// earlier ones, which costs speed and no accuracy.
 const PROCESSES: usize = 128;
 
-/// Room for what is done to the stubs at run time, in words: 128 MiB over the life of a target.
-const STUB_LOG: usize = 16 << 20;
-
 /// Room for the journal of requests, in words: 256 MiB.
 const JOURNAL: usize = 32 << 20;
 
@@ -75,8 +72,6 @@ pub(crate) struct Region {
     pub(crate) window: ArrivalCounts,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,
-    /// Changes to the stubs since the target started, in order.
-    pub(crate) stub_log: Log<STUB_LOG>,
     /// The requests that arrived, where the target keeps them.
     pub(crate) journal: Log<JOURNAL>,
 }

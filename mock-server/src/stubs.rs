@@ -69,8 +69,7 @@
 //!
 //! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
 //! `"status": 200`) and numbers as 64 bits hold them, answer 404 with a body, and `{}` where
-//! WireMock's answer has none; of several problems with a stub they name the first. A change to the
-//! stubs is in force in all processes once it is acknowledged.
+//! WireMock's answer has none; of several problems with a stub they name the first.
 
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
@@ -92,9 +91,9 @@ pub use load::{LoadError, Mappings, OnUnsupported, StubProblems};
 pub use node::{Problem, ValueProblem};
 
 pub(crate) use node::{Node, parse_json, with_digits};
-pub(crate) use reply::{Delays, Dribble, Files, Rendered};
+pub(crate) use reply::{Dribble, Rendered};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
-pub(crate) use set::{ChangeError, Stubs};
+pub(crate) use set::Stubs;
 pub(crate) use stub::{STARTED, ScenarioStep, Stub, state_hash};
 pub(crate) use template::{Occasion, Scheme};

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`run`] | one run: its report, validity, gates, directory on disk, and cuts of it |
 //! | [`judge`] | what the report of a run shows: findings and the verdict |
-//! | [`studies`] | several runs: comparison, scaling, capacity, ladder, patterns |
+//! | [`studies`] | several runs: comparison, scaling, capacity, ladder |
 //! | [`show`] | text for terminals and Markdown, plots, pages |
 //! | [`export`] | the report in the formats of other tools |
 //! | [`import`] | results of other tools |

@@ -7,7 +7,7 @@
 //! | [`sides`], [`shift`] | results of another tool beside each other, and the size of a difference |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
-//! | [`scenarios`] | lists of crawls side by side: the ladder and the patterns |
+//! | [`scenarios`] | the ladder: crawls side by side with published rates |
 //! | [`differences`] | what two results differ in besides their measurements |
 //!
 //! All have one shape, [`StudyResult`]: findings, tables, a chart and a conclusion. Document, page,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crawlmark_results::run::report::{Audit, BindingReport, BudgetReport, Report, Verdict};
 use crawlmark_results::studies::scenarios::{
-    Limit, ListName, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
+    Limit, SCENARIOS, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
 };
 use crawlmark_results::studies::{Header, StudyResult};
 
@@ -120,8 +120,8 @@ fn runs() -> Vec<(Report, Duration)> {
     runs
 }
 
-/// These scenarios of a list, with the runs of the ladder.
-fn ran(list: ListName, numbers: &[u8]) -> Scenarios {
+/// These scenarios.
+fn ran(numbers: &[u8]) -> Scenarios {
     let of = |(scenario, (mut report, cpu)): (&Scenario, (Report, Duration))| {
         let Scenario { number, .. } = scenario;
         report.started_at = format!("2026-01-01T00:00:{:02}.000Z", number * 5);
@@ -133,11 +133,10 @@ fn ran(list: ListName, numbers: &[u8]) -> Scenarios {
             ScenarioReadings::of(&report, Some(cpu)),
         )
     };
-    let all = list.list().scenarios.iter().zip(runs());
+    let all = SCENARIOS.iter().zip(runs());
     let all = all.filter(|(scenario, _)| numbers.contains(&scenario.number));
     Scenarios::new(
         Header::new::<Scenarios>("golden", ["2026-01-01T00:00:00.000Z"; 2]),
-        list,
         runs()[0].0.environment.clone(),
         all.map(of).collect(),
     )
@@ -169,7 +168,7 @@ fn a_run_reads_as_its_good_items_and_what_it_cost() {
 
 #[test]
 fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
-    let all = ran(ListName::Ladder, &ALL);
+    let all = ran(&ALL);
     let by: Vec<&str> = all.scenarios.iter().map(|of| of.limit.name()).collect();
     let (opening, waiting) = (["handshakes"; 3], ["waiting"; 3]);
     let rest = ["CPU", "its own budget"];
@@ -179,7 +178,7 @@ fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
     report.totals.throttled = report.totals.attempts / 2;
     let limit = Limit::of(&ScenarioReadings::of(&report, Some(cpu)));
     assert!(matches!(limit, Limit::Refusals { .. }));
-    let some = ran(ListName::Ladder, &[1, 4, 7]);
+    let some = ran(&[1, 4, 7]);
     let times: Vec<Option<f64>> = some.scenarios.iter().map(|of| of.times_before).collect();
     assert_eq!(times[0], None);
     assert!((times[1].unwrap() - 317.0 / 6.14).abs() < 1e-9, "{times:?}");
@@ -190,16 +189,12 @@ fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
 
 #[test]
 fn scenarios_are_told_in_every_form() {
-    let ladder = ran(ListName::Ladder, &ALL);
+    let ladder = ran(&ALL);
     golden("ladder.txt", &ladder.doc().terminal(100));
     golden("ladder.md", &ladder.doc().markdown());
-    let narrow = ran(ListName::Ladder, &[1, 4]).doc().terminal(50);
+    let narrow = ran(&[1, 4]).doc().terminal(50);
     assert!(
         narrow.lines().all(|line| line.chars().count() <= 50),
         "{narrow}"
     );
-    let mut patterns = ran(ListName::Patterns, &ALL);
-    patterns.scenarios[6].readings.throttled = 200_000;
-    patterns.scenarios[1].validity = Verdict::Disturbed;
-    golden("patterns.txt", &patterns.doc().terminal(100));
 }

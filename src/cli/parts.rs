@@ -1,13 +1,13 @@
-//! Arguments of the commands of a crawl in parts: `plan`, `submit`, `watch`, `merge`.
+//! Arguments of the commands of a crawl in parts: `plan`, `watch`, `merge`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, Args, ValueEnum};
+use clap::{Arg, Args};
 use crawlmark_harness::units::parse_duration;
 use crawlmark_results::run::parts::MAX_PARTS;
 
-use super::{RunArgs, parse_name, table, whole};
+use super::{RunArgs, table, whole};
 
 pub(super) const PLAN_EXAMPLES: &str = "\
 Takes the flags of `crawlmark run`, and resolves them once: IDs, rate, seed. The
@@ -32,8 +32,8 @@ Examples:
   The first of the parts, and the merged report:
     crawlmark run --plan plan.json --node 0/64 --into crawl
     crawlmark merge crawl
-  As a Slurm job array:
-    crawlmark submit slurm plan.json --into crawl --go";
+  As a Slurm job array, with the script of results/cluster/slurm:
+    sbatch --array=0-63%8 part.sh crawlmark plan.json crawl 0 64";
 
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
@@ -73,65 +73,6 @@ pub(super) fn shown(argument: Arg) -> Arg {
             .help_heading("Parts"),
         _ => argument.hide(true),
     }
-}
-
-pub(super) const SUBMIT_EXAMPLES: &str = "\
-Makes DIR with the plan and scripts (in DIR/slurm), and prints the commands
-that submit a job array, a task for each part with as many at once as the plan
-has slots, and a job that merges the parts when all tasks have ended. With --go
-it also runs them. Flags after -- go to both `sbatch`.
-
-A part that was killed or lost is crawled again, at most 3 times; a usage error (2)
-is not.
-
-Exit codes: 0 done · 1 `sbatch` failed · 2 the plan or DIR cannot be used
-
-Examples:
-  See what would be submitted to Slurm, and submit it:
-    crawlmark submit slurm plan.json --into /shared/crawl
-    crawlmark submit slurm plan.json --into /shared/crawl --go -- \\
-        --partition=short --cpus-per-task=8 --time=30";
-
-/// Arguments of `submit`.
-#[derive(Debug, Args)]
-pub struct SubmitArgs {
-    /// Scheduler: slurm
-    #[arg(value_enum, value_name = "SCHEDULER", hide_possible_values = true)]
-    pub scheduler: Scheduler,
-    /// Plan that `crawlmark plan` made
-    #[arg(value_name = "PLAN")]
-    pub plan: PathBuf,
-    /// Directory that all parts share
-    #[arg(long, value_name = "DIR")]
-    pub into: PathBuf,
-    /// Name of the job
-    #[arg(long, default_value = "crawl", value_parser = parse_name)]
-    pub name: String,
-    /// Give each part these flags of `crawlmark run`, beside the plan's
-    ///
-    /// They are part of the job, where other users can read them: name a secret
-    /// by --bearer-env, as in --flags '--bearer-env TOKEN', and have it in the
-    /// environment of `sbatch`, or in a Secret with the name of the Job.
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
-    pub flags: Option<String>,
-    /// Run the commands instead of printing them
-    #[arg(long, help_heading = "Slurm")]
-    pub go: bool,
-    /// Submit arrays of at most N tasks, one after the other
-    ///
-    /// Slurm has a limit, which `scontrol show config` prints as `MaxArraySize`.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole::<u32>(1..=100_000), help_heading = "Slurm")]
-    pub array_limit: u32,
-    /// Flags of `sbatch`, after --
-    #[arg(last = true, value_name = "SBATCH FLAGS", help_heading = "Slurm")]
-    pub sbatch: Vec<String>,
-}
-
-/// Scheduler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Scheduler {
-    /// Job arrays.
-    Slurm,
 }
 
 pub(super) const WATCH_EXAMPLES: &str = "\

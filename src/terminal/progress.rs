@@ -8,14 +8,12 @@
 //! | `rows`, `details` | rows of shards; lines below the total |
 //! | `frame`, `canvas` | the view for a given size, drawn in place |
 //! | `lines` | progress where there is no terminal |
-//! | `parts` | view of all parts of a crawl on several machines |
 
 mod canvas;
 mod details;
 mod frame;
 mod gauge;
 mod lines;
-mod parts;
 mod rows;
 mod text;
 
@@ -33,7 +31,6 @@ use self::canvas::Canvas;
 use self::frame::frame;
 use self::gauge::{Gauge, Now};
 use self::lines::Lines;
-pub(crate) use self::parts::{PartsProgress, snapshot as parts_snapshot};
 
 /// From one picture to the next: as often as the eye follows numbers.
 const EVERY: Duration = Duration::from_millis(200);

@@ -169,12 +169,22 @@ def crawl_with_losses(program, crawl, job, checks):
     return killed, zombie, cancelled
 
 
+def submit(program, plan, crawl, parts, slots, *flags):
+    """Submit a job array, and the merge behind it, as the book has it. Return the number of the array."""
+    scripts, log = HERE.parent.parent / "results" / "cluster" / "slurm", crawl / "slurm"
+    log.mkdir(parents=True)
+    array = ["sbatch", "--parsable", f"--array=0-{parts - 1}%{slots}", f"--output={log}/%A_%a.log"]
+    job = run(*array, scripts / "part.sh", program, plan, crawl, 0, parts, *flags).stdout.strip().split(";")[0]
+    merge = ["sbatch", "--parsable", f"--dependency=afterany:{job}", f"--output={log}/merge.log"]
+    run(*merge, scripts / "merge.sh", program, crawl)
+    return job
+
+
 def without_retry(program, place, url, checks):
     """A configuration error ends a task for good."""
     plan, crawl = place / "wrong.json", place / "wrong"
     run(program, "plan", url, "--ids", "0..10", "--rate", "10", "--nodes", "1", "--out", plan)
-    said = run(program, "submit", "slurm", plan, "--into", crawl, "--flags", "--rate 9", "--go").stdout
-    number = said.split("as job ", 1)[1].split(",", 1)[0]
+    number = submit(program, plan, crawl, 1, 1, "--rate", "9")
 
     def ended():
         fields = dict(word.split("=", 1) for word in run("scontrol", "--oneliner", "show", "job", f"{number}_0").stdout.split() if "=" in word)
@@ -231,8 +241,7 @@ def main():
             plan, crawl = place / "plan.json", place / "crawl"
             words = ["--ids", f"0..{IDS}", "--rate", RATE, "-c", CONNECTIONS, "--nodes", PARTS, "--slots", SLOTS, "--save", "items"]
             run(program, "plan", url + "/items/{id}", *words, "--out", plan)
-            said = run(program, "submit", "slurm", plan, "--into", crawl, "--go").stdout
-            job = Job(said.split("as job ", 1)[1].split(",", 1)[0])
+            job = Job(submit(program, plan, crawl, PARTS, SLOTS))
             killed, zombie, cancelled = crawl_with_losses(program, crawl, job, checks)
             wait_for("the merge", lambda: (crawl / "merged" / "result.json").exists() or not run("squeue", "--noheader").stdout)
             if not (crawl / "merged" / "result.json").exists():

@@ -191,8 +191,7 @@ fn flags_that_make_no_sense_are_refused() {
             "capacity --probe 18446744073709551615s",
             "capacity -- --timeout 0s",
             "ladder -- -c 7",
-            "patterns -- --json",
-            "patterns -- -n 5",
+            "ladder -- -n 5",
         ],
     );
 }

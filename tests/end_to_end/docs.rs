@@ -180,7 +180,6 @@ fn understood(words: &[String]) -> Result<(), String> {
         Typed::Ab(args) => round(&args.base, &args.run).and_then(|()| round(&args.cand, &args.run)),
         Typed::Scale(args) => round("", &args.run),
         Typed::Ladder(args) => round("", &args.run),
-        Typed::Patterns(args) => round("", &args.run),
         Typed::Capacity(args) => round("", &args.run),
         _ => Ok(()),
     }

@@ -268,11 +268,6 @@ fn a_signal_to_all_processes_of_a_study_keeps_its_rounds_in_a_marked_result() {
             ("scenarios", "scenarios", 1),
             (Signal::SIGTERM, 143),
         ),
-        (
-            "patterns -d 1s",
-            ("scenarios", "scenarios", 1),
-            (Signal::SIGHUP, 129),
-        ),
     ] {
         let (command, flags) = line.split_once(' ').unwrap();
         let started = start(&format!("{command} --out out {flags}"));

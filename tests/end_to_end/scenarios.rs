@@ -1,7 +1,5 @@
-//! `crawlmark ladder` and `crawlmark patterns`: each scenario is a run of its own that does what its
-//! name says; what is printed is what is saved and fits its schema.
-
-use std::fs;
+//! `crawlmark ladder`: each scenario is a run of its own that does what its name says; what is printed
+//! is what is saved and fits its schema.
 
 use serde_json::{Value, json};
 
@@ -54,57 +52,4 @@ fn rungs_are_climbed_from_the_lowest_and_what_is_printed_is_saved() {
             .unwrap()
             .contains(&"--target-handshake".into())
     );
-}
-
-#[test]
-fn each_pattern_does_what_its_name_says() {
-    // The target allows twice the rate, and ten connections of 20 ms could do five times as much.
-    let done = run(
-        "patterns -c 10 -R 50 -d 1s --out out --json -- --target-latency 20ms \
-         --target-limit 100/s:burst=20:key=everyone",
-    )
-    .code(&[0]);
-    let saved = done.saved("scenarios.json");
-    assert_eq!(saved, done.printed());
-    let rows = saved["scenarios"].as_array().unwrap();
-    let figure = |name: &str, key: &str| {
-        let mut rows = rows.iter();
-        let row = rows
-            .find(|row| row["name"].as_str().unwrap().starts_with(name))
-            .unwrap();
-        row[key].as_f64().unwrap()
-    };
-    for (name, peak, is_throttled) in [
-        ("one at a time", Some(1.0), None),
-        ("waves", Some(10.0), None),
-        ("semaphore", None, Some(true)),
-        // The cap is kept, but its requests come all at once, which the target does not allow.
-        ("interval cap", None, Some(true)),
-        ("token bucket", None, None),
-        ("even", None, Some(false)),
-        ("open loop", None, Some(false)),
-        ("bounded", None, Some(false)),
-        ("adaptive", None, None),
-    ] {
-        let in_flight = figure(name, "peak_in_flight");
-        assert!(
-            peak.is_none_or(|peak: f64| (in_flight - peak).abs() < 1e-9),
-            "{name}: {in_flight}"
-        );
-        let throttled = figure(name, "throttled");
-        assert!(
-            is_throttled.is_none_or(|is| is == (throttled > 0.0)),
-            "{name}: {throttled}"
-        );
-        assert!(
-            is_throttled != Some(false) || figure(name, "ok_per_s") < 80.0,
-            "{name}"
-        );
-        assert!(figure(name, "memory_bytes") > 1e6, "{name}");
-        for file in ["summary.md", "plots/scenarios.svg", "report.html"] {
-            let text = fs::read_to_string(done.out().join(file)).unwrap();
-            assert!(text.contains(name), "{name} in {file}");
-        }
-    }
-    assert_eq!(rows.len(), 9);
 }

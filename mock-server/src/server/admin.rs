@@ -5,18 +5,15 @@
 //! that they read.
 
 use super::journal::{self, Logged};
-use super::live_stubs::{LiveStubs, Refusal, StubChange};
+use super::served_stubs::ServedStubs;
 use crate::config::Journal;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
-use crate::stubs::{
-    ChangeError, Node, RequestPattern, STARTED, Stub, Stubs, parse_json, with_digits,
-};
+use crate::stubs::{Node, RequestPattern, STARTED, parse_json, with_digits};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use std::rc::Rc;
 use uuid::Uuid;
 
 /// Everything below this is for the operator; `/__adminx` is an item.
@@ -39,7 +36,7 @@ pub(super) struct AdminRequest<'r> {
     pub(super) target: &'r str,
     pub(super) body: &'r [u8],
     pub(super) shared: &'r Shared,
-    pub(super) stubs: &'r LiveStubs,
+    pub(super) stubs: &'r ServedStubs,
     pub(super) journal: Journal,
 }
 
@@ -80,25 +77,11 @@ impl AdminRequest<'_> {
             }
             ("POST", ["reset"]) => {
                 self.shared.forget_journal();
-                self.change(&StubChange::Settings(json!({})))?;
-                self.reset_stubs()?
+                self.stubs.reset_scenarios();
+                json!({})
             }
             ("GET", ["mappings"]) => self.mappings()?,
-            ("POST", ["mappings"]) => {
-                // A stub without an id gets it where it comes in the order of all changes.
-                let added = StubChange::Add(self.json()?);
-                let after = self.change(&added)?;
-                return Ok((StatusCode::CREATED, shown(after.last_added())?));
-            }
-            ("DELETE", ["mappings"]) => self.changed(&StubChange::Clear)?,
-            ("POST", ["mappings", "reset"]) => self.reset_stubs()?,
-            ("GET", ["mappings", id]) => shown(self.stubs.current().get(uuid(id)?))?,
-            ("PUT", ["mappings", id]) => {
-                let id = uuid(id)?;
-                let replaced = StubChange::Replace(id, self.json()?);
-                shown(self.change(&replaced)?.get(id))?
-            }
-            ("DELETE", ["mappings", id]) => self.changed(&StubChange::Remove(uuid(id)?))?,
+            ("GET", ["mappings", id]) => self.mapping(id)?,
             ("GET", ["scenarios"]) => self.scenarios(),
             ("POST", ["scenarios", "reset"]) => {
                 self.stubs.reset_scenarios();
@@ -107,8 +90,6 @@ impl AdminRequest<'_> {
             ("PUT", ["scenarios", name, "state"]) => {
                 self.set_state(&percent_decode_str(name).decode_utf8_lossy())?
             }
-            ("GET", ["settings"]) => json!({"settings": self.stubs.settings().json}),
-            ("POST" | "PUT", ["settings"]) => self.changed(&StubChange::Settings(self.json()?))?,
             ("GET", ["requests"]) => self.requests()?,
             ("GET", ["requests", "unmatched"]) => {
                 let unmatched = journal::find(self.shared, None);
@@ -166,27 +147,24 @@ impl AdminRequest<'_> {
 
     fn mappings(&self) -> Result<Value, AdminResponse> {
         let Page { limit, offset } = self.page()?;
-        let current = self.stubs.current();
+        let current = &self.stubs.stubs;
         let stubs = current.iter().skip(offset).take(limit);
         let shown: Vec<&Value> = stubs.map(|stub| &stub.json).collect();
         Ok(json!({"mappings": shown, "meta": {"total": current.len()}}))
     }
 
-    fn change(&self, change: &StubChange) -> Result<Rc<Stubs>, AdminResponse> {
-        self.stubs.change(change).map_err(|error| refusal(&error))
-    }
-
-    fn changed(&self, change: &StubChange) -> Result<Value, AdminResponse> {
-        self.change(change).map(|_| json!({}))
-    }
-
-    fn reset_stubs(&self) -> Result<Value, AdminResponse> {
-        self.stubs.reset_scenarios();
-        self.changed(&StubChange::Reset)
+    fn mapping(&self, id: &str) -> Result<Value, AdminResponse> {
+        let id = Uuid::try_parse(id).map_err(|_| {
+            let title = format!("{id} is not a valid UUID");
+            failure(StatusCode::BAD_REQUEST, &title)
+        })?;
+        let stub = self.stubs.stubs.get(id);
+        stub.map(|stub| stub.json.clone())
+            .ok_or_else(|| failure(StatusCode::NOT_FOUND, &"Stub mapping not found"))
     }
 
     fn scenarios(&self) -> Value {
-        let current = self.stubs.current();
+        let current = &self.stubs.stubs;
         let all: Vec<Value> = current
             .scenarios()
             .into_iter()
@@ -201,7 +179,7 @@ impl AdminRequest<'_> {
     }
 
     fn set_state(&self, name: &str) -> Result<Value, AdminResponse> {
-        let current = self.stubs.current();
+        let current = &self.stubs.stubs;
         if !current.scenarios().contains(name) {
             let title = format!("Scenario {name} does not exist");
             return Err(failure(StatusCode::NOT_FOUND, &title));
@@ -245,27 +223,6 @@ impl AdminRequest<'_> {
         let is_off = self.journal == Journal::Off;
         json!({"requests": requests, "meta": {"total": total}, "requestJournalDisabled": is_off})
     }
-}
-
-fn shown(stub: Option<&Stub>) -> Result<Value, AdminResponse> {
-    stub.map(|stub| stub.json.clone())
-        .ok_or_else(|| failure(StatusCode::NOT_FOUND, &"Stub mapping not found"))
-}
-
-fn uuid(id: &str) -> Result<Uuid, AdminResponse> {
-    Uuid::try_parse(id).map_err(|_| {
-        let title = format!("{id} is not a valid UUID");
-        failure(StatusCode::BAD_REQUEST, &title)
-    })
-}
-
-fn refusal(error: &Refusal) -> AdminResponse {
-    let status = match error {
-        Refusal::Change(ChangeError::Missing(_)) => StatusCode::NOT_FOUND,
-        Refusal::Full => StatusCode::INSUFFICIENT_STORAGE,
-        Refusal::Change(_) | Refusal::Settings(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    failure(status, error)
 }
 
 /// Format a request that is wrong in the shape that WireMock's clients read.

@@ -9,8 +9,8 @@ use super::admin::{self, AdminRequest};
 use super::body::{AnswerBody, GRPC_STATUS};
 use super::gateway::Gateway;
 use super::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
-use super::live_stubs::LiveStubs;
 use super::quota;
+use super::served_stubs::ServedStubs;
 use super::spoil::{Act, Fate, Interrupted, Spoiler, Spoilt, can_meet};
 use crate::config::Config;
 use crate::connections::KeepAlive;
@@ -51,7 +51,7 @@ pub(super) struct ServerState {
     pub(super) config: Config,
     pub(super) books: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
-    pub(super) stubs: LiveStubs,
+    pub(super) stubs: ServedStubs,
     /// Service that answers what no stub does, if there is one.
     pub(super) gateway: Option<Rc<Gateway>>,
 }

@@ -213,7 +213,7 @@ impl Entrance {
 #[cfg(test)]
 mod tests {
     use super::super::answer::ServerState;
-    use super::super::live_stubs::LiveStubs;
+    use super::super::served_stubs::ServedStubs;
     use super::*;
     use crate::clock::Clock;
     use crate::config::Config;
@@ -243,7 +243,7 @@ mod tests {
             let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
             let driven = Rc::clone(&timer);
             tokio::task::spawn_local(async move { driven.run().await });
-            let stubs = LiveStubs::new(&config, &books);
+            let stubs = ServedStubs::new(&config, &books);
             let entrance = Entrance::new(&config, &books, &timer);
             let state = Rc::new(ServerState {
                 config,

@@ -1,5 +1,4 @@
-//! A log that all processes append to and read. The stubs keep their changes at run time in one,
-//! the request journal its records in another.
+//! A log that all processes append to and read: that of the request journal.
 //!
 //! It must not know what its records mean.
 
@@ -35,21 +34,10 @@ impl<const WORDS: usize> Log<WORDS> {
     /// Appends a record, which every process sees from here on.
     pub(crate) fn append(&self, record: &[u8]) -> Result<(), Full> {
         let _held = self.lock.hold();
-        self.write(self.end(), record).map(drop)
+        self.write(self.end(), record)
     }
 
-    /// Appends a record if there is nothing behind `cursor`, and moves that past it. False if there
-    /// is.
-    pub(crate) fn append_at(&self, cursor: &mut Cursor, record: &[u8]) -> Result<bool, Full> {
-        let _held = self.lock.hold();
-        let is_at_end = self.is_at_end(*cursor);
-        if is_at_end {
-            *cursor = self.write(cursor.0, record)?;
-        }
-        Ok(is_at_end)
-    }
-
-    fn write(&self, start: usize, record: &[u8]) -> Result<Cursor, Full> {
+    fn write(&self, start: usize, record: &[u8]) -> Result<(), Full> {
         let end = start + 1 + record.len().div_ceil(WORD);
         let [header, payload @ ..] = self.words.get(start..end).ok_or(Full)? else {
             return Err(Full);
@@ -62,16 +50,11 @@ impl<const WORDS: usize> Log<WORDS> {
         }
         // Release: a reader that sees the new end sees the record.
         self.end.store(end as u64, Ordering::Release);
-        Ok(Cursor(end))
+        Ok(())
     }
 
     fn end(&self) -> usize {
         usize::try_from(self.end.load(Ordering::Acquire)).unwrap_or(WORDS)
-    }
-
-    /// True if there is nothing behind `cursor`; a look at one word.
-    pub(crate) fn is_at_end(&self, cursor: Cursor) -> bool {
-        self.end() <= cursor.0
     }
 
     /// The record behind `cursor`, which moves past it.
@@ -127,9 +110,7 @@ mod tests {
 
     fn all<const WORDS: usize>(log: &Log<WORDS>) -> Vec<Vec<u8>> {
         let mut cursor = Cursor::default();
-        let records = std::iter::from_fn(|| log.next(&mut cursor)).collect();
-        assert!(log.is_at_end(cursor));
-        records
+        std::iter::from_fn(|| log.next(&mut cursor)).collect()
     }
 
     proptest! {
@@ -153,17 +134,5 @@ mod tests {
             prop_assert!(log.append(b"again").is_ok());
             prop_assert_eq!(all(&log), [b"again"]);
         }
-    }
-
-    #[test]
-    fn what_comes_late_is_not_appended_and_the_log_is_read_first() {
-        let log = log::<64>();
-        let (mut one, mut other) = (Cursor::default(), Cursor::default());
-        assert_eq!(log.append_at(&mut one, b"first"), Ok(true));
-        assert_eq!(log.append_at(&mut other, b"second"), Ok(false));
-        assert_eq!(log.next(&mut other).as_deref(), Some(&b"first"[..]));
-        assert_eq!(log.append_at(&mut other, b"second"), Ok(true));
-        assert!(log.skip(&mut one));
-        assert_eq!(one, other);
     }
 }

@@ -167,14 +167,14 @@ fn append(memory: &Memory<usize>, number: usize) {
     memory
         .shared
         .region()
-        .stub_log
+        .journal
         .append(RECORDS[number])
         .unwrap();
     memory.note(number);
 }
 
 fn is_whole_log(memory: &Memory<usize>) {
-    let log = &memory.shared.region().stub_log;
+    let log = &memory.shared.region().journal;
     log.append(b"the end").unwrap();
     let mut cursor = Cursor::default();
     let read: Vec<Vec<u8>> = std::iter::from_fn(|| log.next(&mut cursor)).collect();

@@ -1,7 +1,7 @@
 //! Random requests and stubs: for fuzzers of mapping files, and for the tests.
 
 use crate::draw::{Draws, Stream};
-use crate::stubs::{Delays, Occasion, RequestView, STARTED, Scheme, Stubs};
+use crate::stubs::{Occasion, RequestView, STARTED, Scheme, Stubs};
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use std::net::{IpAddr, Ipv4Addr};
@@ -63,7 +63,7 @@ pub(super) fn rehearse(stubs: &Stubs) {
                 scheme: Scheme::Http,
             };
             let _ = stub.reply.render(&occasion, &mut draws);
-            let _ = stub.reply.delays.hold(&Delays::default(), 1, 2);
+            let _ = stub.reply.delays.hold(1, 2);
         }
     }
 }

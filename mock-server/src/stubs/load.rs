@@ -3,7 +3,7 @@
 //! target exists, and are part of its configuration. The problems of all files are reported
 //! together.
 //!
-//! It must not know what a stub's fields mean, nor how stubs change at run time.
+//! It must not know what a stub's fields mean.
 
 use super::node::parse_json;
 use super::node::{Node, ValueProblem, place};
@@ -37,9 +37,8 @@ pub struct Mappings(Arc<Loaded>);
 
 #[derive(Debug)]
 struct Loaded {
-    stubs: Stubs,
+    stubs: Arc<Stubs>,
     skipped: StubProblems,
-    files: Files,
 }
 
 impl Mappings {
@@ -117,12 +116,8 @@ impl Mappings {
         super::fuzzing::rehearse(self.stubs());
     }
 
-    pub(crate) fn stubs(&self) -> &Stubs {
+    pub(crate) fn stubs(&self) -> &Arc<Stubs> {
         &self.0.stubs
-    }
-
-    pub(crate) fn files(&self) -> &Files {
-        &self.0.files
     }
 }
 
@@ -203,9 +198,8 @@ impl Loader {
             return Err(LoadError::Wrong(self.wrong));
         }
         Ok(Mappings(Arc::new(Loaded {
-            stubs: Stubs::new(self.stubs),
+            stubs: Arc::new(Stubs::new(self.stubs)),
             skipped: self.skipped,
-            files: self.files,
         })))
     }
 }

@@ -85,7 +85,7 @@ impl Reply {
             reason: reason.or_else(|| number_as_reason(status)),
             headers: headers.unwrap_or_default(),
             body,
-            delays: Delays::under(node, "fixedDelayMilliseconds")?,
+            delays: Delays::read(node)?,
             dribble: node.read("chunkedDribbleDelay", Dribble::read)?,
             fault: node.read("fault", |fault| fault.choice("fault", &FAULTS))?,
         })
@@ -329,27 +329,16 @@ pub(crate) fn sanitised(text: &str) -> HeaderValue {
 /// The delays of one stub, or of the settings of the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delays {
-    /// `fixedDelayMilliseconds` of a stub, `fixedDelay` of the settings.
+    /// `fixedDelayMilliseconds`.
     fixed: Option<Duration>,
     /// `delayDistribution`.
     random: Option<Latency>,
 }
 
 impl Delays {
-    /// Reads the settings, `{"fixedDelay":500,"delayDistribution":{..}}`. `extended` and
-    /// `proxyPassThrough`, which are about things that are not served here, may be there and say
-    /// nothing.
-    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        node.only(
-            "fixedDelay delayDistribution extended proxyPassThrough",
-            &[],
-        )?;
-        Self::under(node, "fixedDelay")
-    }
-
-    fn under(node: &Node<'_>, fixed: &str) -> Result<Self, Problem> {
+    fn read(node: &Node<'_>) -> Result<Self, Problem> {
         Ok(Self {
-            fixed: node.read(fixed, delay)?,
+            fixed: node.read("fixedDelayMilliseconds", delay)?,
             random: node.read("delayDistribution", distribution)?,
         })
     }
@@ -359,12 +348,10 @@ impl Delays {
         self.random = Some(latency);
     }
 
-    /// Return how long an answer is held: both parts together, each from `settings` if it is not
-    /// set here. At most two [`MAX_HOLD`].
-    pub(crate) fn hold(&self, settings: &Self, seed: u64, ordinal: u64) -> Duration {
-        let fixed = self.fixed.or(settings.fixed).unwrap_or_default();
-        let random = self.random.as_ref().or(settings.random.as_ref());
-        fixed
+    /// Return how long an answer is held: both parts together. At most two [`MAX_HOLD`].
+    pub(crate) fn hold(&self, seed: u64, ordinal: u64) -> Duration {
+        let random = self.random.as_ref();
+        self.fixed.unwrap_or_default()
             + random.map_or(Duration::ZERO, |random| {
                 random.drawn(ordinal, || Draws::new(Stream::Stub, seed, ordinal))
             })
@@ -431,7 +418,7 @@ impl Dribble {
 }
 
 /// Source of body files: WireMock's `__files`, next to `mappings`. They are read when stubs are
-/// loaded or, by each process, changed; never while serving.
+/// loaded, never while serving.
 #[derive(Clone, Debug)]
 pub(crate) enum Files {
     /// Nowhere, as for stubs that come without a folder.

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The merge of a crawl in parts, as a job that depends on the job array. `crawlmark submit slurm` writes this file and says how to submit it:
+#SBATCH --open-mode=append
+#
+# The merge of a crawl in parts, as a job that depends on the job array. Submit it so:
 #
 #     sbatch --dependency=afterany:JOB merge.sh CRAWLMARK DIR
 #

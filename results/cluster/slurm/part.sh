@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# One part of a crawl, as a task of a Slurm job array. `crawlmark submit slurm` writes this file and says how to submit it:
+#SBATCH --open-mode=append
+#SBATCH --requeue
 #
-#     sbatch --array=0-63%8 --requeue part.sh CRAWLMARK PLAN DIR FIRST PARTS [FLAGS]...
+# One part of a crawl, as a task of a Slurm job array. Submit it so:
+#
+#     sbatch --array=0-63%8 part.sh CRAWLMARK PLAN DIR FIRST PARTS [FLAGS]...
 #
 # Task i crawls part FIRST + i of PARTS. FLAGS are those of `crawlmark run` that the plan does not hold.
 #

@@ -17,7 +17,6 @@
 //! | `status` | [`AttemptStatus`]: what an attempt says of itself while it goes on |
 //! | `overview` | all parts at a glance, look by look |
 //! | `merge` | the published parts as one report |
-//! | [`scheduler`] | scripts for Slurm |
 //!
 //! Called by the commands `plan`, `run --plan`, `merge` and `watch`. It must not crawl.
 
@@ -27,7 +26,6 @@ mod directory;
 mod merge;
 mod overview;
 mod plan_file;
-pub mod scheduler;
 mod status;
 
 pub use self::attempt::{AttemptRecord, ClockReading};

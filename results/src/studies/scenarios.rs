@@ -1,13 +1,12 @@
-//! Scenarios: lists of crawls, each a run of its own, side by side on one target. `ladder` climbs
-//! from 6 requests per second to more than 10,000, one change at a time, beside published rates;
-//! `patterns` shows the usual ways to limit a crawl.
+//! The ladder: crawls, each a run of its own, that climb from 6 requests per second to more than
+//! 10,000, one change at a time, beside published rates.
 //!
-//! A list is data ([`ScenarioList`]). What is shown of a scenario is read from its run's report, and
+//! The list is data ([`SCENARIOS`]). What is shown of a scenario is read from its run's report, and
 //! its limit is computed from these readings ([`Limit::of`]), never from its number.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `lists` | the scenarios of each command, with the published figures |
+//! | `lists` | the scenarios, with the published figures |
 //! | `readings`, `limit` | readings of a run, and its limit |
 //! | `chart` | the chart |
 
@@ -19,12 +18,13 @@ mod readings;
 use serde::{Deserialize, Serialize};
 
 pub use self::limit::Limit;
-pub use self::lists::{LADDER, ListName, PATTERNS, Published, Scenario, ScenarioList};
+use self::lists::NOTES;
+pub use self::lists::{FLAGS, Published, SCENARIOS, Scenario};
 pub use self::readings::{CpuUse, ScenarioReadings};
 use crate::run::report::{Environment, Report, Verdict};
-use crate::show::chart::{Chart, Role};
+use crate::show::chart::Chart;
 use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::text::{bytes, capital, decimal, grouped_f64, micros};
+use crate::show::text::{capital, decimal, grouped_f64, micros};
 use crate::studies::{Header, Notice, StudyResult, or_dash, shell_line};
 use crawlmark_harness::units::percent;
 
@@ -34,8 +34,6 @@ pub struct Scenarios {
     /// Fields of every study.
     #[serde(flatten)]
     pub header: Header,
-    /// The list that they are of.
-    pub list: ListName,
     /// The machine.
     pub environment: Environment,
     /// Each scenario, in the order in which they were run.
@@ -50,9 +48,9 @@ pub struct ScenarioReport {
     /// See [`Scenario::name`].
     pub name: String,
     /// See [`Scenario::published`].
-    pub published: Option<Published>,
+    pub published: Published,
     /// See [`Scenario::published_limit`].
-    pub published_limit: Option<String>,
+    pub published_limit: String,
     /// The flags of `run` that it is.
     pub flags: Vec<String>,
     /// The directory of its result.
@@ -90,7 +88,7 @@ impl ScenarioReport {
             number: scenario.number,
             name: scenario.name.to_owned(),
             published: scenario.published,
-            published_limit: scenario.published_limit.map(str::to_owned),
+            published_limit: scenario.published_limit.to_owned(),
             flags,
             result,
             started_at: report.started_at.clone(),
@@ -106,117 +104,57 @@ impl ScenarioReport {
     /// Describe the result in a line.
     #[must_use]
     pub fn line(&self) -> String {
-        let times = self.published.map_or_else(String::new, |published| {
-            let times = self.readings.ok_per_s / published.middle_per_s();
-            format!(", {}x the published rate", decimal(times))
-        });
+        let times = decimal(self.readings.ok_per_s / self.published.middle_per_s());
         let p99 = self.readings.service_p99_us;
         let p99 = p99.map_or_else(String::new, |us| format!(", p99 {}", micros(us)));
         let throttled = percent(self.readings.throttled_share());
         format!(
-            "{}{times}{p99}, {throttled} throttled; limited by {}",
+            "{}, {times}x the published rate{p99}, {throttled} throttled; limited by {}",
             per_s(self.readings.ok_per_s),
             self.limit.name()
         )
     }
 }
 
-/// A figure of a scenario: a column of the table, and, where it has a colour, a panel of the plot.
-#[derive(Debug)]
-pub struct ScenarioFigure {
-    /// Heading.
-    pub(crate) heading: &'static str,
-    /// Label and meaning of its panel.
-    pub(crate) panel: Option<(&'static str, Role)>,
+/// A figure of a scenario: a column of the table.
+struct Figure {
+    heading: &'static str,
     /// Value; none where it is not known.
-    pub(crate) value: fn(&ScenarioReport) -> Option<f64>,
-    /// Value as text.
-    pub(crate) text: fn(f64) -> String,
-}
-
-impl ScenarioFigure {
-    /// The figure of a scenario as text.
-    pub(crate) fn shown(&self, of: &ScenarioReport) -> String {
-        or_dash((self.value)(of), self.text)
-    }
+    value: fn(&ScenarioReport) -> Option<f64>,
+    text: fn(f64) -> String,
 }
 
 const fn figure(
     heading: &'static str,
-    panel: Option<(&'static str, Role)>,
     value: fn(&ScenarioReport) -> Option<f64>,
     text: fn(f64) -> String,
-) -> ScenarioFigure {
-    ScenarioFigure {
+) -> Figure {
+    Figure {
         heading,
-        panel,
         value,
         text,
     }
 }
 
-/// Figures of the ladder.
-pub(crate) const CLIMB: &[ScenarioFigure] = &[
-    figure(
-        "measured",
-        Some(("", Role::Good)),
-        |of| Some(of.readings.ok_per_s),
-        per_s,
-    ),
-    figure("speed-up", None, |of| of.times_before, times),
+const FIGURES: [Figure; 6] = [
+    figure("measured", |of| Some(of.readings.ok_per_s), per_s),
+    figure("speed-up", |of| of.times_before, times),
     figure(
         "opened",
-        None,
         |of| Some(of.readings.connections_opened as f64),
         grouped_f64,
     ),
     figure(
         "CPU, cores",
-        None,
         |of| of.readings.cpu.used_cores(),
         |cores| format!("{cores:.2}"),
     ),
     figure(
         "client CPU",
-        None,
         |of| of.readings.cpu.client_us_per_attempt,
         micros,
     ),
-    figure("p50", None, |of| of.readings.service_p50_us, micros),
-];
-
-/// Figures of the patterns.
-pub(crate) const SIDE_BY_SIDE: &[ScenarioFigure] = &[
-    figure(
-        "good items",
-        Some(("good items per second", Role::Good)),
-        |of| Some(of.readings.ok_per_s),
-        per_s,
-    ),
-    figure(
-        "p99",
-        Some(("p99 of the service time", Role::P99)),
-        |of| of.readings.service_p99_us,
-        micros,
-    ),
-    figure(
-        "throttled",
-        Some(("throttled requests", Role::Throttled)),
-        |of| Some(of.readings.throttled_share()),
-        percent,
-    ),
-    figure(
-        "peak in flight",
-        Some(("peak in flight", Role::P90)),
-        |of| Some(of.readings.peak_in_flight as f64),
-        grouped_f64,
-    ),
-    figure(
-        "memory",
-        Some(("memory of this client", Role::Limit)),
-        |of| of.readings.memory_bytes.map(|bytes| bytes as f64),
-        memory,
-    ),
+    figure("p50", |of| of.readings.service_p50_us, micros),
 ];
 
 fn per_s(rate: f64) -> String {
@@ -233,21 +171,11 @@ fn three_digits(ratio: f64) -> String {
     decimal((ratio / digit).round() * digit)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of bytes"
-)]
-fn memory(count: f64) -> String {
-    bytes(count as u64)
-}
-
 impl Scenarios {
     /// Build the result of scenarios in the order in which they were run.
     #[must_use]
     pub fn new(
         header: Header,
-        list: ListName,
         environment: Environment,
         mut scenarios: Vec<ScenarioReport>,
     ) -> Self {
@@ -259,7 +187,6 @@ impl Scenarios {
         }
         Self {
             header,
-            list,
             environment,
             scenarios,
         }
@@ -268,26 +195,24 @@ impl Scenarios {
     /// The scenario with most good items per second.
     #[must_use]
     pub fn fastest(&self) -> Option<&ScenarioReport> {
-        fastest(self.scenarios.iter())
+        let all = self.scenarios.iter();
+        all.max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))
     }
 
     fn table(&self) -> Table {
-        let list = self.list.list();
-        let has_published = self.scenarios.iter().any(|of| of.published.is_some());
-        let mut columns = vec![Column::sentences(list.noun)];
-        if has_published {
-            columns.push(Column::numbers("published"));
-        }
-        columns.extend(list.figures.iter().map(|of| Column::numbers(of.heading)));
-        if has_published {
-            columns.push(Column::details("published limit"));
-        }
-        columns.push(Column::sentences("limited by"));
+        let mut columns = vec![Column::sentences("rung"), Column::numbers("published")];
+        columns.extend(FIGURES.iter().map(|of| Column::numbers(of.heading)));
+        columns.extend([
+            Column::details("published limit"),
+            Column::sentences("limited by"),
+        ]);
         let rows = self.scenarios.iter().map(|of| {
-            let mut row = vec![format!("{}. {}", of.number, of.name)];
-            row.extend(of.published.map(|published| published.to_string()));
-            row.extend(list.figures.iter().map(|figure| figure.shown(of)));
-            row.extend(of.published_limit.clone());
+            let mut row = vec![
+                format!("{}. {}", of.number, of.name),
+                of.published.to_string(),
+            ];
+            row.extend(FIGURES.iter().map(|it| or_dash((it.value)(of), it.text)));
+            row.push(of.published_limit.clone());
             row.push(format!("{}: {}", of.limit.name(), of.limited_by));
             row
         });
@@ -297,10 +222,6 @@ impl Scenarios {
             ..Table::default()
         }
     }
-}
-
-fn fastest<'a>(of: impl Iterator<Item = &'a ScenarioReport>) -> Option<&'a ScenarioReport> {
-    of.max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))
 }
 
 /// Fact about scenarios, with its numbers.
@@ -313,15 +234,6 @@ pub enum ScenarioFinding {
         per_s: [f64; 2],
         /// Published: the least of the first rung, and the most of any.
         published_per_s: [f64; 2],
-    },
-    /// The fastest scenario, or the fastest that was not throttled.
-    Fastest {
-        /// Its name.
-        name: String,
-        /// Good items per second.
-        per_s: f64,
-        /// Part of its requests that was throttled.
-        throttled_share: f64,
     },
     /// A run with another verdict than valid.
     NotValid {
@@ -355,29 +267,12 @@ impl StudyResult for Scenarios {
 
     fn findings(&self) -> Vec<ScenarioFinding> {
         let mut found = Vec::new();
-        let throttled = |of: &ScenarioReport| of.readings.throttled_share();
-        let ends = self.scenarios.first().zip(self.fastest());
-        if let Some((first, top)) = ends
-            && let Some(published_from) = first.published
-        {
-            let published = self.scenarios.iter().filter_map(|of| of.published);
+        if let Some((first, top)) = self.scenarios.first().zip(self.fastest()) {
+            let published = self.scenarios.iter().map(|of| of.published.high_per_s);
             found.push(ScenarioFinding::Climbed {
                 per_s: [first.readings.ok_per_s, top.readings.ok_per_s],
-                published_per_s: [
-                    published_from.low_per_s,
-                    published.map(|of| of.high_per_s).fold(0.0, f64::max),
-                ],
+                published_per_s: [first.published.low_per_s, published.fold(0.0, f64::max)],
             });
-        } else if let Some((_, top)) = ends {
-            let polite = self.scenarios.iter().filter(|of| throttled(of) == 0.0);
-            let polite = fastest(polite).filter(|polite| *polite != top);
-            for one in std::iter::once(top).chain(polite) {
-                found.push(ScenarioFinding::Fastest {
-                    name: one.name.clone(),
-                    per_s: one.readings.ok_per_s,
-                    throttled_share: throttled(one),
-                });
-            }
         }
         let doubted = self
             .scenarios
@@ -403,19 +298,6 @@ impl StudyResult for Scenarios {
                     climb(*published_per_s)
                 ),
             ),
-            ScenarioFinding::Fastest {
-                name,
-                per_s: rate,
-                throttled_share,
-            } => {
-                let (rate, share) = (per_s(*rate), percent(*throttled_share));
-                let title = if *throttled_share > 0.0 {
-                    format!("Fastest: {name} ({rate}), {share} throttled")
-                } else {
-                    format!("Fastest without throttling: {name} ({rate})")
-                };
-                Notice::new(Severity::Neutral, title)
-            }
             ScenarioFinding::NotValid { name, verdict } => {
                 let severity = if *verdict == Verdict::Disturbed {
                     Severity::Warning
@@ -428,9 +310,7 @@ impl StudyResult for Scenarios {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        let list = self.list.list();
-        let notes = list
-            .notes
+        let notes = NOTES
             .iter()
             .filter(|(of, _)| self.scenarios.iter().any(|it| of.contains(&it.number)));
         let commands = self
@@ -444,7 +324,7 @@ impl StudyResult for Scenarios {
             )
             .in_files()
             .commands(
-                format!("Flags of crawlmark run for each {}:", list.noun),
+                "Flags of crawlmark run for each rung:".to_owned(),
                 &commands.collect::<Vec<_>>(),
             )
             .text("CPU is that of client and target, memory that of this client.")

@@ -3,21 +3,27 @@
 use super::*;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
-use crate::stubs::RequestView;
+use crate::stubs::{Mappings, OnUnsupported, RequestView};
 use hyper::header::HeaderMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Two processes of one target.
 struct Office {
     shared: Shared,
-    processes: [LiveStubs; 2],
+    processes: [ServedStubs; 2],
 }
 
 impl Office {
-    fn open() -> Self {
+    /// With these stubs.
+    fn open(stubs: &Value) -> Self {
         let shared = Shared::new().unwrap();
-        let processes =
-            [(); 2].map(|()| LiveStubs::new(&Config::default(), &LedgerWriter::open(&shared)));
+        let text = json!({"mappings": stubs}).to_string();
+        let stubs = Mappings::parse(text.as_bytes(), OnUnsupported::Refuse).unwrap();
+        let config = Config {
+            stubs: Some(stubs),
+            ..Config::default()
+        };
+        let processes = [(); 2].map(|()| ServedStubs::new(&config, &LedgerWriter::open(&shared)));
         Self { shared, processes }
     }
 
@@ -46,7 +52,6 @@ impl Office {
 
     /// The name of the stub with which a process answers a GET.
     fn found(&self, process: usize, target: &str) -> Option<String> {
-        let stubs = self.processes[process].current();
         let headers = HeaderMap::new();
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let asked = RequestView {
@@ -57,8 +62,8 @@ impl Office {
             client,
         };
         self.processes[process]
-            .find(&stubs, &asked)
-            .and_then(|stub: &Stub| stub.json["name"].as_str().map(str::to_owned))
+            .find(&asked)
+            .and_then(|stub| stub.json["name"].as_str().map(str::to_owned))
     }
 }
 
@@ -78,7 +83,7 @@ fn only_the_prefix_itself_and_what_is_below_it_is_admin() {
 
 #[test]
 fn routes_want_their_own_method_and_path() {
-    let office = Office::open();
+    let office = Office::open(&json!([]));
     for (request, status) in [
         ("GET /__admin/health", 200),
         ("GET /__admin/version", 200),
@@ -101,7 +106,6 @@ fn routes_want_their_own_method_and_path() {
         ("GET /__admin/requests", 200),
         ("GET /__admin/scenarios", 200),
         ("GET /__admin/scenarios/one/two/three", 404),
-        ("GET /__admin/settings", 200),
         ("POST /__admin/reset", 200),
     ] {
         assert_eq!(office.ask(0, request, "").0, status, "{request}");
@@ -109,87 +113,23 @@ fn routes_want_their_own_method_and_path() {
 }
 
 #[test]
-fn what_one_process_is_told_all_do() {
-    let office = Office::open();
-    let (status, added) = office.ask(
-        0,
-        "POST /__admin/mappings",
-        r#"{"name": "one", "request": {"url": "/a"}}"#,
-    );
-    assert_eq!((status, &added["name"]), (201, &json!("one")));
-    let id = added["id"].as_str().unwrap();
-    assert_eq!(office.found(1, "/a").as_deref(), Some("one"));
-    assert_eq!(
-        office.ask(1, "GET /__admin/mappings", "").1,
-        json!({"mappings": [added], "meta": {"total": 1}})
-    );
-
-    let request = format!("PUT /__admin/mappings/{id}");
-    let (status, replaced) =
-        office.ask(1, &request, r#"{"name": "two", "request": {"url": "/b"}}"#);
-    assert_eq!(
-        (status, &replaced["id"], &replaced["name"]),
-        (200, &json!(id), &json!("two"))
-    );
-    assert_eq!(
-        (office.found(0, "/a"), office.found(0, "/b").as_deref()),
-        (None, Some("two"))
-    );
-
-    assert_eq!(
-        office.ask(0, &format!("DELETE /__admin/mappings/{id}"), ""),
-        (200, json!({}))
-    );
-    assert_eq!(office.found(1, "/b"), None);
-    assert_eq!(
-        office
-            .ask(0, &format!("DELETE /__admin/mappings/{id}"), "")
-            .0,
-        404
-    );
-    for name in ["x", "y"] {
-        office.ask(
-            0,
-            "POST /__admin/mappings",
-            &json!({"name": name}).to_string(),
-        );
-    }
+fn a_page_of_the_stubs_is_listed_as_it_was_written() {
+    let office = Office::open(&json!([{"name": "x"}, {"name": "y"}]));
     let (_, page) = office.ask(1, "GET /__admin/mappings?limit=1&offset=1", "");
     assert_eq!(
         (&page["mappings"][0]["name"], &page["meta"]["total"]),
         (&json!("x"), &json!(2))
     );
-    office.ask(1, "DELETE /__admin/mappings", "");
-    assert_eq!(office.found(0, "/"), None);
-}
-
-#[test]
-fn settings_are_common_and_start_over_with_a_reset() {
-    let office = Office::open();
-    assert_eq!(
-        office
-            .ask(0, "POST /__admin/settings", r#"{"fixedDelay": 500}"#)
-            .0,
-        200
-    );
-    assert_eq!(
-        office.ask(1, "GET /__admin/settings", "").1["settings"]["fixedDelay"],
-        500
-    );
-    assert_eq!(office.ask(1, "POST /__admin/reset", "").0, 200);
-    assert_eq!(
-        office.ask(0, "GET /__admin/settings", "").1["settings"].get("fixedDelay"),
-        None
-    );
+    let id = page["mappings"][0]["id"].as_str().unwrap();
+    let (status, stub) = office.ask(0, &format!("GET /__admin/mappings/{id}"), "");
+    assert_eq!((status, &stub), (200, &page["mappings"][0]));
 }
 
 #[test]
 fn scenarios_move_on_in_all_processes_and_can_be_put_back() {
-    let office = Office::open();
-    for (name, required, next) in [("first", "Started", "open"), ("second", "open", "shut")] {
-        let stub = json!({"name": name, "scenarioName": "door", "requiredScenarioState": required, "newScenarioState": next});
-        office.ask(0, "POST /__admin/mappings", &stub.to_string());
-    }
+    let stub = |(name, required, next)| json!({"name": name, "scenarioName": "door", "requiredScenarioState": required, "newScenarioState": next});
+    let stubs = [("first", "Started", "open"), ("second", "open", "shut")].map(stub);
+    let office = Office::open(&json!(stubs));
     assert_eq!(office.found(0, "/").as_deref(), Some("first"));
     assert_eq!(office.found(1, "/").as_deref(), Some("second"));
     assert_eq!(office.found(0, "/"), None);
@@ -232,10 +172,4 @@ fn scenarios_move_on_in_all_processes_and_can_be_put_back() {
     );
     assert_eq!(office.ask(0, "POST /__admin/scenarios/reset", "").0, 200);
     assert_eq!(office.found(1, "/").as_deref(), Some("first"));
-    // A scenario that is used again is at its start.
-    office.ask(0, "DELETE /__admin/mappings", "");
-    let stub = json!({"name": "new", "scenarioName": "door", "requiredScenarioState": "Started"})
-        .to_string();
-    office.ask(0, "POST /__admin/mappings", &stub);
-    assert_eq!(office.found(1, "/").as_deref(), Some("new"));
 }

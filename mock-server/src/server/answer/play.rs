@@ -13,7 +13,7 @@ use crate::clock;
 use crate::config::{Config, Journal, Unmatched};
 use crate::draw::{Draws, Stream};
 use crate::items::ItemPath;
-use crate::stubs::{Dribble, Occasion, Rendered, RequestView, Scheme, Stub, Stubs};
+use crate::stubs::{Dribble, Occasion, Rendered, RequestView, Scheme, Stub};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
@@ -33,28 +33,17 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 /// Not WireMock's comparison with all stubs, which costs more than any answer.
 const UNMATCHED: &[u8] = b"Request was not matched\n";
 
-/// Context of a request to stubs: the stubs of its moment, and its body.
-pub(super) struct StubContext {
-    stubs: Rc<Stubs>,
-    body: Bytes,
-}
-
 impl Answers {
-    /// Return the context of a request to stubs; nothing where no stub has a say.
-    pub(super) async fn stage(
-        &self,
-        incoming: impl RequestBody,
-    ) -> Result<Option<StubContext>, Unread> {
-        let stubs = self.state.stubs.current();
-        if stubs.len() == 0
+    /// Return the body of a request to stubs; nothing where no stub has a say.
+    pub(super) async fn stage(&self, incoming: impl RequestBody) -> Result<Option<Bytes>, Unread> {
+        if self.state.stubs.stubs.len() == 0
             && self.state.config.unmatched == Unmatched::Item
             && self.state.config.journal == Journal::Off
             && self.state.gateway.is_none()
         {
             return Ok(None);
         }
-        let body = read_body(incoming).await?;
-        Ok(Some(StubContext { stubs, body }))
+        read_body(incoming).await.map(Some)
     }
 
     /// The answer of the stub that fits, if one does; else the request may be for an item. Its
@@ -62,14 +51,14 @@ impl Answers {
     pub(super) async fn play(
         &self,
         parts: &mut Parts,
-        StubContext { stubs, body }: StubContext,
+        body: Bytes,
         arrival: &Arrival,
         verdict: &AdmissionVerdict,
     ) -> Result<Option<Response<AnswerBody>>, Interrupted> {
         let ServerState { config, books, .. } = &*self.state;
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
-        let Some(stub) = self.state.stubs.find(&stubs, &asked) else {
+        let Some(stub) = self.state.stubs.find(&asked) else {
             self.note(&asked, None);
             if let Some(gateway) = &self.state.gateway {
                 let request = gateway.request(parts, body);
@@ -94,11 +83,10 @@ impl Answers {
         let rendered = self.render(stub, &asked, arrival);
         self.note(&asked, Some((stub, &rendered)));
         let mut headers = self.headers(parts, verdict);
-        let settings = self.state.stubs.settings();
         // A stub's own draws never repeat, not even for one id: there may be more requests for it
         // than attempts are told.
         let delays = &stub.reply.delays;
-        let delay = delays.hold(&settings.delays, config.seed, arrival.ordinal);
+        let delay = delays.hold(config.seed, arrival.ordinal);
         let own = config
             .latency
             .hold(config.seed, arrival.id, arrival.attempt);

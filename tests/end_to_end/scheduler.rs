@@ -1,5 +1,5 @@
-//! Parts that are given to a scheduler: a double of `sbatch` that notes its words, the script of a
-//! task with a double of the program, and manifests that other programs read.
+//! Parts that are given to a scheduler: plans that cannot be used, and the script of a task with a
+//! double of the program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -67,70 +67,12 @@ impl Desk {
     }
 }
 
-/// An `sbatch` that notes its words, and gives its jobs the numbers 1, 2, 3.
-const SBATCH: &str = r#"echo "$*" >> noted; wc -l < noted | tr -d ' '"#;
-
-#[test]
-fn what_is_printed_for_slurm_is_what_go_runs() {
-    let desk = Desk::new("");
-    desk.double("sbatch", SBATCH);
-    let flags = "--into \"it's here\" --array-limit 5 --flags '--shards 1' -- '--partition=a b'";
-    let printed = desk.call(&format!("submit slurm plan.json {flags}"));
-    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
-    assert_eq!(
-        desk.noted("noted"),
-        Vec::<String>::new(),
-        "nothing was submitted"
-    );
-    let mut shell = desk.command("sh");
-    shell.args(["-c", &printed.stdout]);
-    assert_eq!(said(shell).code, Some(0));
-    let by_shell = desk.noted("noted");
-    fs::remove_file(desk.path("noted")).unwrap();
-    let gone = desk.call(&format!("submit slurm plan.json --go {flags}"));
-    assert_eq!(gone.code, Some(0), "{}", gone.stderr);
-    assert_eq!(desk.noted("noted"), by_shell);
-    let jobs = "as job 1, 2, 3, at most 3 at once, and the merge as job 4";
-    assert!((gone.stdout + &gone.stderr).contains(jobs));
-    let into = desk.path("it's here").canonicalize().unwrap();
-    let (into, program) = (into.display(), program().canonicalize().unwrap());
-    let program = program.display();
-    let common = format!("--open-mode=append --output={into}/slurm");
-    let part = |array: &str, after: &str, first: u32| {
-        format!(
-            "--parsable --job-name=crawl {common}/%A_%a.log --partition=a b --array={array}%3 \
-             --requeue{after} {into}/slurm/part.sh {program} {into}/plan.json {into} {first} 12 \
-             --shards 1"
-        )
-    };
-    let merge = format!(
-        "--parsable --job-name=crawl-merge {common}/merge.log --partition=a b \
-         --dependency=afterany:3 {into}/slurm/merge.sh {program} {into}"
-    );
-    let after = |job: u32| format!(" --dependency=afterany:{job}");
-    let parts = [
-        part("0-4", "", 0),
-        part("0-4", &after(1), 5),
-        part("0-1", &after(2), 10),
-    ];
-    assert_eq!(by_shell, [&parts[..], &[merge]].concat());
-    for script in ["part.sh", "merge.sh"] {
-        let script = desk
-            .path("it's here/slurm")
-            .join(script)
-            .metadata()
-            .unwrap();
-        assert_eq!(script.permissions().mode() & 0o111, 0o111);
-    }
-}
-
 #[test]
 fn a_plan_that_cannot_be_used_is_refused_by_every_command() {
     let desk = Desk::new("-H 'authorization: secret' --out secret.json");
     for line in [
         format!("{PLAN} --nodes 2 --out other.json"),
         format!("{PLAN} --nodes 2 --save items --slots 1"),
-        "submit slurm plan.json --into crawl".to_owned(),
     ] {
         assert_eq!(desk.call(&line).code, Some(0), "{line}");
     }
@@ -138,16 +80,12 @@ fn a_plan_that_cannot_be_used_is_refused_by_every_command() {
     foreign.program = "0123456789abcdef".to_owned();
     fs::write(desk.path("foreign.json"), foreign.text().unwrap()).unwrap();
     for (line, says) in [
-        ("slurm secret.json --into new", "authorization"),
-        ("slurm other.json --into crawl", "another plan"),
-        ("slurm foreign.json --into new", "0123456789ab"),
-        (
-            "slurm plan.json --into new --flags \"'open\"",
-            "quotation mark",
-        ),
+        ("secret.json --node 0/12 --into new", "authorization"),
+        ("foreign.json --node 0/2 --into new", "0123456789ab"),
     ] {
-        desk.assert_refused(&format!("submit {line}"), says);
+        desk.assert_refused(&format!("run --plan {line}"), says);
     }
+    fs::create_dir(desk.path("crawl")).unwrap();
     // One that was changed.
     let plan = fs::read_to_string(desk.path("plan.json")).unwrap();
     assert!(plan.contains("\"slots\": 1"), "{plan}");
@@ -159,7 +97,6 @@ fn a_plan_that_cannot_be_used_is_refused_by_every_command() {
         .unwrap();
     }
     for (line, file) in [
-        ("submit slurm edited.json --into new", "edited.json"),
         (
             "run --plan edited.json --node 0/2 --into new",
             "edited.json",
