@@ -292,6 +292,14 @@ impl<W: Workload> Workload for Watched<W> {
         self.workload.host(id)
     }
 
+    fn templates(&self) -> u32 {
+        self.workload.templates()
+    }
+
+    fn template(&self, id: u64) -> u32 {
+        self.workload.template(id)
+    }
+
     async fn perform(
         &self,
         id: u64,

@@ -64,3 +64,6 @@ impl Flows {
             .map_or(0, |progress| progress.performed.get())
     }
 }
+
+#[cfg(test)]
+mod tests;
