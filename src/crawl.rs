@@ -81,7 +81,7 @@ use self::saving::Collector;
 pub use self::spec::{CrawlOptions, CrawlSpec};
 pub(crate) use self::target::flow::MOST_STEPS;
 pub use self::target::flow::{Flow, Step, Takes};
-use self::target::flow::{StepRequest, Taken};
+use self::target::flow::{StepRequest, Taken, Values};
 pub use self::target::host::{Host, HttpSettings, HttpVersion, Scheme};
 pub use self::target::ids::{IdFormat, Shuffle};
 pub use self::target::redact;
@@ -319,20 +319,21 @@ impl<D: Dial> Crawl<D> {
             return;
         }
         let host = self.request(answered).host();
-        let next = match taken.and_then(|taken| self.next_request(id, answered, taken)) {
+        let mut next = match self.allowed_request(id, answered, taken, flight) {
             Ok(None) => return,
             Ok(Some(next)) => next,
-            Err(why) => {
-                flight.explain(ErrorKind::ExtractFailed, why);
-                attempt.outcome = Outcome::Error(ErrorKind::ExtractFailed);
+            Err(kind) => {
+                attempt.outcome = Outcome::Error(kind);
                 return;
             }
         };
-        if !self.is_allowed(next.request.host, &next.request.path) {
-            let kind = ErrorKind::RobotsForbidden;
-            flight.explain(kind, format!("to {}", redact::url(&next.request.path)));
-            attempt.outcome = Outcome::Error(kind);
-            return;
+        if answered.step.is_none()
+            && let Some(flow) = self.spec.targets.flow_of(answered.id)
+            && let Some(shared) = self.flows.shared(flow)
+        {
+            let values = Rc::new(next.values.clone());
+            next.shared = Some(Rc::clone(&values));
+            *shared.values.borrow_mut() = Some(values);
         }
         self.redirects.forget(id);
         self.flows.set(
@@ -347,6 +348,56 @@ impl<D: Dial> Crawl<D> {
         attempt.outcome = Outcome::Stepped;
     }
 
+    /// Have an item that has sent nothing begin with its second request, with values that another
+    /// item of the shard got.
+    fn begin_with(
+        &self,
+        item: u64,
+        id: u64,
+        values: Rc<Values>,
+        flight: &Flight,
+    ) -> Result<(), ErrorKind> {
+        let taken = Taken {
+            values: Values::clone(&values),
+            next: None,
+        };
+        let next = self.allowed_request(item, Item::first(id), Ok(taken), flight)?;
+        if let Some(next) = next {
+            self.flows.set(
+                item,
+                ItemProgress {
+                    earlier: flight.attempt(),
+                    shared: Some(values),
+                    ..next
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// Return the request after one that was answered, explained in `flight` if it cannot be sent.
+    fn allowed_request(
+        &self,
+        item: u64,
+        answered: Item<'_>,
+        taken: Result<Taken, String>,
+        flight: &Flight,
+    ) -> Result<Option<ItemProgress>, ErrorKind> {
+        let next = taken.and_then(|taken| self.next_request(item, answered, taken));
+        let (kind, why) = match next {
+            Err(why) => (ErrorKind::ExtractFailed, why),
+            Ok(Some(ItemProgress { request, .. }))
+                if !self.is_allowed(request.host, &request.path) =>
+            {
+                let to = redact::url(&request.path);
+                (ErrorKind::RobotsForbidden, format!("to {to}"))
+            }
+            Ok(next) => return Ok(next),
+        };
+        flight.explain(kind, why);
+        Err(kind)
+    }
+
     /// Return the request after one that was answered: its next page, or the next of the line.
     fn next_request(
         &self,
@@ -359,7 +410,8 @@ impl<D: Dial> Crawl<D> {
             return Ok(None);
         };
         let (number, page) = step.map_or((0, 1), |step| (step.number, step.page));
-        let values = match self.flows.of(item) {
+        let progress = self.flows.of(item);
+        let values = match &progress {
             Some(progress) => taken.values.over(&progress.values),
             None => taken.values,
         };
@@ -394,6 +446,7 @@ impl<D: Dial> Crawl<D> {
         Ok(next.map(|request| ItemProgress {
             request,
             values,
+            shared: progress.and_then(|progress| progress.shared.clone()),
             earlier: 0,
             jar: None,
             performed: Cell::new(number),
@@ -595,7 +648,21 @@ impl<D: Dial> Workload for Crawl<D> {
         let chain = redirected.as_deref().map(|redirected| &redirected.chain);
         let id = self.id(item);
         let flow = self.spec.targets.flow_of(id);
-        let progress = flow.and_then(|_| self.flows.of(item));
+        let mut progress = flow.and_then(|_| self.flows.of(item));
+        let shared = flow.filter(|_| progress.is_none());
+        let shared = shared.and_then(|flow| self.flows.shared(flow));
+        let mut turn = None;
+        if let Some(shared) = &shared {
+            turn = Some(shared.turn.lock().await);
+            let values = shared.values.borrow().clone();
+            if let Some(values) = values {
+                turn = None;
+                if let Err(kind) = self.begin_with(item, id, values, flight) {
+                    return Some(self.unsent(kind));
+                }
+                progress = self.flows.of(item);
+            }
+        }
         let step = progress.as_deref().map(ItemProgress::perform);
         let takes = flow.map(|flow| flow.takes(step.map_or(0, |step| step.number)));
         let host = match (chain, step) {
@@ -762,6 +829,14 @@ impl<D: Dial> Workload for Crawl<D> {
             trace: None,
         };
         self.judge(performed, &mut attempt);
+        // UNAUTHENTICATED is that of gRPC.
+        if matches!(attempt.status, Some(401 | 16))
+            && attempt.outcome == Outcome::Rejected
+            && flow.is_some_and(|flow| self.flows.renew(flow, item))
+        {
+            attempt.advice.repeat = Repeat::Follow;
+        }
+        drop(turn);
         attempt.advice.earlier = match attempt.outcome {
             Outcome::Stepped => 0,
             _ => progress.map_or(0, |progress| progress.earlier),

@@ -3,13 +3,19 @@
 //! A good response to a request that is not the last of its item ends its attempt; the item is
 //! attempted again at once, under every limit, as after a redirect. Retries repeat the request
 //! that failed. An item is forgotten when it ends: one that is resumed begins with its first.
+//!
+//! A first request that is sent once for a shard is that of the item that finds no values of it;
+//! others wait, and begin with their second request.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
 
 use super::response::cookies::SharedJar;
-use super::target::flow::{StepRequest, Values};
+use super::target::flow::{Flow, StepRequest, Values};
 
 /// An item that is beyond its first request.
 #[derive(Debug)]
@@ -17,6 +23,8 @@ pub(crate) struct ItemProgress {
     pub(crate) request: StepRequest,
     /// Values of all responses so far.
     pub(crate) values: Values,
+    /// Those of them that all items of the shard share.
+    pub(crate) shared: Option<Rc<Values>>,
     /// Attempts of the item before this request.
     pub(crate) earlier: u32,
     /// Cookies of the connection of the request before, if they are for the next host.
@@ -33,11 +41,23 @@ impl ItemProgress {
     }
 }
 
+/// Values of a request that is sent once for a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Held by the item that sends it.
+    pub(crate) turn: Mutex<()>,
+    pub(crate) values: RefCell<Option<Rc<Values>>>,
+}
+
 /// Items that are beyond their first requests.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     /// The engine bounds their number.
     items: RefCell<HashMap<u64, Rc<ItemProgress>>>,
+    /// Values that items share, by the address of their flow.
+    shared: RefCell<HashMap<*const Flow, Rc<Shared>>>,
+    /// Items that began once more, for their shared values were refused.
+    renewed: RefCell<HashSet<u64>>,
 }
 
 impl Flows {
@@ -54,6 +74,31 @@ impl Flows {
     /// Forget an item that ended.
     pub(crate) fn forget(&self, item: u64) {
         self.items.borrow_mut().remove(&item);
+        self.renewed.borrow_mut().remove(&item);
+    }
+
+    /// Return the values that items of a flow share, if they do.
+    pub(crate) fn shared(&self, flow: &Arc<Flow>) -> Option<Rc<Shared>> {
+        let mut all = self.shared.borrow_mut();
+        let of_flow = flow.first.is_shared.then(|| all.entry(Arc::as_ptr(flow)))?;
+        Some(Rc::clone(of_flow.or_default()))
+    }
+
+    /// Have an item whose shared values were refused begin once more, without them. Return true if
+    /// it may: once.
+    pub(crate) fn renew(&self, flow: &Arc<Flow>, item: u64) -> bool {
+        let refused = self.of(item).and_then(|item| item.shared.clone());
+        let Some((refused, shared)) = refused.zip(self.shared(flow)) else {
+            return false;
+        };
+        if !self.renewed.borrow_mut().insert(item) {
+            return false;
+        }
+        // Another item may have got others already.
+        let mut values = shared.values.borrow_mut();
+        values.take_if(|values| Rc::ptr_eq(values, &refused));
+        self.items.borrow_mut().remove(&item);
+        true
     }
 
     /// Return the number of the last request of an item that was performed, or is.

@@ -167,6 +167,46 @@ fn items_go_over_each_version_and_as_calls() {
 }
 
 #[test]
+fn a_login_of_a_shard_is_repeated_when_it_fails_or_has_expired() {
+    const USES: usize = 40;
+    // Logins, and good reads.
+    let log = Mutex::new((0, 0));
+    let serve = |mut peer: Peer| {
+        while let Some(request) = peer.request_with_body() {
+            let (logins, reads) = &mut *log.lock().unwrap();
+            let (status, body) = if request.starts_with("GET /login") {
+                *logins += 1;
+                let status = if *logins == 1 { 500 } else { 200 };
+                (status, format!("token=t{logins};"))
+            } else {
+                let is_known = header(&request, "authorization") == Some(&format!("t{logins}"));
+                // Each token but the last is used so often.
+                let is_good = is_known && *reads < (*logins - 1) * USES;
+                *reads += usize::from(is_good);
+                (if is_good { 200 } else { 401 }, String::new())
+            };
+            peer.send(&format!(
+                "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    };
+    let line = r#"{"url": "/login/{id}", "once": "shard", "extract": {"t": "regex:token=(\\w+)"}, "then": [{"url": "/read/{id}", "header": {"authorization": "{t}"}}]}"#;
+    with_server(serve, |address| {
+        let report = crawl_file(line, &format!("http://{address} --ids 0..100 -s 1 -c 8"));
+        report.assert_states(&[("ok", 100)]);
+        let (logins, reads) = *log.lock().unwrap();
+        assert_eq!((logins, reads), (4, 100));
+        let refused = report.count("/totals/rejected_by_status/401");
+        report.holds(&json!({
+            "/totals/attempts": 104 + refused, "/totals/steps": 3,
+            "/totals/rejected_by_status/500": 1,
+        }));
+        assert!((2..=16).contains(&refused), "{refused}");
+    });
+}
+
+#[test]
 fn a_value_that_is_missing_or_cannot_be_sent_fails_its_item_once() {
     let serve = |mut peer: Peer| {
         while let Some(path) = peer.request() {
@@ -310,6 +350,8 @@ fn a_file_with_a_request_that_cannot_be_sent_is_refused() {
         r#"{"url": "/a", "extract": {"a": "regex:("}}"#,
         r#"{"url": "/a", "next": "link"}"#,
         r#"{"url": "/a", "pages": 2}"#,
+        r#"{"url": "/a", "once": "shard"}"#,
+        r#"{"url": "/a", "once": "run", "then": [{"url": "/b"}]}"#,
         r#"{"url": "/a", "then": [{"url": "/b", "weight": 2}]}"#,
         r#"{"url": "/a", "then": [{"url": "/b", "then": []}]}"#,
         r#"{"url": "/a", "extract": {"a": "json:/a"}, "then": [{"url": "http://{a}/b"}]}"#,

@@ -71,12 +71,14 @@ impl Answer {
     }
 }
 
-/// A target that all shards share, with the numbers of the requests of each item in the order in
-/// which they came, and their answers.
+/// The numbers of the requests of each item in the order in which they came, and their answers.
+type Log = BTreeMap<u64, Vec<(usize, Answer)>>;
+
+/// A target that all shards share.
 #[derive(Debug, Clone)]
 struct Target {
     seed: u64,
-    log: Rc<RefCell<BTreeMap<u64, Vec<(usize, Answer)>>>>,
+    log: Rc<RefCell<Log>>,
 }
 
 impl Dial for Target {

@@ -114,6 +114,8 @@ struct Pages {
 pub struct Takes {
     extracts: Vec<Extract>,
     pages: Option<Pages>,
+    /// True if its request is sent once for all items of a shard, which use its values.
+    pub(crate) is_shared: bool,
 }
 
 impl Takes {

@@ -1,6 +1,6 @@
 //! JSON lines: an object per line, with the fields of vegeta's JSON targets (`method`, `url`,
 //! `header`, and `body` in base64), and `body_text`, `weight`, `at`, and those of items of several
-//! requests: `extract`, `next` with `pages`, and `then`.
+//! requests: `extract`, `next` with `pages`, `once` and `then`.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,7 @@ struct Target {
     extract: Option<BTreeMap<String, String>>,
     next: Option<String>,
     pages: Option<u32>,
+    once: Option<String>,
     then: Option<Vec<Self>>,
 }
 
@@ -56,7 +57,7 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
     let target: Target = serde_json::from_slice(line).map_err(|error| {
         format!(
             "it is no request, at column {}: write {{\"url\": \"http://...\"}} in one line, perhaps with method, header (an object of texts), \
-             body (base64), body_text, weight, at, extract, next, pages and then",
+             body (base64), body_text, weight, at, extract, next, pages, once and then",
             error.column()
         )
     })?;
@@ -68,8 +69,18 @@ fn request(place: FilePosition, target: Target) -> Result<RecordedRequest, Strin
     let extract = extract
         .iter()
         .map(|(name, from)| (name.as_str(), from.as_str()));
-    let takes = Takes::new(extract, target.next.as_deref(), target.pages)?;
+    let mut takes = Takes::new(extract, target.next.as_deref(), target.pages)?;
     let then = steps(place, target.then.unwrap_or_default())?;
+    takes.is_shared = match target.once.as_deref() {
+        None => false,
+        Some("shard") if !then.is_empty() && target.next.is_none() => true,
+        Some(_) => {
+            return Err(
+                "the field `once` is \"shard\", beside `then` and without `next`: correct it"
+                    .to_owned(),
+            );
+        }
+    };
     let mut headers = Vec::new();
     for (name, values) in target.header.unwrap_or_default() {
         let values = match values {
@@ -117,12 +128,12 @@ fn steps(place: FilePosition, steps: Vec<Target>) -> Result<Vec<RecordedRequest>
     if steps.len() >= MOST_STEPS {
         return Err(format!("it has more than {MOST_STEPS} requests"));
     }
-    if steps
-        .iter()
-        .any(|step| step.weight.is_some() || step.at.is_some() || step.then.is_some())
-    {
+    if steps.iter().any(|step| {
+        let is_beside = step.weight.is_some() || step.at.is_some();
+        is_beside || step.then.is_some() || step.once.is_some()
+    }) {
         return Err(
-            "a request in `then` has `weight`, `at` or `then`: write them beside the first request"
+            "a request in `then` has `weight`, `at`, `once` or `then`: write them beside the first request"
                 .to_owned(),
         );
     }
