@@ -4,7 +4,7 @@
 
 It writes its certificate to FOLDER/cert.pem, prints its port once it listens, and writes FOLDER/log.json, the
 requests by path and the connections, when it gets SIGTERM. Paths: /items/N answers N; /slow/N after a second;
-/limit/N alternates between 429 and 200; with --reset N, every Nth request is reset.
+/limit/N alternates between 429 and 200; /goaway/N is the last request of its connection; /lost/N gets a stateless reset; with --reset N, every Nth request is reset.
 """
 
 import argparse
@@ -17,7 +17,8 @@ import pathlib
 import signal
 
 from aioquic.asyncio import QuicConnectionProtocol, serve
-from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.buffer import encode_uint_var
+from aioquic.h3.connection import H3_ALPN, FrameType, H3Connection, encode_frame
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, ProtocolNegotiated
@@ -60,6 +61,15 @@ class Server(QuicConnectionProtocol):
         if args.reset and sum(log["requests"].values()) % args.reset == 0:
             self._quic.reset_stream(stream, 0x102)
             self.transmit()
+        elif path.startswith("/lost/"):
+            # As a server that has begun anew: a stateless reset (RFC 9000, 10.3).
+            address = self._quic._network_paths[0].addr
+            self._transport.sendto(b"\x40" + bytes(30) + self._quic._host_cids[0].stateless_reset_token, address)
+        elif path.startswith("/goaway/"):
+            # No request after this one (RFC 9114, 5.2).
+            frame = encode_frame(FrameType.GOAWAY, encode_uint_var(stream + 4))
+            self._quic.send_stream_data(self.http._local_control_stream_id, frame)
+            self.answer(stream, b"200", path)
         elif path.startswith("/slow/"):
             asyncio.get_running_loop().call_later(1, self.answer, stream, b"200", path)
         elif path.startswith("/limit/") and log["requests"][path] == 1:

@@ -18,8 +18,10 @@ fn without_the_feature_it_is_refused_with_a_remedy() {
 #[cfg(feature = "http3")]
 mod spoken {
     use std::fs;
+    use std::net::UdpSocket;
     use std::path::Path;
     use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
 
     use nix::sys::signal::Signal;
     use serde_json::{Value, json};
@@ -192,13 +194,52 @@ mod spoken {
 
     #[test]
     fn a_closed_port_refuses_at_once() {
-        let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
         let line = format!("https://127.0.0.1:{port}/{{id}} -k --http 3 -n 4 -c 1 -s 1");
         // Not by the limit on opening, which the test does not wait for.
         let report = ended(&format!("{line} --connect-timeout 60s {ONE_ATTEMPT}")).report(1);
         report.assert_all_failed("connect_refused");
+    }
+
+    /// Answer clients as a target that speaks another version of QUIC (RFC 9000, 17.2.1), until an
+    /// empty datagram comes.
+    fn speak_another_version(socket: &UdpSocket) {
+        let mut packet = [0; 2_048];
+        while let Ok((1.., from)) = socket.recv_from(&mut packet) {
+            let (to, rest) = packet[6..].split_at(packet[5].into());
+            let own = &rest[1..=rest[0].into()];
+            let mut answer = vec![0x80, 0, 0, 0, 0];
+            for id in [own, to] {
+                answer.push(u8::try_from(id.len()).unwrap());
+                answer.extend(id);
+            }
+            answer.extend([0xff, 0, 0, 1]);
+            socket.send_to(&answer, from).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_handshake_that_fails_has_a_kind() {
+        let bound = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (silent, other) = (bound(), bound());
+        // Ends the thread where the test fails.
+        let most = Some(Duration::from_mins(1));
+        other.set_read_timeout(most).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| speak_another_version(&other));
+            for (socket, limit, kind) in [
+                (&silent, "300ms", "connect_timeout"),
+                (&other, "60s", "http3_not_offered"),
+            ] {
+                let port = socket.local_addr().unwrap().port();
+                let line = format!("https://127.0.0.1:{port}/{{id}} -k --http 3 -n 1 -c 1 -s 1");
+                let report = ended(&format!("{line} --connect-timeout {limit} {ONE_ATTEMPT}"));
+                report.report(1).assert_all_failed(kind);
+            }
+            silent.send_to(&[], other.local_addr().unwrap()).unwrap();
+        });
     }
 
     #[test]
@@ -266,6 +307,16 @@ mod spoken {
             report.errors().into_iter().collect::<Vec<_>>(),
             [("http3_reset".to_owned(), 10)]
         );
+        let Some(server) = Server::start(&[]) else {
+            return;
+        };
+        let lost = ended(&server.line("lost", &format!("-n 4 -c 1 -s 1 {ONE_ATTEMPT}")));
+        lost.report(1).assert_all_failed("reset");
+        let report = crawl_once(&server.line("goaway", "-n 4 -c 1 -s 1"));
+        report.assert_states(&[("ok", 4)]);
+        report.holds(
+            &json!({"/totals/connections_opened": 4, "/connections/closed_by/announced": 3}),
+        );
         let Some(server) = Server::start(&["--alpn", "hq-interop"]) else {
             return;
         };
@@ -278,5 +329,7 @@ mod spoken {
         let report = crawl_once(&server.line("items", "-n 3 -s 1 -c 1 --rate 1 --burst 1"));
         report.assert_states(&[("ok", 3)]);
         report.holds(&json!({"/totals/connections_opened": 3, "/connections/closed_by/target": 2}));
+        let slow = ended(&server.line("slow", &format!("-n 2 -s 1 -c 1 {ONE_ATTEMPT}")));
+        slow.report(1).assert_all_failed("closed");
     }
 }

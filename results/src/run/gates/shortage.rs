@@ -41,7 +41,7 @@ impl Objective {
 /// Samples of a condition that its run can make; none where they are no requests.
 fn most_samples(condition: &Condition, plan: &RunPlan) -> Option<u64> {
     let each = match condition.metric.series() {
-        Some(Series::LoopLag | Series::ReceiveDelay) => return None,
+        Some(Series::LoopLag | Series::ReceiveDelay | Series::EventGap) => return None,
         Some(Series::ServiceOk | Series::ResponseOk | Series::Item) | None => 1,
         Some(_) => u64::from(plan.throttling.retries) + 1,
     };
@@ -148,6 +148,7 @@ mod tests {
                 Some((500, 60)),
                 Some((10_000, 5_000)),
             ),
+            ("event_gap_p99 < 1s", 2, None, None),
             ("error_rate[1s] < 1%", MANY, Some((50, 60)), Some((100, 50))),
             ("error_rate < 1%", 50, None, None),
         ] {
