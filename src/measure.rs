@@ -6,7 +6,6 @@ use crawlmark_harness::supervisor::{Left, Observer, RunRecord, Workloads, superv
 use crawlmark_harness::trace::Traces;
 use crawlmark_harness::units::IdRange;
 use crawlmark_mock_server::Ledger;
-use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::Report;
 
 use crate::crawl::{ConnectionSlots, Crawl, CrawlSpec};
@@ -95,16 +94,16 @@ fn connection_slots(plan: &RunPlan, shard: &ShardPlan) -> ConnectionSlots {
 /// Stop the bundled target, add its counts and whether it survived to the report, and return the
 /// counts.
 pub(crate) fn compare_with_ledger(report: &mut Report, mut target: Target) -> Ledger {
-    let lost = target.lost().map(|(pid, exit)| Finding::TargetProcessLost {
-        exit: format!("process {pid} {exit}"),
-    });
+    let lost = target
+        .lost()
+        .map(|(pid, exit)| format!("process {pid} {exit}"));
     let ledger = target.stop();
     let mut witness = witness::compare(report, &ledger);
     if lost.is_some() {
         // It may have counted answers that it did not live to send.
         witness.agrees = None;
     }
-    report.note("the target's processes", lost);
+    report.add_lost_process(lost);
     report.add_witness(witness);
     ledger
 }

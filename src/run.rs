@@ -145,10 +145,7 @@ fn execute(mut args: RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8
         None
     });
     if is_foreign {
-        let unreached = unreached
-            .into_iter()
-            .map(|reason| Finding::HostUnreached { reason });
-        report.note("hosts before the start", unreached);
+        report.add_unreached(unreached);
         report.check_connections = Some(checks);
     }
     if let Some(took) = lookup {

@@ -1,11 +1,13 @@
-//! A plan, attempts, bounds and readings of a machine for tests, of this crate and of those above it
-//! (feature `virtual-time`).
+//! A plan, attempts, bounds, readings of a machine and kinds of findings for tests, of this crate
+//! and of those above it (feature `virtual-time`).
 #![expect(clippy::unwrap_used, reason = "a test without its fixtures is over")]
 
-use std::fmt::Write;
-use std::fs;
+use std::fmt::{Display, Write};
 use std::time::Duration;
+use std::{fs, iter};
 
+use serde::Deserialize;
+use serde::de::{self, value::MapDeserializer};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use crate::clock::Nanos;
@@ -14,6 +16,35 @@ use crate::plan::RunPlan;
 use crate::sample::{Advice, Attempt, InFlight, Outcome, Permit};
 use crate::stats::Bounds;
 use crate::units::IdRange;
+
+/// The names of the variants of an enum that is read by its `kind`.
+///
+/// # Panics
+/// When it is none.
+#[must_use]
+pub fn kinds<F: Deserialize<'static>>() -> &'static [&'static str] {
+    let unknown = iter::once(("kind", "none of them"));
+    let Err(Kinds(kinds)) = F::deserialize(MapDeserializer::<_, Kinds>::new(unknown)) else {
+        return &[];
+    };
+    assert!(!kinds.is_empty(), "no enum that is read by its kind");
+    kinds
+}
+
+/// Error of what has an unknown kind: the known ones.
+#[derive(Debug, thiserror::Error)]
+#[error("one of {0:?}")]
+struct Kinds(&'static [&'static str]);
+
+impl de::Error for Kinds {
+    fn custom<T: Display>(_: T) -> Self {
+        Self(&[])
+    }
+
+    fn unknown_variant(_: &str, known: &'static [&'static str]) -> Self {
+        Self(known)
+    }
+}
 
 /// Two shards, 1,000 IDs, eight connections, no budget.
 #[must_use]

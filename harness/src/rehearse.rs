@@ -9,9 +9,11 @@
 //!
 //! The same plan, workload and incidents make the same record, byte for byte. Tasks that are due at
 //! the same instant run in the order in which they were woken, or in one that
-//! [`Incident::Disorder`] draws from its seed. It must not measure anything itself.
+//! [`Incident::Disorder`] draws from its seed. Each report of a shard is checked before it leaves.
+//! It must not measure anything itself.
 
 mod process;
+mod reports;
 
 use std::cell::RefCell;
 use std::io;
@@ -205,7 +207,7 @@ pub fn rehearse_replacing<W: Workload, O: Observer>(
                 chance: chance.clone(),
             };
             let alarm = Alarm::drawn(clock, chance.clone());
-            let below = CutStream::new(below, cut(incidents, shard), own.clone());
+            let below = CutStream::new(below, shard, cut(incidents, shard), own.clone());
             let life = shard::rehearse(shard.clone(), alarm, workload, below);
             let stops = stops(incidents, Some(shard.shard));
             let life = Process::new(isolated(life), clock, stops, chance.clone());
@@ -262,15 +264,14 @@ fn stops(incidents: &[Incident], of: Option<u32>) -> Vec<(Nanos, Nanos)> {
     stops.collect()
 }
 
-/// The number of the shard of `plan`, and the bytes after which this process of it dies, if it does.
-fn cut(incidents: &[Incident], plan: &ShardPlan) -> (u32, Option<u64>) {
-    let bytes = incidents.iter().find_map(|incident| match *incident {
+/// The bytes after which the process of `plan` dies, if it does.
+fn cut(incidents: &[Incident], plan: &ShardPlan) -> Option<u64> {
+    incidents.iter().find_map(|incident| match *incident {
         Incident::Cut { shard, life, bytes } if (shard, life) == (plan.shard, plan.life) => {
             Some(bytes)
         }
         _ => None,
-    });
-    (plan.shard, bytes)
+    })
 }
 
 /// Moves the clock on in one step: whatever was due in the meantime comes to run afterwards, and

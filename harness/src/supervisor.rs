@@ -28,6 +28,8 @@ mod ranges;
 mod rehearsal;
 mod replacements;
 mod signals;
+#[cfg(test)]
+mod small_worlds;
 mod stop;
 mod timeline;
 mod times;

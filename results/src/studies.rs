@@ -211,7 +211,7 @@ pub enum FoundBy<F> {
 }
 
 /// Finding that any study may have.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CommonFinding {
     /// Rounds have a finding of their own.

@@ -5,6 +5,7 @@ mod capacity_search;
 mod capacity_truth;
 mod contest;
 mod export;
+mod fired;
 mod foreign_results;
 mod history;
 mod import;
@@ -18,10 +19,7 @@ mod scenarios;
 mod truth_c;
 mod truth_s;
 
-use std::collections::BTreeSet;
-
 use crawlmark_results::run::report::{Report, ScheduleReport};
-use crawlmark_results::studies::StudyResult;
 
 /// A run as it was saved once, of which a test changes what it is about.
 #[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -56,12 +54,4 @@ fn golden(name: &str, text: &str) {
     insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!(name, text);
     });
-}
-
-/// The kinds of findings that studies have.
-#[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-fn fired<S: StudyResult>(studies: &[S]) -> Vec<String> {
-    let findings = studies.iter().flat_map(StudyResult::findings);
-    let kinds = findings.map(|it| serde_json::to_value(it).unwrap()["kind"].to_string());
-    kinds.collect::<BTreeSet<_>>().into_iter().collect()
 }

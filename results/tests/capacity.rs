@@ -13,6 +13,7 @@ use base64::Engine;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::SecondCounts;
+use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 use crawlmark_results::studies::capacity::search::{
     Bounds, Pace, ProbeKind, ProbeResult, RateState, SearchStep,
@@ -21,10 +22,10 @@ use crawlmark_results::studies::capacity::{
     Capacity, CapacityFinding, ProbePlan, ProbeReport, Question, Reason, Refusals, SearchOutcome,
     Slow, judge, next_step,
 };
-use crawlmark_results::studies::{Header, StudyResult};
+use crawlmark_results::studies::{Header, StudyResult, TargetUse};
 use proptest::prelude::*;
 
-use crate::{fired, golden};
+use crate::golden;
 
 /// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds,
 /// the first of them warm-up, in which all went well.
@@ -481,20 +482,47 @@ fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
     assert!(!tells(2_000.0), "none passed at that rate");
 }
 
-#[test]
-fn what_makes_a_capacity_doubtful_is_a_finding() {
-    let question = question(&["response_p99 < 50ms", "throttled_rate < 1%"]);
+/// Searches that have every finding of a search, and those of a load on the target.
+pub(crate) fn with_findings() -> Vec<Capacity> {
+    let mut question = question(&["response_p99 < 50ms", "throttled_rate < 1%"]);
     let (mut probes, ending) = probes(&question);
     for probe in &mut probes {
         probe.counted.not_found = probe.counted.attempts / 2;
         (probe.throttled_share, probe.sched_lag_p99_us) = (0.5, Some(1e6));
     }
+    (question.arrivals, question.bounds.precision) = (Arrivals::Poisson, 1e-3);
     let mut doubtful = concluded(question, probes, Some(ending));
-    doubtful.out_of_time = true;
-    assert_eq!(
-        fired(&[doubtful, used_up(900.0)]).join(" "),
-        r#""answer" "longer_period" "no_burst" "not_found" "out_of_time" "void""#
-    );
+    (doubtful.out_of_time, doubtful.header.interrupted) = (true, true);
+    let drops = Finding::ListenDrops { drops: 9, limit: 8 };
+    let ran_out = loaded(|_| None, &[drops]);
+    let nothing = loaded(|_| None, &[]);
+    let few = loaded(|per_s| Some(under_way(per_s)), &[]);
+    vec![doubtful, used_up(900.0), ran_out, nothing, few]
+}
+
+/// Requests under way at a target that works on forty at a time, 10 ms each.
+fn under_way(per_s: f64) -> f64 {
+    match per_s {
+        ..4_000.0 => per_s / 100.0,
+        ..6_000.0 => per_s / 20.0,
+        _ => per_s / 2.0,
+    }
+}
+
+/// A search of a target with so many requests under way at a rate, which ran out of this.
+fn loaded(in_flight: fn(f64) -> Option<f64>, ran_out: &[Finding]) -> Capacity {
+    let question = question(&["response_p99 < 50ms", "throttled_rate < 1%"]);
+    let (mut probes, ending) = probes(&question);
+    for probe in &mut probes {
+        let per_s = probe.per_min.per_s();
+        probe.accepted_per_s = per_s.min(4_000.0);
+        probe.in_flight = in_flight(per_s);
+        probe.target = Some(TargetUse {
+            ran_out: ran_out.to_vec(),
+            ..TargetUse::default()
+        });
+    }
+    concluded(question, probes, Some(ending))
 }
 
 proptest! {

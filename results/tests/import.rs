@@ -1,6 +1,8 @@
 //! Results of other tools, in `tests/import`: those of hyperfine, Go and criterion were written by them
 //! (1.15, 1.19 and 0.8), those of vegeta and k6 follow their documentation.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -143,8 +145,8 @@ fn a_directory_is_one_side_of_one_format() {
     assert!(import(empty.path()).is_err());
 }
 
-#[test]
-fn two_sides_are_shown_with_what_changed_and_no_verdict() {
+/// Two sides, of which one has a metric more.
+pub(crate) fn with_findings() -> Vec<Sides> {
     let base = import(&path("go.txt")).unwrap();
     let mut candidate = base.clone();
     candidate.series.retain(|one| one.metric.name != "MB/s");
@@ -153,11 +155,20 @@ fn two_sides_are_shown_with_what_changed_and_no_verdict() {
             one.values.iter_mut().for_each(|value| *value *= 1.25);
         }
     }
-    let header = || Header::new::<Sides>("compare", ["2026-01-01T00:00:00Z"; 2]);
     let sides = Sides::new(header(), &base, &candidate).unwrap();
-    crate::golden("sides.txt", &sides.doc().terminal(100));
     candidate.series.clear();
     assert!(Sides::new(header(), &base, &candidate).is_none());
+    vec![sides]
+}
+
+fn header() -> Header {
+    Header::new::<Sides>("compare", ["2026-01-01T00:00:00Z"; 2])
+}
+
+#[test]
+fn two_sides_are_shown_with_what_changed_and_no_verdict() {
+    let sides = with_findings().remove(0);
+    crate::golden("sides.txt", &sides.doc().terminal(100));
 }
 
 /// One benchmark a side is compared whatever it is called, and runs of one name are told apart.
@@ -166,7 +177,6 @@ fn a_command_is_compared_with_its_changed_self() {
     let read = |results: &str| {
         parse(Path::new("a.json"), &format!("{{\"results\":[{results}]}}")).unwrap()
     };
-    let header = || Header::new::<Sides>("compare", ["2026-01-01T00:00:00Z"; 2]);
     let [old, new] = ["./old", "./new"].map(|command| {
         read(&format!(
             "{{\"command\":\"{command}\",\"times\":[1.0,1.1]}}"

@@ -142,6 +142,13 @@ fn ran(numbers: &[u8]) -> Scenarios {
     )
 }
 
+/// Scenarios that have every finding.
+pub(crate) fn with_findings() -> Vec<Scenarios> {
+    let mut doubted = ran(&ALL);
+    doubted.scenarios[0].validity = Verdict::Disturbed;
+    vec![doubted]
+}
+
 const ALL: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 fn golden(name: &str, text: &str) {

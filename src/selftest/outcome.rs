@@ -191,7 +191,7 @@ impl SelftestResult {
 }
 
 /// Fact about a selftest.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum SelftestFinding {
     /// The verdict, and the rows that lead to it.
@@ -353,6 +353,8 @@ fn number(unit: Unit, value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crawlmark_harness::fixtures::kinds;
+
     use super::*;
 
     fn figure(what: &str, us: f64) -> Figure {
@@ -409,6 +411,20 @@ mod tests {
     fn outcome(rows: Vec<RowOutcome>) -> SelftestResult {
         let header = Header::new::<SelftestResult>("selftest", ["2026-01-02T03:04:05Z"; 2]);
         SelftestResult::new(header, "full", rows)
+    }
+
+    #[test]
+    fn every_finding_fires() {
+        let rows = [row(Row::R2, &[&attempt(&["steal"], 500.0); 3])];
+        let measured = [row(Row::R1, &[&attempt(&[], 50.0)])];
+        let found = [outcome(rows.into()), outcome(measured.into())];
+        let found = found.iter().flat_map(StudyResult::findings);
+        let mut silent = kinds::<SelftestFinding>().to_vec();
+        for finding in found {
+            let json = serde_json::to_value(finding).unwrap();
+            silent.retain(|kind| json["kind"] != **kind);
+        }
+        assert_eq!(silent, [""; 0]);
     }
 
     #[test]

@@ -14,8 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::Sleep;
 
+use super::reports::Reports;
 use crate::chance::Chance;
 use crate::clock::{Clock, Nanos};
+use crate::plan::ShardPlan;
 
 /// Run `life` and the tasks that it starts in a set of their own, which ends with it.
 ///
@@ -110,10 +112,12 @@ impl Lives {
     }
 }
 
-/// A shard's end of its stream, which may be cut off: the process dies with it.
+/// A shard's end of its stream, which may be cut off: the process dies with it. What it writes is
+/// looked at.
 #[derive(Debug)]
 pub(super) struct CutStream {
     stream: DuplexStream,
+    reports: Reports,
     shard: u32,
     /// Bytes that can be written before it is; none if it is not.
     left: Option<u64>,
@@ -121,15 +125,17 @@ pub(super) struct CutStream {
 }
 
 impl CutStream {
-    /// The stream of the process of a shard, which dies after so many bytes.
-    pub(super) const fn new(
+    /// The stream of the process of `plan`, which dies after `left` bytes.
+    pub(super) fn new(
         stream: DuplexStream,
-        (shard, left): (u32, Option<u64>),
+        plan: &ShardPlan,
+        left: Option<u64>,
         lives: Lives,
     ) -> Self {
         Self {
             stream,
-            shard,
+            reports: Reports::of(plan),
+            shard: plan.shard,
             left,
             lives,
         }
@@ -152,16 +158,15 @@ impl AsyncWrite for CutStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let Some(left) = self.left else {
-            return Pin::new(&mut self.stream).poll_write(cx, bytes);
-        };
+        let left = self.left.unwrap_or(u64::MAX);
         if left == 0 {
             self.lives.end(self.shard);
             return Poll::Pending;
         }
         let room = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &bytes[..room]))?;
-        self.left = Some(left - written as u64);
+        self.reports.leave(&bytes[..written]);
+        self.left = self.left.map(|left| left - written as u64);
         if left == written as u64 {
             self.lives.end(self.shard);
         }

@@ -102,6 +102,11 @@ where
                 tick = now.plus(TICK);
             }
             supervisor.step(&event, observer)?;
+            if !event.readable.is_empty() {
+                // Whoever watches sees what each arrival made of the run.
+                supervisor.refresh(now);
+                observer.progress(&supervisor.live);
+            }
             for shard in supervisor.due_replacements(&left) {
                 let (stream, life) = spawn(&shard);
                 let task = Task::new(stream, life);

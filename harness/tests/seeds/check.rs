@@ -7,7 +7,7 @@ use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::FailureCause;
-use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
+use crawlmark_harness::supervisor::{RunRecord, ShardFault, ShardRecord};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{SLOT, Scope};
 
@@ -18,6 +18,7 @@ pub(crate) fn check(world: &World, ran: &Ran) -> Result<(), String> {
     let record = &ran.rehearsal.record;
     ends(record)?;
     each_id_is_of_one_shard(world, record)?;
+    record.shards.iter().try_for_each(is_understood)?;
     record.shards.iter().try_for_each(ledger_adds_up)?;
     record.shards.iter().try_for_each(each_failure_has_a_time)?;
     counts_agree(world, ran)?;
@@ -53,6 +54,15 @@ fn each_id_is_of_one_shard(world: &World, record: &RunRecord) -> Result<(), Stri
     law(items == world.plan.items(), || {
         format!("{items} IDs are held, not {}", world.plan.items())
     })
+}
+
+fn is_understood(shard: &ShardRecord) -> Result<(), String> {
+    let past = shard.past.iter().map(|life| &life.fault);
+    let junk = past
+        .chain(&shard.fault)
+        .find(|fault| matches!(fault, ShardFault::Junk(_)));
+    let number = shard.plan.shard;
+    law(junk.is_none(), || format!("shard {number}: {junk:?}"))
 }
 
 fn ledger_adds_up(shard: &ShardRecord) -> Result<(), String> {

@@ -10,8 +10,10 @@ use crawlmark_harness::fixtures::in_flight;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, RehearseError, rehearse_replacing};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
-use crawlmark_harness::stats::ItemCounts;
-use crawlmark_harness::supervisor::{Interval, Left, Live, LiveState, Observer, SuperviseError};
+use crawlmark_harness::stats::{FailureCause, ItemCounts};
+use crawlmark_harness::supervisor::{
+    Interval, Left, Live, LiveShard, LiveState, Observer, SuperviseError,
+};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::workload::{Flight, Workload};
 use fastrand::Rng;
@@ -97,18 +99,41 @@ pub(crate) struct Wait {
     pub(crate) until: u64,
 }
 
-/// Watches the live view of a run.
-struct Watcher(Result<(), String>);
+/// Watches the live view of a run, which it sees after each arrival.
+struct Watcher {
+    /// Attempts of each shard, with those of its earlier processes.
+    attempts: BTreeMap<usize, u64>,
+    law: Result<(), String>,
+}
+
+impl Watcher {
+    /// The first law that a shard breaks, with its number.
+    fn broken(&mut self, number: usize, shard: &LiveShard) -> Option<String> {
+        let known = shard.counters.items.dealt() + u64::from(shard.in_flight);
+        let known = known + shard.waiting_again + shard.remaining;
+        let is_alive = matches!(shard.state, LiveState::Running | LiveState::Done);
+        let planned = shard.planned;
+        if is_alive && known > planned {
+            return Some(format!("{known} of {planned} IDs are known"));
+        }
+        let requests = &shard.counters.requests;
+        let before = self.attempts.insert(number, requests.attempts);
+        if before > Some(requests.attempts) {
+            return Some(format!("{} attempts after {before:?}", requests.attempts));
+        }
+        let cause = |kind: &&ErrorKind| FailureCause::Error(**kind);
+        let mut kinds = requests.errors_by_kind.keys();
+        let untimed = kinds.find(|kind| shard.failures.get(cause(kind)).is_none())?;
+        Some(format!("it is not known when {untimed:?} failed"))
+    }
+}
 
 impl Observer for Watcher {
     fn progress(&mut self, live: &Live) {
-        for shard in &live.shards {
-            let dealt = shard.counters.items.dealt() + u64::from(shard.in_flight);
-            let known = dealt + shard.waiting_again + shard.remaining;
-            let is_alive = matches!(shard.state, LiveState::Running | LiveState::Done);
-            if is_alive && known > shard.planned && self.0.is_ok() {
-                let (at, planned) = (live.at, shard.planned);
-                self.0 = Err(format!("{known} of {planned} IDs are known at {at:?}"));
+        for (number, shard) in live.shards.iter().enumerate() {
+            let broken = self.broken(number, shard);
+            if let Some(broken) = broken.filter(|_| self.law.is_ok()) {
+                self.law = Err(format!("shard {number} at {:?}: {broken}", live.at));
             }
         }
     }
@@ -170,7 +195,10 @@ impl World {
             stored: Cell::default(),
         };
         let left = |_: &ShardPlan, held: &[IdRange]| self.replaces.then(|| shared.left(held));
-        let mut watcher = Watcher(Ok(()));
+        let mut watcher = Watcher {
+            attempts: BTreeMap::new(),
+            law: Ok(()),
+        };
         let rehearsal =
             match rehearse_replacing(&self.plan, &incidents, workload, left, &mut watcher) {
                 Err(RehearseError::Supervise(SuperviseError::Lost { .. })) => return None,
@@ -181,7 +209,7 @@ impl World {
             committed: shared.committed.take(),
             sent: shared.sent.take(),
             waits: shared.waits.take(),
-            watched: watcher.0,
+            watched: watcher.law,
         })
     }
 

@@ -30,6 +30,8 @@ mod status;
 
 pub use self::attempt::{AttemptRecord, ClockReading};
 pub use self::directory::PartsDirectory;
+#[cfg(test)]
+pub(crate) use self::merge::judge as judge_merged;
 pub use self::merge::{
     Completeness, MergeError, PublishedParts, counted_requests, merge, without_result,
 };

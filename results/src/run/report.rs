@@ -520,6 +520,26 @@ impl Report {
         self.note("name look-up", found);
     }
 
+    /// Add why hosts could not be reached before the start; none if they could.
+    pub fn add_unreached(&mut self, reason: Option<String>) {
+        let found = reason.map(|reason| Finding::HostUnreached { reason });
+        self.note("hosts before the start", found);
+    }
+
+    /// Add the time in which the lease of the budget had ended, and nothing was sent.
+    pub fn add_lapse(&mut self, lapsed: Duration) {
+        let lapsed_s = lapsed.as_secs_f64();
+        let found = (!lapsed.is_zero()).then_some(Finding::LeaseLapsed { lapsed_s });
+        self.note("lease of the budget", found);
+    }
+
+    /// Add the process of the bundled target that was lost, and how it ended; none if all were there
+    /// to the end.
+    pub fn add_lost_process(&mut self, exit: Option<String>) {
+        let found = exit.map(|exit| Finding::TargetProcessLost { exit });
+        self.note("the target's processes", found);
+    }
+
     /// Adds what the target's own counts say. A target that counted something else makes the result
     /// incomplete.
     pub fn add_witness(&mut self, witness: Witness) {

@@ -297,7 +297,7 @@ fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
 }
 
 /// Finding of a search: its answer, or a caveat.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CapacityFinding {
     /// The outcome of the search.

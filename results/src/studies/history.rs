@@ -210,7 +210,7 @@ impl Series {
 }
 
 /// Fact about a history, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum HistoryFinding {
     /// Too few results to find a change in.

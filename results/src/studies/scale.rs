@@ -133,7 +133,7 @@ pub struct Room {
 }
 
 /// Answer of a curve: its largest size beside the smallest.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ScaleFinding {
     /// No size has a valid round together with the smallest size.

@@ -225,7 +225,7 @@ impl Scenarios {
 }
 
 /// Fact about scenarios, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ScenarioFinding {
     /// From the first rung to the fastest.

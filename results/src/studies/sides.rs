@@ -88,7 +88,7 @@ impl SideRow {
 }
 
 /// Fact about two sides, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SidesFinding {
     /// One side ran after the other.

@@ -390,12 +390,14 @@ proptest! {
         }
     }
 
-    /// Shards that are gone for good leave their share of the budget to the others, and no window
-    /// holds more than it may. A shard is let be late by an interval: alarms ring in whole ms.
+    /// Shards that are gone for good leave their share of the budget to the others, also to one that
+    /// is replaced later, and no window holds more than it may. A shard is let be late by an interval:
+    /// alarms ring in whole ms.
     #[test]
     fn the_budget_of_lost_shards_is_used_by_the_others_and_never_exceeded(
         shards in 2..6_u32, deaths in prop::collection::btree_map(0..6_u32, 200..3_000_u32, 1..5),
         permits in 8..40_u64, every_ms in prop::option::of(50..400_u64), bursts in 2..5_u64,
+        replaced in prop::option::of(0..6_u32),
     ) {
         let rate = Rate { permits, period_ns: every_ms.unwrap_or(100) * 1_000_000 };
         let mut plan = run_of(shards, 8 * shards, 1 << 40);
@@ -405,11 +407,19 @@ proptest! {
             plan.shape = RateShape::Windows { every_ns: rate.period_ns };
             (plan.burst, plan.at_start) = (permits, permits);
         }
-        let dying: Vec<(Duration, u32)> = deaths.iter().map(|(shard, at)| (*at * MS, shard % shards)).collect();
-        let lost = dying.iter().map(|(_, shard)| shard).collect::<BTreeSet<_>>().len() as u64;
+        let mut dying: Vec<(Duration, u32)> = deaths.iter().map(|(shard, at)| (*at * MS, shard % shards)).collect();
+        let lost: BTreeSet<u32> = dying.iter().map(|(_, shard)| *shard).collect();
+        let replaced = replaced.map(|shard| shard % shards).filter(|shard| !lost.contains(shard));
+        dying.extend(replaced.map(|shard| (3_200 * MS, shard)));
+        let lost = lost.len() as u64;
         prop_assume!(lost < u64::from(shards));
         let committed = Committed::default();
-        let rehearsal = run_with(&plan, &self::deaths(&dying), &committed, |_, _| GOOD, |_| None);
+        let returns = |held: &[IdRange]| {
+            let shard = ((held[0].start + 1) * u64::from(shards)) >> 40;
+            Some(u32::try_from(shard).unwrap()) == replaced
+        };
+        let left = |held: &[IdRange]| returns(held).then(|| committed.left(held));
+        let rehearsal = run_with(&plan, &self::deaths(&dying), &committed, |_, _| GOOD, left);
         let mut sent = committed.sent.take();
         sent.sort_unstable();
         match plan.shape.apart_ns() {

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{Audit, Run, WindowReport, at_once, times};
-use crate::judge::{Finding, FindingKind, checks::CHECKS};
+use crate::judge::{Finding, FindingKind, Verdict, checks::CHECKS};
+use crate::run::parts::{AttemptRecord, judge_merged};
 use crate::run::report::{
-    Change, Experiment, GateReport, Group, GroupRow, InStep, QueueReport, Report, RobotsReport,
-    ServiceSplit, TLS_TRUST, UNVERIFIED, Witness,
+    Change, Experiment, GateReport, Group, GroupRow, InStep, MergedReport, QueueReport, Report,
+    RobotsReport, ServiceSplit, TLS_TRUST, UNVERIFIED, Witness,
 };
 use crawlmark_harness::plan::{Arrivals, OnThrottle};
 use crawlmark_harness::process::ShardExit;
@@ -134,11 +137,31 @@ fn host(number: u32, ok: u64, errors: u64) -> GroupRow {
     }
 }
 
-/// A run that has a finding of this kind; none where others than the report find it.
+/// A merged run of two parts, of which one was client-limited, and another attempt at a part.
+fn merged() -> Report {
+    noted(|it| {
+        let attempt = json!({
+            "schema": "crawlmark.part/1", "plan": "", "part": 1, "attempt": "", "slot": 0, "host": "",
+            "started_at_us": 0, "finished_at_us": 0, "clock": null, "clock_error_us": null,
+            "finished_before": 0, "items": it.ledger.items, "requests": 0, "robots_requests": 0,
+            "crawl_delay_s": null, "whole": true, "verdict": Verdict::ClientLimited, "reasons": [],
+            "files": {}, "saved": null, "environment": it.environment,
+        });
+        let attempt: AttemptRecord = serde_json::from_value(attempt).unwrap();
+        let merged = MergedReport {
+            parts: 2,
+            additional_requests: 9,
+            ..MergedReport::default()
+        };
+        judge_merged(it, &merged, &[attempt]);
+    })
+}
+
+/// A run that has a finding of this kind.
 #[expect(clippy::too_many_lines, reason = "a table: an arm for each kind")]
-fn with(kind: FindingKind) -> Option<Report> {
+fn with(kind: FindingKind) -> Report {
     use FindingKind as Is;
-    Some(match kind {
+    match kind {
         Is::NothingSent => run(nothing_sent),
         Is::StoppedBeforeStart => {
             let mut report = run(nothing_sent);
@@ -349,14 +372,11 @@ fn with(kind: FindingKind) -> Option<Report> {
             let target = it.target.as_mut().unwrap();
             (target.is_here, target.cpus) = (true, vec![0]);
         }),
-        // Found by the run itself (`end_to_end`), and the last two by a merge
-        // (`results/tests/parts.rs`).
-        Is::TargetProcessLost
-        | Is::LeaseLapsed
-        | Is::HostUnreached
-        | Is::OtherAttempts
-        | Is::PartsJudged => return None,
-    })
+        Is::TargetProcessLost => noted(|it| it.add_lost_process(Some("killed".to_owned()))),
+        Is::LeaseLapsed => noted(|it| it.add_lapse(Duration::from_secs(1))),
+        Is::HostUnreached => noted(|it| it.add_unreached(Some("refused".to_owned()))),
+        Is::OtherAttempts | Is::PartsJudged => merged(),
+    }
 }
 
 #[test]
@@ -364,7 +384,7 @@ fn every_kind_of_finding_and_every_check_fires() {
     let mut silent: BTreeSet<&str> = CHECKS.iter().map(|check| check.name).collect();
     let mut missing = Vec::new();
     for kind in FindingKind::ALL {
-        let Some(report) = with(*kind) else { continue };
+        let report = with(*kind);
         let mut found: Vec<FindingKind> = report.findings.iter().map(Finding::kind).collect();
         for check in CHECKS {
             // Also those that others cover.

@@ -500,7 +500,7 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
 }
 
 /// Judge the report, with what only its parts can say.
-fn judge(report: &mut Report, merged: &MergedReport, attempts: &[AttemptRecord]) {
+pub(crate) fn judge(report: &mut Report, merged: &MergedReport, attempts: &[AttemptRecord]) {
     report.merged = Some(merged.clone());
     report.judge();
     // What is about answers, the merged figures say themselves.

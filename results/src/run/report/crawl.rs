@@ -138,7 +138,7 @@ pub enum RobotsOutcome {
 }
 
 /// Parts of a merged report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MergedReport {
     /// Their directory, as it was given.
     pub directory: String,

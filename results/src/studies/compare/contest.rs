@@ -262,7 +262,7 @@ impl Contest {
 }
 
 /// Fact about a comparison, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ContestFinding {
     /// The verdict over all.
