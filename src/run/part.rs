@@ -20,7 +20,6 @@ use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{Interval, RunRecord};
 use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::units::grouped;
-use crawlmark_results::judge::Finding;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
 use crawlmark_results::run::report::{IntervalRow, Report};
 use serde_json::Value;
@@ -66,15 +65,41 @@ impl Drop for PartRun {
 /// Check that the plan of a part has as many shards as were asked for.
 ///
 /// # Errors
-/// When its connections are too few for them.
+/// When its connections, or its requests at once, are too few for them.
 pub(crate) fn check_shards(asked: Auto<u32>, whole: &RunPlan, part: &RunPlan) -> Result<(), Error> {
-    match asked {
-        Auto::Exactly(asked) if part.shards < asked => Err(Error::Usage(format!(
-            "--shards {asked}: a slot has {} connections of the plan's {}, so that a part has at most {} shards",
-            part.connections, whole.connections, part.shards
-        ))),
-        Auto::Exactly(_) | Auto::Auto => Ok(()),
+    let Auto::Exactly(asked) = asked else {
+        return Ok(());
+    };
+    if part.shards >= asked {
+        return Ok(());
     }
+    let own = each_shard_needs(part)
+        .into_iter()
+        .zip(each_shard_needs(whole));
+    let scarce = own.min_by_key(|((_, own), _)| own.unwrap_or(u64::MAX));
+    let shares = scarce.map(|((what, own), (_, all))| {
+        let [own, all] = [own, all].map(Option::unwrap_or_default);
+        format!("a slot has {own} of the plan's {all} {what}, and each shard needs one")
+    });
+    let shares = shares.unwrap_or_default();
+    Err(Error::Usage(format!("--shards {asked}: {shares}")))
+}
+
+/// What each shard needs one of, and how much of it a plan has; none if it is not limited.
+fn each_shard_needs(plan: &RunPlan) -> [(&'static str, Option<u64>); 4] {
+    let host = plan.per_host;
+    [
+        ("connections", Some(plan.connections.into())),
+        (
+            "requests at once (--burst)",
+            plan.has_budget().then_some(plan.burst),
+        ),
+        (
+            "connections to a host (--per-host-connections)",
+            host.connections.map(u64::from),
+        ),
+        ("requests at once to a host", host.rate.and(host.burst)),
+    ]
 }
 
 /// Return the plan of a whole crawl: a setting that depends on the machine has the same value on
@@ -291,12 +316,9 @@ pub(super) struct PartOutcome {
 }
 
 impl PartOutcome {
-    /// Note in the report that the lease had ended for a while.
+    /// Note in the report for how long the lease had ended.
     pub(super) fn note(&self, report: &mut Report) {
-        let found = (!self.lapsed.is_zero()).then_some(Finding::LeaseLapsed {
-            lapsed_s: self.lapsed.as_secs_f64(),
-        });
-        report.note("lease of the budget", found);
+        report.add_lapse(self.lapsed);
     }
 
     const fn why(&self) -> &'static str {

@@ -83,6 +83,11 @@ impl Target {
         serde_json::from_str(said.split_once("\r\n\r\n")?.1).ok()
     }
 
+    /// Requests that it counted; none if it is gone.
+    pub(crate) fn requests(&self) -> Option<u64> {
+        self.ledger()?["requests"].as_u64()
+    }
+
     fn end(&mut self) {
         if self.serve.try_wait().unwrap().is_some() {
             return;

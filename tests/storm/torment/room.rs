@@ -1,7 +1,8 @@
 //! The place of a trial: its target, its directory, and what its sessions left there.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -91,6 +92,8 @@ impl Drop for Disk {
 impl<'a> Room<'a> {
     pub(crate) fn new(trial: &'a Trial) -> Self {
         let place = tempfile::tempdir().unwrap();
+        // Other users work in it, too.
+        fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
         let work = place.path().join("work");
         fs::create_dir(&work).unwrap();
         Self {
@@ -129,7 +132,8 @@ impl<'a> Room<'a> {
 
     /// Run lines at the same time, and judge how they ended.
     fn run(&mut self, lines: &[String], session: &Session) -> Course {
-        let course = torment(self.place.path(), lines, session, &self.target);
+        let seed = self.trial.seed;
+        let course = torment(self.place.path(), seed, lines, session, &self.target);
         self.wrong.extend(laws::wrong_ends(&course));
         for ended in &course.ended {
             self.said.push_str(&ended.stderr);
@@ -145,17 +149,8 @@ impl<'a> Room<'a> {
 
     /// Run a line to which nothing happens.
     fn calmly(&mut self, line: &str) -> Ended {
-        let calm = Session {
-            limit: None,
-            incidents: Vec::new(),
-            damage: None,
-        };
-        self.run(&[line.to_owned()], &calm).ended.remove(0)
-    }
-
-    /// Requests that the target counted.
-    fn requests(&self) -> Option<u64> {
-        Some(laws::count(&self.target.ledger()?, "/requests"))
+        let line = [line.to_owned()];
+        self.run(&line, &Session::calm()).ended.remove(0)
     }
 
     /// Flags that begin the crawl.
@@ -175,12 +170,12 @@ impl<'a> Room<'a> {
         let out = self.work().join("out");
         self.wrong.extend(laws::wrong_run(&course.ended[0], &out));
         let result = laws::read(&out.join("result.json"));
-        let (Some(result), Some(at_target)) = (result, self.requests()) else {
+        let (Some(result), Some(at_target)) = (result, self.target.requests()) else {
             return;
         };
         let sent = laws::count(&result, "/totals/attempts_sent");
         let is_whole = course.of_target == 0 && course.dead_shards == 0;
-        let slack = if is_whole { 0 } else { trial.connections * 4 };
+        let slack = if is_whole { 0 } else { trial.in_flight() * 4 };
         // What a dead shard sent since its last report is not known to the client.
         if course.dead_shards == 0 || sent > at_target {
             let wrong = laws::wrong_counts(sent, at_target, slack);
@@ -264,13 +259,13 @@ impl<'a> Room<'a> {
         serde_json::from_str(&ended.stdout).unwrap_or_default()
     }
 
-    /// Each process that died may have counted one request that it did not send.
+    /// Each process that died may have counted one request of each stream that it did not send.
     fn judge_requests(&mut self, audit: &Value) {
-        let Some(at_target) = self.requests() else {
+        let Some(at_target) = self.target.requests() else {
             return;
         };
         if let Some(sent) = audit["sent"].as_u64() {
-            let slack = self.dead * self.trial.connections;
+            let slack = self.dead * self.trial.in_flight();
             self.wrong
                 .extend(laws::wrong_counts(sent, at_target, slack));
         }
@@ -430,12 +425,7 @@ impl<'a> Room<'a> {
         }
         self.target.replace(GOOD_TARGET);
         for _ in 0..CALM {
-            let calm = Session {
-                limit: None,
-                incidents: Vec::new(),
-                damage: None,
-            };
-            let course = self.run(&lines, &calm);
+            let course = self.run(&lines, &Session::calm());
             if self.judge_parts(&course) {
                 break;
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -10,13 +10,18 @@ use crawlmark_harness::clock::{Clock, duration_ns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::means::{Means, step};
 use super::trial::{Act, Incident, Session, Victim};
 use crate::processes::{children, is_waiting, pid_of, working_in, zombies};
 use crate::scene::PROGRAM;
 use crate::target::Target;
 
-/// Only a hang takes this long: a part whose disk is full tries for a minute to write its end.
+/// Only a hang sends nothing for this long: a part whose disk is full tries for a minute to write its
+/// end, and a target that refuses most requests is crawled slowly.
 const DEADLINE: Duration = Duration::from_mins(2);
+
+/// No session takes so many of them.
+const DEADLINES: u64 = 5;
 
 /// Time in which processes end whose parent is gone.
 const ORPHANS_END: Duration = Duration::from_secs(5);
@@ -64,17 +69,21 @@ struct Running {
 }
 
 impl Running {
-    fn start(place: &Path, number: usize, line: &str, limit: Option<&str>) -> Self {
+    fn start(place: &Path, number: usize, line: &str, session: &Session, user: &str) -> Self {
         let file = |name: &str| File::create(place.join(format!("{name}{number}"))).unwrap();
-        let mut command = match limit {
-            Some(limit) => {
-                let mut shell = Command::new("sh");
-                let line = format!("ulimit {limit} && exec \"$0\" \"$@\"");
-                shell.args(["-c", &line, PROGRAM]);
-                shell
-            }
-            None => Command::new(PROGRAM),
-        };
+        let processes = session.processes.map(|most| format!("-u {most}"));
+        let limits = session.limit.iter().chain(&processes);
+        let begin: String = limits.flat_map(|it| ["ulimit ", it, " && "]).collect();
+        let uptime = Means::get().uptime(session.uptime_s);
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            &format!("{begin}exec {uptime} {user} \"$0\" \"$@\""),
+            PROGRAM,
+        ]);
+        if !session.steps.is_empty() {
+            Means::get().move_clock(&mut command, &moved(place, number));
+        }
         command.args(line.split_whitespace()).stdin(Stdio::null());
         command
             .current_dir(place.join("work"))
@@ -126,23 +135,33 @@ impl Running {
     }
 }
 
+/// The file that the calendar clock of a command follows.
+fn moved(place: &Path, number: usize) -> PathBuf {
+    place.join(format!("clock{number}"))
+}
+
 /// Run `lines` at the same time in `work` of `place`, while the incidents of `session` happen.
 pub(crate) fn torment(
     place: &Path,
+    seed: u64,
     lines: &[String],
     session: &Session,
     target: &Target,
 ) -> Course {
     let work = place.join("work").canonicalize().unwrap();
-    let limit = session.limit.as_deref();
-    let start = |(number, line): (usize, &String)| Running::start(place, number, line, limit);
+    let user = session
+        .processes
+        .map_or_else(String::new, |_| Means::get().user(seed, &work));
+    let start =
+        |(number, line): (usize, &String)| Running::start(place, number, line, session, &user);
     let mut running: Vec<Running> = lines.iter().enumerate().map(start).collect();
     let mut course = Course::default();
-    let mut due = session.incidents.clone();
+    let (mut due, mut steps) = (session.incidents.clone(), session.steps.clone());
     // Who is stopped, and until when.
     let mut frozen: Vec<(i32, u64)> = Vec::new();
     let clock = Clock::start();
     let mut all_ended_ns = None;
+    let (mut deadlines, mut requests) = (1, target.requests());
     loop {
         let now_ns = clock.now().0;
         for incident in extract(&mut due, |incident| duration_ns(incident.at) <= now_ns) {
@@ -151,6 +170,11 @@ pub(crate) fn torment(
                 let until_ns = now_ns + duration_ns(time);
                 frozen.extend(frozen_pids.into_iter().map(|pid| (pid, until_ns)));
             }
+        }
+        for due in extract(&mut steps, |due| duration_ns(due.at) <= now_ns) {
+            let number = usize::try_from(due.command).unwrap() % lines.len();
+            step(&moved(place, number), due.by_s);
+            course.happened += 1;
         }
         for (pid, _) in extract(&mut frozen, |(_, until_ns)| *until_ns <= now_ns) {
             signal(pid, Signal::SIGCONT);
@@ -165,8 +189,12 @@ pub(crate) fn torment(
             if frozen.is_empty() && (is_over || working_in(&work).is_empty()) {
                 break;
             }
-        } else if now_ns > duration_ns(DEADLINE) {
-            break;
+        } else if now_ns > duration_ns(DEADLINE) * deadlines {
+            let before = std::mem::replace(&mut requests, target.requests());
+            deadlines += 1;
+            if requests <= before || deadlines > DEADLINES {
+                break;
+            }
         }
         std::thread::sleep(LOOK_EVERY);
     }

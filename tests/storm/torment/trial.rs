@@ -7,6 +7,9 @@ use nix::sys::signal::Signal;
 
 use crate::Draw;
 
+/// Streams of a connection, where there are any.
+const STREAMS: u64 = 3;
+
 /// A crawl and its sessions, drawn by a seed.
 #[derive(Debug)]
 pub(crate) struct Trial {
@@ -40,6 +43,12 @@ pub(crate) enum Kind {
 pub(crate) struct Session {
     /// A limit as `ulimit` sets it.
     pub(crate) limit: Option<String>,
+    /// Processes that its user may have.
+    pub(crate) processes: Option<u64>,
+    /// Seconds for which its machine has been up, beyond those of this one.
+    pub(crate) uptime_s: u64,
+    /// Steps of the calendar clock of each command.
+    pub(crate) steps: Vec<Step>,
     pub(crate) incidents: Vec<Incident>,
     /// What happens to a file of the saved crawl afterwards.
     pub(crate) damage: Option<Damage>,
@@ -51,6 +60,16 @@ pub(crate) struct Incident {
     pub(crate) at: Duration,
     pub(crate) victim: Victim,
     pub(crate) act: Act,
+}
+
+/// A step of the calendar clock of a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) at: Duration,
+    /// Number of the command, taken modulo those that there are.
+    pub(crate) command: u64,
+    /// How far it is from the true time then.
+    pub(crate) by_s: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,22 +136,69 @@ impl Trial {
             Kind::Plain | Kind::Parts { .. } => 1,
             Kind::Saved => draw.from(1, 4),
         };
+        let target = target_flags(&mut draw);
+        let disk = draw.happens(15).then(|| draw.from(24, 600));
+        let mut sessions: Vec<Session> = (0..sessions).map(|_| session(&mut draw, kind)).collect();
+        // Drawn for themselves, so that seeds stay what they were.
+        let mut draw = Draw(!seed);
+        for session in &mut sessions {
+            session.surround(&mut draw);
+        }
         Self {
             seed,
             kind,
             items,
             connections,
             flags,
-            target: target_flags(&mut draw),
-            disk: draw.happens(15).then(|| draw.from(24, 600)),
-            sessions: (0..sessions).map(|_| session(&mut draw, kind)).collect(),
+            target,
+            disk,
+            sessions,
         }
     }
 
-    /// True if something happens to the target.
+    /// Requests under way at most, over all shards.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let is_multiplexed = self.flags.contains("--streams");
+        self.connections * if is_multiplexed { STREAMS } else { 1 }
+    }
+
+    /// True if nothing happens to the target.
     pub(crate) fn spares_target(&self) -> bool {
         let mut incidents = self.sessions.iter().flat_map(|session| &session.incidents);
         incidents.all(|incident| !incident.victim.is_of_target())
+    }
+}
+
+impl Session {
+    /// One in which nothing happens.
+    pub(crate) const fn calm() -> Self {
+        Self {
+            limit: None,
+            processes: None,
+            uptime_s: 0,
+            steps: Vec::new(),
+            incidents: Vec::new(),
+            damage: None,
+        }
+    }
+
+    fn surround(&mut self, draw: &mut Draw) {
+        self.processes = draw.happens(10).then(|| draw.from(1, 5));
+        if draw.happens(25) {
+            self.uptime_s = draw.one(&[1, 100, 86_400, 4_000_000]);
+        }
+        if draw.happens(25) {
+            self.steps = (0..draw.from(1, 3)).map(|_| clock_step(draw)).collect();
+        }
+    }
+}
+
+fn clock_step(draw: &mut Draw) -> Step {
+    let by_s = draw.one(&[1, 2, 30, 600, 86_400, 40_000_000]);
+    Step {
+        at: draw.time(0, 900),
+        command: draw.next(),
+        by_s: if draw.happens(50) { by_s } else { -by_s },
     }
 }
 
@@ -147,7 +213,7 @@ fn flags(draw: &mut Draw, kind: Kind, connections: u64) -> String {
         Kind::Parts { slots, .. } => slots,
         Kind::Plain | Kind::Saved => 1,
     };
-    // Each shard of a part needs a connection of its slot's share.
+    // Each shard of a part needs a connection, and a request of the burst, of its slot's share.
     let shards = draw.from(1, 3).min(connections / slots);
     let mut flags = format!("-c {connections} --shards {shards} --timeout 1s --max-pause 1s");
     let mut add = |flag: &str| {
@@ -155,7 +221,7 @@ fn flags(draw: &mut Draw, kind: Kind, connections: u64) -> String {
         flags.push_str(flag);
     };
     match draw.from(0, 5) {
-        0 => add("--http 2 --streams 3"),
+        0 => add(&format!("--http 2 --streams {STREAMS}")),
         1 => add("--proxy {proxy}"),
         2 => add("--disable-keepalive"),
         _ => {}
@@ -164,7 +230,7 @@ fn flags(draw: &mut Draw, kind: Kind, connections: u64) -> String {
         add(&format!(
             "--rate {} --burst {}",
             draw.from(300, 3_000),
-            draw.from(6, 20)
+            draw.from(6, 20).max(shards * slots)
         ));
     }
     if draw.happens(60) {
@@ -242,6 +308,7 @@ fn session(draw: &mut Draw, kind: Kind) -> Session {
         limit: draw.happens(15).then(|| draw.one(&limits).to_owned()),
         incidents: (0..incidents).map(|_| incident(draw)).collect(),
         damage: (kind == Kind::Saved && draw.happens(25)).then(|| damage(draw)),
+        ..Session::calm()
     }
 }
 
