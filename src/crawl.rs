@@ -31,6 +31,7 @@ mod response;
 mod retry;
 mod saving;
 mod spec;
+mod streams;
 pub(crate) mod target;
 
 use std::cell::{Cell, RefCell};

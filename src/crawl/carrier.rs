@@ -58,9 +58,7 @@ impl<S: Stream> Carrier<S> {
     fn unusable(&mut self, flight: &Flight) -> Option<ErrorKind> {
         match self {
             Self::Connection(connection) => connection.unusable(flight),
-            Self::Stream(stream) => stream.unusable(flight),
-            #[cfg(feature = "http3")]
-            Self::Quic(stream) => stream.unusable(flight),
+            _ => (!self.is_reusable(flight)).then_some(ErrorKind::Closed),
         }
     }
 

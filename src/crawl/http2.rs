@@ -36,8 +36,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::sample::{ClosedBy, ClosedConnection};
-use crawlmark_harness::workload::Flight;
 use tokio::task::{JoinHandle, spawn_local};
 
 use self::connection::{Connection, MOST_QUEUED};
@@ -51,6 +49,7 @@ use super::connect::{
     tcp_info::TcpReadings,
 };
 use super::http1::Input;
+use super::streams::Use;
 
 /// Bytes that one turn of the task reads: two milliseconds at the worst case of some 30 ns each.
 const TURN_BYTES: usize = 64 << 10;
@@ -63,28 +62,9 @@ const STEP_BYTES: usize = 1 << 10;
 #[derive(Debug)]
 struct Shared {
     connection: Rc<RefCell<Connection>>,
-    left: Cell<Left>,
+    used: Use,
     tcp: Cell<TcpReadings>,
-    /// True if no further request may begin on it.
-    is_closing: Cell<bool>,
-    /// Possessions, of which its place is given back when it closes.
-    lease: RefCell<Lease>,
     driver: JoinHandle<()>,
-}
-
-impl Shared {
-    /// Begin no further request on it, which `by` closes after so many. Another connection may take
-    /// its place.
-    fn retire(&self, by: ClosedBy, requests: u64, flight: &Flight) {
-        if !self.is_closing.replace(true) {
-            flight.closed(ClosedConnection { by, requests });
-        }
-        drop(self.lease.borrow_mut().place.take());
-    }
-
-    fn is_closing(&self) -> bool {
-        self.is_closing.get() || self.left.get().is_none()
-    }
 }
 
 impl Drop for Shared {
@@ -240,12 +220,11 @@ impl Greeted {
             driver,
             streams,
         } = self;
+        let requests = Rc::clone(&connection.borrow().requests);
         let shared = Rc::new(Shared {
             connection,
-            left: Cell::new(left),
+            used: Use::new(left, lease, requests),
             tcp: Cell::new(tcp),
-            is_closing: Cell::new(false),
-            lease: RefCell::new(lease),
             driver,
         });
         let first = StreamSlot::new(0, Rc::clone(&shared));

@@ -17,7 +17,7 @@ mod failure;
 mod request;
 mod socket;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::sample::{ClosedBy, ClosedConnection};
+use crawlmark_harness::sample::ClosedBy;
 use crawlmark_harness::workload::Flight;
 use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
@@ -48,6 +48,7 @@ use super::connect::{
     tls::{self, NotedFlaw},
 };
 use super::response::fields::MOST_HEAD_BYTES;
+use super::streams::Use;
 
 /// Content that a target may send on a stream before this client has read it: that of HTTP/2.
 const STREAM_WINDOW: u32 = 2 << 20;
@@ -178,11 +179,8 @@ impl Greeted {
         let shared = Rc::new(Shared {
             connected,
             driver,
-            left: Cell::new(left),
-            requests: Cell::default(),
+            used: Use::new(left, lease, Rc::default()),
             taken: Cell::default(),
-            is_closing: Cell::default(),
-            lease: RefCell::new(lease),
         });
         let first = StreamSlot::new(Rc::clone(&shared), sender.clone());
         let others = (1..streams).map(move |_| StreamSlot::new(Rc::clone(&shared), sender.clone()));
@@ -196,33 +194,18 @@ impl Greeted {
 struct Shared {
     connected: Connected,
     driver: JoinHandle<()>,
-    left: Cell<Left>,
-    /// Requests that it was given, without those that the target did not begin.
-    requests: Cell<u64>,
+    used: Use,
     /// Bytes sent and received that belong to a request.
     taken: Cell<[u64; 2]>,
-    /// True if no further request may begin on it.
-    is_closing: Cell<bool>,
-    /// Possessions, of which its place is given back when it closes.
-    lease: RefCell<Lease>,
 }
 
 impl Shared {
-    /// Begin no further request on it, which `by` closes. Another connection may take its place.
-    fn retire(&self, by: ClosedBy, flight: &Flight) {
-        if !self.is_closing.replace(true) {
-            let requests = self.requests.get();
-            flight.closed(ClosedConnection { by, requests });
-        }
-        drop(self.lease.borrow_mut().place.take());
-    }
-
     /// True if another request may begin on it; notes its end.
     fn is_usable(&self, flight: &Flight) -> bool {
         if self.connected.quic.close_reason().is_some() {
-            self.retire(ClosedBy::Target, flight);
+            self.used.retire(ClosedBy::Target, flight);
         }
-        !self.is_closing.get() && !self.left.get().is_none()
+        !self.used.is_closing()
     }
 
     /// Take the bytes that passed and belong to no request yet.

@@ -3,6 +3,7 @@
 //! It is given the bytes that the target sent, any bytes, and wakes the requests that they concern.
 //! It reads and writes nothing itself.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 use std::rc::Rc;
@@ -187,7 +188,7 @@ pub(super) struct Connection {
     sending: Vec<usize>,
     next_id: u32,
     /// Requests that it was given, without those that the target did not begin.
-    pub(super) requests: u64,
+    pub(super) requests: Rc<Cell<u64>>,
     pub(super) has_settings: bool,
     /// Streams that the target allows at once.
     pub(super) allowed: u32,
@@ -224,7 +225,7 @@ impl Connection {
             waiting: VecDeque::new(),
             sending: Vec::new(),
             next_id: 1,
-            requests: 0,
+            requests: Rc::default(),
             has_settings: false,
             allowed: u32::MAX,
             first_window: FIRST_WINDOW.into(),
@@ -664,7 +665,7 @@ impl Connection {
         if let Err(failure) = &end {
             stream.body.clear();
             if was_not_begun(failure.kind) || !is_sent {
-                self.requests = self.requests.saturating_sub(1);
+                self.requests.set(self.requests.get().saturating_sub(1));
             }
         }
         stream.end = Some(end);

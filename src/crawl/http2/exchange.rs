@@ -9,17 +9,18 @@ use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Attempt, ClosedBy, ErrorKind, TcpReading};
-use crawlmark_harness::workload::{Flight, InFlight};
+use crawlmark_harness::workload::Flight;
 
 use super::request::Output;
 use super::{Shared, failure};
-use crate::crawl::connect::{failure::Failure, pool::After};
+use crate::crawl::connect::failure::Failure;
 use crate::crawl::response::{
-    exchange::{Deadline, ExchangeFailure, Progress, Traffic, Watch, was_not_begun},
+    exchange::{Deadline, ExchangeFailure, Traffic, Watch},
     expect::Expected,
     fields::lent,
     head::HeadFacts,
 };
+use crate::crawl::streams::{failed, note};
 
 /// A stream of a connection: carries one request at a time.
 #[derive(Debug)]
@@ -62,18 +63,13 @@ impl StreamSlot {
         }
     }
 
-    /// Return the reason why no further request may begin on it; none if one may.
-    pub(crate) fn unusable(&self, flight: &Flight) -> Option<ErrorKind> {
-        (!self.is_reusable(flight)).then_some(ErrorKind::Closed)
-    }
-
     /// True if another request may be sent on it.
     pub(crate) fn is_reusable(&self, flight: &Flight) -> bool {
         let connection = self.shared.connection.borrow();
         if let Some(by) = connection.closing() {
-            self.shared.retire(by, connection.requests, flight);
+            self.shared.used.retire(by, flight);
         }
-        !self.shared.is_closing()
+        !self.shared.used.is_closing()
     }
 
     /// Read the state of the connection at the end of a request that was sent at `sent`.
@@ -86,20 +82,12 @@ impl StreamSlot {
 
     /// As [`Lease::source`](crate::crawl::connect::pool::Lease::source).
     pub(crate) fn source(&self) -> Option<(u32, bool)> {
-        self.shared.lease.borrow().source()
+        self.shared.used.source()
     }
 
     /// Count a request that is about to be sent.
     pub(crate) fn count_request(&mut self, flight: &Flight) {
-        let mut left = self.shared.left.get();
-        let after = left.take();
-        self.shared.left.set(left);
-        let connection = &mut *self.shared.connection.borrow_mut();
-        connection.requests += 1;
-        self.nth = connection.requests;
-        if after == After::Close {
-            self.shared.retire(ClosedBy::Client, self.nth, flight);
-        }
+        self.nth = self.shared.used.count_request(flight);
     }
 
     /// Send the request in `output`, and read the whole response before the deadline of `watch`,
@@ -117,19 +105,16 @@ impl StreamSlot {
             let connection = &mut *self.shared.connection.borrow_mut();
             // It may have ended while the request waited to be allowed.
             if let Some(by) = connection.closing() {
-                connection.requests = connection.requests.saturating_sub(1);
-                self.shared.retire(by, connection.requests, watch.flight);
+                self.shared.used.uncount();
+                self.shared.used.retire(by, watch.flight);
                 let failure = connection.end.clone().unwrap_or_else(failure::of_late);
-                return Err(ExchangeFailure {
-                    kind: explained(failure, watch.flight),
-                    progress: Progress::NotSent,
-                });
+                return Err(failed(Some(failure), false, None, 0, watch.flight));
             }
             connection.begin(self.at, &mut self.output);
             connection.passed[1]
         };
         self.is_busy = true;
-        self.note(watch);
+        note(watch, None);
         let mut head = None;
         let ended = poll_fn(|cx| match self.read(cx, &mut head, expected, watch) {
             Poll::Pending if self.deadline.poll(cx, watch.clock) => Poll::Ready(Err(None)),
@@ -177,7 +162,7 @@ impl StreamSlot {
             self.known = is_general.then_some(KnownHead { number, facts });
             *head = Some(facts);
             self.traffic.first_byte = Some(stream.head_at.max(watch.sent));
-            self.note(watch);
+            note(watch, self.traffic.first_byte);
         }
         if !stream.content.is_empty() {
             expected.take(&stream.content);
@@ -205,15 +190,6 @@ impl StreamSlot {
         Poll::Pending
     }
 
-    fn note(&self, watch: &Watch<'_>) {
-        watch.flight.note(InFlight {
-            sent: watch.sent,
-            first_byte: self.traffic.first_byte,
-            bytes_sent: 0,
-            bytes_received: 0,
-        });
-    }
-
     /// Return the failure of a request; without one, its time is over. `read_before` are the bytes
     /// that had been read before it.
     fn failed(
@@ -224,29 +200,23 @@ impl StreamSlot {
     ) -> ExchangeFailure {
         let connection = self.shared.connection.borrow();
         if failure.is_none() && connection.passed[1] == read_before {
-            self.shared
-                .retire(ClosedBy::Client, connection.requests, flight);
+            self.shared.used.retire(ClosedBy::Client, flight);
         }
         let stream = &connection.streams[self.at];
-        let kind = failure.map_or(ErrorKind::Timeout, |failure| explained(failure, flight));
-        let is_end = matches!(kind, ErrorKind::Closed | ErrorKind::Reset | ErrorKind::Io);
-        let progress = match stream.status {
-            _ if is_end && !connection.is_sent(self.at) => Progress::NotSent,
-            None if was_not_begun(kind) => Progress::NotBegun,
-            status => Progress::Sent(status),
-        };
-        let kind = match kind {
-            ErrorKind::Closed if stream.status.is_some() => ErrorKind::Incomplete,
-            kind => kind,
-        };
-        let is_cut = matches!(
-            kind,
-            ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
-        );
-        if stream.status.is_some() && is_cut {
-            flight.explain(kind, format!("{} bytes of content", stream.content_bytes));
-        }
-        ExchangeFailure { kind, progress }
+        let is_end = failure.as_ref().is_some_and(|failure| {
+            matches!(
+                failure.kind,
+                ErrorKind::Closed | ErrorKind::Reset | ErrorKind::Io
+            )
+        });
+        let is_sent = !is_end || connection.is_sent(self.at);
+        failed(
+            failure,
+            is_sent,
+            stream.status,
+            stream.content_bytes,
+            flight,
+        )
     }
 
     fn release(&mut self) {
@@ -260,12 +230,4 @@ impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.release();
     }
-}
-
-/// Return the kind of a failure, and note its details.
-fn explained(failure: Failure, flight: &Flight) -> ErrorKind {
-    if !failure.details.is_empty() {
-        flight.explain(failure.kind, failure.details);
-    }
-    failure.kind
 }

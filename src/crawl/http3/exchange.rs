@@ -14,7 +14,7 @@ use std::task::Poll;
 use bytes::{Buf, Bytes};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Attempt, ClosedBy, ErrorKind};
-use crawlmark_harness::workload::{Flight, InFlight};
+use crawlmark_harness::workload::Flight;
 use h3::client::{RequestStream, SendRequest};
 use h3::error::StreamError;
 use h3_quinn::{OpenStreams, RecvStream, SendStream};
@@ -23,13 +23,14 @@ use tokio::select;
 
 use super::request::Output;
 use super::{CANCELLED, Shared};
-use crate::crawl::connect::{failure::Failure, pool::After};
+use crate::crawl::connect::failure::Failure;
 use crate::crawl::response::{
-    exchange::{Deadline, ExchangeFailure, Progress, Traffic, Watch, was_not_begun},
+    exchange::{Deadline, ExchangeFailure, Progress, Traffic, Watch},
     expect::Expected,
     fields::lent_map,
     head::HeadFacts,
 };
+use crate::crawl::streams::{failed, note};
 
 /// A stream of a connection: carries one request at a time.
 pub(crate) struct StreamSlot {
@@ -65,11 +66,6 @@ impl StreamSlot {
         }
     }
 
-    /// Return the reason why no further request may begin on it; none if one may.
-    pub(crate) fn unusable(&self, flight: &Flight) -> Option<ErrorKind> {
-        (!self.is_reusable(flight)).then_some(ErrorKind::Closed)
-    }
-
     /// True if another request may be sent on it.
     pub(crate) fn is_reusable(&self, flight: &Flight) -> bool {
         self.shared.is_usable(flight)
@@ -77,19 +73,12 @@ impl StreamSlot {
 
     /// As [`Lease::source`](crate::crawl::connect::pool::Lease::source).
     pub(crate) fn source(&self) -> Option<(u32, bool)> {
-        self.shared.lease.borrow().source()
+        self.shared.used.source()
     }
 
     /// Count a request that is about to be sent.
     pub(crate) fn count_request(&mut self, flight: &Flight) {
-        let mut left = self.shared.left.get();
-        let after = left.take();
-        self.shared.left.set(left);
-        self.nth = self.shared.requests.get() + 1;
-        self.shared.requests.set(self.nth);
-        if after == After::Close {
-            self.shared.retire(ClosedBy::Client, flight);
-        }
+        self.nth = self.shared.used.count_request(flight);
     }
 
     /// Send the request in `output`, and read the whole response before the deadline of `watch`,
@@ -111,7 +100,7 @@ impl StreamSlot {
         };
         let [_, received_before] = self.shared.connected.socket.passed();
         let seen = Seen::default();
-        note(&seen, watch);
+        note(watch, None);
         let ended = {
             let carried = carry(
                 &mut self.sender,
@@ -162,37 +151,16 @@ impl StreamSlot {
         let kind = failure.as_ref().map_or(ErrorKind::Timeout, |it| it.kind);
         if !shared.is_usable(flight) {
         } else if kind == ErrorKind::Http3Refused && !seen.is_sent.get() {
-            shared.retire(ClosedBy::Announced, flight);
+            shared.used.retire(ClosedBy::Announced, flight);
         } else if failure.is_none() && shared.connected.socket.passed()[1] == received_before {
-            shared.retire(ClosedBy::Client, flight);
+            shared.used.retire(ClosedBy::Client, flight);
         }
-        let progress = match status {
-            _ if !seen.is_sent.get() && failure.is_some() && shared.is_closing.get() => {
-                Progress::NotSent
-            }
-            None if was_not_begun(kind) => Progress::NotBegun,
-            status => Progress::Sent(status),
-        };
-        if !matches!(progress, Progress::Sent(_)) {
-            shared.requests.set(shared.requests.get().saturating_sub(1));
+        let is_sent = seen.is_sent.get() || failure.is_none() || !shared.used.is_closing();
+        let failure = failed(failure, is_sent, status, seen.content_bytes.get(), flight);
+        if !matches!(failure.progress, Progress::Sent(_)) {
+            shared.used.uncount();
         }
-        let kind = match kind {
-            ErrorKind::Closed if status.is_some() => ErrorKind::Incomplete,
-            kind => kind,
-        };
-        let is_cut = matches!(
-            kind,
-            ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
-        );
-        if status.is_some() && is_cut {
-            flight.explain(
-                kind,
-                format!("{} bytes of content", seen.content_bytes.get()),
-            );
-        } else if let Some(failure) = failure.filter(|failure| !failure.details.is_empty()) {
-            flight.explain(kind, failure.details);
-        }
-        ExchangeFailure { kind, progress }
+        failure
     }
 }
 
@@ -200,15 +168,6 @@ impl fmt::Debug for StreamSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StreamSlot").finish_non_exhaustive()
     }
-}
-
-fn note(seen: &Seen, watch: &Watch<'_>) {
-    watch.flight.note(InFlight {
-        sent: watch.sent,
-        first_byte: seen.first_byte.get(),
-        bytes_sent: 0,
-        bytes_received: 0,
-    });
 }
 
 /// The request's half of a stream. Dropped before it is finished, it is reset, lest a part of a
@@ -297,7 +256,7 @@ impl Receiving<'_> {
         let status = head.status().as_u16();
         let facts = lent_map(head.headers(), |fields| expected.head(status, fields));
         seen.head.set(Some(facts));
-        note(seen, watch);
+        note(watch, seen.first_byte.get());
         let has_content = !self.is_head && !matches!(status, 204 | 304);
         let declared = declared(head.headers()).filter(|_| has_content);
         let mut count = 0;
