@@ -346,13 +346,11 @@ pub struct OutputArgs {
 
 impl OutputArgs {
     /// Return the name of the result: the one that was given, or else `command`.
-    #[must_use]
     pub fn name_or(&self, command: &str) -> String {
         self.name.clone().unwrap_or_else(|| command.to_owned())
     }
 
     /// True if what was found is printed.
-    #[must_use]
     pub const fn is_printed(&self) -> bool {
         !self.quiet || self.form.json || self.form.markdown
     }
@@ -484,7 +482,6 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
 
 impl Auto<u32> {
     /// The number, or `fitting`.
-    #[must_use]
     pub fn or(self, fitting: u32) -> u32 {
         match self {
             Self::Auto => fitting,
@@ -495,7 +492,6 @@ impl Auto<u32> {
 
 impl Auto<NonZeroUsize> {
     /// The number, or one per core.
-    #[must_use]
     pub fn or_cores(self, cores: usize) -> NonZeroUsize {
         match self {
             Self::Auto => NonZeroUsize::new(cores).unwrap_or(NonZeroUsize::MIN),

@@ -64,7 +64,6 @@ use crate::cli::{Cli, Command};
 pub use crate::run::request_file_laws;
 
 /// Runs the program on its own command line.
-#[must_use]
 pub fn main() -> ExitCode {
     // First of all: what a run takes to start counts from here.
     let clock = Clock::start();

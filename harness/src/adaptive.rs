@@ -98,7 +98,6 @@ impl Adaptive {
     /// A controller for a shard with `lanes` lanes, which may have `first` requests in flight from
     /// `start` on. Both count as at least 1, `first` as at most `lanes`. `place` is that of the
     /// shard between the requests of the others, from 0 to 1.
-    #[must_use]
     pub fn new(kind: AdaptiveKind, lanes: u32, first: u32, place: f64, start: Nanos) -> Self {
         Self {
             concurrency: Concurrency::new(kind, lanes, first, start),
@@ -107,7 +106,6 @@ impl Adaptive {
     }
 
     /// Return the limit on the requests in flight now: 1 to all lanes.
-    #[must_use]
     pub fn limit(&self) -> u32 {
         self.concurrency.limit()
     }
@@ -142,7 +140,6 @@ impl Adaptive {
     }
 
     /// Return the limit and the pace now.
-    #[must_use]
     pub fn standing(&self) -> ControllerState {
         ControllerState {
             limit: self.limit(),
@@ -153,7 +150,6 @@ impl Adaptive {
 
 impl ControllerState {
     /// With another shard's: none of the pace as long as one of them has none.
-    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let pace_per_s = self
             .pace_per_s

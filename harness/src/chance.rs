@@ -16,19 +16,16 @@ pub struct Chance(Option<Rc<RefCell<Rng>>>);
 
 impl Chance {
     /// Draws from `seed`.
-    #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self(Some(Rc::new(RefCell::new(Rng::with_seed(seed)))))
     }
 
     /// True once in `n` draws on average; never without a seed.
-    #[must_use]
     pub fn one_in(&self, n: u64) -> bool {
         self.0.is_some() && self.below(n) == 0
     }
 
     /// A number below `n`, which is not 0; 0 without a seed.
-    #[must_use]
     pub fn below(&self, n: u64) -> u64 {
         let draw = self.0.as_ref().map(|rng| rng.borrow_mut().u64(..n));
         draw.unwrap_or(0)

@@ -20,32 +20,27 @@ pub struct Nanos(pub u64);
 
 impl Nanos {
     /// Nanoseconds from `earlier` to `self`; 0 when `earlier` is later.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
     /// The point `duration` later; the end of time when that is beyond it.
-    #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration_ns(duration)))
     }
 }
 
 /// Nanoseconds in microseconds.
-#[must_use]
 pub const fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
 /// Nanoseconds in seconds.
-#[must_use]
 pub const fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
 /// `duration` in whole nanoseconds, at most `u64::MAX` (584 years).
-#[must_use]
 pub fn duration_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -64,7 +59,6 @@ const EPOCH_READINGS: usize = 5;
 
 impl Clock {
     /// A clock whose epoch is now. Call once per run, before the first fork.
-    #[must_use]
     pub fn start() -> Self {
         let (mut closest, mut apart) = Self::read();
         for _ in 1..EPOCH_READINGS {
@@ -95,7 +89,6 @@ impl Clock {
     }
 
     /// The time now.
-    #[must_use]
     #[cfg(feature = "virtual-time")]
     pub fn now(&self) -> Nanos {
         Nanos(duration_ns(self.epoch.elapsed()))
@@ -103,14 +96,12 @@ impl Clock {
 
     /// The time now: half of the instructions of the way through an [`Instant`](std::time::Instant).
     #[inline]
-    #[must_use]
     #[cfg(not(feature = "virtual-time"))]
     pub fn now(&self) -> Nanos {
         Nanos(monotonic_ns().saturating_sub(self.kernel_epoch))
     }
 
     /// `at` as an instant that tokio's timers understand.
-    #[must_use]
     pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
         self.epoch + Duration::from_nanos(at.0)
     }

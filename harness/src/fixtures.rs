@@ -47,7 +47,6 @@ impl de::Error for Kinds {
 }
 
 /// Two shards, 1,000 IDs, eight connections, no budget.
-#[must_use]
 pub fn plan() -> RunPlan {
     RunPlan {
         shards: 2,
@@ -66,7 +65,6 @@ pub fn plan() -> RunPlan {
 ///
 /// # Panics
 /// When there is none to be had.
-#[must_use]
 pub fn virtual_time() -> LocalRuntime {
     Builder::new_current_thread()
         .enable_time()
@@ -76,7 +74,6 @@ pub fn virtual_time() -> LocalRuntime {
 }
 
 /// A request of which so many bytes were sent and received, without a first byte.
-#[must_use]
 pub const fn in_flight(sent: Nanos, bytes_sent: u64, bytes_received: u64) -> InFlight {
     InFlight {
         sent,
@@ -87,7 +84,6 @@ pub const fn in_flight(sent: Nanos, bytes_sent: u64, bytes_received: u64) -> InF
 }
 
 /// A request sent at an instant and answered with status 200.
-#[must_use]
 pub fn attempt_of(sent: Nanos, done: Nanos, outcome: Outcome) -> Attempt {
     Attempt {
         sent: Some(sent),
@@ -102,7 +98,6 @@ pub fn attempt_of(sent: Nanos, done: Nanos, outcome: Outcome) -> Attempt {
 }
 
 /// The first attempt at item 0, let through when it was intended.
-#[must_use]
 pub const fn permit_at(at: Nanos) -> Permit {
     Permit {
         id: 0,
@@ -115,7 +110,6 @@ pub const fn permit_at(at: Nanos) -> Permit {
 }
 
 /// Bounds for a timeout of a second.
-#[must_use]
 pub fn bounds() -> Bounds {
     Bounds::for_timeout(Duration::from_secs(1))
 }
@@ -124,7 +118,6 @@ pub fn bounds() -> Bounds {
 ///
 /// # Panics
 /// When they cannot be written.
-#[must_use]
 pub fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -137,7 +130,6 @@ pub fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
 }
 
 /// `net/tcp` with so many connections to port 8080 of 192.0.2.1 that this client closed first.
-#[must_use]
 pub fn closed_connections(closed: u64) -> String {
     let address = |octets: [u8; 4]| u32::from_ne_bytes(octets);
     let (from, to) = (address([192, 0, 2, 9]), address([192, 0, 2, 1]));

@@ -53,7 +53,6 @@ impl CpuTicks {
     }
 
     /// Return the ticks added since `earlier`.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {
             stolen: self.stolen.saturating_sub(earlier.stolen),
@@ -73,19 +72,16 @@ pub struct Counters {
 
 impl Proc {
     /// Files like those in `/proc`.
-    #[must_use]
     pub fn in_directory(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
     /// The time of CPU number `cpu`, of all CPUs when none is named.
-    #[must_use]
     pub fn cpu_ticks(&self, cpu: Option<usize>) -> Option<CpuTicks> {
         text::cpu_ticks(&self.read("stat")?, cpu)
     }
 
     /// CPU time that everything on the machine has used since it booted.
-    #[must_use]
     pub fn busy(&self) -> Option<Duration> {
         let tick_ms = u64::try_from(TICK.as_millis()).ok()?;
         Some(Duration::from_millis(
@@ -94,7 +90,6 @@ impl Proc {
     }
 
     /// Read the machine's counters.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         let (snmp, netstat, sockets) = (
             self.read("net/snmp"),
@@ -126,14 +121,12 @@ impl Proc {
     }
 
     /// Closed connections that the kernel keeps now, of whichever side of them.
-    #[must_use]
     pub fn time_wait(&self) -> Option<u64> {
         text::in_line(&self.read("net/sockstat")?, "TCP", "tw")
     }
 
     /// The most local ports that closed connections of this client hold back now, toward one
     /// address from one address. Costs time that grows with the number of sockets.
-    #[must_use]
     pub fn ports_held(&self) -> Option<u64> {
         let tables = [
             self.read("net/tcp")?,

@@ -71,13 +71,11 @@ pub enum Pacer {
 impl Pacer {
     /// A pacer for a shard's share of the budget, counted from `start`, the common start of all
     /// shards.
-    #[must_use]
     pub fn new(budget: Option<Budget>, start: Nanos) -> Self {
         Self::shaped(budget, Curve::FLAT, start)
     }
 
     /// Create a pacer as [`Pacer::new`] does, for a rate that changes.
-    #[must_use]
     pub fn shaped(budget: Option<Budget>, curve: Curve, start: Nanos) -> Self {
         budget.map_or(Self::Unlimited, |budget| {
             Self::Budgeted(Box::new(BudgetPacer::new(budget, curve, start)))
@@ -96,7 +94,6 @@ impl Pacer {
 
     /// Return what [`Pacer::poll`] would return at `now`, and since when; without a budget, since
     /// the epoch. Nothing is charged.
-    #[must_use]
     pub fn peek(&self, now: Nanos) -> Pace {
         match self {
             Self::Unlimited => Pace::Go(Nanos::default()),
@@ -112,7 +109,6 @@ impl Pacer {
     ///
     /// A budget is let wait for half of the lateness that its burst makes up for at most, or it
     /// would lose requests.
-    #[must_use]
     pub fn rings(&self, slack: Slack) -> Option<(Nanos, Option<Nanos>)> {
         match self {
             Self::Unlimited => rings(Upcoming::Never, slack),
@@ -186,14 +182,12 @@ impl Pacer {
     }
 
     /// True if a request may go at any time.
-    #[must_use]
     pub const fn is_unlimited(&self) -> bool {
         matches!(self, Self::Unlimited)
     }
 
     /// Ask if a request that was let through may be written at `now`, or when, in ns. Nothing is
     /// charged.
-    #[must_use]
     pub fn peek_send(&self, now: Nanos) -> Pace {
         match self {
             Self::Unlimited | Self::Timed(_) => Pace::Go(Nanos::default()),
@@ -212,7 +206,6 @@ impl Pacer {
     }
 
     /// The audit so far; none when there is no budget.
-    #[must_use]
     pub fn audit(&self) -> Option<&BudgetAudit> {
         match self {
             Self::Unlimited | Self::Timed(_) => None,

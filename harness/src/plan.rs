@@ -170,7 +170,6 @@ pub struct RunPlan {
 impl RunPlan {
     /// Create a plan with defaults: a closed loop of one shard and one connection, without a rate,
     /// until `ids` are done.
-    #[must_use]
     pub fn new(target: impl Into<String>, ids: IdRange) -> Self {
         Self {
             target: target.into(),
@@ -202,13 +201,11 @@ impl RunPlan {
 
     /// Return the number of requests in flight at most, over all shards: one on each stream of each
     /// connection.
-    #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.connections.saturating_mul(self.streams)
     }
 
     /// The budget and how it changes; none without one.
-    #[must_use]
     pub fn shaped_rate(&self) -> Option<ShapedRate> {
         self.rate.map(|peak| ShapedRate {
             peak,
@@ -218,7 +215,6 @@ impl RunPlan {
 
     /// Return the rate, requests per second, if it is the same all the time; none of a recording,
     /// whose rate is a mean.
-    #[must_use]
     pub fn steady_rate(&self) -> Option<f64> {
         let is_steady = self.shape == RateShape::Constant && self.arrivals != Arrivals::Replay;
         self.rate
@@ -364,7 +360,6 @@ impl RunPlan {
     }
 
     /// Return the number of IDs to crawl: those of the range without the finished ones.
-    #[must_use]
     pub fn items(&self) -> u64 {
         self.ids.len()
             - self
@@ -402,20 +397,17 @@ impl RunPlan {
     }
 
     /// True if the budget has windows, of which each shard has whole requests.
-    #[must_use]
     pub fn has_windows(&self) -> bool {
         self.has_budget() && matches!(self.shape, RateShape::Windows { .. })
     }
 
     /// True if the rate bounds what goes, as in a closed loop. In an open loop it says when
     /// requests are scheduled instead.
-    #[must_use]
     pub fn has_budget(&self) -> bool {
         self.rate.is_some() && self.arrivals.gaps().is_none()
     }
 
     /// Each shard's part. `cpus` are those to pin shards to; empty for none.
-    #[must_use]
     pub fn split(&self, cpus: &[usize]) -> Vec<ShardPlan> {
         let remaining = self.remaining();
         (0..self.shards)
@@ -432,7 +424,6 @@ impl RunPlan {
 
     /// Return the number that may arrive at once at the start: 1 if each shard begins with one
     /// request, because the shards take turns.
-    #[must_use]
     pub fn at_once_at_start(&self) -> u64 {
         if self.at_start == u64::from(self.shards) && !self.has_windows() {
             1
@@ -566,14 +557,12 @@ pub struct ShardPlan {
 
 impl ShardPlan {
     /// Return the number of its IDs.
-    #[must_use]
     pub fn items(&self) -> u64 {
         self.ids.iter().map(IdRange::len).sum()
     }
 
     /// Return the range from its first ID to its last one, some in between perhaps not its own;
     /// empty if it has no ID.
-    #[must_use]
     pub fn span(&self) -> IdRange {
         let start = self.ids.first().map_or(0, |range| range.start);
         IdRange {
@@ -583,14 +572,12 @@ impl ShardPlan {
     }
 
     /// Return the number of its requests in flight at most.
-    #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.connections.saturating_mul(self.streams)
     }
 
     /// Lanes to make room for: requests in flight, as far as there are items for them. Whatever the
     /// other shards hand over, no more items than there are can be under way.
-    #[must_use]
     pub fn lanes(&self) -> usize {
         usize::try_from(u64::from(self.in_flight()).min(self.items_of_run)).unwrap_or(usize::MAX)
     }

@@ -88,7 +88,6 @@ impl fmt::Display for ShardExit {
 }
 
 /// Return the name of a signal, as people read it everywhere: `SIGTERM`, `SIGINT (Ctrl-C)`.
-#[must_use]
 pub fn signal_in_words(number: i32) -> String {
     match Signal::try_from(number) {
         Ok(Signal::SIGINT) => "SIGINT (Ctrl-C)".to_owned(),
@@ -214,7 +213,6 @@ fn setpgid_self() -> nix::Result<()> {
 
 impl Child {
     /// The process ID.
-    #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid.as_raw()
     }
@@ -226,20 +224,17 @@ impl Child {
 
     /// Return the exit of the child, if it has ended. Once this has returned one, the child no
     /// longer exists.
-    #[must_use]
     pub fn try_wait(&self) -> Option<ShardExit> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
     }
 
     /// True if the child has ended. Leaves it to be waited for.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         !matches!(waitid(Id::Pid(self.pid), flags), Ok(WaitStatus::StillAlive))
     }
 
     /// Waits until the child has ended.
-    #[must_use]
     pub fn wait(&self) -> ShardExit {
         loop {
             if let Some(exit) = self.wait_with(None) {
@@ -249,7 +244,6 @@ impl Child {
     }
 
     /// Waits until the child has ended, and return what it used.
-    #[must_use]
     #[expect(unsafe_code, reason = "wait4 has no safe form")]
     pub fn wait_used(&self) -> (ShardExit, ProcessUse) {
         let mut status = 0;
@@ -279,7 +273,6 @@ impl Child {
     }
 
     /// Asks the child to end with SIGTERM and, after `grace`, makes it.
-    #[must_use]
     pub fn end(&self, grace: Duration) -> ShardExit {
         const STEP: Duration = Duration::from_millis(2);
         self.signal(Signal::SIGTERM);
@@ -465,7 +458,6 @@ pub enum CountersError {
 }
 
 /// The CPUs that this process may use, in order; empty when the kernel does not say.
-#[must_use]
 pub fn usable_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
         return Vec::new();
@@ -495,7 +487,6 @@ pub fn prefer_small_pages() {
 
 /// Raises the limit on open descriptors to what this process may have, for itself and the children
 /// it forks from now on. Returns the limit then; none when the kernel does not say.
-#[must_use]
 pub fn raise_descriptor_limit() -> Option<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     // A refusal leaves the lower limit in force.
@@ -504,7 +495,6 @@ pub fn raise_descriptor_limit() -> Option<u64> {
 }
 
 /// Return the resource usage of this process so far.
-#[must_use]
 pub fn own_usage() -> Usage {
     let run_delay_ns = std::fs::read_to_string("/proc/self/schedstat")
         .ok()
@@ -532,7 +522,6 @@ pub fn own_usage() -> Usage {
 /// Return the kernel's bound on the error of the calendar clock; none if it is not synchronized by
 /// NTP or PTP. Source: adjtimex(2).
 #[expect(unsafe_code, reason = "adjtimex has no safe form")]
-#[must_use]
 pub fn clock_error() -> Option<Duration> {
     // SAFETY: `timex` consists of integers, for which zero is a valid value.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
@@ -548,7 +537,6 @@ pub fn clock_error() -> Option<Duration> {
 
 /// CPU of all children that have ended and been waited for, and of theirs, user and system; none
 /// when the system does not say.
-#[must_use]
 pub fn ended_children_cpu() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
     Some(Duration::from_micros(

@@ -208,7 +208,6 @@ pub struct Attempt {
 
 impl Attempt {
     /// An attempt of which nothing was sent, and which failed at `done`.
-    #[must_use]
     pub const fn unsent(kind: ErrorKind, done: Nanos) -> Self {
         Self {
             sent: None,
@@ -281,7 +280,6 @@ pub struct Quota {
 impl Quota {
     /// The requests per second at which what is left lasts until there is more: 0 when nothing is
     /// left, none when nothing bounds it.
-    #[must_use]
     pub fn pace_per_s(&self) -> Option<f64> {
         match (self.remaining, self.resets_in) {
             (0, _) => Some(0.0),
@@ -317,13 +315,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// True for an answer that is good, or says that there is no such item.
-    #[must_use]
     pub const fn is_answer(self) -> bool {
         matches!(self, Self::Ok | Self::NotFound | Self::Stepped)
     }
 
     /// The name used in results.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -436,14 +432,12 @@ impl ErrorKind {
 
     /// True if the attempt was cut off while it was still under way, so that its true time is only
     /// known to be longer.
-    #[must_use]
     pub const fn is_censored(self) -> bool {
         matches!(self, Self::Timeout | Self::ConnectTimeout)
     }
 
     /// True if the settings of client and target are incompatible, so that a retry would fail as
     /// well.
-    #[must_use]
     pub const fn is_lasting(self) -> bool {
         matches!(
             self,
@@ -468,7 +462,6 @@ impl ErrorKind {
     }
 
     /// True if this machine lacked something: the target was not asked.
-    #[must_use]
     pub fn is_local(self) -> bool {
         Self::LOCAL.contains(&self)
     }
@@ -497,31 +490,26 @@ pub struct Sample {
 impl Sample {
     /// When the request went out; an attempt that never got a connection counts as sent when it
     /// failed, so that its whole time is `pool_wait`.
-    #[must_use]
     pub fn sent(&self) -> Nanos {
         self.attempt.sent.unwrap_or(self.attempt.done)
     }
 
     /// The client's own lateness, ns.
-    #[must_use]
     pub fn sched_lag_ns(&self) -> u64 {
         self.permit.ready.since(self.permit.intended)
     }
 
     /// Waiting for the budget, ns.
-    #[must_use]
     pub fn budget_wait_ns(&self) -> u64 {
         self.permit.admitted.since(self.permit.ready)
     }
 
     /// Waiting for a connection while none was free, and opening one, ns.
-    #[must_use]
     pub fn pool_wait_ns(&self) -> u64 {
         self.sent().since(self.permit.admitted)
     }
 
     /// The target's time, ns.
-    #[must_use]
     pub fn service_ns(&self) -> u64 {
         self.attempt.done.since(self.sent())
     }
@@ -529,7 +517,6 @@ impl Sample {
     /// Return the part of the service time that was not the target's hold, as the target reports
     /// it: the way there and back, and this client's own time, ns. 0 when the reported hold is
     /// longer than the wait for the answer, which cannot be. None when the target reports no hold.
-    #[must_use]
     pub fn overhead_ns(&self) -> Option<u64> {
         self.attempt
             .advice
@@ -539,14 +526,12 @@ impl Sample {
 
     /// Return the response time, ns: from the scheduled time to the last byte, the sum of the four
     /// parts.
-    #[must_use]
     pub fn response_ns(&self) -> u64 {
         self.attempt.done.since(self.permit.intended)
     }
 
     /// From the scheduled time of the item's first attempt to the end of its last one, ns: what the
     /// item took, waits between its attempts included. None while there will be another.
-    #[must_use]
     pub fn item_ns(&self) -> Option<u64> {
         match self.fate {
             Fate::Ended => Some(self.attempt.done.since(self.permit.first_intended)),
@@ -556,7 +541,6 @@ impl Sample {
 
     /// Service time of a good or not-found answer whose first read is its last, ns; it is the time
     /// to its first byte as well. None of any other.
-    #[must_use]
     pub(crate) fn read_at_once_ns(&self) -> Option<u64> {
         let Attempt {
             sent,
@@ -570,7 +554,6 @@ impl Sample {
     }
 
     /// From the first to the last byte of the answer, ns.
-    #[must_use]
     pub fn body_ns(&self) -> Option<u64> {
         let Attempt {
             first_byte, done, ..
@@ -579,7 +562,6 @@ impl Sample {
     }
 
     /// Time to the first byte of the answer, ns.
-    #[must_use]
     pub fn ttfb_ns(&self) -> Option<u64> {
         self.attempt
             .first_byte

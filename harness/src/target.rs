@@ -194,7 +194,6 @@ pub struct TargetNow {
 
 impl TargetNow {
     /// Read it from samples, in order.
-    #[must_use]
     pub fn of(samples: &[TargetSample]) -> Self {
         let per_time = |of| grown(samples, of).map(|(grown, passed_ns)| grown / passed_ns);
         let throttled = grown(samples, |it| it.throttled_periods);

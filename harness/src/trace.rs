@@ -26,13 +26,11 @@ pub struct Traces {
 
 impl Traces {
     /// Trace ids of a run with this number, of which a share is to be recorded.
-    #[must_use]
     pub const fn new(run: u64, recorded: f64) -> Self {
         Self { run, recorded }
     }
 
     /// Return the trace ids of a plan; none if its run sends none.
-    #[must_use]
     pub fn of(plan: &RunPlan) -> Option<Self> {
         let run = plan.workload.get(TRACE_RUN)?;
         Some(Self {
@@ -42,13 +40,11 @@ impl Traces {
     }
 
     /// True if any is to be recorded.
-    #[must_use]
     pub fn are_recorded(&self) -> bool {
         self.recorded > 0.0
     }
 
     /// Return the trace context of a request: `attempt` is the number of earlier ones of its item.
-    #[must_use]
     pub fn request(&self, id: u64, attempt: u32) -> TraceContext {
         let item = mixed(id ^ self.run);
         TraceContext {
@@ -76,13 +72,11 @@ pub type TraceHeader = [u8; 55];
 
 impl TraceContext {
     /// Return the trace id.
-    #[must_use]
     pub fn trace_id(&self) -> String {
         format!("{:016x}{:016x}", self.run, self.item)
     }
 
     /// Return the value of the header. Allocates nothing.
-    #[must_use]
     pub fn header(&self) -> TraceHeader {
         let mut header = *b"00-                                -                -00";
         write_hex(self.run, &mut header[3..19]);
@@ -93,19 +87,16 @@ impl TraceContext {
     }
 
     /// Return the number of the run.
-    #[must_use]
     pub const fn run(&self) -> u64 {
         self.run
     }
 
     /// Return the ID of the item.
-    #[must_use]
     pub const fn id(&self) -> u64 {
         unmixed(self.item) ^ self.run
     }
 
     /// Return the number of earlier attempts of the item; none if the span is not one of ours.
-    #[must_use]
     pub fn attempt(&self) -> Option<u32> {
         let number = unmixed(self.span).wrapping_sub(self.item);
         u32::try_from(number.checked_sub(1)?).ok()
@@ -164,7 +155,6 @@ fn write_hex(number: u64, output: &mut [u8]) {
 }
 
 /// Mix the bits of a number: the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
-#[must_use]
 pub const fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

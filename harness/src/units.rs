@@ -102,19 +102,16 @@ pub struct IdRange {
 
 impl IdRange {
     /// Return the number of IDs in the range.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
     /// True if the range holds no ID.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The first `count` IDs of the range, or all of it.
-    #[must_use]
     pub const fn first(&self, count: u64) -> Self {
         let end = if count < self.len() {
             self.start + count

@@ -106,7 +106,6 @@ impl FrameDecoder {
     }
 
     /// True if every byte was part of a frame that was taken.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.read == self.buffer.len()
     }
@@ -154,7 +153,6 @@ pub struct EncodedStats {
 
 impl EncodedStats {
     /// Counters without distributions.
-    #[must_use]
     pub const fn counted(bounds: Bounds, counters: Counters) -> Self {
         Self {
             bounds,
@@ -199,7 +197,6 @@ impl EncodedStats {
     }
 
     /// Decode everything that decodes, which is all of what was [checked](Self::check).
-    #[must_use]
     pub fn unpacked(&self) -> ShardStats {
         let mut stats = ShardStats::new(self.bounds);
         self.add_to(&mut stats);
@@ -217,7 +214,6 @@ impl EncodedStats {
     }
 
     /// Exact figures of a series; none without times of it.
-    #[must_use]
     pub fn exact(&self, series: Series) -> Option<&Exact> {
         let mut timings = self.timings.iter();
         Some(&timings.find(|timing| timing.series == series)?.exact)

@@ -362,7 +362,6 @@ impl Flight {
     }
 
     /// Return the number of earlier attempts of the item.
-    #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt.get()
     }

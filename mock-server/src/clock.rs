@@ -19,13 +19,11 @@ pub struct Clock {
 
 impl Clock {
     /// Starts a clock: its reading is 0 now.
-    #[must_use]
     pub fn start() -> Self {
         Self { epoch: monotonic() }
     }
 
     /// Nanoseconds since the epoch. It saturates after 584 years.
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         u64::try_from(monotonic().saturating_sub(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }

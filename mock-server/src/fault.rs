@@ -114,7 +114,6 @@ impl Fault {
     }
 
     /// Return the fault's key in the ledger.
-    #[must_use]
     pub fn name(self) -> &'static str {
         KINDS[self.index()].0
     }
@@ -212,7 +211,6 @@ impl FaultShare {
 
 impl Faults {
     /// True if there are no faults.
-    #[must_use]
     pub fn is_none(&self) -> bool {
         self.shares.is_empty()
     }
@@ -268,7 +266,6 @@ impl Faults {
 
     /// Return the fault of item `id`, if any, after `attempt` requests for it, `0..=15`, 15 for
     /// more.
-    #[must_use]
     pub fn pick(&self, seed: u64, id: u64, attempt: u8) -> Option<Fault> {
         if self.is_none() {
             return None;

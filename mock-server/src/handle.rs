@@ -81,13 +81,11 @@ pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError
 
 impl Handle {
     /// Return the address that it listens on.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Its ledger as they are now.
-    #[must_use]
     pub fn ledger(&self) -> Ledger {
         Ledger::read(&self.shared)
     }

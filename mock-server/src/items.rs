@@ -43,7 +43,6 @@ pub fn write_body(seed: u64, id: u64, out: &mut Vec<u8>) {
 }
 
 /// The length in bytes of what [`write_body`] appends for `id`.
-#[must_use]
 pub const fn body_len(id: u64) -> usize {
     let digits = match id.checked_ilog10() {
         Some(log) => log as usize + 1,
@@ -83,7 +82,6 @@ impl ItemPath {
     /// assert_eq!(ItemPath::parse("/items/42?full=1"), ItemPath::Numbered(42));
     /// assert!(matches!(ItemPath::parse("/about"), ItemPath::Hashed(_)));
     /// ```
-    #[must_use]
     pub fn parse(target: &str) -> Self {
         let path = target
             .bytes()
@@ -108,7 +106,6 @@ impl ItemPath {
     }
 
     /// The id of the item.
-    #[must_use]
     pub const fn id(self) -> u64 {
         match self {
             Self::Numbered(id) | Self::Hashed(id) => id,

@@ -81,7 +81,6 @@ impl Default for Latency {
 
 impl Latency {
     /// Hold a share of the answers, 0 to 1, for `second`, and the others for `first`.
-    #[must_use]
     pub fn bimodal(first: Duration, second: Duration, share_of_second: f64) -> Self {
         let [one, other] = [first, second].map(duration_text);
         Self {
@@ -108,7 +107,6 @@ impl Latency {
     ///
     /// Logarithm, cosine and power are the platform's, so two platforms may differ in the last
     /// microsecond.
-    #[must_use]
     pub fn hold(&self, seed: u64, id: u64, attempt: u8) -> Duration {
         self.drawn(id, || Draws::for_attempt(Stream::Hold, seed, id, attempt))
     }

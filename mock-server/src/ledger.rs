@@ -121,7 +121,6 @@ macro_rules! add {
 
 impl Ledger {
     /// Reads the ledger of all processes that share `shared`.
-    #[must_use]
     pub fn read(shared: &Shared) -> Self {
         let region = shared.region();
         let mut ledger = Self::default();

@@ -390,7 +390,6 @@ pub(crate) const DIALECTS: [(&str, Dialect); 5] = [
 
 impl Limit {
     /// Return its name in headers and ledger: the one given, or that of its algorithm.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

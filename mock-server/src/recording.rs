@@ -131,7 +131,6 @@ impl Recording {
     }
 
     /// Return how much was recorded, and what was not.
-    #[must_use]
     pub fn counts(&self) -> RecordingCounts {
         RecordingCounts {
             urls: self.urls.len(),

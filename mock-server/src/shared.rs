@@ -107,7 +107,6 @@ impl Shared {
     }
 
     /// The clock that limits and counts go by, its epoch the making of the mapping.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
     }

@@ -22,19 +22,16 @@ impl AddedDelay {
     }
 
     /// True if nothing is added.
-    #[must_use]
     pub const fn is_none(self) -> bool {
         self.0.is_zero()
     }
 
     /// Return the time itself.
-    #[must_use]
     pub const fn get(self) -> Duration {
         self.0
     }
 
     /// Return the time for so many others, at most [`MAX_HOLD`].
-    #[must_use]
     pub fn times(self, others: u64) -> Duration {
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         self.0.saturating_mul(others).min(MAX_HOLD)
@@ -82,7 +79,6 @@ impl Stall {
     /// Return the end of the stall at `now_ns`, ns of the same clock; none if there is none. In
     /// period k, counted from 0, the target stalls from `(k + 1) every - length`, included, to
     /// `(k + 1) every`, excluded; never at `k every`.
-    #[must_use]
     pub fn until_ns(&self, now_ns: u64) -> Option<u64> {
         // An hour at most, and a day at most: far below 2^64 ns. Neither is 0.
         let [every_ns, length_ns] =

@@ -75,7 +75,6 @@ impl Tls {
     }
 
     /// The authority's certificate as PEM: what a client has to trust, as with `curl --cacert`.
-    #[must_use]
     pub fn certificate_pem(&self) -> &str {
         &self.identity.authority_pem
     }

@@ -37,7 +37,6 @@ macro_rules! formats {
             pub const ALL: [Self; 5] = [$(Self::$format),*];
 
             /// The name that people type.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$format => $name,)*
@@ -45,7 +44,6 @@ macro_rules! formats {
             }
 
             /// The name of its file in a result directory.
-            #[must_use]
             pub const fn file_name(self) -> &'static str {
                 match self {
                     $(Self::$format => $file,)*
@@ -89,7 +87,6 @@ impl FromStr for Format {
 }
 
 /// The report in a format.
-#[must_use]
 pub fn export(report: &Report, format: Format) -> String {
     match format {
         Format::Csv => csv::table(report, &report.intervals),

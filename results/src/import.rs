@@ -255,7 +255,6 @@ impl Measured {
     }
 
     /// True if both are of one quantity of one benchmark.
-    #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.benchmark == other.benchmark && self.metric.name == other.metric.name
     }

@@ -28,7 +28,6 @@ pub use self::verdict::{Missing, Validity, Verdict};
 use crate::run::report::Report;
 
 /// Findings of the checks of a run, most severe first, without those that others make redundant.
-#[must_use]
 pub fn judge(report: &Report) -> Vec<Finding> {
     checked(report).0
 }
@@ -120,7 +119,6 @@ impl Report {
     }
 
     /// Text and remedy of every finding that has an effect on the verdict.
-    #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         self.findings_of(&Verdict::ALL)
             .map(Finding::sentence)

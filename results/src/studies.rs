@@ -335,7 +335,6 @@ impl RoundsOf<'_> {
 }
 
 /// The findings of a round that its study has to know.
-#[must_use]
 pub fn warnings(report: &Report) -> Vec<Finding> {
     let all = report.findings.iter();
     all.filter(|one| one.severity() >= judge::Severity::Warning)
@@ -370,7 +369,6 @@ fn name<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
 
 impl Notice {
     /// A finding without advice.
-    #[must_use]
     pub fn new(severity: Severity, title: impl Into<String>) -> Self {
         Self {
             severity,
@@ -380,7 +378,6 @@ impl Notice {
     }
 
     /// The same with advice.
-    #[must_use]
     pub fn with(self, remedy: impl Into<String>) -> Self {
         Self {
             remedy: remedy.into(),
@@ -389,7 +386,6 @@ impl Notice {
     }
 
     /// Title and advice.
-    #[must_use]
     pub fn sentence(&self) -> String {
         format!("{}. {}", self.title, self.remedy)
             .trim_end()
@@ -427,7 +423,6 @@ pub struct Header {
 
 impl Header {
     /// The header of a complete study of this version, from the first of `times` to the second.
-    #[must_use]
     pub fn new<S: StudyResult>(name: &str, times: [&str; 2]) -> Self {
         Self {
             schema: S::SCHEMA.to_owned(),
@@ -469,7 +464,6 @@ fn or_dash(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
 }
 
 /// Flags as a shell takes them.
-#[must_use]
 pub fn shell_line(flags: &[String]) -> String {
     // A word with a NUL is none that anybody can have typed.
     shlex::try_join(flags.iter().map(String::as_str)).unwrap_or_else(|_| flags.join(" "))

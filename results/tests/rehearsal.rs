@@ -314,39 +314,6 @@ fn a_run_that_is_resumed_does_what_is_left_and_nothing_else() {
 }
 
 #[test]
-fn what_one_shard_is_told_all_shards_keep() {
-    let mut plan = run_of(3, 6, 1 << 40);
-    plan.duration = Some(10 * S);
-    let rehearsal = run_against(
-        &plan,
-        &[],
-        |_, _| MS,
-        |shard, sent| {
-            let refused = shard == 0 && sent == Nanos::default().plus(3 * S);
-            if refused {
-                throttled(Some(2 * S))
-            } else {
-                GOOD
-            }
-        },
-    );
-    let told = Nanos::default().plus(3 * S + MS);
-    let early = rehearsal
-        .samples
-        .iter()
-        .map(Sample::sent)
-        .filter(|sent| (Nanos(told.0 + 1)..told.plus(2 * S)).contains(sent));
-    assert_eq!(early.count(), 0);
-    assert_eq!(rehearsal.record.pauses, 1);
-    assert!(
-        rehearsal
-            .samples
-            .iter()
-            .any(|sample| sample.sent() > told.plus(2 * S))
-    );
-}
-
-#[test]
 fn a_signal_ends_the_run_and_what_is_under_way_has_a_second() {
     // From the third second on nothing is answered for an hour.
     let plan = run_of(2, 10, 1 << 40);

@@ -149,7 +149,6 @@ pub struct TlsArgs {
 
 impl TlsArgs {
     /// Convert to the settings of the crawl; `bundled` is the certificate of a bundled target.
-    #[must_use]
     pub fn resolve(&self, bundled: Option<String>) -> Settings {
         let trust = match (&self.cacert, bundled) {
             _ if self.insecure => Trust::Anyone,

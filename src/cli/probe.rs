@@ -50,7 +50,6 @@ pub struct ProbeArgs {
 
 impl ProbeArgs {
     /// Return the choice of processes.
-    #[must_use]
     pub fn selection(&self) -> Selection {
         match (self.pid, &self.cgroup, &self.unix_socket) {
             (Some(pid), ..) => Selection::Pid(pid),

@@ -58,7 +58,6 @@ impl Typed {
 
     /// Return the command line that repeats a run, without secrets. What depends on the machine is
     /// as in `plan`, or as typed without one.
-    #[must_use]
     pub fn command(&self, plan: Option<&RunPlan>) -> CommandLine {
         let mut command = CommandLine {
             arguments: RUN.map(str::to_owned).into(),

@@ -21,13 +21,11 @@ use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
 
 impl RunArgs {
     /// True if the bundled target is crawled.
-    #[must_use]
     pub const fn is_bundled(&self) -> bool {
         self.url.is_none() && self.urls.is_none() && self.requests_file.is_none()
     }
 
     /// Return the file that lists what is crawled, with its flag; none without one.
-    #[must_use]
     pub fn list(&self) -> Option<(&'static str, &Path)> {
         let urls = self.urls.as_deref().map(|file| ("--urls", file));
         urls.or_else(|| {
@@ -39,7 +37,6 @@ impl RunArgs {
 
     /// Return the flag of a list that is read from standard input, which can be read once; none for
     /// other lists.
-    #[must_use]
     pub fn list_of_input(&self) -> Option<&'static str> {
         self.list()
             .filter(|(_, file)| *file == Path::new("-"))
@@ -667,7 +664,6 @@ pub struct PerHostArgs {
 
 impl PerHostArgs {
     /// As the plan has them, for so many hosts.
-    #[must_use]
     pub const fn resolve(&self, hosts: u32) -> PerHost {
         PerHost {
             hosts,
@@ -680,7 +676,6 @@ impl PerHostArgs {
 
 impl ThrottlingArgs {
     /// As the plan has them.
-    #[must_use]
     pub fn resolve(&self, arrivals: Arrivals) -> ThrottlingPolicy {
         let retries = if arrivals == Arrivals::Replay {
             0

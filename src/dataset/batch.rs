@@ -41,7 +41,6 @@ pub struct ReceivedBody<'a> {
 
 impl ReceivedBody<'_> {
     /// True if the end of the body is missing.
-    #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.whole > self.bytes.len() as u64
     }
@@ -124,13 +123,11 @@ impl Batch {
     }
 
     /// Return the memory that its items take, bytes.
-    #[must_use]
     pub const fn size(&self) -> usize {
         self.bytes.len() + self.heads.len() * size_of::<Head>()
     }
 
     /// True if it has no item.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }

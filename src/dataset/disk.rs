@@ -82,7 +82,6 @@ pub struct Directory(PathBuf);
 
 impl Directory {
     /// Name a directory, which must be there.
-    #[must_use]
     pub fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }

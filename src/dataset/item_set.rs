@@ -20,13 +20,11 @@ pub struct ItemSet {
 
 impl ItemSet {
     /// Return the number of items.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
     /// True if the set has no item.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -112,7 +110,6 @@ impl ItemSet {
     }
 
     /// True if the set has the item.
-    #[must_use]
     pub fn has(&self, item: u64) -> bool {
         self.ranges
             .range(..=item)
@@ -131,7 +128,6 @@ impl ItemSet {
     }
 
     /// Return the ranges of `range` that are not in the set, sorted.
-    #[must_use]
     pub fn gaps(&self, range: IdRange) -> Vec<IdRange> {
         let (mut gaps, mut start) = (Vec::new(), range.start);
         for items in self.common(range) {

@@ -36,7 +36,6 @@ pub struct LineWriter {
 }
 
 /// Return the name of an outcome, as results have it: `skipped` of an item that robots.txt forbids.
-#[must_use]
 pub const fn outcome_name(outcome: Option<Outcome>) -> &'static str {
     match outcome {
         None => "skipped",
@@ -61,7 +60,6 @@ pub enum ItemState {
 
 impl ItemState {
     /// Return the state of an item whose record has an outcome of this name.
-    #[must_use]
     pub fn of(outcome: &str) -> Self {
         match outcome {
             _ if outcome == ErrorKind::RobotsForbidden.name() => Self::Skipped,
@@ -74,7 +72,6 @@ impl ItemState {
     }
 
     /// True if the item is never requested again.
-    #[must_use]
     pub const fn is_finished(self) -> bool {
         matches!(self, Self::Good | Self::NotFound | Self::Skipped)
     }
@@ -90,7 +87,6 @@ enum Saved<'a> {
 
 impl LineWriter {
     /// Create the writer of lines with these fields.
-    #[must_use]
     pub const fn new(fields: Fields) -> Self {
         Self {
             fields,

@@ -186,7 +186,6 @@ pub enum Durability {
 
 impl Durability {
     /// Return its name, as it is typed.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -250,7 +249,6 @@ impl Default for Fields {
 
 impl Fields {
     /// True if the field is one of them.
-    #[must_use]
     pub const fn has(self, field: RecordField) -> bool {
         self.0 & (1 << field as u16) != 0
     }

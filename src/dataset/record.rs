@@ -145,7 +145,6 @@ impl<'a> SavedRecord<'a> {
 
 impl SavedBody<'_> {
     /// Return the bytes that were saved.
-    #[must_use]
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Json(text) => text.as_bytes(),

@@ -93,7 +93,6 @@ impl Records {
     }
 
     /// Return the number of records.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.outcomes
             .values()

@@ -77,7 +77,6 @@ impl Session {
 
     /// Begin the file that counts the requests of each of `shards` shards, even if this session is
     /// killed; none where files cannot be mapped.
-    #[must_use]
     pub fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place.join(SegmentName::requests(self.number));
         let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
@@ -86,7 +85,6 @@ impl Session {
 
     /// Return what a process that died left of the IDs that it held, by the indexes of its segment;
     /// none where they cannot be read. Called in the supervisor's loop, so it reads no frames.
-    #[must_use]
     pub fn left(&self, shard: u32, life: u32, held: &[IdRange]) -> Option<Left> {
         let name = SegmentName {
             session: self.number,

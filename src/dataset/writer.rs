@@ -102,7 +102,6 @@ impl Writer {
     }
 
     /// True if bodies of this outcome are saved.
-    #[must_use]
     pub const fn saves_body(&self, outcome: Outcome) -> bool {
         match self.saved.bodies {
             Bodies::Good => matches!(outcome, Outcome::Ok),
@@ -144,7 +143,6 @@ impl Writer {
     }
 
     /// True if the shard may start items: the batch or the queue has room.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         let has_failed = self.shared.ended.get().is_some();
         !has_failed && (!self.is_full() || self.shared.queued.load(Ordering::Acquire) < QUEUE)

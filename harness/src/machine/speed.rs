@@ -24,7 +24,6 @@ const RUNS: usize = 3;
 
 /// Return the CPU time that a fixed piece of work takes this thread, ns; none when the kernel does
 /// not report it. It is comparable only with another reading of the same program on the same CPU.
-#[must_use]
 pub fn probe_speed() -> Option<u64> {
     (0..RUNS).map(|_| time_work()).min().flatten()
 }
@@ -40,7 +39,6 @@ const APART: Duration = Duration::from_millis(5);
 /// Probe the speed after something that began with a reading of `before`. If the CPU seems slower,
 /// another process may be using it for a moment only: it is read again for up to some 60 ms, until
 /// it no longer does. The quickest counts.
-#[must_use]
 pub fn probe_speed_since(before: Option<u64>) -> Option<u64> {
     let mut quickest = probe_speed()?;
     for _ in 0..MORE {

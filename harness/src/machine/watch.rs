@@ -62,7 +62,6 @@ pub struct Watch {
 
 impl Watch {
     /// Begins.
-    #[must_use]
     pub fn begin(proc: Proc, now: Nanos) -> Self {
         let before = proc.counters();
         Self {
@@ -83,7 +82,6 @@ impl Watch {
     }
 
     /// Return the record of the time from the beginning to `now`.
-    #[must_use]
     pub fn end(&self, now: Nanos) -> HostRecord {
         let (before, after) = (self.before, self.proc.counters());
         let added = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));

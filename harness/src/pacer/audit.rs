@@ -41,7 +41,6 @@ pub struct BudgetAudit {
 
 impl BudgetAudit {
     /// An audit of `budget`.
-    #[must_use]
     pub fn new(budget: Budget) -> Self {
         Self {
             budget,
@@ -88,13 +87,11 @@ impl BudgetAudit {
     }
 
     /// The window with the greatest excess.
-    #[must_use]
     pub fn worst(&self) -> WorstWindow {
         self.worst
     }
 
     /// True if every window of every width held at most `burst + width / interval` requests.
-    #[must_use]
     pub fn kept(&self) -> bool {
         self.worst_excess_ns <= self.budget.interval_ns.saturating_mul(self.budget.burst)
     }

@@ -22,7 +22,6 @@ pub struct Slack {
 }
 
 /// The next moment to wake at, and the one after it if it can be seen; none when nothing comes due.
-#[must_use]
 pub(super) fn rings(
     upcoming: impl Iterator<Item = Nanos>,
     slack: Slack,

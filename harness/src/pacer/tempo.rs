@@ -38,7 +38,6 @@ impl Curve {
 
     /// The curve of a rate that changes so in a run of this length; a ramp without one does not
     /// climb.
-    #[must_use]
     pub fn of(shape: RateShape, duration: Option<Duration>) -> Self {
         Self {
             shape,
@@ -47,19 +46,16 @@ impl Curve {
     }
 
     /// Course of the rate.
-    #[must_use]
     pub const fn shape(&self) -> RateShape {
         self.shape
     }
 
     /// True if it does not change.
-    #[must_use]
     pub const fn is_flat(&self) -> bool {
         matches!(self.shape, RateShape::Constant)
     }
 
     /// The budget's own time `t` ns after the start, ns; never more than `t`.
-    #[must_use]
     pub fn at(&self, t: u64) -> u64 {
         let permits = match self.shape {
             RateShape::Constant => return t,
@@ -114,7 +110,6 @@ impl Curve {
 
     /// When a request of a timetable is due, ns after the start, whose place in it is `own`: with
     /// its window, all of which are due when that begins.
-    #[must_use]
     pub fn due(&self, own: u64) -> u64 {
         match self.shape {
             RateShape::Windows { every_ns } => own - own % every_ns.max(1),
@@ -124,7 +119,6 @@ impl Curve {
 
     /// The budget's own time of what is due before `t` ns after the start, ns: of windows, all that
     /// have begun.
-    #[must_use]
     pub fn due_before(&self, t: u64) -> u64 {
         match self.shape {
             RateShape::Windows { every_ns } => t.div_ceil(every_ns.max(1)).saturating_mul(every_ns),
@@ -133,7 +127,6 @@ impl Curve {
     }
 
     /// The first moment, ns after the start, at which the budget's own time is `own` or more.
-    #[must_use]
     pub fn reaches(&self, own: u64) -> u64 {
         if self.is_flat() || own == 0 {
             return own;
@@ -168,14 +161,12 @@ pub struct Growth {
 
 impl Growth {
     /// What `share` has become, rounded down: all together are never more than the whole.
-    #[must_use]
     pub fn of(self, share: u64) -> u64 {
         let grown = u128::from(share) * u128::from(self.whole) / u128::from(self.kept.max(1));
         u64::try_from(grown).unwrap_or(u64::MAX)
     }
 
     /// The least share that has become `grown`.
-    #[must_use]
     pub fn needed(self, grown: u64) -> u64 {
         let share =
             (u128::from(grown) * u128::from(self.kept)).div_ceil(u128::from(self.whole.max(1)));

@@ -56,7 +56,6 @@ pub struct Timetable {
 impl Timetable {
     /// The timetable of a shard for a run that starts at `start` and intends nothing from `ends`
     /// on.
-    #[must_use]
     pub fn new(plan: TimetablePlan, curve: Curve, start: Nanos, ends: Nanos) -> Self {
         let mut table = Self {
             plan,
@@ -81,7 +80,6 @@ impl Timetable {
     }
 
     /// Schedule items at their recorded times, from item `first` on. Other gaps stay as they are.
-    #[must_use]
     pub fn replaying(mut self, recorded: &Recorded, first: u64) -> Self {
         if self.plan.gaps != Gaps::Recorded {
             return self;
@@ -92,7 +90,6 @@ impl Timetable {
     }
 
     /// When the next request is scheduled; the end of time when there are no more.
-    #[must_use]
     pub fn due(&self) -> Nanos {
         self.returned.front().copied().unwrap_or(self.next)
     }
@@ -181,7 +178,6 @@ impl Timetable {
     }
 
     /// Return the number of requests that were taken and not given back.
-    #[must_use]
     pub const fn taken(&self) -> u64 {
         self.taken
     }

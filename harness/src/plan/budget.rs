@@ -89,7 +89,6 @@ fn shard_interval_ns(rate: &Rate, parts: u64) -> u64 {
 ///
 /// A burst of `b` forgives lateness of up to `b - 1` intervals, so the one by itself would
 /// forgive none.
-#[must_use]
 pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
     let interval_ns = shard_interval_ns(rate, u64::from(shards));
     let late = if interval_ns < duration_ns(SLOW_INTERVAL) {
@@ -102,7 +101,6 @@ pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
 
 /// Most shards that a budget is worth splitting into: one where the share of each of two would
 /// be below 5/s.
-#[must_use]
 pub fn most_shards(rate: &Rate) -> u32 {
     let per_s = rate.permits_in(1_000_000_000);
     u32::try_from(per_s / LEAST_SHARE_PER_S)
@@ -156,7 +154,6 @@ impl PerHost {
 
     /// Most requests that may arrive at one host at once, from all `shards` together; none without
     /// a rate.
-    #[must_use]
     pub fn at_once(&self, shards: u32) -> Option<u64> {
         self.rate
             .map(|rate| self.burst.unwrap_or_else(|| default_burst(&rate, shards)))

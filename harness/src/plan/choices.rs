@@ -39,7 +39,6 @@ names! {
 impl Arrivals {
     /// Return the kind of the gaps between scheduled instants; none in a closed loop, which has no
     /// such instants.
-    #[must_use]
     pub const fn gaps(self) -> Option<Gaps> {
         match self {
             Self::Asap | Self::Waves => None,
@@ -120,7 +119,6 @@ impl Pacing {
     /// Asleep, the alarm itself rings some tens of microseconds late. A slack of less would save
     /// nothing, and one of a twentieth of what is measured adds a fortieth to it on average. A
     /// shard that is awake anyway saves nothing by waiting.
-    #[must_use]
     pub fn slack(self, service_median: Duration) -> Duration {
         match self {
             Self::Sleep => (service_median / 20).clamp(Duration::from_micros(50), COARSE),
@@ -133,7 +131,6 @@ impl Pacing {
     ///
     /// When spinning, this is longer than the lateness of a kernel timer in all but one of a
     /// thousand cases, also on a busy virtual machine.
-    #[must_use]
     pub const fn awake(self) -> Duration {
         match self {
             Self::Sleep | Self::Coarse => Duration::ZERO,

@@ -145,7 +145,6 @@ impl RunPlan {
 
     /// Return the plan of a part of this crawl: `ids` with the budget of `slot`, in at most
     /// `shards` shards. `burst` is the one that was asked for.
-    #[must_use]
     pub fn part(&self, ids: IdRange, slot: SlotShare, shards: u32, burst: Option<u64>) -> Self {
         let connections = slot.of_u32(self.connections);
         let all = self.per_host;

@@ -8,14 +8,12 @@ use crate::units::IdRange;
 /// part.
 ///
 /// `parts` of 0 counts as 1.
-#[must_use]
 pub fn split_point(total: u64, parts: u64, i: u64) -> u64 {
     let point = u128::from(i) * u128::from(total) / u128::from(parts.max(1));
     u64::try_from(point).unwrap_or(u64::MAX)
 }
 
 /// The size of part `i` of `total` over `parts`.
-#[must_use]
 pub fn split_share(total: u64, parts: u64, i: u64) -> u64 {
     split_point(total, parts, i + 1) - split_point(total, parts, i)
 }

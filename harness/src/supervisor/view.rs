@@ -209,7 +209,6 @@ pub struct RunRecord {
 
 impl RunRecord {
     /// True if a signal, the observer or a workload stopped the run early.
-    #[must_use]
     pub fn was_stopped(&self) -> bool {
         self.interrupted.is_some()
             || matches!(self.stopped, Stopped::ByObserver | Stopped::ByWorkload)
@@ -309,7 +308,6 @@ impl fmt::Display for ShardFault {
 
 impl ShardFault {
     /// How a process ended: by itself, or why it was ended.
-    #[must_use]
     pub fn end_in_words(&self, exit: ShardExit) -> String {
         match self {
             Self::Died => exit.to_string(),
@@ -367,7 +365,6 @@ impl std::ops::DerefMut for ShardRecord {
 
 impl LiveShard {
     /// In an open loop, for how long the next request to go has been due; zero when it is not.
-    #[must_use]
     pub fn behind(&self) -> Duration {
         Duration::from_millis(self.behind_ms.into())
     }
@@ -388,7 +385,6 @@ impl LiveShard {
 
 impl Live {
     /// True if all shards have ended.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.shards
             .iter()

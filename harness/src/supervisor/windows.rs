@@ -58,7 +58,6 @@ pub struct BusiestWindow {
 
 impl BusiestWindow {
     /// The window of all that was counted: the width, and the slot that its ends may share.
-    #[must_use]
     pub fn counted(&self) -> std::ops::Range<u64> {
         self.end_ns.saturating_sub(duration_ns(self.width + SLOT))..self.end_ns
     }

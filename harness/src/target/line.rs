@@ -59,7 +59,6 @@ impl Lines {
     }
 
     /// Return the number of lines that could not be read.
-    #[must_use]
     pub const fn bad(&self) -> u64 {
         self.bad
     }

@@ -210,7 +210,6 @@ impl Sampler {
     }
 
     /// Take a sample.
-    #[must_use]
     pub fn sample(&mut self, depth: Depth) -> TargetSample {
         let at_ns = monotonic_ns();
         let is_thorough = at_ns >= self.next_look_ns;
@@ -365,7 +364,6 @@ fn cpus(threads: impl Iterator<Item = i32>) -> Vec<usize> {
 }
 
 /// Read the identity of this machine since it booted.
-#[must_use]
 pub fn boot_id() -> Option<String> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned())

@@ -2,7 +2,6 @@
 //! names; decides nothing else.
 
 /// The one of `known` that differs least from `name`, or begins with it; none when no name is near.
-#[must_use]
 pub fn nearest<K: AsRef<str>>(name: &str, known: impl IntoIterator<Item = K>) -> Option<K> {
     /// Fewer characters begin too many names.
     const BEGINNING: usize = 3;

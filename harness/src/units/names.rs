@@ -32,7 +32,6 @@ macro_rules! names {
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
             /// The name used on the command line and in reports.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$value => $name,)+

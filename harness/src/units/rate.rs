@@ -99,13 +99,11 @@ pub struct Rate {
 
 impl Rate {
     /// The rate in requests per second.
-    #[must_use]
     pub fn per_second(&self) -> f64 {
         self.permits as f64 * 1e9 / self.period_ns as f64
     }
 
     /// The whole requests that it comes to in `ns`.
-    #[must_use]
     pub fn permits_in(&self, ns: u64) -> u64 {
         let permits = u128::from(self.permits) * u128::from(ns) / u128::from(self.period_ns.max(1));
         u64::try_from(permits).unwrap_or(u64::MAX)

@@ -4,7 +4,6 @@
 const LEAST_SHOWN: f64 = 0.000_5;
 
 /// Format a whole number with separators: `12,345`.
-#[must_use]
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -19,7 +18,6 @@ pub fn grouped(n: u64) -> String {
 
 /// Format a time of `us` µs in a suitable unit, with three significant digits. It is rounded first:
 /// 999.6 µs is 1.00 ms, never 1000 µs.
-#[must_use]
 pub fn micros(us: f64) -> String {
     short(us)
         .map(|value| format!("{value} µs"))
@@ -35,14 +33,12 @@ pub fn micros(us: f64) -> String {
 
 /// Format a share (0 to 1) in percent, with one decimal. A share between 0 and 1 never reads as 0 %
 /// or 100 %.
-#[must_use]
 pub fn percent(part: f64) -> String {
     in_percent(part, 1, ["<0.1 %", ">99.9 %"])
 }
 
 /// Format a share (0 to 1) in percent for a sentence, without decimals from 10 % on. A share
 /// between 0 and 1 never reads as 0 % or 100 %.
-#[must_use]
 pub fn rounded_percent(part: f64) -> String {
     let is_near_an_end = (part > 0.0 && part < 0.0995) || (0.99..1.0).contains(&part);
     let decimals = usize::from(is_near_an_end);

@@ -179,7 +179,6 @@ impl BindingTimes {
     }
 
     /// All of it.
-    #[must_use]
     pub fn sum_ns(&self) -> u64 {
         self.iter().map(|(_, ns)| ns).sum()
     }
@@ -430,7 +429,6 @@ pub struct ShardOutcome {
 
 impl ShardOutcome {
     /// The outcome of a shard of which nothing but these are known.
-    #[must_use]
     pub fn new(stats: EncodedStats) -> Self {
         Self {
             stats,
@@ -577,7 +575,6 @@ pub struct Usage {
 
 impl Usage {
     /// Return the usage since `earlier`. The largest resident set is that of the whole life.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
             cpu_user_us: self.cpu_user_us.saturating_sub(earlier.cpu_user_us),
@@ -604,7 +601,6 @@ impl Usage {
     }
 
     /// User and system CPU, us.
-    #[must_use]
     pub const fn cpu_us(&self) -> u64 {
         self.cpu_user_us + self.cpu_system_us
     }

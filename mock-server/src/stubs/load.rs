@@ -92,19 +92,16 @@ impl Mappings {
     }
 
     /// Number of stubs there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.stubs().len()
     }
 
     /// True if there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Return what the stubs ask for that were left out because it is not served, one of each.
-    #[must_use]
     pub fn skipped(&self) -> &StubProblems {
         &self.0.skipped
     }

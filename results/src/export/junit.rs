@@ -63,7 +63,6 @@ pub(super) fn junit(report: &Report) -> String {
 }
 
 /// The comparison as `JUnit`: a test case per metric that may decide.
-#[must_use]
 pub fn contest_junit(contest: &Contest) -> String {
     let mut cases = Vec::new();
     for one in &contest.comparison.metrics {

@@ -11,7 +11,6 @@ use crawlmark_harness::stats::Series;
 
 /// The experiment that what is known by now leaves to make; none after a run that was stopped, or
 /// that had too few answers to judge by.
-#[must_use]
 pub fn next_experiment(report: &Report) -> Option<Change> {
     let lacks = |change: &Change| report.experiment(*change).is_none();
     if report.interrupted || report.answered_per_s() < limits::ANSWERED_PER_S {

@@ -47,7 +47,6 @@ pub struct CauseCount {
 
 /// Failed requests of a run after its warm-up by cause, the commonest first, without failures that
 /// are this machine's own.
-#[must_use]
 pub fn causes(report: &Report) -> Vec<CauseCount> {
     let mut causes = failures(&report.measured().requests);
     causes.retain(|(cause, _)| !matches!(cause, FailureCause::Error(kind) if kind.is_local()));
@@ -196,7 +195,6 @@ macro_rules! findings {
         #[expect(unused_variables, reason = "each row has all of its numbers")]
         impl Finding {
             /// Its kind.
-            #[must_use]
             pub const fn kind(&self) -> FindingKind {
                 match self {
                     $(Self::$kind { .. } => FindingKind::$kind,)*
@@ -204,7 +202,6 @@ macro_rules! findings {
             }
 
             /// One plain sentence with its numbers, without a full stop.
-            #[must_use]
             pub fn title(&self) -> String {
                 match self.clone() {
                     $(Self::$kind { $($field),* } => String::from($title),)*
@@ -212,7 +209,6 @@ macro_rules! findings {
             }
 
             /// Effect on the verdict; none of one that leaves the figures valid.
-            #[must_use]
             pub fn effect(&self) -> Option<Verdict> {
                 let effect: Option<Verdict> = None;
                 match self.clone() {
@@ -221,7 +217,6 @@ macro_rules! findings {
             }
 
             /// What to do about it, in a sentence; none where that depends on the target.
-            #[must_use]
             pub fn remedy(&self) -> Option<String> {
                 let remedy: Option<String> = None;
                 match self.clone() {
@@ -234,7 +229,6 @@ macro_rules! findings {
             }
 
             /// Severity.
-            #[must_use]
             pub fn severity(&self) -> Severity {
                 let severity = match self.effect() {
                     Some(Incomplete | NothingMeasured) => Severity::Error,
@@ -251,7 +245,6 @@ macro_rules! findings {
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
             /// When it is found.
-            #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$kind => $doc,)*
@@ -259,7 +252,6 @@ macro_rules! findings {
             }
 
             /// Kinds that it makes redundant: lesser ones, and all that these cover.
-            #[must_use]
             pub const fn covers(self) -> &'static [Self] {
                 match self {
                     $($(Self::$kind => &[$(Self::$covered),*],)?)*
@@ -846,7 +838,6 @@ findings! {
 
 impl Finding {
     /// Title and remedy.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let remedy = self.remedy().map(|remedy| format!(" {remedy}"));
         let title = self.title();

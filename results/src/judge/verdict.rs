@@ -118,19 +118,16 @@ impl Verdict {
     }
 
     /// The name used in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.row()[0]
     }
 
     /// Meaning for the figures, in a sentence.
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         self.row()[1]
     }
 
     /// What to do about it.
-    #[must_use]
     pub const fn remedy(self) -> &'static str {
         self.row()[2]
     }
@@ -170,7 +167,6 @@ pub enum Missing {
 
 impl Missing {
     /// The reason in words.
-    #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NotGiven => "not available on this machine",

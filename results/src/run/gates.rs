@@ -50,7 +50,6 @@ pub enum Breach {
 
 impl Breach {
     /// The name used in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fails => "threshold",
@@ -59,7 +58,6 @@ impl Breach {
     }
 
     /// The flag that asks for it.
-    #[must_use]
     pub const fn flag(self) -> &'static str {
         match self {
             Self::Fails => "--threshold",
@@ -148,7 +146,6 @@ impl Objective {
     }
 
     /// The row of a report that says what was seen, and the verdict.
-    #[must_use]
     pub fn row(&self, seen: &Measured) -> GateReport {
         let Self { condition, breach } = self;
         let (ok, value) = (condition.judge(seen), seen.value());

@@ -359,13 +359,11 @@ fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
 
 impl Report {
     /// Return how many thresholds held (`Some(true)`), failed, or were decided by nothing (`None`).
-    #[must_use]
     pub fn thresholds(&self, ok: Option<bool>) -> usize {
         self.gates.iter().filter(|gate| gate.ok == ok).count()
     }
 
     /// Return the word for an entry of `shards`: of a merged report, each is a part of the crawl.
-    #[must_use]
     pub const fn shard_word(&self) -> &'static str {
         if self.merged.is_some() {
             "part"
@@ -375,7 +373,6 @@ impl Report {
     }
 
     /// Merges what happened.
-    #[must_use]
     pub fn new(source: Source<'_>) -> Self {
         let Source {
             plan,
@@ -553,7 +550,6 @@ impl Report {
     /// Attempts per second while requests were due, to hold against the rate that was asked for:
     /// see [`ScheduleReport::achieved_per_s`] and [`BudgetReport::achieved_per_s`]. The average of
     /// the run, which all that is shown has, is [`Totals::attempts_per_s`].
-    #[must_use]
     pub fn achieved_per_s(&self) -> f64 {
         match (&self.schedule, &self.budget) {
             (Some(schedule), _) => schedule.achieved_per_s,
@@ -571,7 +567,6 @@ impl Report {
 
     /// CPU of the shards per request, us, over those that reported it; none when none did, and
     /// without requests.
-    #[must_use]
     pub fn cpu_us_per_attempt(&self) -> Option<f64> {
         let (mut attempts, mut cpu_s) = (0_u64, 0.0);
         for shard in &self.shards {
@@ -584,13 +579,11 @@ impl Report {
     }
 
     /// CPU of the target's processes per request, us; none if it is not known.
-    #[must_use]
     pub fn target_cpu_us_per_attempt(&self) -> Option<f64> {
         self.target.as_ref()?.cpu_us_per_attempt
     }
 
     /// CPUs that the target's processes used on average; none if it is not known.
-    #[must_use]
     pub fn target_cores(&self) -> Option<f64> {
         Some(share(
             self.target.as_ref()?.cpu_us? / 1e6,
@@ -604,20 +597,17 @@ impl Report {
     }
 
     /// Time from the end of the warm-up to that of the last attempt, s.
-    #[must_use]
     pub fn measured_s(&self) -> f64 {
         let warmup_s = self.plan.run.warmup.as_secs_f64();
         (self.totals.duration_s - warmup_s).max(0.0)
     }
 
     /// Counts of items and attempts that ended after the warm-up.
-    #[must_use]
     pub fn measured(&self) -> Counters {
         WarmUpReport::measured(self.warmup.as_ref(), &self.ledger, &self.totals)
     }
 
     /// The times of a series over all shards.
-    #[must_use]
     pub fn latency(&self, series: Series) -> Option<&Latency> {
         self.latency.get(series.name())
     }
@@ -634,14 +624,12 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
 }
 
 /// A calendar time as reports write it: RFC 3339, UTC, to the millisecond.
-#[must_use]
 pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
 /// Hash a plan: FNV-1a, 64 bit, over its JSON; stable over versions and machines, which the
 /// standard library's hasher is not.
-#[must_use]
 pub fn config_hash(plan: &RunPlan) -> String {
     let mut plan = plan.clone();
     plan.workload.remove(PROXY_FROM);

@@ -115,7 +115,6 @@ pub struct ResultDir {
 
 impl ResultError {
     /// The directory that holds what was measured all the same; none when there is none.
-    #[must_use]
     pub fn place(&self) -> Option<&Path> {
         match self {
             Self::Part { place, .. } | Self::Rename { kept: place, .. } => Some(place),
@@ -247,14 +246,12 @@ impl ResultDir {
     }
 
     /// Path of the finished result.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Return the directory that holds the result until it is finished, for callers that add files
     /// to it.
-    #[must_use]
     pub fn place(&self) -> &Path {
         &self.temporary
     }
@@ -332,7 +329,6 @@ impl ResultDir {
 
     /// Gives it up: removes it, or returns where it lies when it holds measurements or cannot be
     /// removed.
-    #[must_use]
     pub fn leave(mut self) -> Option<PathBuf> {
         self.give_up()
     }
@@ -380,7 +376,6 @@ fn part(file: &str, error: ResultError, place: PathBuf) -> ResultError {
 
 /// A path in `runs` for a result that has none: UTC time to the second, the run's name, and a
 /// number when another run has that or is about to.
-#[must_use]
 pub fn default_path(runs: &Path, started_at: SystemTime, name: &str) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(started_at)
         .to_string()

@@ -41,7 +41,6 @@ use crawlmark_harness::units::rounded_percent;
 const TERMINAL_GROUPS: usize = 10;
 
 /// A run as a document; `plots` are those that are saved beside it.
-#[must_use]
 pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
     let [start, end] = [&report.started_at, &report.finished_at].map(|at| moment(at));
     let tags = report.tags.iter();
@@ -299,7 +298,6 @@ fn figures(report: &Report) -> Vec<Figure> {
 }
 
 /// Good items of those wanted: `246 of 400 items (61.5 %)`.
-#[must_use]
 pub fn got(report: &Report) -> String {
     format!("{} ({})", got_items(report), got_share(report))
 }

@@ -63,7 +63,6 @@ impl Plot {
 
 /// Return the style sheet that a page with [figures](Plot::figure) has once: the colours as
 /// `--paper`, `--text`, `--quiet`, `--grid` and by hue, light and dark, and the rules of the plots.
-#[must_use]
 pub fn style_sheet() -> String {
     palette::variables() + &palette::style_sheet()
 }

@@ -46,7 +46,6 @@ impl Readers {
     pub const ALL: Self = Self(15);
 
     /// Return both sets in one.
-    #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -148,31 +147,26 @@ impl Column {
     }
 
     /// A column of a few words.
-    #[must_use]
     pub fn words(heading: impl Into<String>) -> Self {
         Self::new(heading, Kind::Words)
     }
 
     /// A column of numbers.
-    #[must_use]
     pub fn numbers(heading: impl Into<String>) -> Self {
         Self::new(heading, Kind::Numbers)
     }
 
     /// A column of sentences.
-    #[must_use]
     pub fn sentences(heading: impl Into<String>) -> Self {
         Self::new(heading, Kind::Sentences)
     }
 
     /// A column of sentences for files only.
-    #[must_use]
     pub fn details(heading: impl Into<String>) -> Self {
         Self::new(heading, Kind::Details)
     }
 
     /// A column of values over time, drawn with characters.
-    #[must_use]
     pub fn sparkline(heading: impl Into<String>) -> Self {
         Self::new(heading, Kind::Sparkline)
     }
@@ -187,7 +181,6 @@ impl Column {
     }
 
     /// Return the column, marked as the `order`-th, from 1, that a narrow terminal leaves out.
-    #[must_use]
     pub fn leaving(self, order: u8) -> Self {
         Self {
             leaves: Some(order),
@@ -198,7 +191,6 @@ impl Column {
 
 impl Doc {
     /// An empty document with this title, which the terminal leaves out.
-    #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -213,7 +205,6 @@ impl Doc {
 
     /// Begin the document with its outcome: the terminal, whose end is what stays in sight, ends
     /// with it.
-    #[must_use]
     pub fn lead(self, lead: Lead) -> Self {
         Self {
             lead: Some(lead),
@@ -223,20 +214,17 @@ impl Doc {
 
     /// Return the document in a state in which only these readers are shown the parts that are
     /// added from here on.
-    #[must_use]
     pub fn only(self, readers: Readers) -> Self {
         Self { readers, ..self }
     }
 
     /// Return the document in a state in which the terminal leaves out the parts that are added
     /// from here on.
-    #[must_use]
     pub fn in_files(self) -> Self {
         self.only(Readers::FILES)
     }
 
     /// Add facts about the document, in a line below its title; the terminal leaves them out.
-    #[must_use]
     pub fn about(mut self, facts: Vec<String>) -> Self {
         self.about
             .extend(Some(facts).filter(|facts| !facts.is_empty()));
@@ -244,7 +232,6 @@ impl Doc {
     }
 
     /// Add a paragraph; nothing if it is empty.
-    #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
         let text = text.into();
         if text.is_empty() {
@@ -255,7 +242,6 @@ impl Doc {
     }
 
     /// Add names and values; nothing if there are none.
-    #[must_use]
     pub fn facts<N: Into<String>>(self, facts: impl IntoIterator<Item = (N, String)>) -> Self {
         let facts: Vec<_> = facts
             .into_iter()
@@ -269,7 +255,6 @@ impl Doc {
     }
 
     /// Add a list under a heading, which may be empty; nothing if it is empty.
-    #[must_use]
     pub fn list(self, heading: impl Into<String>, sentences: Vec<String>) -> Self {
         if sentences.is_empty() {
             self
@@ -279,7 +264,6 @@ impl Doc {
     }
 
     /// Add a table without the columns that are empty in every row; nothing if it has no row.
-    #[must_use]
     pub fn table(self, mut table: Table) -> Self {
         for at in (0..table.columns.len()).rev() {
             if table.rows.iter().all(|row| row[at].is_empty()) {
@@ -295,19 +279,16 @@ impl Doc {
     }
 
     /// Add shell commands under a heading, which may be empty.
-    #[must_use]
     pub fn commands(self, heading: impl Into<String>, commands: &[String]) -> Self {
         self.text(heading).with(Part::Commands(commands.join("\n")))
     }
 
     /// Add the plot of this name, which is saved beside the document.
-    #[must_use]
     pub fn plot(self, name: &'static str, title: &'static str) -> Self {
         self.with(Part::Plots(vec![(name, title, String::new())]))
     }
 
     /// Add plots that are saved beside the document; nothing without any.
-    #[must_use]
     pub fn plots(self, plots: &[Plot]) -> Self {
         let listed = plots.iter();
         let listed = listed.map(|plot| (plot.name, plot.title, plot.caption.clone()));
@@ -319,31 +300,26 @@ impl Doc {
     }
 
     /// Add a finding in a box.
-    #[must_use]
     pub fn status(self, status: Status) -> Self {
         self.with(Part::Status(status))
     }
 
     /// Add a text of another format.
-    #[must_use]
     pub fn code(self, text: impl Into<String>) -> Self {
         self.with(Part::Code(text.into()))
     }
 
     /// Add parts under a heading; nothing if they have nothing for the reader. `id` is for links.
-    #[must_use]
     pub fn section(self, id: &'static str, heading: impl Into<String>, parts: Self) -> Self {
         self.with(Part::Section(id, heading.into(), parts))
     }
 
     /// Add parts that stay folded until the reader opens them.
-    #[must_use]
     pub fn details(self, summary: impl Into<String>, parts: Self) -> Self {
         self.with(Part::Details(summary.into(), parts))
     }
 
     /// Add the parts of another document.
-    #[must_use]
     pub fn and(self, parts: Self) -> Self {
         let parts = parts.parts.into_iter().map(|(_, part)| part);
         parts.fold(self, Self::with)

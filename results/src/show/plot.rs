@@ -48,13 +48,11 @@ fn over_time(name: &str, report: &Report) -> Option<Chart> {
 }
 
 /// Names of the plots that a report can have.
-#[must_use]
 pub fn names() -> [&'static str; 11] {
     CHARTS.map(|(name, _)| name)
 }
 
 /// Every chart that the report has something for, as a picture, in reading order.
-#[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
     let charts = CHARTS.iter().filter_map(|(_, chart)| chart(report));
     charts.map(|chart| Plot::of(&chart)).collect()

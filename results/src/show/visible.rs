@@ -8,7 +8,6 @@ use std::fmt::Write;
 /// The text with every control character but a line feed and a tab, and every character that has no
 /// width or changes the direction of others, by its number: `\u202e`. Inside of a JSON string that
 /// means the same.
-#[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return text.into();

@@ -4,7 +4,6 @@ use super::visible;
 
 /// Escape a text for an element or a quoted attribute: nothing in it is markup. Characters that XML
 /// has no place for are [shown](visible()).
-#[must_use]
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {

@@ -150,7 +150,6 @@ fn median(read: impl Iterator<Item = (Option<f64>, bool)>) -> Option<(f64, bool)
 impl Capacity {
     /// Build the capacity from the probes of a search, of which there is at least one; without an
     /// outcome of a search that was interrupted, or whose time was over.
-    #[must_use]
     pub fn new(
         header: Header,
         question: Question,
@@ -263,7 +262,6 @@ impl Capacity {
 }
 
 /// The next step after these probes.
-#[must_use]
 pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
     let search = search_of(question, &read_together(question, probes.to_vec()));
     let step = search.next();
@@ -386,21 +384,21 @@ impl CapacityFinding {
                 let rate = decimal(*let_through_per_s);
                 (
                     format!(
-                        "The limit may count over a period longer than a probe: once the target refused requests, it accepted as                          little as {rate}/s{wait}"
+                        "The limit may count over a period longer than a probe: once the target refused requests, it accepted as little as {rate}/s{wait}"
                     ),
                     "A --probe of twice the period would show it.",
                 )
             }
             Self::RandomArrivals { share } => (
                 format!(
-                    "The capacity may be up to {:.0} % lower: with random arrivals, a queue this close to capacity grows for longer                      than a probe",
+                    "The capacity may be up to {:.0} % lower: with random arrivals, a queue this close to capacity grows for longer than a probe",
                     (share * 100.0).ceil()
                 ),
                 LONGER,
             ),
             Self::NoBurst { late_us } => (
                 format!(
-                    "The real limit may be higher if it allows no bursts, because requests that arrive too close together are then                      refused: this client sent some up to {} late",
+                    "The real limit may be higher if it allows no bursts, because requests that arrive too close together are then refused: this client sent some up to {} late",
                     micros(*late_us)
                 ),
                 LONGER,
@@ -578,13 +576,11 @@ fn rate(per_s: f64) -> String {
 }
 
 /// The rate of a probe, as it is announced.
-#[must_use]
 pub fn offered(pace: Pace) -> String {
     rate(pace.per_s())
 }
 
 /// A probe in a line.
-#[must_use]
 pub fn probe_line(probe: &ProbeReport) -> String {
     let seen = match probe.seen {
         ProbeResult::Pass => "passes",

@@ -23,7 +23,6 @@ pub struct Difference {
 
 impl Difference {
     /// True if it is the command of a side, which no plan records.
-    #[must_use]
     pub(super) fn is_of_command(&self) -> bool {
         [TARGET_COMMAND, PROGRAM].contains(&&*self.what)
     }
@@ -78,7 +77,6 @@ const DECISIVE: [(&str, &str); 7] = [
 
 /// List the differences between the plans, environments and versions of two results, in the order
 /// of their keys.
-#[must_use]
 pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
     between(values_of(base), values_of(candidate))
 }
@@ -98,7 +96,6 @@ fn values_of(report: &Report) -> Values {
 }
 
 /// Checksum of a plan, whatever its target is called: equal for runs that make one history.
-#[must_use]
 pub fn plan_key(report: &Report) -> String {
     let mut values = values_of(report);
     values.retain(|key, _| key.starts_with("plan.") && key != "plan.target");
@@ -111,7 +108,6 @@ pub fn plan_key(report: &Report) -> String {
 
 /// List the differences between two plans, in the order of their keys: those of their results
 /// before there are any.
-#[must_use]
 pub fn plan_differences(base: &RunPlan, candidate: &RunPlan) -> Vec<Difference> {
     let [base, candidate] = [base, candidate].map(|plan| {
         let mut values = Values::new();

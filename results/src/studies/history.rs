@@ -96,7 +96,6 @@ pub struct PastResult {
 
 impl History {
     /// The history of these results; none of none.
-    #[must_use]
     pub fn of(mut points: Vec<Point>, name: &str) -> Option<Self> {
         points.sort_by_key(|point| humantime::parse_rfc3339(&point.time).ok());
         let header = Header::new::<Self>(name, [&points.first()?.time, &points.last()?.time]);

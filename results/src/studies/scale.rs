@@ -108,7 +108,6 @@ pub struct ScaleContext {
 impl Scaling {
     /// Build the result of these rounds, given in the order in which they ran. `held` names what
     /// each curve holds fixed.
-    #[must_use]
     pub fn new(rounds: Vec<Round>, held: &[FixedQuantity], circumstances: ScaleContext) -> Self {
         let room = Room {
             cores: circumstances.environment.cores,

@@ -75,7 +75,6 @@ pub struct ScenarioReport {
 impl ScenarioReport {
     /// The scenario with these `flags`, whose run has this report and these readings, and is saved
     /// in `result`.
-    #[must_use]
     pub fn new(
         scenario: &Scenario,
         flags: Vec<String>,
@@ -102,7 +101,6 @@ impl ScenarioReport {
     }
 
     /// Describe the result in a line.
-    #[must_use]
     pub fn line(&self) -> String {
         let times = decimal(self.readings.ok_per_s / self.published.middle_per_s());
         let p99 = self.readings.service_p99_us;
@@ -173,7 +171,6 @@ fn three_digits(ratio: f64) -> String {
 
 impl Scenarios {
     /// Build the result of scenarios in the order in which they were run.
-    #[must_use]
     pub fn new(
         header: Header,
         environment: Environment,
@@ -193,7 +190,6 @@ impl Scenarios {
     }
 
     /// The scenario with most good items per second.
-    #[must_use]
     pub fn fastest(&self) -> Option<&ScenarioReport> {
         let all = self.scenarios.iter();
         all.max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))

@@ -37,7 +37,6 @@ impl Shift {
         clippy::cast_sign_loss,
         reason = "a place among the ratios"
     )]
-    #[must_use]
     pub fn between(before: &[f64], after: &[f64]) -> Option<Self> {
         let mut shift = Self {
             before: median(&mut before.to_vec())?,
@@ -65,7 +64,6 @@ impl Shift {
     }
 
     /// The estimate and its interval: `+4.9 % (+4.7 .. +5.1)`; a dash without one.
-    #[must_use]
     pub fn words(&self) -> String {
         let ratio = self.ratio;
         ratio.map_or_else(

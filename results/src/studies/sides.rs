@@ -41,7 +41,6 @@ pub struct SideRow {
 
 impl Sides {
     /// Compare what both have; none where that is nothing.
-    #[must_use]
     pub fn new(header: Header, base: &Imported, candidate: &Imported) -> Option<Self> {
         let mut rows = Vec::new();
         // Those of hyperfine have the name of their command, which a change may have changed.

@@ -27,31 +27,26 @@ impl SegmentName {
     pub const NEW: &str = ".new";
 
     /// File name of the segment.
-    #[must_use]
     pub fn segment(self) -> String {
         format!("{self}{}", Self::SEGMENT)
     }
 
     /// Name of a file until it is in its place.
-    #[must_use]
     pub fn new_file(file: &str) -> String {
         format!("{file}{}", Self::NEW)
     }
 
     /// Return the segment with this file name; none of other files.
-    #[must_use]
     pub fn of_segment(file: &str) -> Option<Self> {
         file.strip_suffix(Self::SEGMENT)?.parse().ok()
     }
 
     /// File name of the counters of the requests of a session.
-    #[must_use]
     pub fn requests(session: u32) -> String {
         format!("{session:04}{}", Self::REQUESTS)
     }
 
     /// Return the session whose counters have this file name; none of other files.
-    #[must_use]
     pub fn session_of_requests(file: &str) -> Option<u32> {
         let session = file.strip_suffix(Self::REQUESTS)?.parse().ok()?;
         (Self::requests(session) == file).then_some(session)

@@ -49,7 +49,6 @@ pub enum RateShape {
 
 impl RateShape {
     /// The highest rate; none when it does not change.
-    #[must_use]
     pub fn peak(&self) -> Option<Rate> {
         match *self {
             Self::Constant | Self::Windows { .. } => None,
@@ -65,7 +64,6 @@ impl RateShape {
     /// A fiftieth shorter than the window (at least 250 us, at most half of it), so that a request
     /// that was late by less does not make all later windows late. No time shorter than this holds
     /// more requests than a window may.
-    #[must_use]
     pub fn apart_ns(&self) -> Option<u64> {
         match *self {
             Self::Windows { every_ns } => {

@@ -50,14 +50,12 @@ impl Window {
     pub const LONGEST: u64 = 60;
 
     /// A window of so many seconds.
-    #[must_use]
     pub fn new(seconds: u64) -> Option<Self> {
         let seconds = Some(seconds).filter(|seconds| (1..=Self::LONGEST).contains(seconds))?;
         u8::try_from(seconds).ok().map(Self)
     }
 
     /// Its length.
-    #[must_use]
     pub fn seconds(self) -> u64 {
         self.0.into()
     }
@@ -80,7 +78,6 @@ impl Op {
     ];
 
     /// As it is written.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Less => "<",
@@ -115,7 +112,6 @@ impl Op {
 
 impl Condition {
     /// Condition that the 99th percentile of `series` is no more than `most`.
-    #[must_use]
     pub fn p99_at_most(series: Series, most: Duration) -> Self {
         let metric = Metric::Time(series, Stat::Percentile(Quantile::P99));
         Self {
@@ -127,7 +123,6 @@ impl Condition {
     }
 
     /// Evaluate it: true if it holds; none when what was measured does not say.
-    #[must_use]
     pub fn judge(&self, seen: &Measured) -> Option<bool> {
         let (op, limit) = (self.op, self.limit);
         match *seen {
@@ -164,7 +159,6 @@ impl Condition {
 
     /// True if a second that was cut short would be judged wrongly: a number per second, and a
     /// number that is not to be small.
-    #[must_use]
     pub const fn needs_whole_seconds(&self) -> bool {
         match self.metric.unit() {
             Unit::PerS => true,
@@ -196,7 +190,6 @@ impl Condition {
 
     /// Return the distance of `value` from the limit, as a part of the limit: negative beyond it.
     /// None where nearer is no better.
-    #[must_use]
     pub fn margin(&self, value: f64) -> Option<f64> {
         let sign = match self.op {
             Op::Less | Op::AtMost => 1.0,
@@ -208,7 +201,6 @@ impl Condition {
 
     /// True if `value` is nearer to breaking it than `other`, or breaks it more. For `==` and `!=`,
     /// whether it breaks it.
-    #[must_use]
     pub fn is_worse(&self, value: f64, other: f64) -> bool {
         match self.op {
             Op::Equal | Op::Unequal => !self.op.holds(value, self.limit),

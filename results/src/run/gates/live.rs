@@ -55,7 +55,6 @@ pub struct LiveThresholds {
 
 impl LiveThresholds {
     /// Watch `objectives` in a run of `plan`.
-    #[must_use]
     pub fn new(objectives: &[Objective], plan: &RunPlan) -> Self {
         let bounds = Bounds::for_timeout(plan.timeout);
         let first = plan.warmup.div_duration_f64(INTERVAL).ceil();
@@ -123,7 +122,6 @@ impl LiveThresholds {
     }
 
     /// True if a condition that may stop the run is broken.
-    #[must_use]
     pub const fn has_enough(&self) -> bool {
         self.stop.is_some()
     }

@@ -39,13 +39,11 @@ impl Measured {
     }
 
     /// True if the value is only known to be no less.
-    #[must_use]
     pub const fn is_at_least(&self) -> bool {
         matches!(self, Self::AtLeast(_))
     }
 
     /// Its value, or the least that it can be.
-    #[must_use]
     pub const fn value(&self) -> Option<f64> {
         match self {
             Self::Exactly(value) | Self::AtLeast(value) => Some(*value),
@@ -55,7 +53,6 @@ impl Measured {
 }
 
 /// Measure `metric` from the report of a run.
-#[must_use]
 pub fn of_report(metric: Metric, report: &Report) -> Measured {
     let quantity = match metric {
         Metric::Time(series, stat) => {
@@ -91,7 +88,6 @@ fn missed_share(items: &ItemCounts) -> f64 {
 /// Measure the metric of `condition` from the report of a run. With too few samples, return a lower
 /// bound if it breaks the condition: enough samples exceed the limit that fast ones could not make
 /// up for them.
-#[must_use]
 pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     let seen = of_report(condition.metric, report);
     let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) =
@@ -120,7 +116,6 @@ fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
 
 /// Measure `metric` from the merged statistics of some seconds of a run. A figure that only the end
 /// of a run shows is unknown.
-#[must_use]
 pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
     match metric {
         Metric::Time(series, stat) => {

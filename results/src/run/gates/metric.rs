@@ -51,7 +51,6 @@ pub enum Unit {
 
 impl Unit {
     /// The name used in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Us => "us",
@@ -97,7 +96,6 @@ macro_rules! quantities {
             pub const ALL: &[Self] = &[$(Self::$quantity),*];
 
             /// The name in an expression.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$quantity => $name,)*
@@ -196,7 +194,6 @@ impl Quantity {
 
 impl Metric {
     /// Return the unit of the metric.
-    #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
             Self::Time(..) => Unit::Us,
@@ -205,7 +202,6 @@ impl Metric {
     }
 
     /// True if it is known while a run goes on, and of a window.
-    #[must_use]
     pub fn is_live(self) -> bool {
         match self {
             Self::Time(series, _) => Series::PER_INTERVAL.contains(&series),
@@ -214,7 +210,6 @@ impl Metric {
     }
 
     /// The distribution that it is of.
-    #[must_use]
     pub const fn series(self) -> Option<Series> {
         match self {
             Self::Time(series, _) => Some(series),
@@ -299,13 +294,11 @@ impl Quantile {
     }
 
     /// As a part of 1.
-    #[must_use]
     pub fn part(self) -> f64 {
         f64::from(self.0) / f64::from(Self::WHOLE)
     }
 
     /// Return the number of samples needed for `beyond` of them to lie beyond the percentile.
-    #[must_use]
     pub fn samples_for(self, beyond: u64) -> u64 {
         samples_for(self.part(), beyond)
     }

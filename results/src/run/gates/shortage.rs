@@ -20,7 +20,6 @@ pub struct Shortage {
 
 impl Objective {
     /// Return the shortage that keeps this objective from passing; none if it can pass.
-    #[must_use]
     pub fn shortage(&self, plan: &RunPlan) -> Option<Shortage> {
         let condition = self.condition;
         let needed = match condition.metric {

@@ -79,7 +79,6 @@ pub struct ClockReading {
 
 impl AttemptRecord {
     /// The record of an attempt with this report. What the report does not hold is to be filled in.
-    #[must_use]
     pub fn of(report: &Report, whole: bool) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -179,7 +178,6 @@ impl AttemptRecord {
 
     /// Return its start by the clock of the directory's file server, µs after the Unix epoch; by
     /// its own if that is unknown.
-    #[must_use]
     pub fn start_us(&self) -> u64 {
         self.started_at_us.saturating_add_signed(
             self.clock

@@ -10,7 +10,6 @@ use std::path::Path;
 const CHECKSUM: &str = ",\n  \"crc32\": \"";
 
 /// Return bytes as hexadecimal digits.
-#[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -20,7 +19,6 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 
 /// Return the text of a file that holds this JSON object, printed over several lines, and a CRC-32
 /// of it as its last value.
-#[must_use]
 pub fn seal(json: &str) -> String {
     let json = json.strip_suffix("\n}").unwrap_or(json);
     format!(
@@ -30,7 +28,6 @@ pub fn seal(json: &str) -> String {
 }
 
 /// True if no byte of a sealed file was changed.
-#[must_use]
 pub fn is_sealed(text: &str) -> bool {
     text.rsplit_once(CHECKSUM)
         .is_some_and(|(json, _)| text == seal(json))

@@ -28,25 +28,21 @@ impl PartsDirectory {
     const PART: &str = "part-";
 
     /// The directory at `path`, which need not exist.
-    #[must_use]
     pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
     /// Its path.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// Return the path of the plan.
-    #[must_use]
     pub fn plan(&self) -> PathBuf {
         self.0.join(Self::PLAN)
     }
 
     /// Return the command that crawls a part.
-    #[must_use]
     pub fn command(&self, part: u32, of: u32) -> String {
         let [plan, into] =
             [self.plan(), self.0.clone()].map(|path| shell_word(&path.display().to_string()));
@@ -54,25 +50,21 @@ impl PartsDirectory {
     }
 
     /// Return the directory of the slots' leases.
-    #[must_use]
     pub fn slots(&self) -> PathBuf {
         self.0.join("slots")
     }
 
     /// Return the directory of a part.
-    #[must_use]
     pub fn part(&self, part: u32) -> PathBuf {
         self.0.join(format!("{}{part:05}", Self::PART))
     }
 
     /// Return the path of the file that says which attempt at a part counts.
-    #[must_use]
     pub fn result(&self, part: u32) -> PathBuf {
         self.part(part).join(Self::RESULT)
     }
 
     /// Return the directory of an attempt at a part.
-    #[must_use]
     pub fn attempt(&self, part: u32, attempt: &str) -> PathBuf {
         self.part(part).join(attempt)
     }
@@ -101,7 +93,6 @@ impl PartsDirectory {
 }
 
 /// True if `name` may be the name of an attempt: it stays within the directory of its part.
-#[must_use]
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 200

@@ -104,7 +104,6 @@ fn listed(parts: &[u32]) -> String {
 }
 
 /// Say which parts have no result.
-#[must_use]
 pub fn without_result(parts: &[u32]) -> String {
     match parts {
         [part] => format!("part {part} has no result"),
@@ -470,7 +469,6 @@ fn other(
 
 /// Return the sum of the shards' counts of requests in the file at `path`; none if there is no such
 /// file.
-#[must_use]
 pub fn counted_requests(path: &Path) -> Option<u64> {
     /// Largest file: of more shards than a plan may have.
     const MOST_BYTES: u64 = 1 << 20;

@@ -53,7 +53,6 @@ pub enum PartState {
 
 impl PartState {
     /// Name in words.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
@@ -194,7 +193,6 @@ pub struct PartsWatch {
 
 impl PartsWatch {
     /// A watch over `directory`. An attempt that writes nothing for `lost_after` is lost.
-    #[must_use]
     pub fn new(directory: PartsDirectory, plan: PlanFile, lost_after: Duration) -> Self {
         let parts = (0..plan.nodes).map(|_| PartSeen::default()).collect();
         Self {
@@ -258,7 +256,6 @@ impl PartsWatch {
 
     /// True if each part was read, and has a result or attempts that look dead or were seen to move
     /// or to end.
-    #[must_use]
     pub fn is_certain(&self) -> bool {
         self.parts
             .iter()
@@ -266,7 +263,6 @@ impl PartsWatch {
     }
 
     /// Return all parts at a glance.
-    #[must_use]
     pub fn overview(&self, now: Duration) -> PartsOverview {
         let plan = &self.plan;
         let mut all = PartsOverview {

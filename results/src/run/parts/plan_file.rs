@@ -81,7 +81,6 @@ pub enum PlanFileError {
 impl PlanFile {
     /// A plan of `crawl` in `nodes` parts, `slots` of which run at a time. The rest is to be filled
     /// in.
-    #[must_use]
     pub fn new(crawl: RunPlan, nodes: u32, slots: u32) -> Self {
         Self {
             format: FORMAT.to_owned(),
@@ -103,7 +102,6 @@ impl PlanFile {
     }
 
     /// Return the SHA-256 of its text, in hexadecimal digits; nothing of a plan that was not read.
-    #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -170,7 +168,6 @@ impl PlanFile {
     }
 
     /// Return the common start, µs after the Unix epoch; none if the plan has none.
-    #[must_use]
     pub fn start_us(&self) -> Option<u64> {
         let at = SystemTime::from(
             self.start_at
@@ -183,7 +180,6 @@ impl PlanFile {
     }
 
     /// Return the IDs of a part, by the split law.
-    #[must_use]
     pub fn ids(&self, part: u32) -> IdRange {
         let IdRange { start, .. } = self.crawl.ids;
         let point = |i: u32| start + split_point(self.crawl.ids.len(), self.nodes.into(), i.into());

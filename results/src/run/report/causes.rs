@@ -65,7 +65,6 @@ const STATUSES: [&str; 17] = [
 const UNIMPLEMENTED: u16 = 12;
 
 /// Return the name of a cause, as people read it everywhere.
-#[must_use]
 pub fn cause_in_words(cause: FailureCause) -> String {
     match cause {
         FailureCause::Status(status) => match STATUSES.get(usize::from(status)) {
@@ -80,7 +79,6 @@ pub fn cause_in_words(cause: FailureCause) -> String {
 }
 
 /// Failed requests by cause, the commonest first.
-#[must_use]
 pub fn failures(requests: &RequestCounts) -> Vec<(FailureCause, u64)> {
     let rejected = requests
         .rejected_by_status
@@ -116,7 +114,6 @@ pub(crate) fn listed(causes: impl IntoIterator<Item = (String, u64)>) -> String 
 
 /// Return the remedy of a cause, as an imperative, given the start of the body of an answer; none
 /// where it depends on the target.
-#[must_use]
 pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'static str> {
     match cause {
         FailureCause::Error(kind) => row(kind).1,

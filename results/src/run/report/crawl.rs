@@ -71,14 +71,12 @@ pub struct SavedSession {
 
 impl SavedReport {
     /// True if each item has a final record.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.saved == self.items
     }
 
     /// Return the requests of all sessions that were sent; none if those of a session were not
     /// counted.
-    #[must_use]
     pub fn sent(&self) -> Option<u64> {
         self.sessions
             .iter()
@@ -88,7 +86,6 @@ impl SavedReport {
 
     /// Return the saved items per second of all sessions: their own time, without the gaps between
     /// them. None without any time.
-    #[must_use]
     pub fn items_per_s(&self) -> Option<f64> {
         let active_s: f64 = self.sessions.iter().map(|session| session.active_s).sum();
         (active_s > 0.0).then(|| self.saved as f64 / active_s)
@@ -203,7 +200,6 @@ pub struct OtherAttempt {
 
 impl MergedReport {
     /// True if each part was crawled once: nothing is missing, and no other attempt sent requests.
-    #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.missing_parts == 0 && self.other_attempts == 0
     }

@@ -79,7 +79,6 @@ pub struct Experiment {
 
 impl Experiment {
     /// What a short run with this change showed.
-    #[must_use]
     pub fn of(change: Change, report: &Report) -> Self {
         let plan = &report.plan.run;
         let times = report.latency(Series::ServiceOk);
@@ -101,7 +100,6 @@ impl Experiment {
 
 impl Report {
     /// The experiment with this change, if `--diagnose` made it.
-    #[must_use]
     pub fn experiment(&self, change: Change) -> Option<&Experiment> {
         self.experiments
             .iter()
@@ -110,7 +108,6 @@ impl Report {
 
     /// Good and not-found responses per second, from the start until the last one came: of a target
     /// that queues, many come after the last request was due.
-    #[must_use]
     pub fn answered_per_s(&self) -> f64 {
         let answered = self.ledger.ok + self.ledger.not_found;
         super::share(answered as f64, self.totals.duration_s)
@@ -118,7 +115,6 @@ impl Report {
 
     /// Median time from the first to the last byte of a response, us: 0 where most are read at once;
     /// none of few.
-    #[must_use]
     pub fn body_us(&self) -> Option<f64> {
         self.latency(Series::Body)?.p50_us
     }
@@ -126,7 +122,6 @@ impl Report {
     /// Requests that the target works on at a time, judged by one connection: the rate of the run
     /// times the mean service time of a request that is alone (Little, "A Proof for the Queuing
     /// Formula L = λW", 1961). None without that experiment.
-    #[must_use]
     pub fn worked_on_at_a_time(&self) -> Option<f64> {
         let alone = self.experiment(Change::OneConnection)?;
         Some(self.answered_per_s() * alone.mean_us? / 1e6)

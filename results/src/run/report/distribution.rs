@@ -21,7 +21,6 @@ pub struct Distribution<'a> {
 impl Report {
     /// The series that the run is about: response times in an open loop, service times in a closed
     /// one.
-    #[must_use]
     pub const fn main_series(&self) -> Series {
         if self.schedule.is_some() {
             Series::ResponseOk
@@ -33,7 +32,6 @@ impl Report {
 
 impl Latency {
     /// The distribution; none where the report holds no histogram, or one that cannot be read.
-    #[must_use]
     pub fn distribution(&self) -> Option<Distribution<'_>> {
         let bytes = STANDARD.decode(self.hdr.as_deref()?).ok()?;
         v2::check_header(&bytes).ok()?;
@@ -49,13 +47,11 @@ impl Latency {
 
 impl Distribution<'_> {
     /// The values that have a cell, ns.
-    #[must_use]
     pub const fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
 
     /// Values and what was cut off, those beyond the histogram's bounds included.
-    #[must_use]
     pub const fn all(&self) -> u64 {
         self.latency.count.saturating_add(self.latency.censored)
     }

@@ -48,7 +48,6 @@ pub struct Environment {
 
 impl Environment {
     /// Reads the machine.
-    #[must_use]
     pub fn read(placement: Placement) -> Self {
         Self {
             cpu_model: proc_field("/proc/cpuinfo", "model name"),

@@ -41,7 +41,6 @@ pub struct GateReport {
 
 impl GateReport {
     /// The verdict in a word.
-    #[must_use]
     pub const fn verdict(&self) -> &'static str {
         match self.ok {
             Some(true) => "passed",

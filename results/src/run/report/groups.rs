@@ -30,7 +30,6 @@ pub enum Group {
 
 impl Group {
     /// Its number; none of all that have no row.
-    #[must_use]
     pub const fn number(self) -> Option<u32> {
         match self {
             Self::Host(number) | Self::Template(number) | Self::Source(number) => number,

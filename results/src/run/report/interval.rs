@@ -100,7 +100,6 @@ impl IntervalRow {
     }
 
     /// The row of a merged interval.
-    #[must_use]
     pub fn new(interval: &Interval) -> Self {
         let counters = &interval.merged.counters;
         let merged = &interval.merged;

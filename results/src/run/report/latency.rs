@@ -66,7 +66,6 @@ pub struct Latency {
 
 impl Latency {
     /// Summarize a series of `stats`; empty when nothing was recorded.
-    #[must_use]
     pub fn of(stats: &ShardStats, series: Series, detail: Detail) -> Self {
         match stats.timing(series) {
             Some(timing) => Self::of_timing(timing, detail),
@@ -76,7 +75,6 @@ impl Latency {
 
     /// Summarize these series of `stats`, by name, and those that only some reports have if there
     /// were any.
-    #[must_use]
     pub fn all(stats: &ShardStats, kept: &[Series], detail: Detail) -> BTreeMap<String, Self> {
         let optional = Series::OPTIONAL
             .iter()
@@ -124,7 +122,6 @@ impl Latency {
     }
 
     /// Its percentiles and the greatest, each with its name and its key.
-    #[must_use]
     pub const fn figures(&self) -> [(&'static str, &'static str, Option<f64>); 5] {
         [
             ("p50", "p50_us", self.p50_us),
@@ -136,13 +133,11 @@ impl Latency {
     }
 
     /// The greatest of those that ended; none when none did.
-    #[must_use]
     pub fn slowest_us(&self) -> Option<f64> {
         self.ended_max_us.or(self.max_us).filter(|_| self.count > 0)
     }
 
     /// True if percentile `key` (`p99_us`) is only known to be no less than its value.
-    #[must_use]
     pub fn is_at_least(&self, key: &str) -> bool {
         self.at_least.iter().any(|name| name == key)
     }

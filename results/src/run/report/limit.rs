@@ -132,13 +132,11 @@ impl Limit {
     }
 
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.row().0
     }
 
     /// What to do about it, in a sentence; none where nothing is wrong.
-    #[must_use]
     pub const fn remedy(self) -> Option<&'static str> {
         self.row().1
     }

@@ -160,7 +160,6 @@ fn achieved_per_s(plan: &RunPlan, totals: &Totals) -> f64 {
 
 impl ScheduleReport {
     /// Requests that were due and never went, as a part of all.
-    #[must_use]
     pub fn dropped_share(&self) -> f64 {
         share(self.dropped as f64, self.scheduled as f64)
     }

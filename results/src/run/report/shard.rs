@@ -100,13 +100,11 @@ pub struct UsageReport {
 
 impl ShardReport {
     /// True if it ended well, and all of its requests are counted: none of its processes died.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.fault.is_none() && !self.was_replaced()
     }
 
     /// True if a process of it died and was replaced.
-    #[must_use]
     pub fn was_replaced(&self) -> bool {
         !self.died.is_empty()
     }
@@ -194,7 +192,6 @@ impl UsageReport {
     }
 
     /// User and system CPU, s.
-    #[must_use]
     pub fn cpu_s(&self) -> Option<f64> {
         Some(self.cpu_user_s? + self.cpu_system_s?)
     }

@@ -42,7 +42,6 @@ impl Spread {
     }
 
     /// The least time of a cell, us.
-    #[must_use]
     pub fn starts_us(cell: u32) -> f64 {
         10f64.powf(f64::from(cell) / f64::from(CELLS_PER_DECADE))
     }

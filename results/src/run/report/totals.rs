@@ -126,7 +126,6 @@ impl Ledger {
     }
 
     /// True if every item is in exactly one state.
-    #[must_use]
     pub const fn adds_up(&self) -> bool {
         self.items
             .dealt()
@@ -136,7 +135,6 @@ impl Ledger {
     }
 
     /// True if its shard had more to do when it ended.
-    #[must_use]
     pub const fn has_more(&self) -> bool {
         self.items.unfinished > 0 || self.not_attempted > 0
     }

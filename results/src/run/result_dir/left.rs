@@ -75,7 +75,6 @@ fn unfinished(runs: &Path) -> Vec<(String, PathBuf)> {
 
 /// True if `directory` holds anything measured: a result, a probe of a search, a second of a run. A
 /// file that cannot be told from one counts as one.
-#[must_use]
 pub fn holds_measurements(directory: &Path) -> bool {
     fs::read_dir(directory)
         .into_iter()
@@ -110,7 +109,6 @@ fn has_line(path: &Path, is_one: impl Fn(&str) -> bool) -> bool {
 }
 
 /// True if users were told of an unfinished directory.
-#[must_use]
 pub fn is_announced(directory: &Path) -> bool {
     directory.join(ANNOUNCED).exists()
 }
@@ -122,7 +120,6 @@ pub fn mark_announced(directory: &Path) {
 }
 
 /// Unfinished directories in `runs` that no process writes any more, in order of their names.
-#[must_use]
 pub fn left_over(runs: &Path) -> Vec<PathBuf> {
     let all = unfinished(runs).into_iter().map(|(_, path)| path);
     // A file system without locks does not tell one that is in use from one that was left.

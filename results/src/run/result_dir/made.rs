@@ -16,7 +16,6 @@ pub const PAGE: &str = "report.html";
 
 /// Files by their names, which may lie in a folder: everything but `result.json` and the log of
 /// histograms.
-#[must_use]
 pub fn made_from(report: &Report) -> Vec<(String, String)> {
     let plots = plot::all(report);
     let doc = words::doc(report, &plots);

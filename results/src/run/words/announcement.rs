@@ -29,7 +29,6 @@ impl OfWhole<'_> {
 
 /// Return the announcement of a run: the effective totals, shown before anything is sent, for a
 /// terminal of `columns` columns. `part` is the slot of a part of a crawl, whose plan this is.
-#[must_use]
 pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -> String {
     let settings = &plan.workload;
     let same = "the same URL for every item: it has no {id}";

@@ -17,7 +17,6 @@ pub(crate) fn error_share(report: &Report) -> Option<f64> {
 }
 
 /// Errors by cause, those that were cut off included, the commonest first.
-#[must_use]
 pub fn errors(counted: &Counters) -> Vec<(String, u64)> {
     let mut causes: Vec<_> = failures(&counted.requests)
         .into_iter()
@@ -35,7 +34,6 @@ pub(super) fn causes_in_words(report: &Report) -> Option<String> {
 
 /// Join the details of a failure and the remedy of its cause: `it expired 3days ago (renew ...)`.
 /// Empty without any.
-#[must_use]
 pub fn explained(cause: FailureCause, details: Option<&str>, excerpt: Option<&str>) -> String {
     let remedy = remedy_in_words(cause, excerpt).map(|remedy| format!("({remedy})"));
     details

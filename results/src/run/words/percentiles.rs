@@ -23,7 +23,6 @@ const SHOWN: [(&str, f64); 11] = [
 
 /// The percentiles of the good answers, response times first; those that ten samples lie beyond.
 /// Nothing of a run without any.
-#[must_use]
 pub fn percentiles(report: &Report) -> Doc {
     let known = [
         ("response", Series::ResponseOk),

@@ -7,7 +7,6 @@ use crate::show::text::{decimal, write_row};
 
 /// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns`
 /// columns.
-#[must_use]
 pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
     let mut out = String::new();
     for Objective { condition, breach } in objectives {
@@ -62,7 +61,6 @@ pub(super) fn table(report: &Report) -> Table {
 }
 
 /// The thresholds with this verdict in one line, each with what was measured and where.
-#[must_use]
 pub fn thresholds_line(report: &Report, ok: Option<bool>) -> String {
     let gates = report.gates.iter().filter(|gate| gate.ok == ok);
     gates

@@ -7,7 +7,6 @@ use crate::show::chart::Plot;
 impl Doc {
     /// The document as a page; plots of the document that are among `plots`, by their names, stand
     /// where it has them.
-    #[must_use]
     pub fn html(&self, plots: &[Plot]) -> String {
         markup::document(&self.title, |html| {
             html.element("header", |html| {

@@ -66,7 +66,6 @@ impl Severity {
     }
 
     /// Sign for readers who do not distinguish colours.
-    #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Good | Self::Neutral => "\u{2713}",
@@ -87,7 +86,6 @@ impl Severity {
 
 impl Status {
     /// A finding without an ID and details.
-    #[must_use]
     pub fn new(severity: Severity, title: impl Into<String>) -> Self {
         Self {
             id: None,

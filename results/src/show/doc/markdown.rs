@@ -20,7 +20,6 @@ struct Layout {
 
 impl Doc {
     /// The document as Markdown.
-    #[must_use]
     pub fn markdown(&self) -> String {
         self.laid_out(Layout {
             reader: Readers::SUMMARY,
@@ -32,7 +31,6 @@ impl Doc {
 
     /// The document for GitHub's `$GITHUB_STEP_SUMMARY`, which refuses more than 1 MiB as a whole:
     /// every list has an end that says how much it leaves out, and every text a greatest length.
-    #[must_use]
     pub fn step_summary(&self) -> String {
         self.laid_out(Layout {
             reader: Readers::STEP,

@@ -45,7 +45,6 @@ pub enum Tone {
 
 impl Doc {
     /// The document for a terminal of so many columns; a pipe has as many as it takes.
-    #[must_use]
     pub fn terminal(&self, columns: usize) -> String {
         self.lines(columns)
             .into_iter()
@@ -55,7 +54,6 @@ impl Doc {
 
     /// The lines of the document for a terminal of so many columns: the lead comes last, its
     /// outcome in the last line, because the end is what stays in sight.
-    #[must_use]
     pub fn lines(&self, columns: usize) -> Vec<TerminalLine> {
         let mut out = String::new();
         write(&mut out, self, columns);

@@ -3,7 +3,6 @@
 use crawlmark_harness::units::{grouped, micros};
 
 /// `1 request`, `2 requests`, `2 addresses`.
-#[must_use]
 pub fn counted(count: u64, what: &str) -> String {
     let plural = match count {
         1 => "",
@@ -49,7 +48,6 @@ pub fn grouped_f64(value: f64) -> String {
 }
 
 /// A rate as it is typed, with separators: `2,000/s`, `100:5,000/s`.
-#[must_use]
 pub fn rate_in_words(rate: &str) -> String {
     // Digits after a point are no thousands.
     let parts = rate.split_inclusive(|c: char| !c.is_ascii_digit());
@@ -69,7 +67,6 @@ pub fn rate_in_words(rate: &str) -> String {
 }
 
 /// Quote a word for a shell, where it needs it: for commands that people copy.
-#[must_use]
 pub fn shell_word(word: &str) -> String {
     if !word.is_empty()
         && word
@@ -88,7 +85,6 @@ pub(crate) fn seconds(s: f64) -> String {
 }
 
 /// Bytes in the unit that suits them.
-#[must_use]
 pub fn bytes(n: u64) -> String {
     bytes_f64(n as f64)
 }

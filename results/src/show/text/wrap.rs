@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 /// `line` cut between words so that no part is wider than `columns`, unless a single word is.
-#[must_use]
 pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = line;
@@ -38,7 +37,6 @@ pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
 }
 
 /// Return the sentence with a capital at its beginning.
-#[must_use]
 pub fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or_else(String::new, |first| {

@@ -124,7 +124,6 @@ impl Limit {
 /// Read the probes of a search together: those that passed or were void above the limit of the
 /// target failed, those of which that cannot be told are void, and none accepts more than it. So
 /// what is said of a rate and what is said of its probes is the same.
-#[must_use]
 pub fn read_together(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<ProbeReport> {
     let Some(limit) = Limit::of(&probes) else {
         return probes;

@@ -113,7 +113,6 @@ pub struct ProbeReport {
 
 impl ProbeReport {
     /// Build the report of a probe from its run, judged by the objectives of the search.
-    #[must_use]
     pub fn new(plan: ProbePlan, report: &Report, question: &Question) -> Self {
         let (seen, reasons) = judge(report, question, plan.has_connections);
         let response = report.latency(Series::ResponseOk);
@@ -229,7 +228,6 @@ pub enum Reason {
 
 impl Reason {
     /// The reason in words.
-    #[must_use]
     pub fn title(&self) -> String {
         match self {
             Self::NoPort { requests } => {
@@ -324,7 +322,6 @@ fn with_unit(unit: Unit, value: f64) -> String {
 /// A run that met the objectives passes, whatever disturbed it: what this client does wrong only
 /// makes things look worse. One that did not speaks against the target only if this client was not
 /// the limit.
-#[must_use]
 pub fn judge(
     report: &Report,
     question: &Question,
@@ -725,7 +722,6 @@ impl Refusals {
     }
 
     /// Requests let through per second; none if no time was left.
-    #[must_use]
     pub fn per_s(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.let_through as f64 / self.seconds)
     }

@@ -66,7 +66,6 @@ impl Pace {
     }
 
     /// The greatest step that is no more than so many requests per second; none below one a minute.
-    #[must_use]
     pub fn within(per_s: f64) -> Option<Self> {
         let nearest = Self::nearest(per_s);
         let step = if nearest.per_s() > WHOLE_FROM {
@@ -84,25 +83,21 @@ impl Pace {
     }
 
     /// Requests per second.
-    #[must_use]
     pub fn per_s(self) -> f64 {
         self.0 as f64 / MINUTE as f64
     }
 
     /// The step in the middle between two, by their ratio.
-    #[must_use]
     pub fn between(self, other: Self) -> Self {
         Self::nearest((self.per_s() * other.per_s()).sqrt())
     }
 
     /// Twice as much.
-    #[must_use]
     pub const fn doubled(self) -> Self {
         Self(self.0.saturating_mul(2))
     }
 
     /// Return the ratio of this rate to another.
-    #[must_use]
     pub fn over(self, other: Self) -> f64 {
         self.0 as f64 / other.0 as f64
     }
@@ -167,13 +162,11 @@ pub enum ProbeResult {
 
 impl ProbeResult {
     /// True if it speaks for or against the target.
-    #[must_use]
     pub const fn speaks(self) -> bool {
         !matches!(self, Self::Void)
     }
 
     /// True if it speaks against the target.
-    #[must_use]
     pub const fn fails(self) -> bool {
         matches!(self, Self::Fail | Self::Collapse)
     }
@@ -211,7 +204,6 @@ pub enum SearchOutcome {
 
 impl SearchOutcome {
     /// The name used in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -260,7 +252,6 @@ pub struct Question {
 
 impl Question {
     /// The target in words.
-    #[must_use]
     pub fn target(&self) -> &str {
         match &*self.what {
             "" => "the bundled target",
@@ -269,7 +260,6 @@ impl Question {
     }
 
     /// The objectives, separated by commas.
-    #[must_use]
     pub fn objectives_in_words(&self) -> String {
         let all: Vec<String> = self.objectives.iter().map(ToString::to_string).collect();
         all.join(", ")
@@ -289,7 +279,6 @@ impl Question {
 /// long as they get. A queue (M/M/1) that is `p` below what it can serve takes some
 /// `4 / (rate p^2)` seconds for that (P. M. Morse, "Stochastic properties of waiting lines", 1955),
 /// so `p` is the precision, within a limit; what that leaves open is [`resolution`].
-#[must_use]
 pub fn times_s(rate_per_s: f64, question: &Question) -> (f64, f64) {
     let Question {
         warmup_s,
@@ -307,7 +296,6 @@ pub fn times_s(rate_per_s: f64, question: &Question) -> (f64, f64) {
 
 /// By what part a rate may be too high for the times that are wanted, and its probes still pass,
 /// for queues had no time to grow; none where it is within the precision.
-#[must_use]
 pub fn resolution(rate_per_s: f64, question: &Question) -> Option<f64> {
     let (_, measured) = times_s(rate_per_s, question);
     let part = (2.0 * SETTLES / (rate_per_s * measured)).sqrt();
@@ -376,7 +364,6 @@ impl Tally {
     }
 
     /// Return the standing of the rate. A full probe outweighs a scout.
-    #[must_use]
     pub fn standing(&self) -> RateState {
         let settled = self.net().abs() >= MARGIN;
         match (2 * self.net() + self.scouts.signum()).signum() {
@@ -410,7 +397,6 @@ pub struct Search {
 
 impl Search {
     /// One without a probe.
-    #[must_use]
     pub const fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -424,7 +410,6 @@ impl Search {
     }
 
     /// The rates that were probed, from the lowest on.
-    #[must_use]
     pub fn rates(&self) -> impl DoubleEndedIterator<Item = (Pace, &Tally)> {
         self.rates.iter().map(|(pace, tally)| (*pace, tally))
     }
@@ -443,7 +428,6 @@ impl Search {
 
     /// The interval that is settled so far: the highest rate that passes below every one that fails
     /// or seems to, and the lowest that fails.
-    #[must_use]
     pub fn settled(&self) -> (Option<Pace>, Option<Pace>) {
         let fail = self
             .where_it(|standing| standing == RateState::Fails)
@@ -457,7 +441,6 @@ impl Search {
     }
 
     /// Return the next step.
-    #[must_use]
     pub fn next(&self) -> SearchStep {
         // A rate is beyond this client only if no higher one was sent, whatever became of that.
         let sent = self

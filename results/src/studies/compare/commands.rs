@@ -26,7 +26,6 @@ const CPU_TO_GATE_US: f64 = 10_000.0;
 const MEMORY_TO_GATE: f64 = (16 * 1024 * 1024) as f64;
 
 /// The metrics of every command.
-#[must_use]
 pub fn command_metrics() -> [Metric; 3] {
     [
         Metric::of_command(WALL_TIME, "wall time", MICROSECONDS, Worse::More),
@@ -55,7 +54,6 @@ const PARTS: usize = 10;
 
 /// Read each metric of the executions of a round one by one, or of several at a time where there
 /// are more than 10.
-#[must_use]
 pub(super) fn readings_of_parts(executions: &[Execution]) -> Vec<Readings> {
     let size = executions.len().div_ceil(PARTS).max(1);
     let parts = executions.chunks(size);
@@ -63,7 +61,6 @@ pub(super) fn readings_of_parts(executions: &[Execution]) -> Vec<Readings> {
 }
 
 /// Read each metric of a round: the mean of its executions.
-#[must_use]
 pub fn readings_of_executions(executions: &[Execution]) -> Readings {
     let mean = |of: &dyn Fn(&Execution) -> f64| {
         executions.iter().map(of).sum::<f64>() / executions.len() as f64

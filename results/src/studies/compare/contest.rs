@@ -94,7 +94,6 @@ pub struct RoundReport {
 impl RoundReport {
     /// The round of `arm` in the `pair`-th pair, whose run has this report, saved in `result`. Only
     /// both reports of the pair show whether it was disturbed ([`Disturbance::of_pair`]).
-    #[must_use]
     pub fn new(report: &Report, pair: usize, arm: Arm, result: String) -> Self {
         Self {
             pair,
@@ -116,7 +115,6 @@ impl RoundReport {
 impl RoundReport {
     /// The round of `arm` in the `pair`-th pair, of these executions of a command, from start to
     /// end.
-    #[must_use]
     pub fn of_command(
         executions: Vec<Execution>,
         pair: usize,
@@ -141,7 +139,6 @@ impl RoundReport {
 }
 
 /// Return the name of the folder of a round.
-#[must_use]
 pub fn round_folder(pair: usize, arm: Arm) -> String {
     format!("{pair:03}-{arm}")
 }
@@ -235,7 +232,6 @@ impl Contest {
     }
 
     /// The metrics that were compared.
-    #[must_use]
     pub fn metrics(&self) -> Vec<Metric> {
         let all = self.comparison.metrics.iter();
         all.map(|one| one.metric.clone()).collect()
@@ -250,7 +246,6 @@ impl Contest {
 
     /// The readings of a metric in the counted rounds of an arm, in the order in which they ran; in
     /// all of them when none counts.
-    #[must_use]
     pub fn values(&self, arm: Arm, metric: &Metric) -> Vec<f64> {
         let all = self.counted() == 0;
         let rounds = self.rounds.iter().map(|of| &of.round);
@@ -324,7 +319,6 @@ pub(in crate::studies) fn signed(ratio: f64) -> String {
 }
 
 /// The estimate of a comparison that goes on.
-#[must_use]
 pub fn contest_standing(comparison: &Comparison) -> String {
     let all = comparison.metrics.iter();
     let estimates: Vec<String> = all

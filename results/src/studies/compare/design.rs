@@ -116,7 +116,6 @@ impl fmt::Display for Order {
 
 impl Arm {
     /// The order of a pair whose first round is this arm's.
-    #[must_use]
     pub const fn first(self) -> Order {
         match self {
             Self::Base => Order::BaseFirst,
@@ -127,7 +126,6 @@ impl Arm {
 
 impl Order {
     /// The arms in this order.
-    #[must_use]
     pub const fn arms(self) -> [Arm; 2] {
         match self {
             Self::BaseFirst => [Arm::Base, Arm::Candidate],
@@ -136,7 +134,6 @@ impl Order {
     }
 
     /// The other one.
-    #[must_use]
     pub const fn reversed(self) -> Self {
         match self {
             Self::BaseFirst => Self::CandidateFirst,
@@ -147,7 +144,6 @@ impl Order {
 
 impl Pair {
     /// True if it may be looked at.
-    #[must_use]
     pub fn undisturbed(&self) -> bool {
         self.disturbance == Disturbance::None
     }
@@ -246,7 +242,6 @@ pub struct OrderSchedule {
 
 impl OrderSchedule {
     /// The schedule of `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             draw: fastrand::Rng::with_seed(seed),

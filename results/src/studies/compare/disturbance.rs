@@ -31,7 +31,6 @@ pub enum Disturbance {
 
 impl Disturbance {
     /// The reason in words; empty without one.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::None => "",
@@ -60,7 +59,6 @@ pub struct MachineState {
 
 impl MachineState {
     /// The state during a run.
-    #[must_use]
     pub fn of_run(report: &Report) -> Self {
         let usages = || report.shards.iter().map(|shard| &shard.usage);
         let works: Vec<f64> = usages()
@@ -99,7 +97,6 @@ impl Disturbance {
     /// were disturbed alike, or if one is better or worse than the other by more than a disturbance
     /// explains. Neither looks at which arm is which, so under the hypothesis of equal arms the
     /// differences of the pairs that count stay as likely of either sign.
-    #[must_use]
     pub fn of_pair(
         states: [MachineState; 2],
         readings: [&Readings; 2],
@@ -119,7 +116,6 @@ impl Disturbance {
     }
 
     /// The disturbance of a pair of runs: see [`Disturbance::of_pair`].
-    #[must_use]
     pub fn of_runs(runs: [&Report; 2]) -> Self {
         let readings = runs.map(readings_of_run);
         Self::of_pair(

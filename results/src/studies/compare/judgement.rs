@@ -156,7 +156,6 @@ impl Overall {
     }
 
     /// The name used in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -201,13 +200,11 @@ impl Comparison {
     }
 
     /// The result of the metric with this name; none when it was never read.
-    #[must_use]
     pub fn of(&self, metric: &str) -> Option<&MetricResult> {
         self.metrics.iter().find(|one| one.metric.name == metric)
     }
 
     /// True if no further pairs are wanted.
-    #[must_use]
     pub const fn is_over(&self) -> bool {
         self.pairs_wanted == 0
     }
@@ -233,7 +230,6 @@ impl MetricVerdict {
     }
 
     /// The name in a table.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Regression => "REGRESSION",
@@ -307,7 +303,6 @@ impl Rule {
     /// simulation that was 1.005 % for any of four, and found a cost that is 5 % higher in one of
     /// four metrics, at a noise of 5 %, in 87.9 % of trials; with 40 pairs even a single look that
     /// spends all of 1 % finds only 89.4 %. With 44 it is 91.6 %.
-    #[must_use]
     pub fn standard() -> Self {
         let looks = [(16, 0.0015), (28, 0.003), (44, 0.0075)];
         Self {
@@ -317,7 +312,6 @@ impl Rule {
 
     /// A single look at `pairs` pairs, at least one. Its exact test rejects a true null hypothesis
     /// with the greatest probability of at most `alpha` that so many signs can have.
-    #[must_use]
     pub fn one_look(pairs: usize, alpha: f64) -> Self {
         Self {
             looks: vec![Look {
@@ -328,7 +322,6 @@ impl Rule {
     }
 
     /// The looks.
-    #[must_use]
     pub fn looks(&self) -> &[Look] {
         &self.looks
     }
@@ -530,7 +523,6 @@ impl Evidence {
     /// True if neighbouring pairs depend on each other by more than chance explains: by more than
     /// three standard errors of `1/sqrt(n)` (Bartlett, M. S. (1946), Supplement to the Journal of
     /// the Royal Statistical Society 8, 27-41), of 16 pairs or more.
-    #[must_use]
     pub fn is_autocorrelated(&self) -> bool {
         let error = (self.pairs as f64).sqrt().recip();
         self.pairs >= 16 && self.autocorrelation.is_some_and(|r| r.abs() > 3.0 * error)

@@ -77,7 +77,6 @@ pub enum Statistic {
 impl Metric {
     /// A metric of a crawl, whose reading is of all values: a loss of 2 % counts, and one below 4 %
     /// passes.
-    #[must_use]
     pub const fn new(
         name: &'static str,
         [title, column]: [&'static str; 2],
@@ -97,7 +96,6 @@ impl Metric {
     }
 
     /// A number that a command prints, which has one name everywhere.
-    #[must_use]
     pub fn named(name: &str, unit: &str, worse: Worse) -> Self {
         let name = Cow::<str>::Owned(name.to_owned());
         Self {
@@ -111,7 +109,6 @@ impl Metric {
 
     /// A metric of a command, which varies less than one of a crawl: a loss of 1 % counts, the noise
     /// threshold of criterion, and one below 2.5 % passes, so that one of 3 % is found.
-    #[must_use]
     pub fn of_command(
         name: &'static str,
         title: &'static str,
@@ -126,7 +123,6 @@ impl Metric {
     }
 
     /// A value with its unit.
-    #[must_use]
     pub fn in_unit(&self, value: f64) -> String {
         match &*self.unit {
             MICROSECONDS => micros(value),
@@ -139,7 +135,6 @@ impl Metric {
 
     /// Return the candidate's loss, on the scale of logarithms: `ln(candidate/base)` for a cost,
     /// and minus that for a yield. Positive is worse. The function is its own inverse.
-    #[must_use]
     pub fn toward_worse(&self, log_ratio: f64) -> f64 {
         match self.worse {
             Worse::More => log_ratio,
@@ -149,7 +144,6 @@ impl Metric {
 
     /// A loss of `fraction` of the base on the scale of [`Metric::toward_worse`]: `ln(1 + f)` for a
     /// cost, `-ln(1 - f)` for a yield, of which no more than everything can be lost.
-    #[must_use]
     pub fn loss(&self, fraction: f64) -> f64 {
         match self.worse {
             Worse::More => fraction.ln_1p(),
@@ -158,7 +152,6 @@ impl Metric {
     }
 
     /// The inverse of [`Metric::loss`]: which fraction of the base `worse` is.
-    #[must_use]
     pub fn fraction(&self, worse: f64) -> f64 {
         match self.worse {
             Worse::More => worse.exp_m1(),
@@ -187,7 +180,6 @@ impl Reading {
     ///
     /// The relative standard error of the 99th percentile of an exponential tail is 2.2 % with 100
     /// samples beyond it and 7 % with 10.
-    #[must_use]
     pub const fn percentile(value: f64, beyond: u64) -> Self {
         if beyond >= BEYOND_TO_GATE {
             Self::Gating(value)
@@ -199,7 +191,6 @@ impl Reading {
     }
 
     /// A value on which a verdict may rest if it `decides`.
-    #[must_use]
     pub const fn deciding(value: f64, decides: bool) -> Self {
         if decides {
             Self::Gating(value)
@@ -209,7 +200,6 @@ impl Reading {
     }
 
     /// The number read.
-    #[must_use]
     pub const fn value(self) -> Option<f64> {
         match self {
             Self::Absent => None,
@@ -224,7 +214,6 @@ pub struct Readings(BTreeMap<Cow<'static, str>, Reading>);
 
 impl Readings {
     /// The reading of the metric with this name.
-    #[must_use]
     pub fn of(&self, metric: &str) -> Reading {
         self.0.get(metric).copied().unwrap_or_default()
     }

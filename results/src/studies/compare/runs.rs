@@ -24,7 +24,6 @@ pub const SERVICE_P50: &str = "service_p50";
 pub const SERVICE_P99: &str = "service_p99";
 
 /// The metrics of crawls, in the order of reports.
-#[must_use]
 pub fn run_metrics() -> [Metric; 6] {
     use Worse::{Less, More};
     let new = Metric::new;
@@ -77,7 +76,6 @@ pub fn run_metrics() -> [Metric; 6] {
 
 /// Read each metric of a run. Where the target's CPU is known, it decides in place of the client's;
 /// not that of the bundled target, which is there to measure clients.
-#[must_use]
 pub fn readings_of_run(report: &Report) -> Readings {
     let client = report
         .shards

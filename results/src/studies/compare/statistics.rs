@@ -207,7 +207,6 @@ pub struct Interval {
 
 impl Interval {
     /// The interval of something that grows with this one's.
-    #[must_use]
     pub fn map(self, growing: impl Fn(f64) -> f64) -> Self {
         Self {
             low: growing(self.low),
@@ -216,7 +215,6 @@ impl Interval {
     }
 
     /// True if `value` is in it, ends included.
-    #[must_use]
     pub fn contains(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -278,7 +276,6 @@ pub(super) fn standard_deviation(differences: &[f64]) -> Option<f64> {
 /// the adjusted i-th is the greatest of `(m - j + 1) p_(j)` over `j <= i`, and at most 1. Rejecting
 /// those that are at most alpha rejects any true null hypothesis with a probability of at most
 /// alpha.
-#[must_use]
 pub fn holm(raw: &[f64]) -> Vec<f64> {
     let mut by_size: Vec<usize> = (0..raw.len()).collect();
     by_size.sort_by(|&one, &other| raw[one].total_cmp(&raw[other]));

@@ -51,7 +51,6 @@ pub struct PointValue {
 }
 
 /// Reason why a run is no point of a history, as it follows "the run".
-#[must_use]
 pub fn unfit(report: &Report) -> Option<&'static str> {
     match report.validity.verdict {
         Verdict::NothingMeasured => Some("measured nothing"),
@@ -74,7 +73,6 @@ impl PointValue {
 }
 
 /// Name of a machine in a history.
-#[must_use]
 pub fn machine_name(machine: &Environment) -> String {
     let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
     format!("{cpu}, {} cores", machine.cores)
@@ -101,7 +99,6 @@ impl Point {
     }
 
     /// The point of a run.
-    #[must_use]
     pub fn of_run(report: &Report) -> Self {
         let readings = readings_of_run(report);
         let values = run_metrics().into_iter().filter_map(|metric| {
@@ -117,7 +114,6 @@ impl Point {
     }
 
     /// The point of a comparison: the medians of its candidate.
-    #[must_use]
     pub fn of_contest(contest: &Contest) -> Self {
         let header = &contest.context.header;
         let values = contest.metrics().into_iter().filter_map(|metric| {
@@ -132,7 +128,6 @@ impl Point {
     }
 
     /// The points of another tool's results, one for each benchmark: the medians of its values.
-    #[must_use]
     pub fn of_import(imported: &Imported, time: &str) -> Vec<Self> {
         let mut benchmarks = BTreeMap::<&str, Vec<(Metric, f64)>>::new();
         for one in &imported.series {

@@ -23,7 +23,6 @@ pub enum Axis {
 
 impl Axis {
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Shards => "shards",
@@ -46,7 +45,6 @@ pub enum FixedQuantity {
 
 impl FixedQuantity {
     /// Return the quantity in which the sizes differ.
-    #[must_use]
     pub const fn axis(self) -> Axis {
         match self {
             Self::ConnectionsPerShard(_) | Self::Connections(_) => Axis::Shards,
@@ -63,7 +61,6 @@ impl FixedQuantity {
     }
 
     /// True if a size is one of its curve.
-    #[must_use]
     pub const fn has(self, size: Size) -> bool {
         match self {
             Self::ConnectionsPerShard(each) => {
@@ -232,7 +229,6 @@ impl Point {
 
     /// True if it says something about scaling: client and target did not take the CPUs from each
     /// other.
-    #[must_use]
     pub const fn counts(&self) -> bool {
         self.left_out < self.rounds && !(self.colocated && self.lacked_cpu)
     }
@@ -249,7 +245,6 @@ pub struct Curve {
 
 impl Curve {
     /// Build the curve from the rounds of its sizes.
-    #[must_use]
     pub fn new(held: FixedQuantity, rounds: &[Round], room: Room) -> Self {
         let mut by_size: BTreeMap<Size, Vec<&Round>> = BTreeMap::new();
         for round in rounds.iter().filter(|round| held.has(round.size)) {
@@ -270,20 +265,17 @@ impl Curve {
     }
 
     /// Return the position of one of its points on the axis.
-    #[must_use]
     pub fn n(&self, point: &Point) -> f64 {
         self.held.n(point.size)
     }
 
     /// The smallest size.
-    #[must_use]
     pub fn base(&self) -> Option<&Point> {
         self.points.first()
     }
 
     /// The point that answers: the largest that counts where its base does, too, or else the
     /// largest that can be compared with it.
-    #[must_use]
     pub fn told(&self) -> Option<&Point> {
         let beyond = self.points.iter().skip(1).rev();
         let mut beyond = beyond.filter(|point| point.speedup.is_some());
@@ -292,7 +284,6 @@ impl Curve {
     }
 
     /// True if a point is told apart as one that says nothing about scaling.
-    #[must_use]
     pub fn is_answer(&self, point: &Point) -> bool {
         point.counts() && self.base().is_some_and(Point::counts)
     }

@@ -37,7 +37,6 @@ pub struct Estimate {
 
 impl Estimate {
     /// Estimate from finite values, in any order; none of none.
-    #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values
             .into_iter()
@@ -61,7 +60,6 @@ impl Estimate {
 
     /// True if its interval is above `value` with at least [`LEVEL`]: what is not known is not
     /// above.
-    #[must_use]
     pub fn is_above(&self, value: f64) -> bool {
         self.level.is_some_and(|level| level >= LEVEL)
             && self.interval.is_some_and(|interval| interval.low > value)

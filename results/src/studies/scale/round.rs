@@ -80,7 +80,6 @@ pub struct Round {
 impl Round {
     /// The round of `replicate` at `size`, whose run has this report, saved in `result`. `cpu` is
     /// what all of its processes used.
-    #[must_use]
     pub fn new(
         report: &Report,
         replicate: usize,
@@ -119,13 +118,11 @@ impl Round {
     }
 
     /// True if it is the answer of this client at this size. A client that is its own limit is one.
-    #[must_use]
     pub fn counts(&self) -> bool {
         self.validity <= Verdict::ClientLimited
     }
 
     /// The finding for which it does not count; none when it does.
-    #[must_use]
     pub fn left_out_by(&self) -> Option<&Finding> {
         let mut all = self.findings.iter();
         all.find(|finding| !self.counts() && finding.effect() == Some(self.validity))
@@ -134,7 +131,6 @@ impl Round {
     /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or
     /// more, or a quarter while a shard waited for one for more than 5 % of its time, or the
     /// machine does not say. A wait beside less than that is due to other programs.
-    #[must_use]
     pub fn lacked_cpu(&self) -> bool {
         let has_waited = self.run_delay_share.is_none_or(|waited| waited > RUN_DELAY);
         self.machine_cpu_share
@@ -159,7 +155,6 @@ fn balance(shards: &[ShardReport]) -> Option<f64> {
 
 /// For each of `repeats` repeats an order of `sizes` sizes, by their places: a random permutation
 /// of its own. The same seed gives the same orders.
-#[must_use]
 pub fn order(seed: u64, sizes: usize, repeats: usize) -> Vec<Vec<usize>> {
     let mut draw = fastrand::Rng::with_seed(seed);
     std::iter::repeat_with(|| {

@@ -91,7 +91,6 @@ pub enum Limit {
 
 impl Limit {
     /// Find the limit of the run that read this.
-    #[must_use]
     pub fn of(readings: &ScenarioReadings) -> Self {
         refusals(readings)
             .or_else(|| budget(readings))
@@ -101,7 +100,6 @@ impl Limit {
     }
 
     /// The name used for people.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Refusals { .. } => "refusals",
@@ -115,7 +113,6 @@ impl Limit {
     }
 
     /// The figures in words.
-    #[must_use]
     pub fn text(&self) -> String {
         match *self {
             Self::Refusals { share } => format!("{} of requests were throttled", percent(share)),

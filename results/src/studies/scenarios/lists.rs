@@ -32,7 +32,6 @@ pub struct Published {
 
 impl Published {
     /// In the middle of what was published, as ratios have it: the geometric mean.
-    #[must_use]
     pub fn middle_per_s(self) -> f64 {
         (self.low_per_s * self.high_per_s).sqrt()
     }

@@ -75,7 +75,6 @@ pub struct CpuUse {
 impl ScenarioReadings {
     /// Read the figures of `report`; `all` is the CPU of all processes of the round, where it is
     /// known.
-    #[must_use]
     pub fn of(report: &Report, all: Option<Duration>) -> Self {
         let (totals, ledger) = (&report.totals, &report.ledger);
         let service = report
@@ -111,13 +110,11 @@ impl ScenarioReadings {
     }
 
     /// Connections opened for each attempt.
-    #[must_use]
     pub fn opened_per_attempt(&self) -> f64 {
         self.connections_opened as f64 / self.attempts.max(1) as f64
     }
 
     /// Attempts that the target throttled, as a part of all.
-    #[must_use]
     pub fn throttled_share(&self) -> f64 {
         self.throttled as f64 / self.attempts.max(1) as f64
     }
@@ -158,7 +155,6 @@ impl CpuUse {
     }
 
     /// Return the CPUs that all processes used; null where a part is not known.
-    #[must_use]
     pub fn used_cores(&self) -> Option<f64> {
         Some(self.client_cores? + self.target_cores?)
     }
