@@ -54,10 +54,8 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
                 .to_owned());
     }
     let pairs = Pairs::new(args, ROUNDS.to_owned())?;
-    if let [Some(base), Some(candidate)] = pairs
-        .sides
-        .each_ref()
-        .map(|side| side.crawl()?.plan.as_ref())
+    if let [Some(base), Some(candidate)] =
+        pairs.sides.each_ref().map(|side| Some(&side.crawl()?.plan))
     {
         comparable(&plan_differences(base, candidate))
             .map_err(|error| incomparable(error, [base, candidate]))?;
@@ -114,17 +112,11 @@ fn is_of_crawls(args: &AbArgs) -> bool {
         cand,
         base_target,
         cand_target,
-        base_bin,
-        cand_bin,
         run,
         ..
     } = args;
     let has_words = !base.trim().is_empty() || !cand.trim().is_empty() || !run.is_empty();
-    let has_programs = [base_target, cand_target]
-        .iter()
-        .any(|target| target.is_some())
-        || [base_bin, cand_bin].iter().any(|program| program.is_some());
-    has_words || has_programs
+    has_words || base_target.is_some() || cand_target.is_some()
 }
 
 /// Pairs of rounds, and those that ran.

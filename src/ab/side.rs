@@ -1,11 +1,10 @@
 //! One side of a comparison: what runs in each of its rounds.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::studies::compare::Arm;
-use crawlmark_results::studies::differences::{Difference, PROGRAM, TARGET_COMMAND};
+use crawlmark_results::studies::differences::{Difference, TARGET_COMMAND};
 
 use super::command;
 use crate::cli::AbArgs;
@@ -38,12 +37,12 @@ pub(super) enum Subject {
 /// A crawl.
 #[derive(Debug, Clone)]
 pub(super) struct Crawl {
-    /// Program, arguments and target.
+    /// Arguments and target.
     pub(super) setup: Setup,
     /// Duration of each round; none if they end when their items are done.
     pub(super) round: Option<Duration>,
-    /// Plan of each round; none if another program makes it.
-    pub(super) plan: Option<RunPlan>,
+    /// Plan of each round.
+    pub(super) plan: RunPlan,
     /// True if each round has a target of its own, at an address of its own.
     pub(super) starts_its_target: bool,
 }
@@ -82,9 +81,9 @@ impl Side {
 
     fn of_crawl(arm: Arm, args: &AbArgs) -> Result<Self, Error> {
         let flag = flag(arm);
-        let (own, target, program) = match arm {
-            Arm::Base => (&args.base, &args.base_target, &args.base_bin),
-            Arm::Candidate => (&args.cand, &args.cand_target, &args.cand_bin),
+        let (own, target) = match arm {
+            Arm::Base => (&args.base, &args.base_target),
+            Arm::Candidate => (&args.cand, &args.cand_target),
         };
         let own_words = shlex::split(own).ok_or_else(|| {
             Error::Usage(format!("{flag} has a quotation mark that is not closed"))
@@ -111,39 +110,26 @@ impl Side {
                 )
             });
         }
-        let mut plan = None;
-        if program.is_none() {
-            // With the port that a target will have.
-            let tried: Vec<String> = words.iter().map(|word| word.replace(PORT, "1")).collect();
-            let checked = run::check(understood(&whose, &tried)?).map_err(|error| match error {
-                Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
-                error => error,
-            })?;
-            plan = Some(checked.0);
-        }
+        // With the port that a target will have.
+        let tried: Vec<String> = words.iter().map(|word| word.replace(PORT, "1")).collect();
+        let checked = run::check(understood(&whose, &tried)?).map_err(|error| match error {
+            Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
+            error => error,
+        })?;
         let parts = [
-            program
-                .as_ref()
-                .map(|program| program.display().to_string()),
             target.as_deref().map(redact::line),
             Some(redact::line(own).trim().to_owned()).filter(|own| !own.is_empty()),
         ];
         let what = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let program = match program {
-            Some(program) => executable(&format!("{flag}-bin"), program)?,
-            None => std::env::current_exe().map_err(Error::Program)?,
-        };
         Ok(Self {
             arm,
             subject: Subject::Crawl(Box::new(Crawl {
                 setup: Setup {
-                    label: format!("the {arm}"),
-                    program,
-                    words,
                     target: target.clone(),
+                    ..Setup::of_this_program(format!("the {arm}"), words)?
                 },
                 round,
-                plan,
+                plan: checked.0,
                 starts_its_target: target.is_some() || typed.is_bundled(),
             })),
             what: if what.is_empty() {
@@ -166,31 +152,18 @@ impl Side {
         })
     }
 
-    /// Return the differences between the commands of two sides, which no plan records. Secrets are
-    /// redacted.
-    pub(super) fn commands_apart(sides: &[Self; 2]) -> impl Iterator<Item = Difference> {
-        let difference = |what: &str, of: fn(&Self) -> String| {
-            let [base, candidate] = sides.each_ref().map(of);
-            (base != candidate).then(|| Difference {
-                what: what.to_owned(),
-                base,
-                candidate,
-            })
-        };
-        [
-            difference(TARGET_COMMAND, |side| {
-                let target = side.crawl().and_then(|crawl| crawl.setup.target.as_deref());
-                target.map_or_else(|| "-".to_owned(), redact::line)
-            }),
-            difference(PROGRAM, |side| {
-                let crawl = side.crawl();
-                crawl.map_or_else(String::new, |crawl| {
-                    crawl.setup.program.display().to_string()
-                })
-            }),
-        ]
-        .into_iter()
-        .flatten()
+    /// Return the difference between the targets' commands of two sides, which no plan records.
+    /// Secrets are redacted.
+    pub(super) fn commands_apart(sides: &[Self; 2]) -> Option<Difference> {
+        let [base, candidate] = sides.each_ref().map(|side| {
+            let target = side.crawl().and_then(|crawl| crawl.setup.target.as_deref());
+            target.map_or_else(|| "-".to_owned(), redact::line)
+        });
+        (base != candidate).then(|| Difference {
+            what: TARGET_COMMAND.to_owned(),
+            base,
+            candidate,
+        })
     }
 
     /// Return the side as the other arm, with the same subject: a side against itself.
@@ -211,17 +184,5 @@ impl Side {
             Subject::Crawl(crawl) => Some(crawl),
             Subject::Command(_) => None,
         }
-    }
-}
-
-fn executable(flag: &str, program: &std::path::Path) -> Result<PathBuf, Error> {
-    use std::os::unix::fs::PermissionsExt;
-    let refused = |why: String| Error::Usage(format!("{flag} {}: {why}", program.display()));
-    let found = std::fs::canonicalize(program).map_err(|error| refused(error.to_string()))?;
-    let kind = std::fs::metadata(&found).map_err(|error| refused(error.to_string()))?;
-    if kind.is_file() && kind.permissions().mode() & 0o111 != 0 {
-        Ok(found)
-    } else {
-        Err(refused("is not an executable file".to_owned()))
     }
 }

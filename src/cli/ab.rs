@@ -1,6 +1,5 @@
 //! Arguments of `ab`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -36,9 +35,6 @@ Examples:
         -- 'http://127.0.0.1:{port}/items/{id}' -c 32 -d 3s --expect json
   Two settings of the crawl, and the noise of this machine first:
     crawlmark ab --aa --base '-c 64' --cand '-c 128' \\
-        -- 'http://127.0.0.1:8080/items/{id}'
-  Two versions of crawlmark:
-    crawlmark ab --base-bin ./crawlmark-0.1 \\
         -- 'http://127.0.0.1:8080/items/{id}'
   Two builds of any program: wall time, CPU time and peak memory of each execution.
   A round is as many executions as take half a second:
@@ -93,12 +89,6 @@ pub struct AbArgs {
     /// Shell command that serves the candidate; see --base-target
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub cand_target: Option<String>,
-    /// Program that crawls for the base [default: this crawlmark]
-    #[arg(long, value_name = "FILE", help_heading = "Sides")]
-    pub base_bin: Option<PathBuf>,
-    /// Program that crawls for the candidate [default: this crawlmark]
-    #[arg(long, value_name = "FILE", help_heading = "Sides")]
-    pub cand_bin: Option<PathBuf>,
     /// Shell command of the base, to compare commands and not crawls
     ///
     /// Each execution has a session of its own, and what it leaves running in that is ended. Its

@@ -157,7 +157,6 @@ fn flags_that_make_no_sense_are_refused() {
             "ab --base --nonsense",
             "ab --cand '--out here'",
             "ab --base-target true",
-            "ab --cand-bin /etc/passwd",
             "ab --base '--rate 2' --cand '--rate 3'",
             "ab -- --config x.toml",
             "scale --shards 2",

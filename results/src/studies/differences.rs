@@ -13,7 +13,7 @@ use crate::run::report::Report;
 /// Something that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Its key in `result.json`; of a comparison by `ab` also `target command` or `program`.
+    /// Its key in `result.json`; of a comparison by `ab` also `target command`.
     pub what: String,
     /// Value of the base.
     pub base: String,
@@ -24,15 +24,12 @@ pub struct Difference {
 impl Difference {
     /// True if it is the command of a side, which no plan records.
     pub(super) fn is_of_command(&self) -> bool {
-        [TARGET_COMMAND, PROGRAM].contains(&&*self.what)
+        self.what == TARGET_COMMAND
     }
 }
 
 /// Key of a difference between the commands of the targets.
 pub const TARGET_COMMAND: &str = "target command";
-
-/// Key of a difference between the programs.
-pub const PROGRAM: &str = "program";
 
 /// Reason why two results are of different things.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -372,7 +372,7 @@ mod tests {
             [
                 "gRPC status 5 (NOT_FOUND)",
                 "gRPC status 16 (UNAUTHENTICATED)",
-                "status 17",
+                "gRPC status 17",
                 "status 503",
             ]
         );

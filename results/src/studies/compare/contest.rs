@@ -514,7 +514,7 @@ impl Contest {
                     .to_vec()
             })
             .collect();
-        // A target or program of its own has a row of its own.
+        // A target of its own has a row of its own.
         if !differences.iter().any(Difference::is_of_command) {
             rows.insert(
                 0,
