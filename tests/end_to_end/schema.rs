@@ -1,14 +1,15 @@
 //! `result.json` is what its JSON Schema says, in every kind of run; and the schema can say no.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use jsonschema::Validator;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::command::json as read_json;
+use crate::command::{complaints, json as read_json};
 use crate::report::{Report, holds};
 use crate::run::{ended, start};
 use crate::target::Target;
@@ -108,4 +109,36 @@ fn runs_and_the_example_fit_the_schema() {
     run.end()
         .report(143)
         .holds(&json!({"/ledger/ok": 0, "/latency/service/p50_us": null}));
+}
+
+/// The JSON files below a directory.
+fn json_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(json_below(&path));
+        } else if path.extension().is_some_and(|ending| ending == "json") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn every_committed_result_fits_its_schema() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    let mut read = 0;
+    for path in json_below(&results) {
+        let json = read_json(&path);
+        let named = json["schema"].as_str().unwrap_or_default();
+        let name = named.strip_prefix("crawlmark.").unwrap_or_default();
+        let Some(name) = name.strip_suffix("/1") else {
+            continue;
+        };
+        let complaints = complaints(&of(name), &json);
+        assert_eq!(complaints, [""; 0], "{}", path.display());
+        read += 1;
+    }
+    assert!(read >= 6, "{read} results");
 }
