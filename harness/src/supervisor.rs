@@ -28,9 +28,9 @@ mod ranges;
 mod rehearsal;
 mod replacements;
 mod signals;
-#[cfg(test)]
-mod small_worlds;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod times;
 mod view;
