@@ -55,6 +55,7 @@ impl<C> Pool<C> {
     }
 
     /// A connection to `host`, if one is at rest.
+    #[inline]
     pub(crate) fn take(&self, host: usize) -> Option<C> {
         let connection = self.idle.borrow_mut()[host].pop()?;
         self.resting.set(self.resting.get() - 1);
@@ -63,6 +64,7 @@ impl<C> Pool<C> {
 
     /// Keeps a connection to `host` for later. Beyond what may rest, another one is closed; the
     /// hosts give one in turn.
+    #[inline]
     pub(crate) fn keep(&self, host: usize, connection: C) {
         let mut idle = self.idle.borrow_mut();
         idle[host].push(connection);

@@ -76,6 +76,7 @@ const STEP: u32 = 0x9E37_79B9;
 
 impl Sampler {
     /// True if the next answer is of the sample.
+    #[inline]
     pub(crate) fn takes_next(&self) -> bool {
         self.answers.replace(self.answers.get().wrapping_add(STEP)) < u32::MAX / ONE_IN
     }

@@ -34,11 +34,13 @@ impl Input {
     }
 
     /// Bytes that are not decoded yet.
+    #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
     /// Drop the first `bytes` bytes.
+    #[inline]
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
     }

@@ -125,6 +125,7 @@ impl Expectations {
     }
 
     /// The statuses that were listed, if any were.
+    #[inline]
     pub(crate) fn statuses(&self) -> Option<&Statuses> {
         self.0.iter().find_map(|expect| {
             if let Expect::Status(statuses) = expect {

@@ -347,6 +347,7 @@ impl Targets {
     }
 
     /// Return the further requests of item `id`, if it has any.
+    #[inline]
     pub(crate) fn flow_of(&self, id: u64) -> Option<&Arc<Flow>> {
         if self.flows.is_empty() {
             return None;
