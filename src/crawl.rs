@@ -451,6 +451,7 @@ impl<D: Dial> Crawl<D> {
             earlier: 0,
             jar: None,
             performed: Cell::new(number),
+            is_refused: Cell::default(),
         }))
     }
 
@@ -509,7 +510,15 @@ impl<D: Dial> Crawl<D> {
 
 impl<D: Dial> Workload for Crawl<D> {
     fn host(&self, id: u64) -> u32 {
-        self.spec.targets.host_of(self.id(id))
+        let targets = &self.spec.targets;
+        let redirected = (self.spec.options.follow > 0).then(|| self.redirects.of(id));
+        let next = match redirected.flatten() {
+            Some(redirected) => Some(redirected.chain.host),
+            None if targets.has_flows() => self.flows.of(id).map(|item| item.request.host),
+            None => None,
+        };
+        next.and_then(|host| u32::try_from(host).ok())
+            .unwrap_or_else(|| targets.host_of(self.id(id)))
     }
 
     fn has_one_route(&self) -> bool {

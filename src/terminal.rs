@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `print` | results and messages |
 //! | `glyphs` | characters that the terminal has |
-//! | `progress` | live view of a run, and of all parts of a crawl |
+//! | `progress` | live view of a run |
 //! | `bars` | progress of commands that read files or have stages |
 
 mod bars;

@@ -39,6 +39,7 @@ fn sample(id: u64, service_ns: u64) -> Sample {
         permit: Permit {
             id,
             attempt: 0,
+            host: 0,
             first_intended: intended,
             intended,
             ready: Nanos(intended.0 + 500),

@@ -102,6 +102,7 @@ pub const fn permit_at(at: Nanos) -> Permit {
     Permit {
         id: 0,
         attempt: 0,
+        host: 0,
         first_intended: at,
         intended: at,
         ready: at,

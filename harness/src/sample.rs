@@ -25,6 +25,8 @@ pub struct Permit {
     pub id: u64,
     /// Number of earlier attempts of the item: 0 for the first attempt.
     pub attempt: u32,
+    /// Number of the host whose limits admitted it, to which its request goes.
+    pub host: u32,
     /// Scheduled time of the item's first attempt.
     pub first_intended: Nanos,
     /// Scheduled time; in a closed loop, the time from which the item was ready and the budget

@@ -727,6 +727,7 @@ pub(crate) mod tests {
                     permit: Permit {
                         id: at,
                         attempt,
+                        host: 0,
                         first_intended: Nanos(at / 2),
                         intended: Nanos(at),
                         ready,

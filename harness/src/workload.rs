@@ -19,8 +19,8 @@ use crate::trace::Traces;
 /// thread; nothing has to be `Send`. A future may be dropped before it ends, when the run is
 /// stopped and its grace is over.
 pub trait Workload: 'static {
-    /// The number of the host that `id` is asked of, below [`hosts`](crate::plan::PerHost::hosts)
-    /// of the plan. The same for the same ID.
+    /// Return the number of the host that the next request for `id` goes to, below
+    /// [`hosts`](crate::plan::PerHost::hosts) of the plan. The same until an attempt for `id` ends.
     fn host(&self, id: u64) -> u32 {
         let _ = id;
         0

@@ -76,11 +76,12 @@ pub(super) fn shown(argument: Arg) -> Arg {
 }
 
 pub(super) const WATCH_EXAMPLES: &str = "\
-Shows the state of each part, the total rate beside the budget of the plan, and
-how long it will take. It reads what the parts write each second and changes
-nothing, so it may run on any machine that has the directory. It ends when all
-parts have a result. A part is lost when it has written nothing for --lost-after;
-its scheduler may start it again, and its program may still run.
+Prints a line every 10 s: parts by state, items, and the total rate beside the
+budget of the plan. --once prints the state of each part, once. It reads what the
+parts write each second and changes nothing, so it may run on any machine that has
+the directory. It ends when all parts have a result. A part is lost when it has
+written nothing for --lost-after; its scheduler may start it again, and its
+program may still run.
 
 Times are the highest ones among the running parts, each over its last second.
 

@@ -102,7 +102,8 @@ The format is found by the content; - is standard input. At most 256 MiB and
   JSON lines  {\"method\": \"POST\", \"url\": \"http://127.0.0.1:8080/items/{id}\",
               \"header\": {\"accept\": \"*/*\"}, \"body\": \"e30=\", \"weight\": 3,
               \"at\": 1.5} in one line. Only url is required. body is base64,
-              body_text plain text; at is seconds, or a time (RFC 3339).
+              body_text plain text; at is seconds, or a time (RFC 3339);
+              extract, then, next and once send several per item.
   HAR         as browsers save it, without headers such as Host and Connection
   access log  common or combined. Only GET, HEAD and OPTIONS are sent. Requests
               of one second are spread evenly over it.

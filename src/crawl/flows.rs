@@ -31,6 +31,8 @@ pub(crate) struct ItemProgress {
     pub(crate) jar: Option<SharedJar>,
     /// Number of the last request that was performed, or is.
     pub(crate) performed: Cell<usize>,
+    /// True if its shared values were refused: it begins once more.
+    pub(crate) is_refused: Cell<bool>,
 }
 
 impl ItemProgress {
@@ -63,7 +65,9 @@ pub(crate) struct Flows {
 impl Flows {
     /// Return an item, if it is beyond its first request.
     pub(crate) fn of(&self, item: u64) -> Option<Rc<ItemProgress>> {
-        self.items.borrow().get(&item).cloned()
+        let items = self.items.borrow();
+        let progress = items.get(&item);
+        progress.filter(|item| !item.is_refused.get()).cloned()
     }
 
     /// Note the next request of an item.
@@ -87,8 +91,10 @@ impl Flows {
     /// Have an item whose shared values were refused begin once more, without them. Return true if
     /// it may: once.
     pub(crate) fn renew(&self, flow: &Arc<Flow>, item: u64) -> bool {
-        let refused = self.of(item).and_then(|item| item.shared.clone());
-        let Some((refused, shared)) = refused.zip(self.shared(flow)) else {
+        let Some((progress, shared)) = self.of(item).zip(self.shared(flow)) else {
+            return false;
+        };
+        let Some(refused) = &progress.shared else {
             return false;
         };
         if !self.renewed.borrow_mut().insert(item) {
@@ -96,8 +102,9 @@ impl Flows {
         }
         // Another item may have got others already.
         let mut values = shared.values.borrow_mut();
-        values.take_if(|values| Rc::ptr_eq(values, &refused));
-        self.items.borrow_mut().remove(&item);
+        values.take_if(|values| Rc::ptr_eq(values, refused));
+        // Kept until then, for its last request is yet to be booked.
+        progress.is_refused.set(true);
         true
     }
 

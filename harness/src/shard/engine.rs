@@ -181,7 +181,7 @@ impl<W: Workload> Engine<W> {
             let interval = self.begin(lane, &permit);
             let clear_to_send = async || {
                 self.book_connection(lane);
-                self.gate.clear_to_send(lane, permit.id).await
+                self.gate.clear_to_send(lane, permit.host).await
             };
             let performed = self.workload.perform(permit.id, flight, clear_to_send);
             let Some(attempt) = performed.await else {
@@ -332,7 +332,7 @@ impl<W: Workload> Engine<W> {
                 sample.service_ns()
             };
             let (id, attempt) = (sample.permit.id, &sample.attempt);
-            books.hosts.record(attempt, ns, || self.workload.host(id));
+            books.hosts.record(attempt, ns, || sample.permit.host);
             books
                 .templates
                 .record(attempt, ns, || self.workload.template(id));
@@ -540,7 +540,7 @@ impl<W: Workload> Engine<W> {
                 in_flight,
             };
             books.stats.abort(attempt, in_flight);
-            books.hosts.abort(|| self.workload.host(permit.id));
+            books.hosts.abort(|| permit.host);
             books.templates.abort(|| self.workload.template(permit.id));
             books.sources.abort(|| flight.source());
             books.cut_off(intended, &rest);

@@ -200,22 +200,22 @@ impl Gate {
         }
     }
 
-    /// Waits until the limits allow the request for `id` of a lane that has its connection to be
+    /// Waits until the limits allow the request to a host of a lane that has its connection to be
     /// written, counts it, and returns the moment; none if they do not when the gate is closed. It
     /// is counted once, however often it asks; a pause that began in the meantime holds it back
     /// each time.
-    pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Option<Nanos> {
+    pub(super) async fn clear_to_send(&self, lane: usize, host: u32) -> Option<Nanos> {
         let (slot, began) = (&self.lanes[lane], self.clock.now());
         if self.inner.borrow().is_unlimited() {
             self.count_sent(lane);
             return Some(began);
         }
         let (mut now, mut has_waited) = (began, false);
-        while !self.try_send(lane, id, now, has_waited)? {
+        while !self.try_send(lane, host, now, has_waited)? {
             slot.called.made().await;
             (now, has_waited) = (self.clock.now(), true);
         }
-        let resumed = self.inner.borrow_mut().host(id).resume().min(now);
+        let resumed = self.inner.borrow_mut().host(host).resume().min(now);
         slot.held_ns.set(slot.held_ns.get() + now.since(began));
         slot.paused_ns
             .set(slot.paused_ns.get() + resumed.since(began));
@@ -242,17 +242,17 @@ impl Gate {
 
     /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be
     /// called. None if it never may.
-    fn try_send(&self, lane: usize, id: u64, now: Nanos, has_waited: bool) -> Option<bool> {
+    fn try_send(&self, lane: usize, host: u32, now: Nanos, has_waited: bool) -> Option<bool> {
         let (slot, mut inner) = (&self.lanes[lane], self.inner.borrow_mut());
-        let may_go = matches!(inner.clearance(id, now, slot.is_sent.get())?, Pace::Go(_));
+        let may_go = matches!(inner.clearance(host, now, slot.is_sent.get())?, Pace::Go(_));
         // Those that waited go first.
         let goes = may_go && (has_waited || inner.sending.is_empty());
         if goes {
             if self.count_sent(lane) {
-                inner.sent(id, now);
+                inner.sent(host, now);
             }
         } else {
-            inner.hold(lane, id, has_waited);
+            inner.hold(lane, host, has_waited);
         }
         if !inner.sending.is_empty() {
             self.keeper.call();
@@ -266,9 +266,9 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         let mut next = Nanos(u64::MAX);
         for at in 0..inner.held_to_ask() {
-            let (lane, id) = inner.sending[at];
+            let (lane, host) = inner.sending[at];
             let is_sent = self.lanes[lane].is_sent.get();
-            match inner.clearance(id, self.clock.now(), is_sent) {
+            match inner.clearance(host, self.clock.now(), is_sent) {
                 Some(Pace::Wait(due)) => next = next.min(due),
                 Some(Pace::Go(_)) | None => {
                     inner.release(at);
@@ -355,14 +355,14 @@ impl Gate {
         if self.lanes[lane].is_sent.take() {
             self.on_the_wire.set(self.on_the_wire.get() - 1);
         } else {
-            inner.unsent(lane, permit.id);
+            inner.unsent(lane, permit.host);
         }
-        if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
+        if let Some(order) = inner.host(permit.host).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
             inner.shift();
         }
         if !inner.is_unlimited() {
-            inner.ended(permit.id, attempt);
+            inner.ended(permit.host, attempt);
         }
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what

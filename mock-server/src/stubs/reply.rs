@@ -326,7 +326,7 @@ pub(crate) fn sanitised(text: &str) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// The delays of one stub, or of the settings of the server.
+/// The delays of one stub.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delays {
     /// `fixedDelayMilliseconds`.

@@ -346,6 +346,12 @@ impl Targets {
         !self.flows.is_empty()
     }
 
+    /// True if items may use values of a request that is sent once per shard.
+    #[must_use]
+    pub fn has_shared_values(&self) -> bool {
+        self.flows.iter().any(|flow| flow.first.is_shared)
+    }
+
     /// Return the further requests of item `id`, if it has any.
     #[inline]
     pub(crate) fn flow_of(&self, id: u64) -> Option<&Arc<Flow>> {

@@ -76,7 +76,7 @@ fn request(place: FilePosition, target: Target) -> Result<RecordedRequest, Strin
         Some("shard") if !then.is_empty() && target.next.is_none() => true,
         Some(_) => {
             return Err(
-                "the field `once` is \"shard\", beside `then` and without `next`: correct it"
+                "the field `once` may only be \"shard\", and needs `then` and no `next`: correct it"
                     .to_owned(),
             );
         }

@@ -71,12 +71,9 @@ pub(super) fn check_targets(
             .is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session())),
     };
     check_flags_have(args, Some(&facts))?;
-    let is_limited =
-        args.per_host.per_host_rate.is_some() || args.per_host.per_host_connections.is_some();
-    if args.request.follow > 0 && is_limited && hosts.len() > 1 {
+    if args.request.cookies && targets.has_shared_values() {
         return Err(Error::usage(
-            "--follow may lead from one host to another, whose limits it would not keep: remove --follow, or --per-host-rate and \
-             --per-host-connections",
+            "--cookies keeps cookies by connection, and a request with \"once\" is sent on one of them: remove --cookies, or \"once\"",
         ));
     }
     for rule in &args.connect_to {

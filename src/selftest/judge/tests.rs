@@ -38,6 +38,7 @@ fn sample(took: Took) -> Sample {
         permit: Permit {
             id: 0,
             attempt: 0,
+            host: 0,
             first_intended: at(0),
             intended: at(0),
             ready: sent,

@@ -92,7 +92,7 @@ pub(in crate::shard) struct Limits {
     /// Since when there has always been a free lane, while there is one.
     free_since: Nanos,
     /// Lanes whose requests have their connections and may not be written yet, and the IDs.
-    pub(super) sending: VecDeque<(usize, u64)>,
+    pub(super) sending: VecDeque<(usize, u32)>,
     pub(super) state: State,
     /// True while the workload has no room for more results.
     pub(super) is_full: bool,
@@ -300,9 +300,9 @@ impl Limits {
         }
     }
 
-    pub(super) fn host(&mut self, id: u64) -> &mut Host {
-        let host = self.host_of(id);
-        &mut self.hosts[host]
+    pub(super) fn host(&mut self, number: u32) -> &mut Host {
+        let count = self.hosts.len();
+        &mut self.hosts[number as usize % count]
     }
 
     /// Ask if a request may go to that host at `now`, and note what holds it back.
@@ -479,7 +479,8 @@ impl Limits {
             Pacer::Timed(table) => table.take(),
             Pacer::Budgeted(_) => self.limiter.admitted(now),
         }
-        self.host(task.id()).admitted(now);
+        let host = u32::try_from(self.host_of(task.id())).unwrap_or(0);
+        self.host(host).admitted(now);
         let due = match (&self.limiter.pacer, task) {
             (Pacer::Unlimited | Pacer::Budgeted(_), Task::Again(again)) => due.max(again.due),
             _ => due,
@@ -518,6 +519,7 @@ impl Limits {
                 Permit {
                     id,
                     attempt: 0,
+                    host,
                     first_intended: intended,
                     intended,
                     ready,
@@ -532,6 +534,7 @@ impl Limits {
             }) => Permit {
                 id,
                 attempt,
+                host,
                 first_intended,
                 intended,
                 ready,
@@ -556,15 +559,15 @@ impl Limits {
         self.not_started() + self.waiting_again()
     }
 
-    /// The limiters that a request for `id` is sent under.
-    fn limiters(&mut self, id: u64) -> [&mut Limiter; 2] {
-        let host = self.host_of(id);
+    /// The limiters that a request to a host is sent under.
+    fn limiters(&mut self, host: u32) -> [&mut Limiter; 2] {
+        let host = host as usize % self.hosts.len();
         [&mut self.limiter, &mut self.hosts[host].limiter]
     }
 
-    /// Takes in how an attempt for `id` ended.
-    pub(super) fn ended(&mut self, id: u64, attempt: &Attempt) {
-        for limiter in self.limiters(id) {
+    /// Takes in how an attempt at a host ended.
+    pub(super) fn ended(&mut self, host: u32, attempt: &Attempt) {
+        for limiter in self.limiters(host) {
             limiter.ended(attempt);
         }
         if let (true, Some(sent)) = (attempt.outcome.is_answer(), attempt.sent) {
@@ -616,7 +619,7 @@ impl Limits {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
-            self.host(permit.id).brake().denied();
+            self.host(permit.host).brake().denied();
             return None;
         }
         let attempts = permit.attempt + 1;
@@ -630,7 +633,7 @@ impl Limits {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {
-                self.host(permit.id).brake().denied();
+                self.host(permit.host).brake().denied();
                 return None;
             }
         }
@@ -642,7 +645,7 @@ impl Limits {
                 .advice
                 .wait
                 .filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
-            let unit = self.host(permit.id).brake().draw();
+            let unit = self.host(permit.host).brake().draw();
             let drawn = backoff(
                 permit.attempt - attempt.advice.earlier,
                 unit,

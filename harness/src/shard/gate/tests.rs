@@ -32,7 +32,7 @@ fn what_was_admitted_before_a_pause_is_not_sent_before_its_end() {
             spread_ns: 0,
             promised: at.plus(100 * MS),
         });
-        let mut sent = pin!(gate.clear_to_send(0, permit.id));
+        let mut sent = pin!(gate.clear_to_send(0, permit.host));
         for _ in 0..10 {
             assert!(poll_once(sent.as_mut()).is_pending());
             gate.call_sender();
@@ -67,13 +67,13 @@ fn a_request_that_has_its_connection_and_waits_for_the_budget_is_held_back_by_th
             // The connections take 25 ms and 16 ms to open: the second request may be written 10 ms
             // after the first.
             tokio::time::advance(15 * MS).await;
-            gate.clear_to_send(0, first.id).await;
+            gate.clear_to_send(0, first.host).await;
             tokio::time::advance(MS).await;
             let mut next = pin!(gate.admit(0, clock.now()));
             assert!(!is_asked || poll_once(next.as_mut()).is_pending());
             gate.grant_due();
             let before = gate.limits().ribbon.times(clock.now());
-            let mut held = pin!(gate.clear_to_send(1, second.id));
+            let mut held = pin!(gate.clear_to_send(1, second.host));
             assert!(poll_once(held.as_mut()).is_pending());
             gate.grant_due();
             tokio::time::advance(9 * MS).await;

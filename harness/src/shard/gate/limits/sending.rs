@@ -19,16 +19,16 @@ impl Limits {
         }
     }
 
-    /// Ask if a request for `id` that has its connection may be written at `now`; none if it may
+    /// Ask if a request to a host that has its connection may be written at `now`; none if it may
     /// not and the gate is closed: only what is on the wire has a grace. The budgets are not asked
     /// about one that was counted.
     pub(in crate::shard::gate) fn clearance(
         &self,
-        id: u64,
+        host: u32,
         now: Nanos,
         is_counted: bool,
     ) -> Option<Pace> {
-        let host = &self.hosts[self.host_of(id)];
+        let host = &self.hosts[host as usize % self.hosts.len()];
         let pace = if now >= self.lease {
             Pace::Wait(Nanos(u64::MAX))
         } else if host.resume() > now {
@@ -49,31 +49,33 @@ impl Limits {
     pub(in crate::shard::gate) fn holds_sending(&self, now: Nanos) -> Binding {
         match self.sending.front() {
             None => Binding::Idle,
-            Some((_, id)) if self.hosts[self.host_of(*id)].resume() > now => Binding::Pause,
+            Some((_, host)) if self.hosts[*host as usize % self.hosts.len()].resume() > now => {
+                Binding::Pause
+            }
             Some(_) => Binding::Rate,
         }
     }
 
     /// Has a lane wait to be called, as the first if it `has_waited` already.
-    pub(in crate::shard::gate) fn hold(&mut self, lane: usize, id: u64, has_waited: bool) {
-        self.host(id).held += 1;
+    pub(in crate::shard::gate) fn hold(&mut self, lane: usize, host: u32, has_waited: bool) {
+        self.host(host).held += 1;
         if has_waited {
-            self.sending.push_front((lane, id));
+            self.sending.push_front((lane, host));
         } else {
-            self.sending.push_back((lane, id));
+            self.sending.push_back((lane, host));
         }
     }
 
     /// Has a lane wait to be called no more.
     pub(in crate::shard::gate) fn release(&mut self, at: usize) {
-        if let Some((_, id)) = self.sending.remove(at) {
-            self.host(id).held -= 1;
+        if let Some((_, host)) = self.sending.remove(at) {
+            self.host(host).held -= 1;
         }
     }
 
-    /// Forget the request of a lane for `id`, which will not be written.
-    pub(in crate::shard::gate) fn unsent(&mut self, lane: usize, id: u64) {
-        self.host(id).started();
+    /// Forget the request of a lane to a host, which will not be written.
+    pub(in crate::shard::gate) fn unsent(&mut self, lane: usize, host: u32) {
+        self.host(host).started();
         if let Some(at) = self.sending.iter().position(|held| held.0 == lane) {
             self.release(at);
         }
@@ -90,12 +92,12 @@ impl Limits {
         }
     }
 
-    /// Counts a request for `id` that is written at `now`.
-    pub(in crate::shard::gate) fn sent(&mut self, id: u64, now: Nanos) {
-        let host = self.host(id);
-        host.started();
-        host.brake().sent(now);
-        self.limiters(id)
+    /// Counts a request to a host that is written at `now`.
+    pub(in crate::shard::gate) fn sent(&mut self, host: u32, now: Nanos) {
+        let limits = self.host(host);
+        limits.started();
+        limits.brake().sent(now);
+        self.limiters(host)
             .into_iter()
             .for_each(|limiter| limiter.sent(now));
     }
