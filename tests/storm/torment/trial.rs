@@ -268,7 +268,7 @@ fn target_flags(draw: &mut Draw) -> String {
         let limits = [
             "1500/s:burst=50",
             "bucket:800/s:retry=none",
-            "concurrency:6:retry=none",
+            "concurrency:6",
             "fixed:900/s",
         ];
         flags.push_str(" --limit ");
