@@ -583,7 +583,7 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn excerpt(&self, id: u64) -> Option<String> {
-        let progress = self.flows.of(id);
+        let progress = self.flows.last(id);
         let step = progress.as_deref().map(|progress| &progress.request);
         let RequestTarget {
             before,

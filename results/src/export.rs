@@ -110,10 +110,6 @@ mod tests {
         let mut files = Format::ALL.map(Format::file_name);
         files.sort_unstable();
         assert!(files.windows(2).all(|pair| pair[0] != pair[1]), "{files:?}");
-        let complaint = "xml".parse::<Format>().unwrap_err().to_string();
-        assert!(
-            complaint.starts_with("`xml` is not a valid format: write one of csv, csv-shards, "),
-            "{complaint}"
-        );
+        assert!("xml".parse::<Format>().is_err());
     }
 }

@@ -63,11 +63,14 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Return an item, if it is beyond its first request.
+    /// Return an item, if its next request is not its first.
     pub(crate) fn of(&self, item: u64) -> Option<Rc<ItemProgress>> {
-        let items = self.items.borrow();
-        let progress = items.get(&item);
-        progress.filter(|item| !item.is_refused.get()).cloned()
+        self.last(item).filter(|item| !item.is_refused.get())
+    }
+
+    /// Return an item, if its last request was not its first.
+    pub(crate) fn last(&self, item: u64) -> Option<Rc<ItemProgress>> {
+        self.items.borrow().get(&item).cloned()
     }
 
     /// Note the next request of an item.
@@ -110,9 +113,7 @@ impl Flows {
 
     /// Return the number of the last request of an item that was performed, or is.
     pub(crate) fn performed(&self, item: u64) -> usize {
-        let items = self.items.borrow();
-        items
-            .get(&item)
+        self.last(item)
             .map_or(0, |progress| progress.performed.get())
     }
 }
