@@ -25,7 +25,7 @@ use crawlmark_results::run::report::{
 };
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
 use crawlmark_results::run::words::{self, OfWhole};
-use crawlmark_results::show::doc::Readers;
+use crawlmark_results::show::doc::{Doc, Readers};
 
 use self::diagnose::Subject;
 use self::output::{Output, OutputOptions, Voice};
@@ -504,7 +504,7 @@ fn show(report: &Report, saved: Option<&Path>, output: Output) -> Result<(), Err
         Output::Summary | Output::SummaryWithPercentiles => {
             let mut doc = words::doc(report, &[]).only(Readers::TERMINAL);
             if output == Output::SummaryWithPercentiles {
-                doc = doc.and(words::percentiles(report));
+                doc = words::percentiles(report).into_iter().fold(doc, Doc::table);
             }
             let place = saved.map(|saved| format!("Report: {}", saved.join(PAGE).display()));
             terminal::print_lines(

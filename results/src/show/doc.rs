@@ -13,7 +13,6 @@ mod terminal;
 
 pub use self::lead::{Figure, Lead, Severity, Status};
 pub use self::terminal::{TerminalLine, Tone};
-use crate::show::chart::Plot;
 
 /// A document.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,9 +20,12 @@ pub struct Doc {
     title: String,
     about: Vec<Vec<String>>,
     lead: Option<Lead>,
-    parts: Vec<(Readers, Part)>,
+    blocks: Vec<Block>,
     readers: Readers,
 }
+
+/// Part of a document, and the readers who are shown it.
+pub(crate) type Block = (Readers, Part);
 
 /// Readers who are shown a part: a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,29 +63,27 @@ impl Default for Readers {
     }
 }
 
-/// Part of a document. No text in it is markup.
+/// Part of a document. No text in it is markup, and one without a content is left out.
 #[derive(Debug, Clone, PartialEq)]
-enum Part {
+pub(crate) enum Part {
     /// Paragraph.
     Text(String),
     /// Names and values, each of one line or several.
     Facts(Vec<(String, String)>),
     /// List of sentences.
     List(Vec<String>),
-    /// Table. Tables that follow each other stand side by side where there is room.
-    Table(Table),
+    /// Tables, side by side where there is room, without the columns that are empty in every row.
+    Tables(Vec<Table>),
     /// Plots that are saved beside the document: the name, the title and the caption of each.
     Plots(Vec<(&'static str, &'static str, String)>),
     /// Finding in a box.
     Status(Status),
     /// Shell commands, a line each, to be copied.
     Commands(String),
-    /// Text of another format, such as JSON.
-    Code(String),
+    /// Text of another format, such as JSON, below a summary: folded, and on a page only.
+    Code(&'static str, String),
     /// Parts under a heading, with an ID for links.
-    Section(&'static str, String, Doc),
-    /// Parts that stay folded below a summary until the reader opens them.
-    Details(String, Doc),
+    Section(&'static str, String, Vec<Part>),
 }
 
 /// Table: its caption (may be empty), columns, and a cell per column in each row.
@@ -124,6 +124,17 @@ enum Kind {
 }
 
 impl Table {
+    /// The table without empty columns; none without a row.
+    fn filled(mut self) -> Option<Self> {
+        for at in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|row| row[at].is_empty()) {
+                self.columns.remove(at);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+            }
+        }
+        (!self.rows.is_empty()).then_some(self)
+    }
+
     /// Return names and values as a table.
     pub(crate) fn of_facts<N: ToString>(facts: &[(N, String)]) -> Self {
         let facts = facts.iter();
@@ -198,18 +209,29 @@ impl Doc {
         }
     }
 
-    fn with(mut self, part: Part) -> Self {
-        self.parts.push((self.readers, part));
-        self
+    /// A document of these parts, below its title, lines of facts about it, and its lead.
+    pub(crate) fn of(
+        title: String,
+        about: Vec<Vec<String>>,
+        lead: Lead,
+        blocks: Vec<Block>,
+    ) -> Self {
+        Self {
+            title,
+            about,
+            lead: Some(lead),
+            blocks: blocks
+                .into_iter()
+                .filter_map(|(readers, part)| Some((readers, part.filled()?)))
+                .collect(),
+            readers: Readers::ALL,
+        }
     }
 
-    /// Begin the document with its outcome: the terminal, whose end is what stays in sight, ends
-    /// with it.
-    pub fn lead(self, lead: Lead) -> Self {
-        Self {
-            lead: Some(lead),
-            ..self
-        }
+    fn with(mut self, part: Part) -> Self {
+        self.blocks
+            .extend(part.filled().map(|part| (self.readers, part)));
+        self
     }
 
     /// Return the document in a state in which only these readers are shown the parts that are
@@ -224,34 +246,17 @@ impl Doc {
         self.only(Readers::FILES)
     }
 
-    /// Add facts about the document, in a line below its title; the terminal leaves them out.
-    pub fn about(mut self, facts: Vec<String>) -> Self {
-        self.about
-            .extend(Some(facts).filter(|facts| !facts.is_empty()));
-        self
-    }
-
     /// Add a paragraph; nothing if it is empty.
     pub fn text(self, text: impl Into<String>) -> Self {
-        let text = text.into();
-        if text.is_empty() {
-            self
-        } else {
-            self.with(Part::Text(text))
-        }
+        self.with(Part::Text(text.into()))
     }
 
     /// Add names and values; nothing if there are none.
     pub fn facts<N: Into<String>>(self, facts: impl IntoIterator<Item = (N, String)>) -> Self {
-        let facts: Vec<_> = facts
-            .into_iter()
-            .map(|(name, value)| (name.into(), value))
-            .collect();
-        if facts.is_empty() {
-            self
-        } else {
-            self.with(Part::Facts(facts))
-        }
+        let facts = facts.into_iter();
+        self.with(Part::Facts(
+            facts.map(|(name, value)| (name.into(), value)).collect(),
+        ))
     }
 
     /// Add a list under a heading, which may be empty; nothing if it is empty.
@@ -263,18 +268,17 @@ impl Doc {
         }
     }
 
-    /// Add a table without the columns that are empty in every row; nothing if it has no row.
-    pub fn table(self, mut table: Table) -> Self {
-        for at in (0..table.columns.len()).rev() {
-            if table.rows.iter().all(|row| row[at].is_empty()) {
-                table.columns.remove(at);
-                table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+    /// Add a table, beside one right before it; nothing if it has no row.
+    pub fn table(mut self, table: Table) -> Self {
+        match self.blocks.pop() {
+            Some((readers, Part::Tables(mut tables))) if readers == self.readers => {
+                tables.push(table);
+                self.with(Part::Tables(tables))
             }
-        }
-        if table.rows.is_empty() {
-            self
-        } else {
-            self.with(Part::Table(table))
+            last => {
+                self.blocks.extend(last);
+                self.with(Part::Tables(vec![table]))
+            }
         }
     }
 
@@ -288,57 +292,39 @@ impl Doc {
         self.with(Part::Plots(vec![(name, title, String::new())]))
     }
 
-    /// Add plots that are saved beside the document; nothing without any.
-    pub fn plots(self, plots: &[Plot]) -> Self {
-        let listed = plots.iter();
-        let listed = listed.map(|plot| (plot.name, plot.title, plot.caption.clone()));
-        if plots.is_empty() {
-            self
-        } else {
-            self.with(Part::Plots(listed.collect()))
-        }
-    }
-
     /// Add a finding in a box.
     pub fn status(self, status: Status) -> Self {
         self.with(Part::Status(status))
     }
+}
 
-    /// Add a text of another format.
-    pub fn code(self, text: impl Into<String>) -> Self {
-        self.with(Part::Code(text.into()))
-    }
+/// Parts of these blocks that this reader is shown.
+fn shown_to(reader: Readers, blocks: &[Block]) -> impl Iterator<Item = &Part> {
+    blocks
+        .iter()
+        .filter(move |(readers, _)| readers.include(reader))
+        .map(|(_, part)| part)
+}
 
-    /// Add parts under a heading; nothing if they have nothing for the reader. `id` is for links.
-    pub fn section(self, id: &'static str, heading: impl Into<String>, parts: Self) -> Self {
-        self.with(Part::Section(id, heading.into(), parts))
-    }
-
-    /// Add parts that stay folded until the reader opens them.
-    pub fn details(self, summary: impl Into<String>, parts: Self) -> Self {
-        self.with(Part::Details(summary.into(), parts))
-    }
-
-    /// Add the parts of another document.
-    pub fn and(self, parts: Self) -> Self {
-        let parts = parts.parts.into_iter().map(|(_, part)| part);
-        parts.fold(self, Self::with)
-    }
-
-    /// Parts that this reader is shown.
-    fn parts(&self, reader: Readers) -> impl Iterator<Item = &Part> {
-        self.parts
-            .iter()
-            .filter(move |(readers, _)| readers.include(reader))
-            .map(|(_, part)| part)
-            .filter(move |part| match part {
-                Part::Section(_, _, parts) | Part::Details(_, parts) => !parts.is_empty_for(reader),
-                _ => true,
-            })
-    }
-
-    fn is_empty_for(&self, reader: Readers) -> bool {
-        self.parts(reader).next().is_none()
+impl Part {
+    /// The part; none without a content.
+    fn filled(self) -> Option<Self> {
+        let (is_empty, part) = match self {
+            Self::Text(text) => (text.is_empty(), Self::Text(text)),
+            Self::Facts(facts) => (facts.is_empty(), Self::Facts(facts)),
+            Self::List(list) => (list.is_empty(), Self::List(list)),
+            Self::Plots(plots) => (plots.is_empty(), Self::Plots(plots)),
+            Self::Tables(tables) => {
+                let tables: Vec<Table> = tables.into_iter().filter_map(Table::filled).collect();
+                (tables.is_empty(), Self::Tables(tables))
+            }
+            Self::Section(id, heading, parts) => {
+                let parts: Vec<Self> = parts.into_iter().filter_map(Self::filled).collect();
+                (parts.is_empty(), Self::Section(id, heading, parts))
+            }
+            part => (false, part),
+        };
+        (!is_empty).then_some(part)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Announcement of a run, before it starts.
 
-use super::tables::known;
 use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM, is_endless};
 use crate::show::text::{counted, rate_in_words, write_row};
 use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, PerHost, RunPlan, SAME_REQUEST, SlotShare};
@@ -32,8 +31,10 @@ impl OfWhole<'_> {
 pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -> String {
     let settings = &plan.workload;
     let same = "the same URL for every item: it has no {id}";
-    let rows = known([
-        ("items", Some(items(plan))),
+    let time = |time| humantime::format_duration(time);
+    let warmup = Some(plan.warmup).filter(|warmup| !warmup.is_zero());
+    let rows = [
+        ("items", Some(planned_items(plan))),
         ("shards", Some(format!("{}, one process each", plan.shards))),
         ("connections", Some(connections(plan))),
         ("rate", Some(pace(plan))),
@@ -44,21 +45,22 @@ pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -
         ("slot", part.map(|part| part.row())),
         ("from", settings.get(LOCAL_IPS).cloned()),
         ("proxy", settings.get(PROXY).map(|proxy| from(plan, proxy))),
-        ("hosts", hosts(plan)),
+        ("hosts", limits_of_hosts(plan)),
         (
             "time",
-            plan.duration
-                .map(|time| format!("{} at most", humantime::format_duration(time))),
+            plan.duration.map(|most| format!("{} at most", time(most))),
         ),
         (
             "warm-up",
-            (!plan.warmup.is_zero())
-                .then(|| format!("{}, not measured", humantime::format_duration(plan.warmup))),
+            warmup.map(|warmup| format!("{}, not measured", time(warmup))),
         ),
-    ]);
+    ];
     let mut out = format!("crawling {}\n", plan.target);
     for (name, value) in rows {
-        write_row(&mut out, name, &value, columns);
+        let value = value.unwrap_or_default();
+        if !value.is_empty() {
+            write_row(&mut out, name, &value, columns);
+        }
     }
     out
 }
@@ -74,7 +76,7 @@ fn from(plan: &RunPlan, proxy: &str) -> String {
 }
 
 /// Return the number of items and their IDs: all of them, or as many as the time allows.
-fn items(plan: &RunPlan) -> String {
+fn planned_items(plan: &RunPlan) -> String {
     let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
     let count = grouped(plan.items());
     let finished = match plan.ids.len() - plan.items() {
@@ -130,7 +132,7 @@ fn pace(plan: &RunPlan) -> String {
 
 /// Return the number of hosts, and the limits that apply to each of them; none of a single one
 /// without limits.
-fn hosts(plan: &RunPlan) -> Option<String> {
+fn limits_of_hosts(plan: &RunPlan) -> Option<String> {
     let PerHost {
         hosts,
         connections,
@@ -163,24 +165,24 @@ mod tests {
     fn a_run_that_its_time_ends_announces_no_hundred_million_items() {
         let mut run = plan();
         (run.ids.start, run.ids.end, run.duration) = (0, 1_000, None);
-        assert_eq!(items(&run), "1,000 (0 to 999)");
+        assert_eq!(planned_items(&run), "1,000 (0 to 999)");
         run.duration = Some(std::time::Duration::from_secs(8));
         run.finished = vec![IdRange {
             start: 100,
             end: 700,
         }];
         let resumed = "up to 400 in 8s (0 to 999, without 600 of earlier sessions)";
-        assert_eq!(items(&run), resumed);
+        assert_eq!(planned_items(&run), resumed);
         (run.ids.end, run.finished) = (100_000_000, Vec::new());
-        assert_eq!(items(&run), "as many as fit into 8s, from ID 0 on");
+        assert_eq!(planned_items(&run), "as many as fit into 8s, from ID 0 on");
     }
 
     #[test]
     fn hosts_are_announced_when_there_is_something_to_say() {
         let mut run = plan();
-        assert_eq!(hosts(&run), None);
+        assert_eq!(limits_of_hosts(&run), None);
         run.per_host.hosts = 3;
-        assert_eq!(hosts(&run).as_deref(), Some("3"));
+        assert_eq!(limits_of_hosts(&run).as_deref(), Some("3"));
         run.per_host.connections = Some(2);
         run.per_host.rate = Some(Rate {
             permits: 5,
@@ -189,6 +191,6 @@ mod tests {
         run.workload
             .insert(PER_HOST_RATE_FROM.to_owned(), "robots.txt".to_owned());
         let limits = "3; at each at most 2 requests in flight and 5/s (2 at once; robots.txt)";
-        assert_eq!(hosts(&run).as_deref(), Some(limits));
+        assert_eq!(limits_of_hosts(&run).as_deref(), Some(limits));
     }
 }

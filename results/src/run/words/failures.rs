@@ -2,18 +2,31 @@
 
 use std::cmp::Reverse;
 
-use crate::run::report::{Report, cause_in_words, failures, listed, remedy_in_words};
+use crate::run::report::{
+    FailureReport, Report, cause_in_words, failures, listed, remedy_in_words,
+};
+use crate::show::doc::{Column, Figure, Table};
+use crate::show::text::grouped;
 use crawlmark_harness::stats::{Counters, FailureCause};
+use crawlmark_harness::units::rounded_percent;
 
 /// Name of the cause of requests that had no answer when the run ended.
-pub(super) const CUT_OFF: &str = "cut off at the end";
+const CUT_OFF: &str = "cut off at the end";
 
-/// Errors after the warm-up, those that were cut off included, as a part of all requests; none
-/// without a request.
-pub(crate) fn error_share(report: &Report) -> Option<f64> {
+/// Most causes in the table.
+const MOST: usize = 20;
+
+/// Errors after the warm-up, those that were cut off included, as a part of all requests, with
+/// their causes: `2,519 connection refused, 3 × status 500`.
+pub(super) fn share(report: &Report) -> Figure {
     let counted = report.measured();
-    let attempts = counted.requests.attempts;
-    (attempts > 0).then(|| counted.errors() as f64 / attempts as f64)
+    let attempts = counted.requests.attempts.max(1);
+    let causes = Some(listed(errors(&counted))).filter(|causes| !causes.is_empty());
+    Figure {
+        name: "errors".into(),
+        value: rounded_percent(counted.errors() as f64 / attempts as f64),
+        detail: causes.unwrap_or_else(|| "of requests".to_owned()),
+    }
 }
 
 /// Errors by cause, those that were cut off included, the commonest first.
@@ -27,19 +40,61 @@ pub fn errors(counted: &Counters) -> Vec<(String, u64)> {
     causes
 }
 
-/// `2,519 connection refused, 3 × status 500`, of the errors after the warm-up; none without any.
-pub(super) fn causes_in_words(report: &Report) -> Option<String> {
-    Some(listed(errors(&report.measured()))).filter(|causes| !causes.is_empty())
+/// Failed requests by cause, the commonest first, each with its first and last time and an example.
+pub(super) fn table(report: &Report) -> Table {
+    let causes = failures(&report.totals.requests);
+    let (listed, rest) = causes.split_at(causes.len().min(MOST));
+    let rest = rest.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
+    let named = listed.iter().map(|(cause, n)| {
+        let seen = report.failures.get(&cause.key());
+        (cause_in_words(*cause), *n, seen.map(|seen| (*cause, seen)))
+    });
+    let others = [("others", rest), (CUT_OFF, report.ledger.aborted)]
+        .map(|(name, n)| (name.to_owned(), n, None));
+    let all = named.chain(others.into_iter().filter(|(_, n, _)| *n > 0));
+    let rows = all.map(|(name, n, seen)| {
+        let [first, last] = seen.map_or(["-".to_owned(), "-".to_owned()], |(_, seen)| {
+            [seen.first_s, seen.last_s].map(|at| format!("{at:.2} s"))
+        });
+        vec![
+            name,
+            grouped(n),
+            rounded_percent(n as f64 / report.totals.attempts.max(1) as f64),
+            first,
+            last,
+            seen.map_or_else(String::new, |(cause, seen)| example(cause, seen)),
+        ]
+    });
+    Table {
+        caption: "Errors by kind".to_owned(),
+        rows: rows.collect(),
+        columns: vec![
+            Column::words("error"),
+            Column::numbers("requests"),
+            Column::numbers("share"),
+            Column::numbers("first").leaving(1),
+            Column::numbers("last").leaving(2),
+            Column::details("example"),
+        ],
+        ..Table::default()
+    }
+}
+
+/// The first failure of a cause: its status, its details or the start of its body, and the remedy.
+fn example(cause: FailureCause, seen: &FailureReport) -> String {
+    let body = seen.excerpt.as_deref();
+    let body = body.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let status = seen.status.map(|status| status.to_string());
+    let answer = [status, seen.details.clone().or(body)];
+    let answer = answer.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let answer = Some(&*answer).filter(|answer| !answer.is_empty());
+    explained(cause, answer, seen.excerpt.as_deref())
 }
 
 /// Join the details of a failure and the remedy of its cause: `it expired 3days ago (renew ...)`.
 /// Empty without any.
 pub fn explained(cause: FailureCause, details: Option<&str>, excerpt: Option<&str>) -> String {
     let remedy = remedy_in_words(cause, excerpt).map(|remedy| format!("({remedy})"));
-    details
-        .map(str::to_owned)
-        .into_iter()
-        .chain(remedy)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let parts = details.map(str::to_owned).into_iter().chain(remedy);
+    parts.collect::<Vec<_>>().join(" ")
 }

@@ -1,35 +1,37 @@
 //! Reproduction of the run: its command for a POSIX shell, parts to add to it, and the plan.
 
 use crate::run::report::{CommandLine, Report};
-use crate::show::doc::{Doc, Readers};
+use crate::show::doc::Part;
 use crate::show::text::shell_word;
 
-pub(super) fn parts(report: &Report) -> Doc {
-    let doc = Doc::default();
-    let doc = match &report.command {
-        Some(command) if !command.is_of_run() => {
-            doc.text("No command can be shown for this result; see its plan.")
-        }
+pub(super) fn command_and_plan(report: &Report) -> Vec<Part> {
+    let mut parts = match &report.command {
+        Some(command) if !command.is_of_run() => vec![Part::Text(
+            "No command can be shown for this result; see its plan.".to_owned(),
+        )],
         Some(CommandLine {
             arguments,
             withheld,
-        }) => doc.commands("", &[shell(arguments)]).list(
-            "Left out (secret or unknown), add by hand:",
-            withheld.clone(),
-        ),
-        None => doc.text("No command line started this run; see its plan."),
+        }) => {
+            let left_out = "Left out (secret or unknown), add by hand:";
+            let heading = if withheld.is_empty() { "" } else { left_out };
+            vec![
+                Part::Commands(shell(arguments)),
+                Part::Text(heading.to_owned()),
+                Part::List(withheld.clone()),
+            ]
+        }
+        None => vec![Part::Text(
+            "No command line started this run; see its plan.".to_owned(),
+        )],
     };
-    doc.text(format!(
-        "Plan hash (identical plans share it): {}",
-        report.plan.config_hash
-    ))
-    .only(Readers::PAGE)
-    .details("The plan as JSON", Doc::default().code(json(&report.plan)))
-}
-
-/// A value as JSON, for readers who want to use it.
-pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    let hash = &report.plan.config_hash;
+    let plan = serde_json::to_string_pretty(&report.plan).unwrap_or_default();
+    parts.extend([
+        Part::Text(format!("Plan hash (identical plans share it): {hash}")),
+        Part::Code("The plan as JSON", plan),
+    ]);
+    parts
 }
 
 /// The arguments as a POSIX shell reads them.

@@ -1,37 +1,138 @@
-//! Times of a run: which series count, and how a figure is written.
+//! Times of a run: which series count, how a figure is written, and the whole distribution.
 
 use crate::run::report::{Latency, Report};
+use crate::show::doc::{Column, Figure, Table};
 use crate::show::text::{counted, grouped, micros};
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{Percentile, Series};
 
-/// Times of a run: the series with its name, and from when its times are counted; none where no good
-/// response was measured.
-pub(super) fn main_times(report: &Report) -> Option<(&'static str, &Latency, &'static str)> {
-    let series = report.main_series();
-    let latency = report.latency(series)?;
-    let meaning = match series {
-        Series::ResponseOk => {
-            "open loop: from when each request was scheduled, corrected for coordinated omission"
-        }
-        _ => "closed loop: service time, not corrected for coordinated omission",
-    };
-    (latency.count + latency.censored > 0).then_some((series.name(), latency, meaning))
+/// Percentiles of the whole distribution, with their labels in percent.
+const SHOWN: [(&str, f64); 11] = [
+    ("50", 0.5),
+    ("75", 0.75),
+    ("90", 0.9),
+    ("95", 0.95),
+    ("99", 0.99),
+    ("99.5", 0.995),
+    ("99.9", 0.999),
+    ("99.95", 0.999_5),
+    ("99.99", 0.999_9),
+    ("99.999", 0.999_99),
+    ("99.9999", 0.999_999),
+];
+
+/// Series that people ask for first.
+const FIRST: [Series; 4] = [
+    Series::ResponseOk,
+    Series::ServiceOk,
+    Series::Item,
+    Series::Ttfb,
+];
+
+/// Figures of a series.
+const FIGURES: [&str; 9] = [
+    "count",
+    "min",
+    "mean",
+    "p50",
+    "p90",
+    "p99",
+    "p99.9",
+    "max",
+    "unfinished",
+];
+
+/// Times as a document shows them.
+pub(super) struct Times {
+    /// Main figures.
+    pub(super) figures: Vec<Figure>,
+    /// Names and values of the summary.
+    pub(super) facts: Vec<(&'static str, Option<String>)>,
+    /// Every series that holds anything, those that people ask for first.
+    pub(super) table: Table,
 }
 
-/// The requests that the times of `latency`, one of the series of good answers, are of.
-pub(crate) fn population(report: &Report, latency: &Latency) -> String {
-    match latency.censored {
-        0 if report.ledger.not_found > 0 => counted(latency.count, "good or not-found response"),
-        0 => counted(latency.count, "good response"),
-        n => {
-            let all = counted(latency.count.saturating_add(n), "request");
-            format!("{all} ({} of them unfinished)", grouped(n))
+impl Times {
+    pub(super) fn of(report: &Report) -> Self {
+        let main = report.main_series();
+        let spectrum = |series| report.latency(series).map(spectrum);
+        let times = report.latency(main).filter(|times| is_any(times));
+        let meaning = match (times, main) {
+            (None, _) => "no good response was measured",
+            (_, Series::ResponseOk) => {
+                "open loop: from when each request was scheduled, corrected for coordinated omission"
+            }
+            _ => "closed loop: service time, not corrected for coordinated omission",
+        };
+        let first = FIRST.map(Series::name);
+        let rest = report.latency.keys().map(String::as_str);
+        let names = first
+            .into_iter()
+            .chain(rest.filter(|name| !first.contains(name)));
+        let rows = names.filter_map(|name| row(name, report.latency.get(name)?));
+        let columns = FIGURES.into_iter().map(Column::numbers);
+        Self {
+            figures: times.map_or_else(Vec::new, |times| main_figures(report, main.name(), times)),
+            facts: vec![
+                (main.name(), times.map(self::spectrum)),
+                ("first event", spectrum(Series::FirstEvent)),
+                ("event gap", spectrum(Series::EventGap)),
+                ("times", Some(meaning.to_owned())),
+            ],
+            table: Table {
+                rows: rows.collect(),
+                columns: [Column::words("series")]
+                    .into_iter()
+                    .chain(columns)
+                    .chain([Column::words("meaning")])
+                    .collect(),
+                ..Table::default()
+            },
         }
     }
 }
 
+fn is_any(latency: &Latency) -> bool {
+    latency.count + latency.censored > 0
+}
+
+/// p50, p99 and the greatest of `times`, and what they are of.
+fn main_figures(report: &Report, series: &str, times: &Latency) -> Vec<Figure> {
+    let of = match times.censored {
+        0 if report.ledger.not_found > 0 => counted(times.count, "good or not-found response"),
+        0 => counted(times.count, "good response"),
+        n => {
+            let all = counted(times.count.saturating_add(n), "request");
+            format!("{all} ({} of them unfinished)", grouped(n))
+        }
+    };
+    let main = times.figures().into_iter();
+    let main = main.filter(|(name, ..)| ["p50", "p99", "max"].contains(name));
+    main.filter_map(|(name, key, us)| {
+        Some(Figure {
+            name: name.into(),
+            value: figure(times, key, us)?,
+            detail: format!("{series} time of {of}"),
+        })
+    })
+    .collect()
+}
+
+/// The figures of a series with its meaning; none of an empty one.
+fn row(name: &str, latency: &Latency) -> Option<Vec<String>> {
+    let [min, mean] = [
+        ("min", "min_us", latency.min_us),
+        ("mean", "mean_us", latency.mean_us),
+    ];
+    let figures = [min, mean].into_iter().chain(latency.figures());
+    let figures = figures.map(|(_, key, us)| figure(latency, key, us));
+    let mut row = vec![name.replace('_', " "), grouped(latency.count)];
+    row.extend(figures.map(|figure| figure.unwrap_or_else(|| "-".to_owned())));
+    row.extend([grouped(latency.censored), meaning(name).to_owned()]);
+    is_any(latency).then_some(row)
+}
+
 /// The percentiles that are known.
-pub(super) fn spectrum(latency: &Latency) -> String {
+fn spectrum(latency: &Latency) -> String {
     let known = latency.figures().into_iter();
     let known =
         known.filter_map(|(name, key, us)| Some(format!("{name} {}", figure(latency, key, us)?)));
@@ -45,7 +146,7 @@ pub(crate) fn figure(latency: &Latency, key: &str, us: Option<f64>) -> Option<St
 }
 
 /// The times of a series in a few words.
-pub(super) fn meaning(series: &str) -> &'static str {
+fn meaning(series: &str) -> &'static str {
     match Series::ALL.into_iter().find(|known| known.name() == series) {
         Some(Series::ServiceOk) => "sent to complete response, good and not found",
         Some(Series::ServiceThrottled) => "sent to complete response, throttled",
@@ -73,4 +174,38 @@ pub(super) fn meaning(series: &str) -> &'static str {
         Some(Series::ResponseError) => "scheduled to the end, failed",
         Some(Series::Overhead) | None => "",
     }
+}
+
+/// The whole distribution of the good answers, by its nines, response times first: the percentiles
+/// that ten samples lie beyond. What `--latency` adds to the summary.
+pub fn percentiles(report: &Report) -> Vec<Table> {
+    let all = [
+        ("response", Series::ResponseOk),
+        ("service", Series::ServiceOk),
+    ];
+    all.into_iter()
+        .filter_map(|(name, series)| distribution(name, report.latency(series)?))
+        .collect()
+}
+
+fn distribution(name: &str, latency: &Latency) -> Option<Table> {
+    let distribution = Some(latency).filter(|one| is_any(one))?.distribution()?;
+    let max = figure(latency, "max_us", latency.max_us).map(|max| vec!["100 %".to_owned(), max]);
+    let rows = SHOWN.into_iter().filter_map(|(percent, q)| {
+        let text = match distribution.percentile(q) {
+            Percentile::Exact(ns) => micros(ns as f64 / 1e3),
+            Percentile::AtLeast(ns) => format!(">= {}", micros(ns as f64 / 1e3)),
+            Percentile::TooFew => return None,
+        };
+        Some(vec![format!("{percent} %"), text])
+    });
+    Some(Table {
+        caption: format!(
+            "{name} times by percentile, {} samples",
+            grouped(distribution.all())
+        ),
+        columns: vec![Column::numbers("percentile"), Column::numbers("time")],
+        rows: rows.chain(max).collect(),
+        ..Table::default()
+    })
 }

@@ -1,7 +1,7 @@
 //! Page: one file that needs nothing beside it, with the plots in it.
 
 use super::markup::{self, Html};
-use super::{Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
+use super::{Doc, Figure, Kind, Lead, Part, Readers, Status, Table, shown_to};
 use crate::show::chart::Plot;
 
 impl Doc {
@@ -16,7 +16,8 @@ impl Doc {
                     html.with("p", &[("class", "quiet")], |html| html.text(&facts));
                 }
             });
-            let sections = self.parts(Readers::PAGE).filter_map(|part| match part {
+            let parts = shown_to(Readers::PAGE, &self.blocks);
+            let sections = parts.filter_map(|part| match part {
                 Part::Section(id, heading, _) => Some((*id, &**heading)),
                 _ => None,
             });
@@ -24,23 +25,8 @@ impl Doc {
             if let Some(lead) = &self.lead {
                 write_lead(html, lead);
             }
-            self.write(html, plots);
+            shown_to(Readers::PAGE, &self.blocks).for_each(|part| write_part(html, part, plots));
         })
-    }
-
-    fn write(&self, html: &mut Html, plots: &[Plot]) {
-        let parts: Vec<&Part> = self.parts(Readers::PAGE).collect();
-        let is_table = |part: &Part| matches!(part, Part::Table(_));
-        for group in parts.chunk_by(|a, b| is_table(a) && is_table(b)) {
-            match group {
-                [part] => write_part(html, part, plots),
-                tables => html.with("div", &[("class", "tables")], |html| {
-                    for part in tables {
-                        write_part(html, part, plots);
-                    }
-                }),
-            }
-        }
     }
 }
 
@@ -75,7 +61,14 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
         Part::Text(text) => html.element("p", |html| html.sentences(text)),
         Part::Facts(facts) => write_table(html, &Table::of_facts(facts)),
         Part::List(sentences) => write_list(html, sentences),
-        Part::Table(table) => write_table(html, table),
+        Part::Tables(tables) => match &**tables {
+            [table] => write_table(html, table),
+            tables => html.with("div", &[("class", "tables")], |html| {
+                for table in tables {
+                    write_table(html, table);
+                }
+            }),
+        },
         Part::Plots(listed) => {
             html.plots(
                 plots
@@ -86,11 +79,14 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
         }
         Part::Status(status) => write_status(html, status),
         Part::Commands(commands) => html.copyable("commands", &format!("{commands}\n")),
-        Part::Code(text) => html.with("pre", &[("tabindex", "0")], |html| html.say("code", text)),
-        Part::Section(id, heading, parts) => {
-            html.section(id, heading, |html| parts.write(html, plots));
-        }
-        Part::Details(summary, parts) => html.details(summary, |html| parts.write(html, plots)),
+        Part::Code(summary, text) => html.details(summary, |html| {
+            html.with("pre", &[("tabindex", "0")], |html| html.say("code", text));
+        }),
+        Part::Section(id, heading, parts) => html.section(id, heading, |html| {
+            for part in parts {
+                write_part(html, part, plots);
+            }
+        }),
     }
 }
 
@@ -141,12 +137,8 @@ fn write_status(
     });
 }
 
-/// Write a table in a box of its own, which is wider inside than the page where it must be. Nothing
-/// without a row.
+/// Write a table in a box of its own, which is wider inside than the page where it must be.
 fn write_table(html: &mut Html, table: &Table) {
-    if table.rows.is_empty() {
-        return;
-    }
     // Readers without a pointer scroll it by keys, so it takes the focus.
     let region = [
         ("class", "scroll"),

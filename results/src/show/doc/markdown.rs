@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
+use super::{Doc, Figure, Kind, Lead, Part, Readers, Status, Table, shown_to};
 use crate::show::text::grouped;
 use crate::show::{visible, xml};
 
@@ -60,14 +60,14 @@ impl Doc {
         if let Some(lead) = &self.lead {
             layout.write_lead(&mut out, lead);
         }
-        layout.write(&mut out, self);
+        layout.write(&mut out, shown_to(layout.reader, &self.blocks));
         out
     }
 }
 
 impl Layout {
-    fn write(self, out: &mut String, doc: &Doc) {
-        for part in doc.parts(self.reader) {
+    fn write<'a>(self, out: &mut String, parts: impl Iterator<Item = &'a Part>) {
+        for part in parts {
             out.push('\n');
             self.write_part(out, part);
         }
@@ -118,7 +118,12 @@ impl Layout {
             }
             Part::Facts(facts) => self.write_table(out, &Table::of_facts(facts)),
             Part::List(sentences) => self.write_list(out, sentences),
-            Part::Table(table) => self.write_table(out, table),
+            Part::Tables(tables) => {
+                for (n, table) in tables.iter().enumerate() {
+                    out.push_str(if n > 0 { "\n" } else { "" });
+                    self.write_table(out, table);
+                }
+            }
             Part::Plots(plots) => {
                 for (name, title, caption) in plots {
                     let (title, caption) = (self.text(title), self.text(caption));
@@ -128,15 +133,12 @@ impl Layout {
             }
             Part::Status(status) => self.write_status(out, status),
             Part::Commands(commands) => write_fenced(out, "sh", commands),
-            Part::Code(text) => write_fenced(out, "", text),
             Part::Section(_, heading, parts) => {
                 let level = self.level + 1;
                 let _ = writeln!(out, "{} {}", "#".repeat(level), self.text(heading));
-                Self { level, ..self }.write(out, parts);
+                Self { level, ..self }.write(out, parts.iter());
             }
-            Part::Details(summary, parts) => {
-                write_details(out, summary, |out| self.write(out, parts));
-            }
+            Part::Code(..) => {}
         }
     }
 

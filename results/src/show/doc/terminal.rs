@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Doc, Figure, Kind, Lead, Part, Readers, Severity, Status, Table};
+use super::{Doc, Figure, Kind, Lead, Part, Readers, Severity, Status, Table, shown_to};
 use crate::show::text::{wrapped, write_row};
 
 /// Spaces between two columns of a table.
@@ -56,7 +56,7 @@ impl Doc {
     /// outcome in the last line, because the end is what stays in sight.
     pub fn lines(&self, columns: usize) -> Vec<TerminalLine> {
         let mut out = String::new();
-        write(&mut out, self, columns);
+        write(&mut out, shown_to(Readers::TERMINAL, &self.blocks), columns);
         let mut lines: Vec<TerminalLine> =
             out.trim_end().lines().map(TerminalLine::plain).collect();
         if let Some(lead) = &self.lead {
@@ -66,9 +66,9 @@ impl Doc {
     }
 }
 
-fn write(out: &mut String, doc: &Doc, columns: usize) {
+fn write<'a>(out: &mut String, parts: impl Iterator<Item = &'a Part>, columns: usize) {
     let start = out.len();
-    for part in doc.parts(Readers::TERMINAL) {
+    for part in parts {
         let stands_apart = !matches!(part, Part::Text(_) | Part::Facts(_));
         if stands_apart && out.len() > start && !out.ends_with("\n\n") {
             out.push('\n');
@@ -132,7 +132,12 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
             .iter()
             .for_each(|(name, value)| write_row(out, name, value, columns)),
         Part::List(sentences) => write_list(out, sentences, columns),
-        Part::Table(table) => write_table(out, table, columns),
+        Part::Tables(tables) => {
+            for (n, table) in tables.iter().enumerate() {
+                out.push_str(if n > 0 { "\n" } else { "" });
+                write_table(out, table, columns);
+            }
+        }
         // A command that is broken is no command.
         Part::Commands(commands) => write_indented(out, commands, 2, usize::MAX),
         Part::Status(Status {
@@ -143,9 +148,9 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
         }
         Part::Section(_, heading, parts) => {
             write_indented(out, heading, 0, columns);
-            write(out, parts, columns);
+            write(out, parts.iter(), columns);
         }
-        Part::Plots(_) | Part::Code(_) | Part::Details(..) => {}
+        Part::Plots(_) | Part::Code(..) => {}
     }
 }
 
