@@ -14,10 +14,9 @@ use crawlmark_harness::units::percent;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text::rate_in_words;
 use crawlmark_results::studies::Header;
-use crawlmark_results::studies::capacity::search::{Bounds, Pace, ProbeKind, SearchStep};
+use crawlmark_results::studies::capacity::search::{Pace, ProbeKind, SearchStep};
 use crawlmark_results::studies::capacity::{
-    Capacity, ProbePlan, ProbeReport, SENT, SearchOutcome, next_step, offered, probe_line,
-    read_together,
+    Capacity, ProbePlan, ProbeReport, SENT, SearchOutcome, next_step, probe_line, read_together,
 };
 
 use self::probing::Probing;
@@ -67,48 +66,45 @@ impl Study for CapacityStudy<'_> {
 
     fn announcement(&self, _: &Path) -> Announcement {
         let question = &self.probing.question;
-        let Bounds {
-            least,
-            greatest,
-            precision,
-        } = question.bounds;
+        let bounds = question.bounds;
         let by_default = if question.by_default {
             " (defaults; change them with --threshold)"
         } else {
             ""
         };
-        let [shortest, longest] =
-            [greatest, least].map(|pace| seconds(self.probing.takes(pace, ProbeKind::Full)));
+        let [shortest, longest] = [bounds.greatest, bounds.least]
+            .map(|pace| seconds(self.probing.takes(pace, ProbeKind::Full)));
         let takes = if shortest == longest {
             shortest
         } else {
             format!("{shortest} to {longest} (longer at lower rates)")
         };
-        let objectives = question.objectives_in_words();
-        let sent = percent(SENT);
-        let [least, greatest] = [least, greatest].map(|pace| rate_in_words(&pace.to_string()));
-        let precision = percent(precision);
-        let (arrivals, budget) = (question.arrivals, seconds(self.args.budget));
-        let rows = vec![
-            (
-                "objectives",
-                format!("{objectives}{by_default}; {sent} of requests sent, on time"),
-            ),
-            (
-                "rates",
-                format!(
-                    "{least} to {greatest}, never more than twice one that passed, to within {precision}"
-                ),
-            ),
-            (
-                "probes",
-                format!("{takes} each, {arrivals} arrivals; none starts after {budget}"),
-            ),
-        ];
-        let target = question.target();
+        let objectives = format!(
+            "{}{by_default}; {} of requests sent, on time",
+            question.objectives_in_words(),
+            percent(SENT)
+        );
+        let [least, greatest] =
+            [bounds.least, bounds.greatest].map(|pace| rate_in_words(&pace.to_string()));
+        let rates = format!(
+            "{least} to {greatest}, never more than twice one that passed, to within {}",
+            percent(bounds.precision)
+        );
+        let probes = format!(
+            "{takes} each, {} arrivals; none starts after {}",
+            question.arrivals,
+            seconds(self.args.budget)
+        );
         (
-            format!("searching for the highest rate that this target sustains: {target}"),
-            rows,
+            format!(
+                "searching for the highest rate that this target sustains: {}",
+                question.target()
+            ),
+            vec![
+                ("objectives", objectives),
+                ("rates", rates),
+                ("probes", probes),
+            ],
         )
     }
 
@@ -158,11 +154,12 @@ impl CapacityStudy<'_> {
         let question = &self.probing.question;
         let before = read_together(question, self.probes.clone());
         self.probes.push(probe);
+        let mut before = before.iter().map(|probe| probe.seen);
         for probe in read_together(question, self.probes.clone()) {
-            let seen = before.get(probe.number - 1).map(|before| before.seen);
+            let seen = before.next();
             if seen != Some(probe.seen) {
                 let after_all = seen.map_or("", |_| ", corrected");
-                let name = format!("probe {}{after_all}", probe.number);
+                let name = format!("probe {}{after_all}", probe.plan.number);
                 rounds.stages.end(&name, &probe_line(&probe));
             }
         }
@@ -185,7 +182,7 @@ impl CapacityStudy<'_> {
             self.args.rest
         };
         let asked = Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX);
-        let finished = humantime::parse_rfc3339(&last.finished_at).ok();
+        let finished = humantime::parse_rfc3339(&last.run.finished_at).ok();
         let since = finished.and_then(|then| wall_time().duration_since(then).ok());
         rest.max(asked.saturating_sub(since.unwrap_or_default()))
     }
@@ -219,22 +216,18 @@ impl CapacityStudy<'_> {
         self.begun += 1;
         let number = self.probes.len() + 1;
         let takes = self.probing.takes(pace, kind);
-        rounds.begin(&self.name(), &offered(pace), takes);
+        rounds.begin(&self.name(), &rate_in_words(&pace.to_string()), takes);
         let rate = pace.to_string().replace('/', "-per-");
         let folder = PathBuf::from(ROUNDS).join(format!("{:03}-{rate}", self.begun));
         let words = self.probing.words(number, pace, kind);
         let setup = Setup::of_this_program(pace.to_string(), words)?;
-        let results = rounds.run(&setup, &folder)?;
-        let plan = ProbePlan {
-            number,
-            pace,
-            kind,
-            has_connections: self.probing.has_connections(pace),
-            result: folder.display().to_string(),
-        };
+        let report = rounds.run(&setup, &folder)?.report;
+        let plan = ProbePlan::new(number, pace, kind, self.probing.has_connections(pace));
+        let result = folder.display().to_string();
         Ok(ProbeReport::new(
             plan,
-            &results.report,
+            &report,
+            result,
             &self.probing.question,
         ))
     }

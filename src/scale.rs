@@ -24,132 +24,113 @@ use crate::study::{self, AROUND, Announcement, ROUNDS, Rounds, Setup, Study, min
 /// Measure, and return the exit code.
 pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     let asked = ScaleSettings::of(args)?;
-    let takes = asked.round + AROUND;
-    study::conduct(
-        ScaleStudy {
-            args,
-            asked,
-            seen: Measurements::default(),
-            takes,
-        },
-        &args.keep,
-        "scale",
-    )
+    let study = ScaleStudy {
+        takes: asked.round + AROUND,
+        asked,
+        seed: args.seed,
+        repeats: usize::try_from(args.repeats).unwrap_or(usize::MAX),
+        rounds: Vec::new(),
+        environment: None,
+    };
+    study::conduct(study, &args.keep, "scale")
 }
 
-fn repeats(args: &ScaleArgs) -> usize {
-    usize::try_from(args.repeats).unwrap_or(usize::MAX)
-}
-
-/// Measurements so far.
-#[derive(Default)]
-struct Measurements {
+/// The rounds.
+struct ScaleStudy {
+    asked: ScaleSettings,
+    seed: u64,
+    repeats: usize,
+    /// Expected duration of a round.
+    takes: Duration,
+    /// Rounds so far.
     rounds: Vec<Round>,
     environment: Option<Environment>,
 }
 
-/// The rounds.
-struct ScaleStudy<'a> {
-    args: &'a ScaleArgs,
-    asked: ScaleSettings,
-    seen: Measurements,
-    /// Expected duration of a round.
-    takes: Duration,
-}
-
-impl Study for ScaleStudy<'_> {
+impl Study for ScaleStudy {
     type Result = Scaling;
 
     const NEEDS: &'static str = "a round was complete";
 
     fn announcement(&self, _: &Path) -> Announcement {
-        let (args, asked) = (self.args, &self.asked);
-        let sizes: Vec<String> = asked
+        let asked = &self.asked;
+        let sizes = asked
             .sizes
             .iter()
-            .map(|size| format!("{}/{}", size.shards, size.connections))
-            .collect();
+            .map(|size| format!("{}/{}", size.shards, size.connections));
+        let sizes: Vec<String> = sizes.collect();
         let held: Vec<String> = asked.held.iter().map(ToString::to_string).collect();
-        let rounds = args.repeats.saturating_mul(asked.sizes.len() as u64);
-        let takes = (asked.round + AROUND).as_secs_f64() * rounds as f64;
-        let takes = minutes(Duration::from_secs_f64(takes));
-        let (repeats, round) = (args.repeats, settings::time(asked.round));
-        let rounds =
-            format!("{repeats} of each size, {rounds} rounds of {round} in all: about {takes}");
-        let sentence = format!(
-            "measuring how {} scales, with {}",
-            asked.target,
-            held.join(" and ")
+        let rounds = self.repeats.saturating_mul(sizes.len());
+        let takes = minutes(self.takes.mul_f64(rounds as f64));
+        let rounds = format!(
+            "{} of each size, {rounds} rounds of {:?} in all: about {takes}",
+            self.repeats, asked.round
         );
-        let rows = vec![
-            (
-                "sizes",
-                format!("{} (shards/connections)", sizes.join(", ")),
+        let sizes = format!("{} (shards/connections)", sizes.join(", "));
+        (
+            format!(
+                "measuring how {} scales, with {}",
+                asked.target,
+                held.join(" and ")
             ),
-            ("rounds", rounds),
-        ];
-        (sentence, rows)
+            vec![("sizes", sizes), ("rounds", rounds)],
+        )
     }
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
         let sizes = self.asked.sizes.clone();
-        let repeats = repeats(self.args);
-        for (replicate, order) in (1..).zip(order(self.args.seed, sizes.len(), repeats)) {
+        let all = self.repeats * sizes.len();
+        for (replicate, order) in (1..).zip(order(self.seed, sizes.len(), self.repeats)) {
             for place in order {
                 let size = sizes[place];
-                let name = format!("{}/{}", self.seen.rounds.len() + 1, repeats * sizes.len());
+                let name = format!("{}/{all}", self.rounds.len() + 1);
                 rounds.begin(&name, &size.to_string(), self.takes);
                 let round = self.round(rounds, replicate, size)?;
                 let rate = text::decimal(round.items_per_s);
                 let why = round.left_out_by().map(Finding::title);
-                let came = match why {
-                    Some(why) => format!("{size}: {rate} items/s, left out: {why}"),
-                    None => format!("{size}: {rate} items/s"),
-                };
-                rounds.stages.end(&name, &came);
-                self.seen.rounds.push(round);
+                let why = why.map_or_else(String::new, |why| format!(", left out: {why}"));
+                rounds
+                    .stages
+                    .end(&name, &format!("{size}: {rate} items/s{why}"));
+                self.rounds.push(round);
             }
         }
         Ok(())
     }
 
     fn result(&mut self, header: Header) -> Result<Option<Scaling>, Error> {
-        let Measurements {
-            rounds,
-            environment,
-        } = mem::take(&mut self.seen);
-        let Some(environment) = environment else {
-            return Ok(None);
-        };
-        let circumstances = ScaleContext {
-            header,
-            target: self.asked.target.clone(),
-            round_s: self.asked.round.as_secs_f64(),
-            repeats: repeats(self.args),
-            seed: self.args.seed,
-            target_processes: self
-                .asked
-                .target_processes
-                .unwrap_or(u32::from(environment.colocated)),
-            environment,
-        };
-        Ok(Some(Scaling::new(rounds, &self.asked.held, circumstances)))
+        let rounds = mem::take(&mut self.rounds);
+        let asked = &self.asked;
+        Ok(self.environment.take().map(|environment| {
+            let foreign = u32::from(environment.colocated);
+            let circumstances = ScaleContext {
+                header,
+                target: asked.target.clone(),
+                round_s: asked.round.as_secs_f64(),
+                repeats: self.repeats,
+                seed: self.seed,
+                target_processes: asked.target_processes.unwrap_or(foreign),
+                environment,
+            };
+            Scaling::new(rounds, &asked.held, circumstances)
+        }))
     }
 }
 
-impl ScaleStudy<'_> {
+impl ScaleStudy {
     fn round(
         &mut self,
         rounds: &mut Rounds<'_>,
         replicate: usize,
         size: Size,
     ) -> Result<Round, Error> {
-        let number = self.seen.rounds.len() + 1;
-        let result = format!(
-            "{ROUNDS}/{number:03}-s{}-c{}",
-            size.shards, size.connections
-        );
-        let setup = Setup::of_this_program(size.to_string(), sized(&self.asked.words, size))?;
+        let Size {
+            shards,
+            connections,
+        } = size;
+        let number = self.rounds.len() + 1;
+        let result = format!("{ROUNDS}/{number:03}-s{shards}-c{connections}");
+        let setup = Setup::of_this_program(size.to_string(), self.asked.words(size))?;
         let clock = Clock::start();
         let results = rounds
             .run(&setup, Path::new(&result))?
@@ -161,20 +142,8 @@ impl ScaleStudy<'_> {
         } else {
             results.machine_cpu
         };
-        let report = results.report;
-        let round = Round::new(&report, replicate, size, result, cpu);
-        self.seen.environment.get_or_insert(report.environment);
+        let round = Round::new(&results.report, replicate, size, result, cpu);
+        self.environment.get_or_insert(results.report.environment);
         Ok(round)
     }
-}
-
-/// The words of a round at this size.
-fn sized(words: &[String], size: Size) -> Vec<String> {
-    let size = [
-        "-s".to_owned(),
-        size.shards.to_string(),
-        "-c".to_owned(),
-        size.connections.to_string(),
-    ];
-    words.iter().cloned().chain(size).collect()
 }

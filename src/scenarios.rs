@@ -167,7 +167,7 @@ impl ScenarioStudy {
                     scenario.number
                 ));
             }
-            let typed = round_flags(&whose, &self.words(scenario), &[])?;
+            let typed = round_flags("ladder", &whose, &self.words(scenario), &[])?;
             if typed.requests.is_some() {
                 return usage(format!(
                     "each rung lasts a fixed time (-d): remove -n from {WHOSE}"

@@ -295,24 +295,26 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
     }
 }
 
-/// The flags of a round: those of `run` in `words`, of which errors speak as `whose` does, without
-/// those of `taken`, which the study sets (by the name of their fields, with a reason), what is only
-/// for single runs, and a list that can be read once.
+/// The flags of a round of `command`: those of `run` in `words`, of which errors speak as `whose`
+/// does, without those of `taken` (by the name of their fields), what is only for single runs, and
+/// a list that can be read once.
 ///
 /// # Errors
 /// When they are no flags of `run`, do not fit together, or have one of those.
 pub(crate) fn round_flags(
+    command: &str,
     whose: &str,
     words: &[String],
-    taken: &[(&str, &str)],
+    taken: &[&str],
 ) -> Result<RunArgs, Error> {
     let typed = understood(whose, words)?;
     let given = given_in_rounds(words);
-    if let Some((_, why)) = taken
-        .iter()
-        .find(|(name, _)| given.iter().any(|of| of == name))
-    {
-        return usage(format!("{why}: remove it from {whose}"));
+    if let Some(name) = taken.iter().find(|name| given.iter().any(|of| of == *name)) {
+        let flag = name.replace('_', "-");
+        return usage(format!(
+            "--{flag} cannot be chosen for the rounds of `crawlmark {command}`, which sets it or measures without it: \
+             remove it from {whose}, or see `crawlmark {command} --help` for a flag before --"
+        ));
     }
     if let Some(flag) = typed.list_of_input() {
         return usage(format!(

@@ -9,6 +9,7 @@
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`scenarios`] | the ladder: crawls side by side with published rates |
 //! | [`differences`] | what two results differ in besides their measurements |
+//! | `findings` | every fact that a study can show, with its text: one table |
 //!
 //! All have one shape, [`StudyResult`]: findings, tables, a chart and a conclusion. Document, page,
 //! plots and the findings in the JSON follow from these here. A file begins with a [`Header`]; one
@@ -17,6 +18,7 @@
 pub mod capacity;
 pub mod compare;
 pub mod differences;
+mod findings;
 pub mod history;
 mod load;
 pub mod scale;
@@ -27,25 +29,22 @@ pub mod sides;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use self::findings::StudyFinding;
 pub use self::load::{LoadStep, TargetUse};
 use crate::judge::{self, Finding, FindingKind};
-use crate::run::report::{Environment, Report};
-use crate::show::chart::Chart;
+use crate::run::report::{Environment, Report, Verdict};
+use crate::show::chart::{Chart, Panel};
 use crate::show::doc::{Doc, Severity, Status};
 use crate::show::plot::Plot;
-use crate::show::text::{counted, decimal, micros};
+use crate::show::text::decimal;
 
 /// The most findings of rounds that are shown, the commonest.
 const MOST_OF_ROUNDS: usize = 4;
 
 /// Result of a study: saved as JSON, and shown as a document with a plot.
-pub trait StudyResult: Serialize + DeserializeOwned {
-    /// A fact about the study with its numbers.
-    type Finding: Serialize;
-
+pub trait StudyResult: Serialize {
     /// The name of the format, which its files have in `schema`.
     const SCHEMA: &'static str;
 
@@ -61,32 +60,22 @@ pub trait StudyResult: Serialize + DeserializeOwned {
     }
 
     /// The outcome in a word or two, for the title; empty if there is none.
-    fn outcome(&self) -> &'static str {
-        ""
+    fn outcome(&self) -> String {
+        String::new()
     }
 
-    /// The findings, the answer of the study first.
-    fn findings(&self) -> Vec<Self::Finding>;
-
-    /// A finding as it is shown.
-    fn notice(&self, finding: &Self::Finding) -> Notice;
-
-    /// Rounds whose own findings the reader has to know.
-    fn rounds(&self) -> Vec<RoundsOf<'_>> {
-        Vec::new()
-    }
-
-    /// The steps of a load that grows, from the least on.
-    fn load_steps(&self) -> Vec<LoadStep> {
-        Vec::new()
-    }
+    /// The findings, the answer of the study first, and those of its rounds last.
+    fn findings(&self) -> Vec<StudyFinding>;
 
     /// Add the tables and facts to the document.
     fn fill(&self, doc: Doc) -> Doc;
 
-    /// The chart, without its caption, which is the answer; without a panel if there is nothing to
+    /// The name and the title of its chart.
+    const CHART: [&'static str; 2] = [""; 2];
+
+    /// The panels of its chart; none if it has no chart, and an empty list if there is nothing to
     /// draw.
-    fn chart(&self) -> Option<Chart> {
+    fn panels(&self) -> Option<Vec<Panel>> {
         None
     }
 
@@ -100,72 +89,54 @@ pub trait StudyResult: Serialize + DeserializeOwned {
         Vec::new()
     }
 
-    /// Every finding with its text: those of the study, of its rounds, and of its end.
-    fn shown(&self) -> Vec<ShownFinding<Self::Finding>> {
-        let mut all = Vec::new();
-        for finding in self.findings() {
-            let notice = self.notice(&finding);
-            all.push(ShownFinding {
-                what: FoundBy::Study(finding),
-                notice,
-            });
-        }
-        let rounds = self.rounds();
-        let mut common = load::limits(&self.load_steps());
-        common.extend(rounds.iter().flat_map(RoundsOf::findings));
+    /// Every finding: those of the study, and that of its end.
+    fn shown(&self) -> Vec<StudyFinding> {
+        let mut all = self.findings();
         if self.header().interrupted {
-            common.push(CommonFinding::Interrupted {});
+            all.push(StudyFinding::Interrupted {});
         }
-        all.extend(common.into_iter().map(|finding| ShownFinding {
-            notice: finding.notice(),
-            what: FoundBy::Rounds(finding),
-        }));
         all
     }
 
     /// The findings as they are shown, the answer first.
     fn notices(&self) -> Vec<Notice> {
-        self.shown().into_iter().map(|one| one.notice).collect()
-    }
-
-    /// The answer in a sentence.
-    fn headline(&self) -> String {
-        self.notices()
-            .first()
-            .map_or_else(String::new, Notice::sentence)
+        self.shown().iter().map(StudyFinding::notice).collect()
     }
 
     /// The document: for the terminal, `summary.md` and `report.html`.
     fn doc(&self) -> Doc {
+        let header = self.header();
         let notices = self.notices();
-        let mut doc = Doc::new(self.header().title(self.outcome()));
+        let mut doc = Doc::new(header.title(&self.outcome()));
         if let Some((answer, others)) = notices.split_first() {
             let status = Status {
                 id: Some("outcome"),
                 text: answer.remedy.clone(),
                 ..Status::new(answer.severity, answer.title.clone())
             };
-            doc = doc
-                .status(status)
-                .list("", others.iter().map(Notice::sentence).collect());
+            let others = others.iter().map(Notice::sentence).collect();
+            doc = doc.status(status).list("", others);
         }
         let doc = self.fill(doc).in_files();
-        let doc = match self.chart() {
-            Some(chart) => doc.plot(chart.name, chart.title),
+        let [name, title] = Self::CHART;
+        let doc = match self.panels() {
+            Some(_) => doc.plot(name, title),
             None => doc,
         };
-        doc.text(self.header().made_by(self.environment()))
+        doc.text(header.made_by(self.environment()))
     }
 
-    /// The plots, which are saved as `plots/NAME.svg`.
+    /// The plots, which are saved as `plots/NAME.svg`, with the answer as their caption.
     fn plots(&self) -> Vec<Plot> {
-        let chart = self.chart().map(|chart| {
-            Plot::of(&Chart {
-                caption: self.headline(),
-                ..chart
-            })
+        let [name, title] = Self::CHART;
+        let answer = self.notices().first().map(Notice::sentence);
+        let chart = self.panels().map(|panels| Chart {
+            name,
+            title,
+            caption: answer.unwrap_or_default(),
+            panels,
         });
-        chart.into_iter().collect()
+        chart.iter().map(Plot::of).collect()
     }
 
     /// The JSON file: the result, and its findings.
@@ -183,162 +154,88 @@ pub trait StudyResult: Serialize + DeserializeOwned {
 
 /// A study as it is saved.
 #[derive(Serialize)]
-struct SavedStudy<'a, S: StudyResult> {
+struct SavedStudy<'a, S: ?Sized> {
     #[serde(flatten)]
     result: &'a S,
-    findings: Vec<ShownFinding<S::Finding>>,
+    #[serde(serialize_with = "saved_findings")]
+    findings: Vec<StudyFinding>,
 }
 
-/// A finding: its kind and numbers, and its text.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ShownFinding<F> {
-    /// Kind and numbers.
+/// A finding as it is saved: its kind and numbers, and its text.
+#[derive(Serialize)]
+struct SavedFinding<'a> {
     #[serde(flatten)]
-    pub what: FoundBy<F>,
-    /// Text.
+    finding: &'a StudyFinding,
     #[serde(flatten)]
-    pub notice: Notice,
+    notice: Notice,
 }
 
-/// Source of a finding.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum FoundBy<F> {
-    /// The study.
-    Study(F),
-    /// Its rounds, or their end.
-    Rounds(CommonFinding),
+impl<'a> SavedFinding<'a> {
+    fn of(finding: &'a StudyFinding) -> Self {
+        let notice = finding.notice();
+        Self { finding, notice }
+    }
 }
 
-/// Finding that any study may have.
+/// Save findings with their texts.
+fn saved_findings<S: Serializer>(findings: &[StudyFinding], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(findings.iter().map(SavedFinding::of))
+}
+
+/// Save a finding with its text.
+fn saved_finding<S: Serializer>(finding: &StudyFinding, to: S) -> Result<S::Ok, S::Error> {
+    SavedFinding::of(finding).serialize(to)
+}
+
+/// The run of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum CommonFinding {
-    /// Rounds have a finding of their own.
-    InRounds {
-        /// That of the first of them.
-        finding: Finding,
-        /// Number of them.
-        rounds: usize,
-        /// All rounds.
-        of: usize,
-        /// Side of the rounds; empty where there is one.
-        side: &'static str,
-    },
-    /// The target ran out of something, by a probe of its processes.
-    RanOut {
-        /// The load: the first one that was too much and shows it, or else the greatest.
-        at: String,
-        /// Finding of that run.
-        finding: Finding,
-    },
-    /// The load was too much for the target, and none of its processes' readings says why.
-    NothingRanOut {
-        /// The first load that was too much.
-        at: String,
-        /// CPUs in use, in the mean.
-        cpus_used: f64,
-        /// CPUs that it may run on.
-        cpus: usize,
-    },
-    /// The rate grows with the requests under way up to a number of them, and no further.
-    WorksOnFew {
-        /// That number.
-        at_a_time: f64,
-        /// Good responses per second beyond it.
-        per_s: f64,
-        /// Time of a request below it, us.
-        alone_us: f64,
-    },
-    /// Not all rounds were run.
-    Interrupted {},
+pub struct RoundRun {
+    /// The directory of its result; null of a command.
+    pub result: Option<String>,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC.
+    pub finished_at: String,
+    /// Verdict on the run itself.
+    pub validity: Verdict,
+    /// Warnings and errors of the run.
+    #[serde(serialize_with = "judge::serialize")]
+    pub findings: Vec<Finding>,
 }
 
-impl CommonFinding {
-    fn notice(&self) -> Notice {
-        let severity = match self {
-            Self::InRounds { .. } | Self::Interrupted {} => Severity::Warning,
-            _ => Severity::Neutral,
-        };
-        let mut remedy = String::new();
-        let title = match self {
-            Self::RanOut { at, finding } => {
-                remedy = finding.remedy().unwrap_or_default();
-                format!("At {at}: {}", finding.title())
-            }
-            Self::NothingRanOut {
-                at,
-                cpus_used,
-                cpus,
-            } => format!(
-                "At {at}: what the target ran out of was not seen; it used {cpus_used:.2} of its {}",
-                counted(*cpus as u64, "CPU")
-            ),
-            Self::WorksOnFew {
-                at_a_time,
-                per_s,
-                alone_us,
-            } => {
-                "Run with --diagnose, which tells these apart.".clone_into(&mut remedy);
-                format!(
-                    "The rate grows up to about {at_a_time:.0} requests at a time, of {} each, and stays at {}/s: this looks like as \
-                     many workers of the target, or a limit on its rate",
-                    micros(*alone_us),
-                    decimal(*per_s)
-                )
-            }
-            Self::InRounds {
-                finding,
-                rounds,
-                of,
-                side,
-            } => format!(
-                "In {rounds} of {}{side}: {}",
-                counted(*of as u64, "round"),
-                finding.title()
-            ),
-            Self::Interrupted {} => "Interrupted before all rounds were run".to_owned(),
-        };
-        Notice::new(severity, title).with(remedy)
-    }
-}
-
-/// Rounds of a study, or of one of its sides.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RoundsOf<'a> {
-    /// The side, as it follows a number of rounds: ` of the base`; empty where there is one.
-    pub side: &'static str,
-    /// Findings of each round.
-    pub findings: Vec<&'a [Finding]>,
-}
-
-impl RoundsOf<'_> {
-    /// The commonest findings of the rounds.
-    fn findings(&self) -> Vec<CommonFinding> {
-        let mut kinds = BTreeMap::<FindingKind, (&Finding, usize)>::new();
-        for finding in self.findings.iter().copied().flatten() {
-            kinds.entry(finding.kind()).or_insert((finding, 0)).1 += 1;
+impl RoundRun {
+    /// The run with this report, saved in `result`.
+    pub fn of(report: &Report, result: String) -> Self {
+        let mut findings = report.findings.clone();
+        findings.retain(|one| one.severity() >= judge::Severity::Warning);
+        Self {
+            result: Some(result),
+            started_at: report.started_at.clone(),
+            finished_at: report.finished_at.clone(),
+            validity: report.validity.verdict,
+            findings,
         }
-        let mut common: Vec<_> = kinds.into_values().collect();
-        common.sort_by_key(|(_, rounds)| Reverse(*rounds));
-        common.truncate(MOST_OF_ROUNDS);
-        let common = common.into_iter();
-        common
-            .map(|(finding, rounds)| CommonFinding::InRounds {
-                finding: finding.clone(),
-                rounds,
-                of: self.findings.len(),
-                side: self.side,
-            })
-            .collect()
     }
 }
 
-/// The findings of a round that its study has to know.
-pub fn warnings(report: &Report) -> Vec<Finding> {
-    let all = report.findings.iter();
-    all.filter(|one| one.severity() >= judge::Severity::Warning)
-        .cloned()
+/// The commonest findings of rounds, of one side of a study or of all; `side` follows a number of
+/// rounds: ` of the base`, or nothing.
+fn in_rounds(side: &'static str, runs: &[&RoundRun]) -> Vec<StudyFinding> {
+    let mut kinds = BTreeMap::<FindingKind, (&Finding, usize)>::new();
+    for finding in runs.iter().flat_map(|run| &run.findings) {
+        kinds.entry(finding.kind()).or_insert((finding, 0)).1 += 1;
+    }
+    let mut common: Vec<_> = kinds.into_values().collect();
+    common.sort_by_key(|(_, rounds)| Reverse(*rounds));
+    common.truncate(MOST_OF_ROUNDS);
+    let findings = common.into_iter();
+    findings
+        .map(|(finding, rounds)| StudyFinding::InRounds {
+            finding: finding.clone(),
+            rounds,
+            of: runs.len(),
+            side,
+        })
         .collect()
 }
 
@@ -368,23 +265,6 @@ fn name<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Notice {
-    /// A finding without advice.
-    pub fn new(severity: Severity, title: impl Into<String>) -> Self {
-        Self {
-            severity,
-            title: title.into(),
-            remedy: String::new(),
-        }
-    }
-
-    /// The same with advice.
-    pub fn with(self, remedy: impl Into<String>) -> Self {
-        Self {
-            remedy: remedy.into(),
-            ..self
-        }
-    }
-
     /// Title and advice.
     pub fn sentence(&self) -> String {
         format!("{}. {}", self.title, self.remedy)
@@ -461,6 +341,17 @@ impl Header {
 /// A figure in a table: a dash where it is not known.
 fn or_dash(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), format)
+}
+
+/// The name that a value has in JSON, in words.
+fn name_of(value: &impl Serialize) -> String {
+    let name = serde_json::to_value(value).unwrap_or_default();
+    name.as_str().unwrap_or_default().replace('_', " ")
+}
+
+/// A rate: `4,040/s`, `22.2/s`.
+fn rate(per_s: f64) -> String {
+    format!("{}/s", decimal(per_s))
 }
 
 /// Flags as a shell takes them.

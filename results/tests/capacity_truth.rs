@@ -350,14 +350,8 @@ fn search(
             (&mut report, question),
             of_probe,
         );
-        let plan = ProbePlan {
-            number,
-            pace,
-            kind,
-            has_connections: true,
-            result: String::new(),
-        };
-        probes.push(ProbeReport::new(plan, &report, question));
+        let plan = ProbePlan::new(number, pace, kind, true);
+        probes.push(ProbeReport::new(plan, &report, String::new(), question));
     }
 }
 
@@ -371,7 +365,7 @@ fn follows(capacity: &Capacity) {
     };
     for rate in &capacity.rates {
         let leans_to_fail = matches!(rate.standing, RateState::SeemsToFail | RateState::Fails);
-        let all_pass = rate.passes > 0 && rate.fails + rate.voids == 0;
+        let all_pass = rate.tally.passes > 0 && rate.tally.fails + rate.tally.voids == 0;
         assert!(!leans_to_fail || rate.rate_per_s > passes_at, "{}", text());
         assert!(!all_pass || rate.rate_per_s <= passes_at, "{}", text());
     }

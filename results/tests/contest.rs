@@ -18,7 +18,7 @@ use crawlmark_results::studies::compare::{
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
 use crawlmark_results::studies::scale::{self, Size};
 use crawlmark_results::studies::scenarios::ScenarioReadings;
-use crawlmark_results::studies::{Header, StudyResult};
+use crawlmark_results::studies::{Header, RoundRun, StudyResult};
 
 use crate::{golden, saved};
 
@@ -38,12 +38,14 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
             };
         RoundReport {
             pair,
-            result: Some(format!("rounds/{pair:03}-{arm}")),
             executions: Vec::new(),
-            started_at: format!("2026-01-01T00:{:02}:00.000Z", pair % 60),
-            finished_at: format!("2026-01-01T00:{:02}:30.000Z", pair % 60),
-            validity: Verdict::Valid,
-            findings: Vec::new(),
+            run: RoundRun {
+                result: Some(format!("rounds/{pair:03}-{arm}")),
+                started_at: format!("2026-01-01T00:{:02}:00.000Z", pair % 60),
+                finished_at: format!("2026-01-01T00:{:02}:30.000Z", pair % 60),
+                validity: Verdict::Valid,
+                findings: Vec::new(),
+            },
             round: Round {
                 arm,
                 disturbance: Disturbance::None,
@@ -173,7 +175,7 @@ fn a_candidate_without_a_good_answer_is_a_regression_and_says_what_came() {
             for metric in [SERVICE_P50, SERVICE_P99] {
                 round.round.readings.set(metric, Reading::Absent);
             }
-            round.findings = vec![Finding::NotFound {
+            round.run.findings = vec![Finding::NotFound {
                 share: 1.0,
                 count: 100,
             }];
@@ -372,7 +374,7 @@ pub(crate) fn with_findings() -> Vec<Contest> {
     }
     // Ten pairs are slow, ten are fast: neighbours are alike.
     for of in &mut weak {
-        of.findings = vec![Finding::NotFound {
+        of.run.findings = vec![Finding::NotFound {
             share: 1.0,
             count: 9,
         }];

@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{BindingReport, Report, Verdict};
-use crawlmark_results::studies::scale::{
-    FixedQuantity, Round, ScaleContext, ScaleFinding, Scaling, Size,
-};
-use crawlmark_results::studies::{Conclusion, Header, StudyResult};
+use crawlmark_results::studies::scale::{FixedQuantity, Round, ScaleContext, Scaling, Size};
+use crawlmark_results::studies::{Conclusion, Header, RoundRun, StudyFinding, StudyResult};
 
 use crate::{golden, saved};
 
@@ -106,22 +104,25 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
                 p99_us: Some(51_900.0),
                 run_delay_share: Some(0.01),
                 machine_cpu_share: Some(machine_cpu_share),
-                started_at: "2026-01-01T00:00:00.000Z".to_owned(),
-                finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
-                findings: Vec::new(),
+                run: RoundRun {
+                    started_at: "2026-01-01T00:00:00.000Z".to_owned(),
+                    finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
+                    findings: Vec::new(),
+                    ..round.run
+                },
                 ..round
             });
         }
     }
     // One that was disturbed.
-    rounds[8].findings = vec![Finding::CpuSpeed {
+    rounds[8].run.findings = vec![Finding::CpuSpeed {
         shard: 0,
         others: 0,
         before_us: 1_000.0,
         after_us: 2_000.0,
         is_disturbed: true,
     }];
-    rounds[8].validity = Verdict::Disturbed;
+    rounds[8].run.validity = Verdict::Disturbed;
     let circumstances = ScaleContext {
         header: Header::new::<Scaling>("scale", ["2026-01-01T00:00:00.000Z"; 2]),
         target: "the bundled target (--target-latency 50ms; 1 process) | <b>".to_owned(),
@@ -151,7 +152,7 @@ fn dots(svg: &str) -> usize {
 #[test]
 fn what_waits_for_answers_scales_and_says_so() {
     let scaling = scaling(2, 0.1, linear);
-    let ScaleFinding::Grew { sizes, cost, .. } = &scaling.findings()[0] else {
+    let StudyFinding::Grew { sizes, cost, .. } = &scaling.findings()[0] else {
         panic!("{:?}", scaling.findings())
     };
     assert_eq!(format!("{sizes:?}"), "[1.0, 16.0]");
@@ -170,7 +171,7 @@ fn what_waits_for_answers_scales_and_says_so() {
     );
     assert!(matches!(
         unclear.findings()[0],
-        ScaleFinding::Grew { cost: None, .. }
+        StudyFinding::Grew { cost: None, .. }
     ));
     let text = unclear.doc().terminal(200);
     assert!(text.contains("(0.83 to 1.02)"), "{text}");
@@ -204,7 +205,7 @@ fn more_than_linear_growth_is_claimed_only_where_chance_is_excluded() {
                 159.0
             }
         });
-        scaling.headline()
+        scaling.notices()[0].sentence()
     };
     assert!(
         of(0.01).contains(": 100.0 % efficient (99.0 % to 103.0 %)")
@@ -220,14 +221,14 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
     let scaling = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
     assert!(matches!(
         scaling.findings()[0],
-        ScaleFinding::CpuScarce { .. }
+        StudyFinding::CpuScarce { .. }
     ));
     assert_eq!(scaling.conclusion(), Conclusion::Inconclusive);
     let plot = &scaling.plots()[0];
     // A ring is two dots.
     assert_eq!(dots(&plot.svg), 2 * (4 * 5 + 1));
     assert!(plot.svg.contains("CPUs shared with the target"));
-    assert_eq!(plot.caption, scaling.headline());
+    assert_eq!(plot.caption, scaling.notices()[0].sentence());
     let page = |scaling: &Scaling| scaling.doc().html(&scaling.plots());
     assert!(
         page(&scaling).contains("status warning"),
@@ -256,7 +257,7 @@ fn what_held_most_sizes_back_is_in_the_table_and_what_rounds_found_is_listed() {
             concurrency: 0.1,
             ..BindingReport::default()
         };
-        round.findings = vec![Finding::NotFound {
+        round.run.findings = vec![Finding::NotFound {
             share: 1.0,
             count: 9,
         }];
@@ -267,7 +268,11 @@ fn what_held_most_sizes_back_is_in_the_table_and_what_rounds_found_is_listed() {
     assert_eq!(text.matches("throttle pauses (90").count(), 5, "{text}");
     assert!(text.contains("In 25 of 25 rounds: "), "{text}");
     // A part that is small is not none.
-    assert!(scaling.headline().contains(": 6.2 % efficient"));
+    assert!(
+        scaling.notices()[0]
+            .sentence()
+            .contains(": 6.2 % efficient")
+    );
 }
 
 /// Sweeps that have every finding.
@@ -276,7 +281,7 @@ pub(crate) fn with_findings() -> Vec<Scaling> {
     let scarce = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
     let mut rounds = grew.rounds.clone();
     for round in &mut rounds {
-        round.validity = Verdict::Disturbed;
+        round.run.validity = Verdict::Disturbed;
     }
     let nothing = Scaling::new(rounds, &[grew.curves[0].held], grew.circumstances.clone());
     vec![grew, scarce, nothing]

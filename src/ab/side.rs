@@ -91,7 +91,7 @@ impl Side {
         let mut words = args.run.clone();
         words.extend(own_words);
         let whose = format!("{flag} and the flags after --, together");
-        let typed = round_flags(&whose, &words, &[])?;
+        let typed = round_flags("ab", &whose, &words, &[])?;
         let mut round = typed.duration;
         if round.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             round = Some(ROUND);

@@ -9,7 +9,7 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_results::run::report::Placement;
 use crawlmark_results::studies::capacity::search::{Bounds, Pace, ProbeKind};
-use crawlmark_results::studies::capacity::{Question, offered, times_s};
+use crawlmark_results::studies::capacity::{Question, times_s};
 
 use crate::cli::{Auto, CapacityArgs, given_in_rounds};
 use crate::crawl::redact;
@@ -21,15 +21,16 @@ use crate::study::{round_flags, understood, usage};
 /// second.
 const GREATEST: f64 = 100_000.0;
 
-/// Default objectives.
+/// Default objectives. The first is for those who give none.
 const OBJECTIVES: [&str; 3] = [
     "response_p99 < 500ms",
     "error_rate < 1%",
     "throttled_rate < 1%",
 ];
 
-/// Conditions that stop a probe at once: going on would show nothing more.
-const GUARDS: [&str; 2] = ["error_rate < 50%", "throttled_rate < 50%"];
+/// Flags of every probe. It is stopped at once where going on would show nothing more; throttling is
+/// counted, because pauses and retries within a probe would change its rate.
+const OWN: &str = "--on-throttle count --retries 0 --name probe --stop-if error_rate<50% --stop-if throttled_rate<50%";
 
 /// Time for which a scout measures, and the most that it warms up.
 const SCOUT: Duration = Duration::from_secs(1);
@@ -48,32 +49,20 @@ const UNBOUNDED: Duration = Duration::from_secs(1);
 /// Source of the flags, as errors name it.
 const WHOSE: &str = "the URL and the flags after --";
 
-/// Arguments that a probe sets itself, each with the reason why it is not allowed after `--`.
-const TAKEN: [(&str, &str); 12] = [
-    (
-        "rate",
-        "--rate is set by the search (see --from and --max-rate)",
-    ),
-    ("duration", "-d is set by --probe and --warmup"),
-    ("requests", "-n would end a probe early (see --probe)"),
-    ("warmup", "-w goes before --"),
-    ("arrivals", "--arrivals goes before --"),
-    ("seed", "--seed goes before --"),
-    ("burst", "an open loop has no --burst"),
-    (
-        "on_throttle",
-        "--on-throttle is always count, because a pause within a probe would change the rate (the search pauses between probes)",
-    ),
-    (
-        "retries",
-        "--retries is always 0, because retries would change the rate",
-    ),
-    ("adaptive", "--adaptive would change the rate"),
-    (
-        "per_host_rate",
-        "--per-host-rate would limit the rate (see --max-rate)",
-    ),
-    ("name", "--name goes before --"),
+/// Arguments that a probe sets itself, or that would change its rate.
+const TAKEN: [&str; 12] = [
+    "rate",
+    "duration",
+    "requests",
+    "warmup",
+    "arrivals",
+    "seed",
+    "burst",
+    "on_throttle",
+    "retries",
+    "adaptive",
+    "per_host_rate",
+    "name",
 ];
 
 /// The probes of a search.
@@ -105,44 +94,28 @@ impl Probing {
     pub(super) fn new(args: &CapacityArgs) -> Result<Self, Error> {
         let mut words = args.run.clone();
         words.extend(args.url.clone());
-        let run = round_flags(WHOSE, &words, &TAKEN)?;
-        let given = given_in_rounds(&words);
+        let run = round_flags("capacity", WHOSE, &words, &TAKEN)?;
         if !matches!(args.arrivals, Arrivals::Constant | Arrivals::Poisson) {
-            let why = if args.arrivals.gaps().is_none() {
-                "is a closed loop, which waits for its target"
-            } else {
-                "has times of its own"
-            };
             return usage(format!(
-                "--arrivals {} {why}: use constant or poisson",
+                "--arrivals {} has no rate that can be searched: use constant or poisson",
                 args.arrivals
             ));
         }
         if args.probe < SCOUT {
-            return usage(
-                "--probe must be 1s or longer: shares are judged by the second".to_owned(),
-            );
+            return usage("--probe must be 1s or longer: shares are judged by the second");
         }
-        for (flag, time) in [
-            ("--probe", args.probe),
-            ("--warmup", args.warmup),
-            ("--rest", args.rest),
-            ("--budget", args.budget),
-        ] {
-            if time > LONGEST {
-                return usage(format!("{flag} must be a day or less"));
-            }
+        if [args.probe, args.warmup, args.rest, args.budget]
+            .iter()
+            .any(|time| *time > LONGEST)
+        {
+            return usage("--probe, --warmup, --rest and --budget must be a day or less");
         }
         let (objectives, by_default) = objectives(args)?;
         let bounds = bounds(args, stranger(&run)?)?;
-        let fewest = match run.shards {
-            Auto::Auto => FEWEST,
-            Auto::Exactly(shards) => FEWEST.max(shards),
-        };
-        let what = redact::words(&words).join(" ");
+        let has_connections = given_in_rounds(&words).contains(&"connections".to_owned());
         let mut probing = Self {
             question: Question {
-                what,
+                what: redact::words(&words).join(" "),
                 objectives,
                 by_default,
                 arrivals: args.arrivals,
@@ -152,116 +125,91 @@ impl Probing {
                 seed: args.seed,
             },
             warmup: args.warmup,
-            connections: given
-                .iter()
-                .any(|given| given == "connections")
-                .then_some(run.connections),
+            connections: has_connections.then_some(run.connections),
             streams: run.streams.unwrap_or(1),
-            fewest,
+            fewest: match run.shards {
+                Auto::Auto => FEWEST,
+                Auto::Exactly(shards) => FEWEST.max(shards),
+            },
             per_host: None,
             has_grace: run.grace.is_some(),
             placement: Placement::Apart,
             starts_its_target: run.is_bundled(),
             words,
         };
-        probing.check(args.max_rate.is_some())?;
+        probing.check()?;
         Ok(probing)
     }
 
     /// Refuses what `run` would refuse of a probe, and rates that there are too few items for;
     /// learns where its target is.
-    fn check(&mut self, has_max_rate: bool) -> Result<(), Error> {
-        let Bounds {
-            least, greatest, ..
-        } = self.question.bounds;
-        let words = self.words(1, least, ProbeKind::Full);
+    fn check(&mut self) -> Result<(), Error> {
+        let bounds = self.question.bounds;
+        let words = self.words(1, bounds.least, ProbeKind::Full);
         let (plan, placement) = run::check(understood("a probe", &words)?)?;
         for condition in &self.question.objectives {
             let objective = Objective {
                 condition: *condition,
                 breach: Breach::Fails,
             };
-            objective
-                .check(&plan)
-                .map_err(|error| Error::Usage(error.to_string()))?;
+            let checked = objective.check(&plan);
+            checked.map_err(|error| Error::Usage(error.to_string()))?;
         }
         self.placement = placement;
-        self.per_host = plan
-            .per_host
+        let per_host = plan.per_host;
+        self.per_host = per_host
             .connections
-            .map(|each| each.saturating_mul(plan.per_host.hosts));
+            .map(|each| each.saturating_mul(per_host.hosts));
         let items = plan.ids.len();
-        let takes = self.takes(greatest, ProbeKind::Full).as_secs_f64();
+        let takes = self.takes(bounds.greatest, ProbeKind::Full).as_secs_f64();
         let bearable = Pace::within(items as f64 / takes);
-        if bearable.is_some_and(|bearable| bearable >= greatest) {
+        if bearable.is_some_and(|bearable| bearable >= bounds.greatest) {
             return Ok(());
         }
-        let instead = bearable.filter(|bearable| *bearable >= least);
+        let instead = bearable.filter(|bearable| *bearable >= bounds.least);
         let instead = instead.map_or_else(
             || "lower rates".to_owned(),
             |bearable| format!("--max-rate {bearable}"),
         );
-        let default = if has_max_rate {
-            ""
-        } else {
-            " (the default of --max-rate)"
-        };
-        Err(Error::Usage(format!(
-            "{} items are too few for a probe of {takes} s at {}{default}, which requests each item once: add items (--ids), or use {instead}",
+        usage(format!(
+            "{} items are too few for a probe of {takes} s at --max-rate {}, which requests each item once: add items (--ids), or use {instead}",
             grouped(items),
-            offered(greatest)
-        )))
+            bounds.greatest
+        ))
     }
 
     /// Return the arguments of a probe: the user's flags, and its own.
     pub(super) fn words(&self, number: usize, pace: Pace, kind: ProbeKind) -> Vec<String> {
         let (warmup, measured) = self.times(pace, kind);
-        let ms = |time: Duration| format!("{}ms", time.as_millis());
         let seed = u64::from(self.question.seed) + number as u64 - 1;
-        let own = [
-            ("--rate", pace.to_string()),
-            ("--arrivals", self.question.arrivals.name().to_owned()),
-            ("--warmup", ms(warmup)),
-            ("--duration", ms(warmup + measured)),
-            ("--on-throttle", "count".to_owned()),
-            ("--retries", "0".to_owned()),
-            ("--seed", seed.to_string()),
-            ("--name", "probe".to_owned()),
-        ];
-        let mut words = self.words.clone();
-        words.extend(
-            own.into_iter()
-                .flat_map(|(flag, value)| [flag.to_owned(), value]),
+        let own = format!(
+            "{OWN} --rate {pace} --arrivals {} --warmup {}ms --duration {}ms --seed {seed}",
+            self.question.arrivals,
+            warmup.as_millis(),
+            (warmup + measured).as_millis()
         );
-        words.extend(
-            GUARDS
-                .iter()
-                .flat_map(|guard| ["--stop-if".to_owned(), (*guard).to_owned()]),
+        let connections = self.connections.map_or_else(
+            || format!("--connections {}", self.fitting(pace)),
+            |_| String::new(),
         );
-        if self.connections.is_none() {
-            words.extend(["--connections".to_owned(), self.fitting(pace).to_string()]);
-        }
-        if !self.has_grace {
-            words.extend([
-                "--grace".to_owned(),
-                ms(self.longest() * 2 + Duration::from_secs(1)),
-            ]);
-        }
+        let grace = self.longest() * 2 + Duration::from_secs(1);
+        let grace = (!self.has_grace).then(|| format!("--grace {}ms", grace.as_millis()));
+        let own = [own, connections, grace.unwrap_or_default()].join(" ");
+        let words = self.words.iter().map(String::as_str);
         words
+            .chain(own.split_whitespace())
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Warm-up and measured time.
     fn times(&self, pace: Pace, kind: ProbeKind) -> (Duration, Duration) {
-        match kind {
-            ProbeKind::Full => {
-                let (warmup, measured) = times_s(pace.per_s(), &self.question);
-                (
-                    Duration::from_secs_f64(warmup),
-                    Duration::from_secs_f64(measured),
-                )
-            }
-            ProbeKind::Scout => (self.warmup.min(SCOUT_WARMUP), SCOUT),
+        if kind == ProbeKind::Scout {
+            return (self.warmup.min(SCOUT_WARMUP), SCOUT);
         }
+        let (warmup, measured) = times_s(pace.per_s(), &self.question);
+        let time = Duration::from_secs_f64;
+        (time(warmup), time(measured))
     }
 
     /// About how long a probe takes.
@@ -272,11 +220,8 @@ impl Probing {
 
     /// The longest time that a request may be under way while the objectives hold.
     fn longest(&self) -> Duration {
-        let times = self
-            .question
-            .objectives
-            .iter()
-            .filter(|objective| objective.metric.unit() == Unit::Us);
+        let objectives = self.question.objectives.iter();
+        let times = objectives.filter(|objective| objective.metric.unit() == Unit::Us);
         let most = times.map(|objective| objective.limit).fold(0.0, f64::max);
         if most > 0.0 {
             Duration::from_secs_f64(most / 1e6)
@@ -286,15 +231,18 @@ impl Probing {
     }
 
     /// Little's law: as many are under way as come in the time that each takes.
+    fn under_way(&self, pace: Pace) -> f64 {
+        pace.per_s() * self.longest().as_secs_f64()
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "clamped to what a u32 holds"
     )]
     fn fitting(&self, pace: Pace) -> u32 {
-        (pace.per_s() * self.longest().as_secs_f64() / f64::from(self.streams))
-            .ceil()
-            .clamp(f64::from(self.fewest), f64::from(MOST.max(self.fewest))) as u32
+        let fitting = (self.under_way(pace) / f64::from(self.streams)).ceil();
+        fitting.clamp(self.fewest.into(), MOST.max(self.fewest).into()) as u32
     }
 
     /// True if a probe of this rate has as many connections as requests can be under way while the
@@ -302,8 +250,7 @@ impl Probing {
     pub(super) fn has_connections(&self, pace: Pace) -> bool {
         let open = self.connections.unwrap_or_else(|| self.fitting(pace));
         let open = open.saturating_mul(self.streams);
-        let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));
-        at_hand >= pace.per_s() * self.longest().as_secs_f64()
+        f64::from(open.min(self.per_host.unwrap_or(u32::MAX))) >= self.under_way(pace)
     }
 }
 
@@ -311,62 +258,44 @@ impl Probing {
 /// bounded unless the user bounds them: times are those of good responses, and a target that
 /// refuses half of the requests has the best of them.
 fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
-    let slo = args
-        .slo_p99
-        .map(|most| Condition::p99_at_most(Series::ResponseOk, most));
-    let typed: Vec<Condition> = args
-        .threshold
-        .iter()
-        .copied()
-        .chain(slo)
-        .chain(args.max_error_rate)
-        .collect();
-    if let Some(windowed) = typed.iter().find(|objective| objective.window.is_some()) {
+    let slo = args.slo_p99;
+    let mut all = args.threshold.clone();
+    all.extend(slo.map(|most| Condition::p99_at_most(Series::ResponseOk, most)));
+    all.extend(args.max_error_rate);
+    if let Some(windowed) = all.iter().find(|objective| objective.window.is_some()) {
         return usage(format!(
             "--threshold {windowed}: a probe is judged as a whole; leave the window out"
         ));
     }
-    let parsed = OBJECTIVES.iter().map(|text| {
-        text.parse()
-            .map_err(|error| Error::Usage(format!("{text}: {error:?}")))
-    });
-    let defaults: Vec<Condition> = parsed.collect::<Result<_, _>>()?;
-    if typed.is_empty() {
-        return Ok((defaults, true));
+    let by_default = all.is_empty();
+    for default in &OBJECTIVES[usize::from(!by_default)..] {
+        let default: Condition = default
+            .parse()
+            .map_err(|error| Error::Usage(format!("{default}: {error:?}")))?;
+        if all.iter().all(|given| given.metric != default.metric) {
+            all.push(default);
+        }
     }
-    let missing: Vec<Condition> = defaults
-        .into_iter()
-        .filter(|default| {
-            default.metric.unit() == Unit::Share
-                && typed.iter().all(|typed| typed.metric != default.metric)
-        })
-        .collect();
-    Ok((typed.into_iter().chain(missing).collect(), false))
+    Ok((all, by_default))
 }
 
 fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error> {
     let greatest = match (args.max_rate, stranger) {
-        (Some(rate), _) => Pace::within(rate.per_second()).ok_or_else(|| {
-            Error::Usage(
-                "--max-rate must be 1/min or more: rates are whole numbers per minute".to_owned(),
-            )
-        })?,
-        (None, None) => Pace::nearest(GREATEST),
+        (Some(rate), _) => Pace::within(rate.per_second()),
+        (None, None) => Some(Pace::nearest(GREATEST)),
         (None, Some(why)) => {
             return usage(format!(
                 "{why}: say how far you may push it, for example --max-rate 100/s"
             ));
         }
     };
+    let Some(greatest) = greatest else {
+        return usage("--max-rate must be 1/min or more: rates are whole numbers per minute");
+    };
     let least = Pace::nearest(args.from.per_second());
     if least > greatest {
-        let most = if args.max_rate.is_some() {
-            "--max-rate"
-        } else {
-            "the greatest rate unless --max-rate is given,"
-        };
         return usage(format!(
-            "--from {least} is above {most} {greatest}: begin below it"
+            "--from {least} is above --max-rate {greatest}: begin below it"
         ));
     }
     Ok(Bounds {

@@ -9,12 +9,12 @@ use std::time::Duration;
 use crawlmark_harness::stats::Series;
 use crawlmark_results::run::report::Verdict;
 use crawlmark_results::studies::compare::{Comparison, Overall, THROUGHPUT};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::experiment::{CANDIDATE_HOLD, FREEZE, HOLD, ObservedRun, PER_S, SLOW_HOLD, Scene};
 
 /// Unit of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Unit {
     /// Microseconds.
@@ -28,7 +28,7 @@ pub(crate) enum Unit {
 }
 
 /// A figure of a row: its true value, its measured value, and the tolerance between them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Figure {
     /// Name of the measured quantity.
     pub(crate) what: String,
@@ -99,7 +99,7 @@ impl Figure {
 }
 
 /// One attempt at a row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Attempt {
     /// Reasons why it does not count; nothing when it does.
     pub(crate) disturbed_by: Vec<String>,

@@ -2,10 +2,10 @@
 //! `selftest.json`; everything shown is rendered from it.
 
 use crawlmark_results::run::report::{Environment, Placement};
-use crawlmark_results::show::doc::{Column, Doc, Severity, Table};
-use crawlmark_results::show::text::{capital, grouped_f64, micros};
-use crawlmark_results::studies::{Conclusion, Header, Notice, StudyResult};
-use serde::{Deserialize, Serialize};
+use crawlmark_results::show::doc::{Column, Doc, Table};
+use crawlmark_results::show::text::{grouped_f64, micros};
+use crawlmark_results::studies::{Conclusion, Header, StudyFinding, StudyResult};
+use serde::Serialize;
 
 use super::judge::{Attempt, Figure, Unit};
 use crate::cli::Row;
@@ -18,7 +18,7 @@ pub(super) const ATTEMPTS: usize = 3;
 const MISSES: usize = 2;
 
 /// Result of a row, or of all of them; the gravest last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RowResult {
     /// An attempt that counts was within every tolerance.
@@ -44,7 +44,7 @@ impl RowResult {
 }
 
 /// A row, after its attempts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct RowOutcome {
     /// Its name.
     pub(crate) row: String,
@@ -134,7 +134,7 @@ const fn tests(row: Row) -> &'static str {
 }
 
 /// Measurement error of this machine, by row R2.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct MeasurementError {
     /// Excess of the measured service time at the median, µs.
     pub(crate) service_p50_us: f64,
@@ -157,7 +157,7 @@ impl MeasurementError {
 }
 
 /// The whole outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct SelftestResult {
     /// Fields of every study.
     #[serde(flatten)]
@@ -190,27 +190,10 @@ impl SelftestResult {
     }
 }
 
-/// Fact about a selftest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum SelftestFinding {
-    /// The verdict, and the rows that lead to it.
-    Answer {
-        verdict: RowResult,
-        rows: Vec<String>,
-    },
-    /// The measurement error of this machine.
-    MeasurementError(MeasurementError),
-    /// An attempt at a row does not count.
-    RowDisturbed { row: String, reason: String },
-}
-
 /// Columns of the table.
 const COLUMNS: usize = 7;
 
 impl StudyResult for SelftestResult {
-    type Finding = SelftestFinding;
-
     const SCHEMA: &'static str = "crawlmark.selftest/1";
 
     const FILE: &'static str = "selftest.json";
@@ -231,74 +214,36 @@ impl StudyResult for SelftestResult {
         Some(&self.environment)
     }
 
-    fn outcome(&self) -> &'static str {
-        self.verdict.name()
+    fn outcome(&self) -> String {
+        self.verdict.name().to_owned()
     }
 
-    fn findings(&self) -> Vec<SelftestFinding> {
-        let verdict = self.verdict;
-        let named = self.rows.iter().filter(|row| row.result == verdict);
-        let answer = SelftestFinding::Answer {
-            verdict,
-            rows: named.map(|row| row.row.clone()).collect(),
-        };
-        let error = self.measurement_error.clone();
-        let mut all = vec![answer];
-        all.extend(error.map(SelftestFinding::MeasurementError));
-        let open = self
-            .rows
-            .iter()
-            .filter(|row| row.result != RowResult::Passed);
-        for row in open {
-            let mut reasons = row.attempts.iter().flat_map(|one| &one.disturbed_by);
-            all.extend(reasons.next().map(|reason| SelftestFinding::RowDisturbed {
-                row: row.row.clone(),
-                reason: reason.clone(),
-            }));
-        }
+    fn findings(&self) -> Vec<StudyFinding> {
+        let named = self.rows.iter().filter(|row| row.result == self.verdict);
+        let rows = named.map(|row| &*row.row).collect::<Vec<_>>().join(", ");
+        let mut all = vec![match self.verdict {
+            RowResult::Passed => StudyFinding::Passed {},
+            RowResult::Failed => StudyFinding::Failed { rows },
+            RowResult::Disturbed => StudyFinding::Busy { rows },
+            RowResult::NotRun => StudyFinding::NotRun { rows },
+        }];
+        let error = self.measurement_error.as_ref();
+        all.extend(error.map(|error| StudyFinding::MeasurementError {
+            service_p50_us: error.service_p50_us,
+            service_p99_us: error.service_p99_us,
+            disturbed: error.disturbed,
+        }));
+        let mut open = self.rows.clone();
+        open.retain(|row| row.result != RowResult::Passed);
+        all.extend(open.into_iter().filter_map(|row| {
+            let mut reasons = row.attempts.into_iter().flat_map(|one| one.disturbed_by);
+            let reason = reasons.next()?;
+            Some(StudyFinding::RowDisturbed {
+                row: row.row,
+                reason,
+            })
+        }));
         all
-    }
-
-    fn notice(&self, finding: &SelftestFinding) -> Notice {
-        match finding {
-            SelftestFinding::Answer { verdict, rows } => {
-                let rows = rows.join(", ");
-                let (severity, why, remedy) = match verdict {
-                    RowResult::Passed => (
-                        Severity::Good,
-                        "measurements on this machine are correct, within the tolerances shown"
-                            .to_owned(),
-                        "",
-                    ),
-                    RowResult::Failed => (
-                        Severity::Bad,
-                        rows,
-                        "Do not rely on measurements on this machine until the reason is known.",
-                    ),
-                    RowResult::Disturbed => (
-                        Severity::Warning,
-                        format!("the machine was too busy to judge {rows}"),
-                        "Try again when it is idle.",
-                    ),
-                    RowResult::NotRun => (Severity::Warning, rows, ""),
-                };
-                let name = capital(verdict.name());
-                Notice::new(severity, format!("{name}: {why}")).with(remedy)
-            }
-            SelftestFinding::MeasurementError(error) => Notice::new(
-                Severity::Neutral,
-                format!(
-                    "Service times on this machine read {} too high at the median and {} at the 99th percentile",
-                    micros(error.service_p50_us),
-                    micros(error.service_p99_us)
-                ),
-            ),
-            SelftestFinding::RowDisturbed { row, reason } => {
-                let reason = reason.trim_end_matches('.');
-                let title = format!("A try of {row} does not count: {reason}");
-                Notice::new(Severity::Warning, title)
-            }
-        }
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -353,8 +298,6 @@ fn number(unit: Unit, value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::fixtures::kinds;
-
     use super::*;
 
     fn figure(what: &str, us: f64) -> Figure {
@@ -411,20 +354,6 @@ mod tests {
     fn outcome(rows: Vec<RowOutcome>) -> SelftestResult {
         let header = Header::new::<SelftestResult>("selftest", ["2026-01-02T03:04:05Z"; 2]);
         SelftestResult::new(header, "full", rows)
-    }
-
-    #[test]
-    fn every_finding_fires() {
-        let rows = [row(Row::R2, &[&attempt(&["steal"], 500.0); 3])];
-        let measured = [row(Row::R1, &[&attempt(&[], 50.0)])];
-        let found = [outcome(rows.into()), outcome(measured.into())];
-        let found = found.iter().flat_map(StudyResult::findings);
-        let mut silent = kinds::<SelftestFinding>().to_vec();
-        for finding in found {
-            let json = serde_json::to_value(finding).unwrap();
-            silent.retain(|kind| json["kind"] != **kind);
-        }
-        assert_eq!(silent, [""; 0]);
     }
 
     #[test]

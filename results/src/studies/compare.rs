@@ -119,8 +119,7 @@ pub use self::commands::{
 };
 pub(super) use self::contest::change;
 pub use self::contest::{
-    Contest, ContestContext, ContestFinding, RoundReport, Side, contest_standing, judge_rounds,
-    round_folder,
+    Contest, ContestContext, RoundReport, Side, contest_standing, judge_rounds, round_folder,
 };
 pub use self::design::{Arm, DesignError, Order, OrderSchedule, Pair, Round, pair_up};
 pub use self::disturbance::{Disturbance, MachineState};

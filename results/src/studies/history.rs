@@ -14,20 +14,19 @@ mod points;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::changes::ChangePoint;
 pub use self::points::{
     POINT, Point, PointValue, add_points, machine_name, parse_points, read_points, unfit,
 };
 use super::compare::{MICROSECONDS, Metric, SHARE};
-use super::{Conclusion, Header, Notice, StudyResult};
+use super::{Conclusion, Header, StudyFinding, StudyResult};
 use crate::run::words::moment;
 use crate::show::chart::{
-    Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
+    Axis, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
 };
-use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::text::counted;
+use crate::show::doc::{Column, Doc, Table};
 
 /// The most results of a series, the latest: the work grows with their number.
 const LONGEST: usize = 400;
@@ -48,7 +47,7 @@ const NAMED: usize = 6;
 const COMMIT: usize = 10;
 
 /// Results over time, and where they changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     /// Fields of every study.
     #[serde(flatten)]
@@ -64,7 +63,7 @@ pub struct History {
 }
 
 /// A metric of one benchmark or plan on one machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     /// Name, with the benchmark and the machine where there are several.
     pub title: String,
@@ -84,7 +83,7 @@ pub struct Series {
 }
 
 /// A result in a series.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PastResult {
     /// RFC 3339, UTC.
     pub time: String,
@@ -208,72 +207,27 @@ impl Series {
     }
 }
 
-/// Fact about a history, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum HistoryFinding {
-    /// Too few results to find a change in.
-    TooFewResults {
-        /// Results.
-        results: usize,
-        /// Results needed.
-        needed: usize,
-    },
-    /// No series changed.
-    NoChange {
-        /// Results.
-        results: usize,
-        /// Series.
-        series: usize,
-    },
-    /// The last change of a series.
-    Changed {
-        /// Title of the series.
-        title: String,
-        /// The first result after it: its commit, or its time.
-        since: String,
-        /// True if it got worse.
-        is_worse: bool,
-        /// The change.
-        change: ChangePoint,
-    },
-    /// Neighbours are more alike than chance makes them.
-    Wanders {
-        /// Title of the series.
-        title: String,
-        /// Correlation of neighbours.
-        correlation: f64,
-    },
-    /// Series that are too short.
-    TooShort {
-        /// Number of them.
-        series: usize,
-        /// Results needed.
-        needed: usize,
-    },
-}
-
 impl StudyResult for History {
-    type Finding = HistoryFinding;
-
     const SCHEMA: &'static str = "crawlmark.history/1";
 
     const FILE: &'static str = "history.json";
+
+    const CHART: [&'static str; 2] = ["history", "Metrics over time"];
 
     fn header(&self) -> &Header {
         &self.header
     }
 
-    fn outcome(&self) -> &'static str {
-        "history"
+    fn outcome(&self) -> String {
+        "history".to_owned()
     }
 
     /// Losses first, and the latest of them.
-    fn findings(&self) -> Vec<HistoryFinding> {
+    fn findings(&self) -> Vec<StudyFinding> {
         let needed = self.results_needed;
         if self.series.is_empty() {
             let results = self.results;
-            return vec![HistoryFinding::TooFewResults { results, needed }];
+            return vec![StudyFinding::TooFewResults { results, needed }];
         }
         let changed = self
             .series
@@ -293,7 +247,7 @@ impl StudyResult for History {
         let mut found: Vec<_> = changed
             .into_iter()
             .take(NAMED)
-            .map(|(is_worse, _, one, change)| HistoryFinding::Changed {
+            .map(|(is_worse, _, one, change)| StudyFinding::Changed {
                 title: one.title.clone(),
                 since: one.since(change.at),
                 is_worse,
@@ -302,62 +256,18 @@ impl StudyResult for History {
             .collect();
         if found.is_empty() {
             let (results, series) = (self.results, self.series.len());
-            found.push(HistoryFinding::NoChange { results, series });
+            found.push(StudyFinding::NoChange { results, series });
         }
         let wandering = self.series.iter().filter(|one| one.wanders());
-        found.extend(wandering.map(|one| HistoryFinding::Wanders {
+        found.extend(wandering.map(|one| StudyFinding::Wanders {
             title: one.title.clone(),
             correlation: one.correlation,
         }));
         if self.too_short > 0 {
             let series = self.too_short;
-            found.push(HistoryFinding::TooShort { series, needed });
+            found.push(StudyFinding::TooShort { series, needed });
         }
         found
-    }
-
-    fn notice(&self, finding: &HistoryFinding) -> Notice {
-        match finding {
-            HistoryFinding::TooFewResults { results, needed } => Notice::new(
-                Severity::Warning,
-                format!("Too few results to find a change: {results} of {needed}"),
-            ),
-            HistoryFinding::NoChange { results, series } => {
-                let series = counted(*series as u64, "metric");
-                let results = counted(*results as u64, "result");
-                Notice::new(
-                    Severity::Neutral,
-                    format!("No change of {series} in {results}"),
-                )
-            }
-            HistoryFinding::Changed {
-                title,
-                since,
-                is_worse,
-                change,
-            } => {
-                let (severity, direction) = if *is_worse {
-                    (Severity::Warning, "Worse")
-                } else {
-                    (Severity::Neutral, "Better")
-                };
-                let by = change.shift.words();
-                Notice::new(severity, format!("{direction}: {title} {by} since {since}"))
-            }
-            HistoryFinding::Wanders { title, correlation } => Notice::new(
-                Severity::Warning,
-                format!(
-                    "{title}: results resemble those before them (correlation {correlation:.2}), so a change may be a slow drift"
-                ),
-            ),
-            HistoryFinding::TooShort { series, needed } => Notice::new(
-                Severity::Neutral,
-                format!(
-                    "Left out: {} with fewer than {needed} results",
-                    counted(*series as u64, "metric")
-                ),
-            ),
-        }
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -386,16 +296,12 @@ impl StudyResult for History {
     }
 
     /// Each result, the level between changes, and the changes; empty with too few results.
-    fn chart(&self) -> Option<Chart> {
+    fn panels(&self) -> Option<Vec<Panel>> {
         let mut drawn: Vec<&Series> = self.series.iter().collect();
         drawn.sort_by_key(|one| one.changes.is_empty());
         drawn.truncate(DRAWN);
-        Some(Chart {
-            name: "history",
-            title: "Metrics over time",
-            caption: String::new(),
-            panels: Panel::below_each_other(drawn.into_iter().map(panel).collect()),
-        })
+        let panels = drawn.into_iter().map(panel).collect();
+        Some(Panel::below_each_other(panels))
     }
 }
 

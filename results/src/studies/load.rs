@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CommonFinding;
+use super::StudyFinding;
 use crate::judge::{self, Finding, FindingKind, thresholds};
 use crate::run::report::Report;
 
@@ -68,12 +68,12 @@ impl LoadStep {
 
 /// Say what the target ran out of at the first step that was too much for it and shows something, or
 /// else at the last step; or how many requests it works on at a time.
-pub(super) fn limits(steps: &[LoadStep]) -> Vec<CommonFinding> {
+pub(super) fn limits(steps: &[LoadStep]) -> Vec<StudyFinding> {
     let first_failed = steps.iter().find(|step| step.fails);
     let too_much = steps.iter().filter(|step| step.fails);
     let mut looked_at = too_much.chain(steps.last().filter(|_| first_failed.is_none()));
     if let Some(step) = looked_at.find(|step| !step.ran_out().is_empty()) {
-        let found = step.ran_out().iter().map(|finding| CommonFinding::RanOut {
+        let found = step.ran_out().iter().map(|finding| StudyFinding::RanOut {
             at: step.name.clone(),
             finding: finding.clone(),
         });
@@ -81,14 +81,14 @@ pub(super) fn limits(steps: &[LoadStep]) -> Vec<CommonFinding> {
     }
     let loads = steps.iter().map(|step| Some((step.in_flight?, step.per_s)));
     if let Some(hinge) = Hinge::fit(loads.flatten().collect()) {
-        return vec![CommonFinding::WorksOnFew {
+        return vec![StudyFinding::WorksOnFew {
             at_a_time: hinge.at_a_time,
             per_s: hinge.per_s,
             alone_us: hinge.alone_s * 1e6,
         }];
     }
     let used = first_failed.and_then(|step| Some((step, step.target.as_ref()?)));
-    let nothing = used.map(|(step, target)| CommonFinding::NothingRanOut {
+    let nothing = used.map(|(step, target)| StudyFinding::NothingRanOut {
         at: step.name.clone(),
         cpus_used: target.cpus_used.unwrap_or(0.0),
         cpus: target.cpus,
@@ -203,15 +203,15 @@ mod tests {
         let at = "128".to_owned();
         assert_eq!(
             limits(vec![full], true),
-            [CommonFinding::RanOut { at, finding }]
+            [StudyFinding::RanOut { at, finding }]
         );
         assert!(matches!(
             *limits(Vec::new(), true),
-            [CommonFinding::WorksOnFew { at_a_time, .. }] if (at_a_time - 8.0).abs() < 1e-6
+            [StudyFinding::WorksOnFew { at_a_time, .. }] if (at_a_time - 8.0).abs() < 1e-6
         ));
         assert!(matches!(
             *limits(Vec::new(), false),
-            [CommonFinding::NothingRanOut { .. }]
+            [StudyFinding::NothingRanOut { .. }]
         ));
     }
 }

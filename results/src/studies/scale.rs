@@ -59,21 +59,21 @@ mod round;
 #[cfg(test)]
 mod tests;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::curve::{Axis, Curve, FixedQuantity, Point};
 pub use self::estimate::{Estimate, LEVEL};
 pub use self::round::{Round, Size, order};
+use super::findings::factor;
+use super::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, load, or_dash};
 use crate::run::report::Environment;
-use crate::show::chart::Chart;
-use crate::show::doc::{Column, Doc, Severity, Table};
+use crate::show::chart::Panel;
+use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{decimal, micros};
-use crate::studies::compare::Interval;
-use crate::studies::{Conclusion, Header, LoadStep, Notice, RoundsOf, StudyResult, or_dash};
 use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
 /// Result of the study, whole, as it is saved in `scale.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scaling {
     /// Settings and environment of the rounds.
     #[serde(flatten)]
@@ -85,7 +85,7 @@ pub struct Scaling {
 }
 
 /// Settings and environment of the rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScaleContext {
     /// Fields of every study.
     #[serde(flatten)]
@@ -113,9 +113,9 @@ impl Scaling {
             cores: circumstances.environment.cores,
             target_processes: circumstances.target_processes,
         };
-        let held = held.iter();
+        let curves = held.iter().map(|held| Curve::new(*held, &rounds, room));
         Self {
-            curves: held.map(|held| Curve::new(*held, &rounds, room)).collect(),
+            curves: curves.collect(),
             circumstances,
             rounds,
         }
@@ -131,70 +131,39 @@ pub struct Room {
     pub target_processes: u32,
 }
 
-/// Answer of a curve: its largest size beside the smallest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ScaleFinding {
-    /// No size has a valid round together with the smallest size.
-    NothingToCompare {},
-    /// The largest size that counts.
-    Grew {
-        /// Quantity that all sizes have in common.
-        held: FixedQuantity,
-        /// The smallest and the largest size.
-        sizes: [f64; 2],
-        /// Times as fast.
-        speedup: Estimate,
-        /// The same for each part of it.
-        efficiency: Estimate,
-        /// Times the CPU per request, where chance is excluded.
-        cost: Option<Estimate>,
-    },
-    /// No size counts beside the smallest: client and target competed for the CPUs.
-    CpuScarce {
-        /// Quantity that all sizes have in common.
-        held: FixedQuantity,
-        /// The smallest and the largest size.
-        sizes: [f64; 2],
-        /// Times as fast.
-        speedup: Estimate,
-    },
-}
-
-/// Compare the largest size with the smallest.
-fn answer(curve: &Curve) -> ScaleFinding {
+/// Compare the largest size of a curve with the smallest.
+fn answer(curve: &Curve) -> StudyFinding {
     let told = curve.base().zip(curve.told());
     let Some((base, point, speedup, efficiency)) =
         told.and_then(|(base, point)| Some((base, point, point.speedup?, point.efficiency?)))
     else {
-        return ScaleFinding::NothingToCompare {};
+        return StudyFinding::NothingToCompare {};
     };
     let (held, sizes) = (curve.held, [curve.n(base), curve.n(point)]);
     if !curve.is_answer(point) {
-        return ScaleFinding::CpuScarce {
+        return StudyFinding::CpuScarce {
             held,
             sizes,
             speedup,
         };
     }
-    let is_clear = point
-        .cpu_work_efficiency
-        .is_some_and(|work| work.is_above(1.0));
-    ScaleFinding::Grew {
+    let work = point.cpu_work_efficiency;
+    let is_clear = |work: &Estimate| work.is_above(1.0) || work.inverse().is_above(1.0);
+    StudyFinding::Grew {
         held,
         sizes,
         speedup,
         efficiency,
-        cost: cost(point).filter(|cost| is_clear || cost.is_above(1.0)),
+        cost: work.filter(is_clear).map(Estimate::inverse),
     }
 }
 
 impl StudyResult for Scaling {
-    type Finding = ScaleFinding;
-
     const SCHEMA: &'static str = "crawlmark.scale/1";
 
     const FILE: &'static str = "scale.json";
+
+    const CHART: [&'static str; 2] = ["scaling", "How throughput grows"];
 
     fn header(&self) -> &Header {
         &self.circumstances.header
@@ -204,66 +173,14 @@ impl StudyResult for Scaling {
         Some(&self.circumstances.environment)
     }
 
-    fn findings(&self) -> Vec<ScaleFinding> {
-        self.curves.iter().map(answer).collect()
-    }
-
-    fn notice(&self, finding: &ScaleFinding) -> Notice {
-        match finding {
-            ScaleFinding::NothingToCompare {} => Notice::new(
-                Severity::Warning,
-                "No size has a valid round together with the smallest size, so there is nothing to compare",
-            ),
-            ScaleFinding::Grew {
-                held,
-                sizes: [least, largest],
-                speedup,
-                efficiency,
-                cost,
-            } => {
-                // More than 100 % is claimed only where chance is excluded.
-                let is_more = efficiency.is_above(1.0);
-                let share = if is_more {
-                    efficiency.median
-                } else {
-                    efficiency.median.min(1.0)
-                };
-                let cost = cost.map_or_else(String::new, |cost| {
-                    let range = range(&cost, times);
-                    format!(", at {}x the CPU per request{range}", times(cost.median))
-                });
-                let title = format!(
-                    "{largest} {} are {}x as fast as {least}{} with {held}: {} efficient{}{cost}",
-                    held.axis().name(),
-                    factor(speedup.median),
-                    range(speedup, factor),
-                    rounded_percent(share),
-                    range(efficiency, percent)
-                );
-                Notice::new(Severity::Neutral, title)
-            }
-            ScaleFinding::CpuScarce {
-                held,
-                sizes: [least, largest],
-                speedup,
-            } => {
-                let (name, factor) = (held.axis().name(), factor(speedup.median));
-                Notice::new(Severity::Warning, format!(
-                    "No size counts, because client and target competed for the CPUs: {largest} {name} were {factor}x as fast as {least}",
-                ))
-                .with("Run the target on another or lower the load (fewer connections; --latency-bound, with the bundled target).")
-            }
-        }
-    }
-
-    fn rounds(&self) -> Vec<RoundsOf<'_>> {
-        let findings = self.rounds.iter().map(|round| &*round.findings).collect();
-        vec![RoundsOf { side: "", findings }]
-    }
-
-    fn load_steps(&self) -> Vec<LoadStep> {
-        let curve = self.curves.first();
-        curve.map_or_else(Vec::new, |curve| curve.load_steps(&self.rounds))
+    fn findings(&self) -> Vec<StudyFinding> {
+        let mut found: Vec<_> = self.curves.iter().map(answer).collect();
+        let steps = self.curves.first();
+        let steps = steps.map(|curve| curve.load_steps(&self.rounds));
+        found.extend(load::limits(&steps.unwrap_or_default()));
+        let runs: Vec<&RoundRun> = self.rounds.iter().map(|round| &round.run).collect();
+        found.extend(in_rounds("", &runs));
+        found
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -271,55 +188,18 @@ impl StudyResult for Scaling {
         tables.fold(doc, Doc::table).facts(facts(self))
     }
 
-    fn chart(&self) -> Option<Chart> {
-        Some(chart::chart(self))
+    fn panels(&self) -> Option<Vec<Panel>> {
+        Some(chart::panels(self))
     }
 
     fn conclusion(&self) -> Conclusion {
-        let mut findings = self.findings().into_iter();
-        if findings.any(|finding| matches!(finding, ScaleFinding::Grew { .. })) {
+        let mut answers = self.curves.iter().map(answer);
+        if answers.any(|answer| matches!(answer, StudyFinding::Grew { .. })) {
             Conclusion::Done
         } else {
             Conclusion::Inconclusive
         }
     }
-}
-
-/// Format a speedup: `15.8`, `1.98`.
-fn factor(speedup: f64) -> String {
-    if speedup < 9.95 {
-        times(speedup)
-    } else {
-        format!("{speedup:.1}")
-    }
-}
-
-/// Format a ratio.
-fn times(ratio: f64) -> String {
-    format!("{ratio:.2}")
-}
-
-/// ` (7.84 to 8.01)`; nothing of a single value.
-fn range(estimate: &Estimate, format: impl Fn(f64) -> String) -> String {
-    let Some(between) = estimate.interval else {
-        return String::new();
-    };
-    format!(" ({} to {})", format(between.low), format(between.high))
-}
-
-/// Return the CPU cost of an attempt as a multiple of that at the smallest size. The ends of its
-/// interval change places.
-fn cost(point: &Point) -> Option<Estimate> {
-    let work = point.cpu_work_efficiency?;
-    let interval = work.interval.map(|of| Interval {
-        low: 1.0 / of.high,
-        high: 1.0 / of.low,
-    });
-    Some(Estimate {
-        median: 1.0 / work.median,
-        interval,
-        ..work
-    })
 }
 
 /// The table of a curve: a row for each size.
@@ -356,85 +236,61 @@ fn table(curve: &Curve) -> Table {
 }
 
 fn row(point: &Point) -> Vec<String> {
+    // The smallest beside itself has no ratio.
+    let beside = |ratio: Option<Estimate>| {
+        let ratio = ratio.filter(|_| point.factor > 1.0);
+        ratio.map_or_else(String::new, |ratio| {
+            factor(ratio.median) + &ratio.range(factor)
+        })
+    };
     // Noise, or a target that throttles, makes what is no fraction.
     let serial = point.serial_fraction;
     let serial = serial.filter(|fraction| (0.0..=1.0).contains(&fraction.median));
-    vec![
-        point.size.shards.to_string(),
-        grouped(u64::from(point.size.connections)),
-        median(point.items_per_s, decimal),
-        beside(point, point.speedup),
-        median(point.efficiency, percent),
-        median(point.cpu_us_per_attempt, micros),
-        beside(point, cost(point)),
-        if_read(point.target_cpu_us_per_attempt, micros),
-        if_read(point.target_cpus_used, decimal),
-        serial.map_or_else(String::new, |fraction| percent(fraction.median)),
-        median(point.balance, percent),
-        or_dash(point.p50_us, micros),
-        or_dash(point.p99_us, micros),
-        format!(
-            "{} ({})",
-            point.limited_by.name(),
-            rounded_percent(point.limited_share)
-        ),
-        marks(point),
-    ]
-}
-
-fn median(estimate: Option<Estimate>, format: fn(f64) -> String) -> String {
-    or_dash(estimate.map(|estimate| estimate.median), format)
-}
-
-/// A figure of the target, which no size has without a probe.
-fn if_read(estimate: Option<Estimate>, format: fn(f64) -> String) -> String {
-    estimate.map_or_else(String::new, |estimate| format(estimate.median))
-}
-
-/// A ratio to the smallest size, with its interval; the smallest beside itself has none.
-fn beside(point: &Point, estimate: Option<Estimate>) -> String {
-    let estimate = estimate.filter(|_| point.factor > 1.0);
-    estimate.map_or_else(String::new, |estimate| {
-        times(estimate.median) + &range(&estimate, times)
-    })
-}
-
-/// Return the caveats on a size, in a few words.
-fn marks(point: &Point) -> String {
+    let (limit, share) = (point.limited_by.name(), point.limited_share);
     let counted = point.rounds - point.left_out;
-    let marks = [
+    let notes = [
         (point.left_out > 0).then(|| format!("{counted} of {} rounds", point.rounds)),
         (point.colocated && point.lacked_cpu).then(|| "does not count: CPU was scarce".to_owned()),
         point.client_limited.then(|| "client limited".to_owned()),
     ];
-    marks.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    vec![
+        point.size.shards.to_string(),
+        grouped(u64::from(point.size.connections)),
+        or_dash(median(point.items_per_s), decimal),
+        beside(point.speedup),
+        or_dash(median(point.efficiency), percent),
+        or_dash(median(point.cpu_us_per_attempt), micros),
+        beside(point.cpu_work_efficiency.map(Estimate::inverse)),
+        // Figures of the target, which no size has without a probe.
+        median(point.target_cpu_us_per_attempt).map_or_else(String::new, micros),
+        median(point.target_cpus_used).map_or_else(String::new, decimal),
+        median(serial).map_or_else(String::new, percent),
+        or_dash(median(point.balance), percent),
+        or_dash(point.p50_us, micros),
+        or_dash(point.p99_us, micros),
+        format!("{limit} ({})", rounded_percent(share)),
+        notes.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    ]
+}
+
+fn median(estimate: Option<Estimate>) -> Option<f64> {
+    Some(estimate?.median)
 }
 
 fn facts(scaling: &Scaling) -> Vec<(&'static str, String)> {
-    let ScaleContext {
-        target,
-        round_s,
-        repeats,
-        seed,
-        ..
-    } = &scaling.circumstances;
-    // The smallest beside itself has no interval that is shown.
+    let of = &scaling.circumstances;
     let points = scaling.curves.iter().flat_map(|curve| &curve.points);
-    let levels = points.filter(|point| point.factor > 1.0);
-    let level = levels
-        .filter_map(|point| point.speedup?.level)
-        .reduce(f64::min);
-    let level = level.map_or_else(String::new, |level| {
+    let beside = points.filter(|point| point.factor > 1.0);
+    let level = beside.filter_map(|point| point.speedup?.level);
+    let level = level.reduce(f64::min).map_or_else(String::new, |level| {
         format!("; confidence of intervals at least {}", percent(level))
     });
-    let rounds = grouped(scaling.rounds.len() as u64);
-    vec![
-        ("target", target.clone()),
-        (
-            "rounds",
-            format!(
-                "{rounds} of {round_s} s in random order (seed {seed}), {repeats} of each size planned{level}"
-            ),
-        ),
-    ]
+    let rounds = format!(
+        "{} of {} s in random order (seed {}), {} of each size planned{level}",
+        grouped(scaling.rounds.len() as u64),
+        of.round_s,
+        of.seed,
+        of.repeats
+    );
+    vec![("target", of.target.clone()), ("rounds", rounds)]
 }

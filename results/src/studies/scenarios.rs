@@ -2,7 +2,7 @@
 //! 10,000, one change at a time, beside published rates.
 //!
 //! The list is data ([`SCENARIOS`]). What is shown of a scenario is read from its run's report, and
-//! its limit is computed from these readings ([`Limit::of`]), never from its number.
+//! its limit is computed from these readings ([`limit_of`]), never from its number.
 //!
 //! | module | holds |
 //! |---|---|
@@ -15,21 +15,24 @@ mod limit;
 mod lists;
 mod readings;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-pub use self::limit::Limit;
+pub use self::limit::limit_of;
 use self::lists::NOTES;
 pub use self::lists::{FLAGS, Published, SCENARIOS, Scenario};
 pub use self::readings::{CpuUse, ScenarioReadings};
 use crate::run::report::{Environment, Report, Verdict};
-use crate::show::chart::Chart;
-use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::text::{capital, decimal, grouped_f64, micros};
-use crate::studies::{Header, Notice, StudyResult, or_dash, shell_line};
+use crate::show::chart::Panel;
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::text::{decimal, grouped_f64, micros};
+use crate::studies::findings::three_digits;
+use crate::studies::{
+    Header, RoundRun, StudyFinding, StudyResult, or_dash, rate, saved_finding, shell_line,
+};
 use crawlmark_harness::units::percent;
 
 /// Scenarios that were run, whole.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scenarios {
     /// Fields of every study.
     #[serde(flatten)]
@@ -41,35 +44,29 @@ pub struct Scenarios {
 }
 
 /// A scenario that was run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScenarioReport {
     /// Its number in the list, from 1.
     pub number: u8,
     /// See [`Scenario::name`].
-    pub name: String,
+    pub name: &'static str,
     /// See [`Scenario::published`].
     pub published: Published,
     /// See [`Scenario::published_limit`].
-    pub published_limit: String,
+    pub published_limit: &'static str,
     /// The flags of `run` that it is.
     pub flags: Vec<String>,
-    /// The directory of its result.
-    pub result: String,
-    /// RFC 3339, UTC.
-    pub started_at: String,
-    /// RFC 3339, UTC.
-    pub finished_at: String,
-    /// Verdict on the run itself.
-    pub validity: Verdict,
+    /// Its run.
+    #[serde(flatten)]
+    pub run: RoundRun,
     /// Its good items per second over those of the scenario before; null for the first.
     pub times_before: Option<f64>,
     /// Readings of the run.
     #[serde(flatten)]
     pub readings: ScenarioReadings,
     /// Limit of the run.
-    pub limit: Limit,
-    /// The limit in words.
-    pub limited_by: String,
+    #[serde(serialize_with = "saved_finding")]
+    pub limit: StudyFinding,
 }
 
 impl ScenarioReport {
@@ -82,92 +79,65 @@ impl ScenarioReport {
         report: &Report,
         readings: ScenarioReadings,
     ) -> Self {
-        let limit = Limit::of(&readings);
         Self {
             number: scenario.number,
-            name: scenario.name.to_owned(),
+            name: scenario.name,
             published: scenario.published,
-            published_limit: scenario.published_limit.to_owned(),
+            published_limit: scenario.published_limit,
             flags,
-            result,
-            started_at: report.started_at.clone(),
-            finished_at: report.finished_at.clone(),
-            validity: report.validity.verdict,
+            run: RoundRun::of(report, result),
             times_before: None,
-            limited_by: limit.text(),
-            limit,
+            limit: limit_of(&readings),
             readings,
         }
     }
 
     /// Describe the result in a line.
     pub fn line(&self) -> String {
-        let times = decimal(self.readings.ok_per_s / self.published.middle_per_s());
-        let p99 = self.readings.service_p99_us;
+        let readings = &self.readings;
+        let p99 = readings.service_p99_us;
         let p99 = p99.map_or_else(String::new, |us| format!(", p99 {}", micros(us)));
-        let throttled = percent(self.readings.throttled_share());
         format!(
-            "{}, {times}x the published rate{p99}, {throttled} throttled; limited by {}",
-            per_s(self.readings.ok_per_s),
-            self.limit.name()
+            "{}, {}x the published rate{p99}, {} throttled; limited by {}",
+            rate(readings.ok_per_s),
+            decimal(readings.ok_per_s / self.published.middle_per_s()),
+            percent(readings.throttled_share()),
+            self.limit.notice().title
         )
     }
 }
 
-/// A figure of a scenario: a column of the table.
-struct Figure {
-    heading: &'static str,
-    /// Value; none where it is not known.
-    value: fn(&ScenarioReport) -> Option<f64>,
-    text: fn(f64) -> String,
-}
-
-const fn figure(
-    heading: &'static str,
-    value: fn(&ScenarioReport) -> Option<f64>,
-    text: fn(f64) -> String,
-) -> Figure {
-    Figure {
-        heading,
-        value,
-        text,
-    }
-}
+/// A figure of a scenario: its heading, its value, and its text.
+type Figure = (
+    &'static str,
+    fn(&ScenarioReport) -> Option<f64>,
+    fn(f64) -> String,
+);
 
 const FIGURES: [Figure; 6] = [
-    figure("measured", |of| Some(of.readings.ok_per_s), per_s),
-    figure("speed-up", |of| of.times_before, times),
-    figure(
+    ("measured", |of| Some(of.readings.ok_per_s), rate),
+    (
+        "speed-up",
+        |of| of.times_before,
+        |ratio| format!("x {}", three_digits(ratio)),
+    ),
+    (
         "opened",
         |of| Some(of.readings.connections_opened as f64),
         grouped_f64,
     ),
-    figure(
+    (
         "CPU, cores",
         |of| of.readings.cpu.used_cores(),
         |cores| format!("{cores:.2}"),
     ),
-    figure(
+    (
         "client CPU",
         |of| of.readings.cpu.client_us_per_attempt,
         micros,
     ),
-    figure("p50", |of| of.readings.service_p50_us, micros),
+    ("p50", |of| of.readings.service_p50_us, micros),
 ];
-
-fn per_s(rate: f64) -> String {
-    format!("{}/s", decimal(rate))
-}
-
-fn times(ratio: f64) -> String {
-    format!("x {}", three_digits(ratio))
-}
-
-/// A ratio in three digits: more of them would say more than two short runs know.
-fn three_digits(ratio: f64) -> String {
-    let digit = 10f64.powf(ratio.max(0.01).log10().floor() - 2.0);
-    decimal((ratio / digit).round() * digit)
-}
 
 impl Scenarios {
     /// Build the result of scenarios in the order in which they were run.
@@ -189,27 +159,24 @@ impl Scenarios {
         }
     }
 
-    /// The scenario with most good items per second.
-    pub fn fastest(&self) -> Option<&ScenarioReport> {
-        let all = self.scenarios.iter();
-        all.max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))
-    }
-
     fn table(&self) -> Table {
         let mut columns = vec![Column::sentences("rung"), Column::numbers("published")];
-        columns.extend(FIGURES.iter().map(|of| Column::numbers(of.heading)));
-        columns.extend([
-            Column::details("published limit"),
-            Column::sentences("limited by"),
-        ]);
+        columns.extend(
+            FIGURES
+                .iter()
+                .map(|(heading, ..)| Column::numbers(*heading)),
+        );
+        columns.push(Column::details("published limit"));
+        columns.push(Column::sentences("limited by"));
         let rows = self.scenarios.iter().map(|of| {
-            let mut row = vec![
-                format!("{}. {}", of.number, of.name),
-                of.published.to_string(),
-            ];
-            row.extend(FIGURES.iter().map(|it| or_dash((it.value)(of), it.text)));
-            row.push(of.published_limit.clone());
-            row.push(format!("{}: {}", of.limit.name(), of.limited_by));
+            let name = format!("{}. {}", of.number, of.name);
+            let mut row = vec![name, of.published.to_string()];
+            row.extend(
+                FIGURES
+                    .iter()
+                    .map(|(_, value, text)| or_dash(value(of), text)),
+            );
+            row.extend([of.published_limit.to_owned(), of.limit.notice().title]);
             row
         });
         Table {
@@ -220,38 +187,12 @@ impl Scenarios {
     }
 }
 
-/// Fact about scenarios, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ScenarioFinding {
-    /// From the first rung to the fastest.
-    Climbed {
-        /// Measured: good items per second.
-        per_s: [f64; 2],
-        /// Published: the least of the first rung, and the most of any.
-        published_per_s: [f64; 2],
-    },
-    /// A run with another verdict than valid.
-    NotValid {
-        /// Name of the scenario.
-        name: String,
-        /// The verdict.
-        verdict: Verdict,
-    },
-}
-
-/// `6.00/s to 1,176/s (196x)`.
-fn climb([low, high]: [f64; 2]) -> String {
-    let times = three_digits(high / low.max(f64::MIN_POSITIVE));
-    format!("{} to {} ({times}x)", per_s(low), per_s(high))
-}
-
 impl StudyResult for Scenarios {
-    type Finding = ScenarioFinding;
-
     const SCHEMA: &'static str = "crawlmark.scenarios/1";
 
     const FILE: &'static str = "scenarios.json";
+
+    const CHART: [&'static str; 2] = ["scenarios", "Published and measured rates"];
 
     fn header(&self) -> &Header {
         &self.header
@@ -261,48 +202,24 @@ impl StudyResult for Scenarios {
         Some(&self.environment)
     }
 
-    fn findings(&self) -> Vec<ScenarioFinding> {
+    fn findings(&self) -> Vec<StudyFinding> {
         let mut found = Vec::new();
-        if let Some((first, top)) = self.scenarios.first().zip(self.fastest()) {
-            let published = self.scenarios.iter().map(|of| of.published.high_per_s);
-            found.push(ScenarioFinding::Climbed {
-                per_s: [first.readings.ok_per_s, top.readings.ok_per_s],
+        if let Some(first) = self.scenarios.first() {
+            let all = self.scenarios.iter();
+            let published = all.clone().map(|of| of.published.high_per_s);
+            let fastest = all.map(|of| of.readings.ok_per_s).fold(0.0, f64::max);
+            found.push(StudyFinding::Climbed {
+                per_s: [first.readings.ok_per_s, fastest],
                 published_per_s: [first.published.low_per_s, published.fold(0.0, f64::max)],
             });
         }
-        let doubted = self
-            .scenarios
-            .iter()
-            .filter(|of| of.validity != Verdict::Valid);
-        found.extend(doubted.map(|of| ScenarioFinding::NotValid {
-            name: of.name.clone(),
-            verdict: of.validity,
+        let mut doubted = self.scenarios.clone();
+        doubted.retain(|of| of.run.validity != Verdict::Valid);
+        found.extend(doubted.into_iter().map(|of| StudyFinding::NotValid {
+            name: of.name,
+            verdict: of.run.validity,
         }));
         found
-    }
-
-    fn notice(&self, finding: &ScenarioFinding) -> Notice {
-        match finding {
-            ScenarioFinding::Climbed {
-                per_s,
-                published_per_s,
-            } => Notice::new(
-                Severity::Neutral,
-                format!(
-                    "Measured: {}; published: {}",
-                    climb(*per_s),
-                    climb(*published_per_s)
-                ),
-            ),
-            ScenarioFinding::NotValid { name, verdict } => {
-                let severity = if *verdict == Verdict::Disturbed {
-                    Severity::Warning
-                } else {
-                    Severity::Neutral
-                };
-                Notice::new(severity, format!("{}: {}", capital(name), verdict.name()))
-            }
-        }
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -320,13 +237,13 @@ impl StudyResult for Scenarios {
             )
             .in_files()
             .commands(
-                "Flags of crawlmark run for each rung:".to_owned(),
+                "Flags of crawlmark run for each rung:",
                 &commands.collect::<Vec<_>>(),
             )
             .text("CPU is that of client and target, memory that of this client.")
     }
 
-    fn chart(&self) -> Option<Chart> {
-        Some(chart::chart(self))
+    fn panels(&self) -> Option<Vec<Panel>> {
+        Some(vec![chart::steps(&self.scenarios)])
     }
 }

@@ -1,17 +1,16 @@
 //! Results of another tool beside each other: what changed, and no verdict. The runs of one side came
 //! after those of the other, so whatever drifts between them counts as a difference.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::compare::Metric;
 use super::shift::Shift;
-use super::{Conclusion, Header, Notice, StudyResult};
+use super::{Conclusion, Header, StudyFinding, StudyResult};
 use crate::import::Imported;
-use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::text::counted;
+use crate::show::doc::{Column, Doc, Table};
 
 /// Two sides of results.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sides {
     /// Fields of every study.
     #[serde(flatten)]
@@ -25,7 +24,7 @@ pub struct Sides {
 }
 
 /// A metric of a benchmark.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideRow {
     /// The benchmark; empty where a file is of one thing.
     pub benchmark: String,
@@ -86,22 +85,7 @@ impl SideRow {
     }
 }
 
-/// Fact about two sides, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum SidesFinding {
-    /// One side ran after the other.
-    Unpaired {},
-    /// Series that only one side has.
-    Unmatched {
-        /// Number of them.
-        series: usize,
-    },
-}
-
 impl StudyResult for Sides {
-    type Finding = SidesFinding;
-
     const SCHEMA: &'static str = "crawlmark.sides/1";
 
     const FILE: &'static str = "sides.json";
@@ -110,27 +94,13 @@ impl StudyResult for Sides {
         &self.header
     }
 
-    fn findings(&self) -> Vec<SidesFinding> {
-        let mut found = vec![SidesFinding::Unpaired {}];
+    fn findings(&self) -> Vec<StudyFinding> {
+        let mut found = vec![StudyFinding::Unpaired {}];
         if self.unmatched > 0 {
             let series = self.unmatched;
-            found.push(SidesFinding::Unmatched { series });
+            found.push(StudyFinding::Unmatched { series });
         }
         found
-    }
-
-    fn notice(&self, finding: &SidesFinding) -> Notice {
-        match finding {
-            SidesFinding::Unpaired {} => Notice::new(
-                Severity::Warning,
-                "No verdict: one side ran after the other, so drift of the machine counts as a difference",
-            )
-            .with("`crawlmark ab --base-command OLD --cand-command NEW` runs pairs and decides."),
-            SidesFinding::Unmatched { series } => Notice::new(
-                Severity::Warning,
-                format!("Left out: {} of one side only", counted(*series as u64, "metric")),
-            ),
-        }
     }
 
     fn fill(&self, doc: Doc) -> Doc {

@@ -79,7 +79,7 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
 ///
 /// # Errors
 /// When there is none, or it is of another format.
-pub fn read_study<S: StudyResult>(path: &Path) -> Result<S, ReadError> {
+pub fn read_study<S: StudyResult + DeserializeOwned>(path: &Path) -> Result<S, ReadError> {
     read_format(path, S::FILE, S::SCHEMA).map(|(_, study)| study)
 }
 

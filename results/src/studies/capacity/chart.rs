@@ -5,7 +5,7 @@ use super::search::RateState;
 use super::{Capacity, ProbeReport, RateReport};
 use crate::run::gates::Unit;
 use crate::show::chart::{
-    Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
+    Axis, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
 };
 
 /// Percentile of each rate that has a line.
@@ -24,24 +24,22 @@ const SHARES: [ProbeShare; 2] = [
     (Role::Failed, "failed", |probe| probe.error_share),
 ];
 
-/// The chart of a capacity.
-pub(super) fn chart(capacity: &Capacity) -> Chart {
+/// The panels of a capacity; none without a time.
+pub(super) fn panels(capacity: &Capacity) -> Vec<Panel> {
     let times = times(capacity);
-    let has_times = times
+    if !times
         .iter()
-        .any(|mark| matches!(mark.shape, Shape::Dots(_)) && mark.is_known());
+        .any(|mark| matches!(mark.shape, Shape::Dots(_)))
+    {
+        return Vec::new();
+    }
     let y = Axis::new("response time (log scale)", Range::Log, Format::Micros);
     let mut panels = vec![panel(capacity, y, 280.0, times)];
     let mut shares = Vec::new();
     for (role, legend, share) in SHARES {
-        let dots = Shape::Dots(
-            capacity
-                .probes
-                .iter()
-                .map(|probe| Dot::at(probe.rate_per_s, share(probe)))
-                .collect(),
-        );
-        shares.push(Mark::new(role, legend, dots));
+        let probes = capacity.probes.iter();
+        let dots = probes.map(|probe| Dot::at(probe.plan.rate_per_s, share(probe)));
+        shares.push(Mark::new(role, legend, Shape::Dots(dots.collect())));
     }
     shares.retain(Mark::is_above_zero);
     if !shares.is_empty() {
@@ -49,13 +47,7 @@ pub(super) fn chart(capacity: &Capacity) -> Chart {
         let y = Axis::new(label, Range::FromZero, Format::Percent);
         panels.push(panel(capacity, y, 110.0, shares));
     }
-    panels.retain(|_| has_times);
-    Chart {
-        name: "capacity",
-        title: "Latency against rate",
-        caption: String::new(),
-        panels: Panel::below_each_other(panels),
-    }
+    Panel::below_each_other(panels)
 }
 
 /// A field over the rates.
@@ -89,11 +81,8 @@ fn times(capacity: &Capacity) -> Vec<Mark> {
     for objective in &capacity.question.objectives {
         if objective.metric.unit() == Unit::Us && objective.limit > 0.0 {
             let limit = Format::Micros.label(objective.limit);
-            let legend = format!(
-                "objective: {} {} {limit}",
-                objective.metric,
-                objective.op.name()
-            );
+            let (metric, op) = (objective.metric, objective.op.name());
+            let legend = format!("objective: {metric} {op} {limit}");
             let across = Shape::Across(objective.limit);
             marks.push(Mark::new(Role::Reference, legend, across).dashed(Dash::Short));
         }
@@ -101,7 +90,7 @@ fn times(capacity: &Capacity) -> Vec<Mark> {
     for (role, legend, of) in LINES {
         let mut points = Vec::new();
         for rate in &capacity.rates {
-            let us = of(rate).filter(|us| *us > 0.0 && rate.standing != RateState::Unknown);
+            let us = of(rate).filter(|_| rate.standing != RateState::Unknown);
             points.extend(us.map(|us| (rate.rate_per_s, us)));
         }
         let dots = points.iter().map(|(x, y)| Dot::at(*x, *y)).collect();
@@ -111,10 +100,7 @@ fn times(capacity: &Capacity) -> Vec<Mark> {
     let mut failed = Vec::new();
     for probe in capacity.probes.iter().filter(|probe| probe.seen.fails()) {
         let us = probe.response_p99_us.or(probe.response_p50_us);
-        failed.extend(
-            us.filter(|us| *us > 0.0)
-                .map(|us| Dot::at(probe.rate_per_s, us)),
-        );
+        failed.extend(us.map(|us| Dot::at(probe.plan.rate_per_s, us)));
     }
     marks.push(Mark::new(
         Role::Failed,

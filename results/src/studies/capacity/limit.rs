@@ -12,9 +12,10 @@
 //! overloaded has no such limit, and neither has one that allows nothing at once and refuses every
 //! second request of a rate just above its own.
 
-use super::probe::{ProbeReport, Reason};
+use super::probe::ProbeReport;
 use super::search::{Pace, ProbeResult, Question, times_s};
 use crate::run::gates::{Measured, Metric, Quantity};
+use crate::studies::StudyFinding;
 
 /// Smallest difference of two offered rates that count as different, as a logarithm (0.05 is 5 %).
 const APART: f64 = 0.05;
@@ -44,27 +45,28 @@ impl Limit {
     /// None unless it was the same at two rates, and most probes that were refused read it.
     pub(super) fn of(probes: &[ProbeReport]) -> Option<Self> {
         let read: Vec<(f64, Self)> = probes.iter().filter_map(Self::reading).collect();
-        let mut limit: Option<Self> = None;
-        for (number, (a_rate, a)) in read.iter().enumerate() {
-            for (b_rate, b) in &read[..number] {
-                if !a.agrees(b, (a_rate / b_rate).ln().abs()) {
-                    continue;
+        let mut limit = Self {
+            per_s: 0.0,
+            least_per_s: 0.0,
+            fails: true,
+        };
+        for (number, (rate, one)) in read.iter().enumerate() {
+            for (other_rate, other) in &read[..number] {
+                let apart = (rate / other_rate).ln().abs();
+                let differ = (one.per_s / other.per_s).ln().abs();
+                if apart >= APART && differ <= (apart * SAME_OF_APART).min(SAME) {
+                    limit.per_s = limit.per_s.max(one.per_s.min(other.per_s));
+                    let least_per_s = one.least_per_s.min(other.least_per_s);
+                    limit.least_per_s = limit.least_per_s.max(least_per_s);
+                    limit.fails &= one.fails && other.fails;
                 }
-                let before = limit.unwrap_or(Self {
-                    per_s: 0.0,
-                    least_per_s: 0.0,
-                    fails: true,
-                });
-                limit = Some(Self {
-                    per_s: before.per_s.max(a.per_s.min(b.per_s)),
-                    least_per_s: before.least_per_s.max(a.least_per_s.min(b.least_per_s)),
-                    fails: before.fails && a.fails && b.fails,
-                });
             }
         }
-        let limit = limit?;
-        let agreeing = read.iter().filter(|(_, of)| limit.is_as(of)).count();
-        (agreeing * 2 > read.len()).then_some(limit)
+        let agreeing = read.iter().filter(|(_, of)| {
+            let request = of.per_s - of.least_per_s;
+            (of.per_s - limit.per_s).abs() <= (limit.per_s * SAME).max(request)
+        });
+        (limit.per_s > 0.0 && agreeing.count() * 2 > read.len()).then_some(limit)
     }
 
     /// What a failed probe read, at its rate. What failed only because of the limit is no reading
@@ -72,26 +74,13 @@ impl Limit {
     fn reading(probe: &ProbeReport) -> Option<(f64, Self)> {
         let refusals = probe.refusals.filter(|_| probe.seen.fails())?;
         let per_s = refusals.per_s()?;
-        let is_burst = matches!(probe.reasons.first(), Some(Reason::Burst { .. }));
         let read = Self {
             per_s,
             least_per_s: (per_s - 1.0 / refusals.seconds).max(0.0),
             fails: probe.error_share > probe.throttled_share,
         };
-        (!is_burst).then_some((probe.rate_per_s, read))
-    }
-
-    /// True if readings at rates that are so far apart agree.
-    fn agrees(&self, other: &Self, apart: f64) -> bool {
-        self.per_s > 0.0
-            && apart >= APART
-            && (self.per_s / other.per_s).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
-    }
-
-    /// True if a reading agrees with this limit, to one request.
-    fn is_as(&self, read: &Self) -> bool {
-        let request = read.per_s - read.least_per_s;
-        (read.per_s - self.per_s).abs() <= (self.per_s * SAME).max(request)
+        let is_burst = matches!(probe.reasons.first(), Some(StudyFinding::Burst { .. }));
+        (!is_burst).then_some((probe.plan.rate_per_s, read))
     }
 
     /// Return whether a rate keeps the objectives in the long run; none if the reading is too
@@ -105,17 +94,15 @@ impl Limit {
         };
         let most = 2.0 * self.per_s - self.least_per_s;
         let tolerance = question.bounds.precision / 2.0;
-        let shares = [
+        let [is_broken, may_be] = [
             1.0 - most / per_s,
             1.0 - self.least_per_s / per_s - tolerance,
-        ];
-        let [is_broken, may_be] = shares.map(|share| {
+        ]
+        .map(|share| {
             let share = Measured::Exactly(share.max(0.0));
-            let mut objectives = question
-                .objectives
-                .iter()
-                .filter(|of| of.metric == Metric::Of(quantity));
-            objectives.any(|of| of.judge(&share) == Some(false))
+            let mut objectives = question.objectives.iter();
+            objectives
+                .any(|of| of.metric == Metric::Of(quantity) && of.judge(&share) == Some(false))
         });
         (is_broken || !may_be).then_some(!is_broken)
     }
@@ -130,68 +117,68 @@ pub fn read_together(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<P
     };
     for probe in &mut probes {
         probe.accepted_per_s = probe.accepted_per_s.min(limit.least_per_s);
-        let is_bunched = matches!(probe.reasons.first(), Some(Reason::Bunches { .. }));
-        let is_open = probe.seen == ProbeResult::Pass || is_bunched;
-        let seen = match limit.allows(probe.rate_per_s, question) {
+        let is_bunched = matches!(probe.reasons.first(), Some(StudyFinding::Bunches { .. }));
+        let seen = match limit.allows(probe.plan.rate_per_s, question) {
             Some(false) => ProbeResult::Fail,
             None => ProbeResult::Void,
             Some(true) => continue,
         };
-        if is_open && probe.seen != seen {
+        if (probe.seen == ProbeResult::Pass || is_bunched) && probe.seen != seen {
             probe.seen = seen;
-            probe.reasons = vec![Reason::Burst {
+            probe.reasons = vec![StudyFinding::Burst {
                 limit_per_s: limit.per_s,
-                fails: limit.fails,
             }];
         }
     }
     probes
 }
 
-/// True if refusals ended the search at `fail`, and a limit over a longer period than a probe may
-/// be their cause.
+/// The caveat that a limit over a longer period than a probe may have ended the search, or had all
+/// requests of a probe refused although an earlier one of that rate or a higher one passed.
 ///
 /// Let `pass` pass in probes of which a time `T` is judged, and `fail` be refused at the latest
 /// after a time `t`. An allowance that a longer period refills allows `pass T` requests and more,
 /// and no more than `fail t`. So it is excluded when `fail t < pass T`, and the target goes on
 /// letting requests through: of a window that is used up it lets none through until the window
 /// ends. A limit that was read at two rates is the rate itself.
-pub(super) fn may_be_longer(
+pub(super) fn longer_period(
     question: &Question,
     probes: &[ProbeReport],
-    [pass, fail]: [Pace; 2],
-) -> bool {
-    let refused = || refused(probes).filter(|probe| probe.per_min == fail);
-    if refused().next().is_none() || Limit::of(probes).is_some() {
-        return false;
-    }
-    let (warmup_s, measured_s) = times_s(pass.per_s(), question);
-    let passed = pass.per_s() * (warmup_s + measured_s / 2.0);
-    let by_s = |probe: &ProbeReport| probe.refusals.map(|refusals| refusals.by_s);
-    let is_early = refused()
-        .filter_map(by_s)
-        .any(|by_s| fail.per_s() * by_s < passed);
-    let lets_through =
-        let_through_per_s(refused()).is_some_and(|per_s| per_s >= pass.per_s() * LEAST_LET_THROUGH);
-    let wait_s = longest_wait_s(probes);
-    !(is_early && lets_through && wait_s <= warmup_s + measured_s)
-}
-
-/// Probes that failed and had requests refused.
-pub(super) fn refused(probes: &[ProbeReport]) -> impl Iterator<Item = &ProbeReport> {
-    probes
+    [pass, fail]: [Option<Pace>; 2],
+) -> Option<StudyFinding> {
+    let promises = probes.iter().map(|probe| probe.longest_promise_s);
+    let wait_s = promises.fold(0.0, f64::max);
+    let refused: Vec<&ProbeReport> = probes
         .iter()
-        .filter(|probe| probe.seen.fails() && probe.throttled_share + probe.error_share > 0.0)
-}
-
-/// Least rate that these probes had let through once some requests were refused.
-pub(super) fn let_through_per_s<'a>(probes: impl Iterator<Item = &'a ProbeReport>) -> Option<f64> {
-    let read = probes.filter_map(|probe| probe.refusals?.per_s());
-    read.reduce(f64::min)
-}
-
-/// The longest wait that the target asked for, s.
-pub(super) fn longest_wait_s(probes: &[ProbeReport]) -> f64 {
-    let waits = probes.iter().map(|probe| probe.longest_promise_s);
-    waits.fold(0.0, f64::max)
+        .filter(|probe| probe.seen.fails() && probe.refused_share() > 0.0)
+        .collect();
+    let at_fail = refused.iter().filter(|of| Some(of.plan.per_min) == fail);
+    let read = |probe: &&ProbeReport| probe.refusals?.per_s();
+    let least_at_fail = at_fail.clone().filter_map(read).reduce(f64::min);
+    let ended = pass.zip(fail).is_some_and(|(pass, fail)| {
+        let (warmup_s, measured_s) = times_s(pass.per_s(), question);
+        let passed = pass.per_s() * (warmup_s + measured_s / 2.0);
+        let mut by_s = at_fail
+            .clone()
+            .filter_map(|probe| Some(probe.refusals?.by_s));
+        let is_excluded = by_s.any(|by_s| fail.per_s() * by_s < passed)
+            && least_at_fail.is_some_and(|per_s| per_s >= pass.per_s() * LEAST_LET_THROUGH)
+            && wait_s <= warmup_s + measured_s;
+        at_fail.count() > 0 && Limit::of(probes).is_none() && !is_excluded
+    });
+    let mut passed = None;
+    let used_up = probes.iter().any(|probe| {
+        if probe.seen == ProbeResult::Pass {
+            passed = passed.max(Some(probe.plan.per_min));
+        }
+        let counted = probe.counted;
+        Some(probe.plan.per_min) <= passed
+            && counted.attempts > 0
+            && counted.throttled == counted.attempts
+    });
+    let least = refused.iter().filter_map(read).reduce(f64::min);
+    (ended || used_up).then(|| StudyFinding::LongerPeriod {
+        let_through_per_s: least_at_fail.and(least).unwrap_or(0.0),
+        wait_s,
+    })
 }

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crawlmark_harness::plan::Arrivals;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::run::gates::{Condition, Unit};
 
@@ -44,7 +44,7 @@ const MINUTE: u64 = 60;
 const WHOLE_FROM: f64 = 100.0;
 
 /// Requests per minute, at least 1; from 100/s on, whole ones per second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Pace(u64);
 
@@ -74,11 +74,7 @@ impl Pace {
             1
         };
         let is_more = nearest.per_s() > per_s * (1.0 + 1e-9);
-        let within = if is_more {
-            nearest.0.saturating_sub(step)
-        } else {
-            nearest.0
-        };
+        let within = nearest.0.saturating_sub(if is_more { step } else { 0 });
         (within > 0).then_some(Self(within))
     }
 
@@ -137,7 +133,7 @@ pub const MOST_VOID: u32 = 4;
 const NEAR_CEILING: f64 = 1.25;
 
 /// Kind of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
     /// For a short time, on the way up. It says where to look, and settles nothing.
@@ -147,7 +143,7 @@ pub enum ProbeKind {
 }
 
 /// Result of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeResult {
     /// All objectives held.
@@ -182,7 +178,7 @@ pub enum SearchStep {
 }
 
 /// Outcome of the search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchOutcome {
     /// The capacity, between a rate that passes and one that fails.
@@ -202,23 +198,8 @@ pub enum SearchOutcome {
     Undecided,
 }
 
-impl SearchOutcome {
-    /// The name used in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Found => "found",
-            Self::Unconfirmed => "unconfirmed",
-            Self::LeastFails => "least_fails",
-            Self::NotReached => "not_reached",
-            Self::ClientLimited => "client_limited",
-            Self::Unsteady => "unsteady",
-            Self::Undecided => "undecided",
-        }
-    }
-}
-
 /// Bounds of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bounds {
     /// The least rate, probed first.
     pub least: Pace,
@@ -230,7 +211,7 @@ pub struct Bounds {
 }
 
 /// Question that a search answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Question {
     /// Target that was crawled, as typed, without secrets.
     pub what: String,
@@ -253,9 +234,10 @@ pub struct Question {
 impl Question {
     /// The target in words.
     pub fn target(&self) -> &str {
-        match &*self.what {
-            "" => "the bundled target",
-            what => what,
+        if self.what.is_empty() {
+            "the bundled target"
+        } else {
+            &self.what
         }
     }
 
@@ -280,13 +262,9 @@ impl Question {
 /// `4 / (rate p^2)` seconds for that (P. M. Morse, "Stochastic properties of waiting lines", 1955),
 /// so `p` is the precision, within a limit; what that leaves open is [`resolution`].
 pub fn times_s(rate_per_s: f64, question: &Question) -> (f64, f64) {
-    let Question {
-        warmup_s,
-        probe_s,
-        bounds,
-        ..
-    } = *question;
-    let settles = SETTLES / (rate_per_s * bounds.precision * bounds.precision);
+    let (warmup_s, probe_s) = (question.warmup_s, question.probe_s);
+    let precision = question.bounds.precision;
+    let settles = SETTLES / (rate_per_s * precision * precision);
     if !question.is_random() || settles <= probe_s {
         return (warmup_s, probe_s);
     }
@@ -303,7 +281,7 @@ pub fn resolution(rate_per_s: f64, question: &Question) -> Option<f64> {
 }
 
 /// The probes of a rate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Full ones that passed.
     pub passes: u32,
@@ -312,15 +290,18 @@ pub struct Tally {
     /// Those that said nothing.
     pub voids: u32,
     /// Balance of the scouts: passes less failures.
+    #[serde(skip)]
     scouts: i64,
     /// A probe of it had to be stopped.
+    #[serde(skip)]
     collapsed: bool,
     /// Void ones since the last one that was not.
+    #[serde(skip)]
     void_in_a_row: u32,
 }
 
 /// State of a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateState {
     /// The rate passes.
@@ -421,9 +402,8 @@ impl Search {
     }
 
     fn where_it(&self, is: impl Fn(RateState) -> bool) -> impl DoubleEndedIterator<Item = Pace> {
-        self.rates()
-            .filter(move |(_, tally)| is(tally.standing()))
-            .map(|(pace, _)| pace)
+        let rates = self.rates().filter(move |(_, of)| is(of.standing()));
+        rates.map(|(pace, _)| pace)
     }
 
     /// The interval that is settled so far: the highest rate that passes below every one that fails
@@ -459,9 +439,8 @@ impl Search {
                 && (standing == RateState::Passes || !tally.is_beyond_this_client())
         });
         let pass = passes.map(|(pace, _)| pace).next_back();
-        match (pass, fail) {
-            (Some(pass), Some(fail)) if fail < pass => return self.reconcile(fail, pass),
-            _ => {}
+        if let Some((pass, fail)) = pass.zip(fail).filter(|(pass, fail)| fail < pass) {
+            return self.reconcile(fail, pass);
         }
         // Between the two, rates that are tied want another probe; those that had as many as they
         // get are passed over.
@@ -511,39 +490,23 @@ impl Search {
         }
     }
 
-    /// Nothing fails yet: twice the rate that passes, and no more.
+    /// Nothing fails yet: twice the rate that passes, and no more. Undecided ones lie above: what is
+    /// next is the first of them, or past all of them, or they are the end of it.
     fn upward(&self, pass: Pace) -> SearchStep {
         let next = pass.doubled().min(self.bounds.greatest);
-        // Undecided ones lie above: what is next is halfway to them, or they are the end of it.
-        let next = self
-            .rates()
-            .map(|(pace, _)| pace)
-            .find(|pace| *pace > pass)
-            .map_or(next, |tried| next.min(tried));
-        match self.standing(next) {
-            _ if next <= pass => self
-                .settle(pass)
-                .unwrap_or(SearchStep::Done(SearchOutcome::NotReached)),
-            RateState::Unknown if !self.rates.contains_key(&next) => {
-                SearchStep::Probe(next, ProbeKind::Scout)
+        let mut above = self.rates.range(pass..).skip(1).map(|(pace, _)| *pace);
+        let first = above.next();
+        match (first, above.last().or(first)) {
+            _ if next <= pass => self.settle(&[pass], SearchOutcome::NotReached),
+            (Some(first), Some(highest)) if first <= next => {
+                if highest < next {
+                    SearchStep::Probe(next, ProbeKind::Full)
+                } else {
+                    self.settle(&[pass], SearchOutcome::Undecided)
+                }
             }
-            _ => self.above_the_undecided(pass),
+            _ => SearchStep::Probe(next, ProbeKind::Scout),
         }
-    }
-
-    /// Return the next step when what lies above the rate that passes is undecided: the search goes
-    /// past it, but no further than twice that rate.
-    fn above_the_undecided(&self, pass: Pace) -> SearchStep {
-        let next = pass.doubled().min(self.bounds.greatest);
-        let is_above_all = self
-            .rates()
-            .next_back()
-            .is_none_or(|(highest, _)| next > highest);
-        if is_above_all {
-            return SearchStep::Probe(next, ProbeKind::Full);
-        }
-        self.settle(pass)
-            .unwrap_or(SearchStep::Done(SearchOutcome::Undecided))
     }
 
     /// Rates from `ceiling` on are beyond this client.
@@ -554,8 +517,7 @@ impl Search {
         if ceiling.over(pass) > NEAR_CEILING && middle > pass && middle < ceiling && !is_tried {
             return SearchStep::Probe(middle, ProbeKind::Full);
         }
-        self.settle(pass)
-            .unwrap_or(SearchStep::Done(SearchOutcome::ClientLimited))
+        self.settle(&[pass], SearchOutcome::ClientLimited)
     }
 
     /// Between a rate that seems to pass and one that seems to fail.
@@ -566,19 +528,11 @@ impl Search {
         if of_fail.counted() == 0 && of_fail.voids == 0 && !of_fail.collapsed {
             return SearchStep::Probe(fail, ProbeKind::Full);
         }
-        let undecided: Vec<Pace> = self
-            .rates
-            .range(pass..fail)
-            .map(|(pace, _)| *pace)
-            .filter(|pace| *pace > pass)
-            .collect();
-        let ends = undecided
-            .first()
-            .zip(undecided.last())
-            .map_or(vec![(pass, fail)], |(first, last)| {
-                vec![(pass, *first), (*last, fail)]
-            });
-        for (low, high) in ends {
+        // Below the undecided ones between the two, and above them.
+        let undecided = self.rates.range(pass..fail).map(|(pace, _)| *pace).skip(1);
+        let first = undecided.clone().next().unwrap_or(fail);
+        let last = undecided.last().unwrap_or(pass);
+        for (low, high) in [(pass, first), (last, fail)] {
             let middle = low.between(high);
             if high.over(low) > 1.0 + self.bounds.precision && middle > low && middle < high {
                 return SearchStep::Probe(middle, ProbeKind::Full);
@@ -587,15 +541,18 @@ impl Search {
         // The less certain one first.
         let mut ends = [pass, fail];
         ends.sort_by_key(|pace| self.rates.get(pace).map_or(0, |tally| tally.net().abs()));
-        self.settle(ends[0])
-            .or_else(|| self.settle(ends[1]))
-            .unwrap_or(SearchStep::Done(SearchOutcome::Found))
+        self.settle(&ends, SearchOutcome::Found)
     }
 
-    /// Another probe of a rate, unless it is settled.
-    fn settle(&self, pace: Pace) -> Option<SearchStep> {
-        let open = self.rates.get(&pace).is_none_or(Tally::is_open);
-        open.then_some(SearchStep::Probe(pace, ProbeKind::Full))
+    /// Another probe of the first of these rates that is not settled, or else the end.
+    fn settle(&self, paces: &[Pace], end: SearchOutcome) -> SearchStep {
+        let is_open = |pace: &&Pace| self.rates.get(*pace).is_none_or(Tally::is_open);
+        paces
+            .iter()
+            .find(is_open)
+            .map_or(SearchStep::Done(end), |pace| {
+                SearchStep::Probe(*pace, ProbeKind::Full)
+            })
     }
 }
 

@@ -2,9 +2,7 @@
 //! interval that they make.
 
 use super::{Arm, Contest, Disturbance, Evidence, Metric};
-use crate::show::chart::{
-    Axis, Chart, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
-};
+use crate::show::chart::{Axis, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most};
 
 /// Part of the axis that is free beyond the outermost dots.
 const AIR: f64 = 0.06;
@@ -12,21 +10,15 @@ const AIR: f64 = 0.06;
 /// Height of the estimate over the axis, where a pair has 1.
 const ESTIMATE: f64 = 0.8;
 
-/// The chart of a contest.
-pub(super) fn chart(contest: &Contest) -> Chart {
-    let mut panels = Vec::new();
-    for one in &contest.comparison.metrics {
+/// A panel for each metric.
+pub(super) fn panels(contest: &Contest) -> Vec<Panel> {
+    let metrics = contest.comparison.metrics.iter();
+    let panels = metrics.filter_map(|one| {
         let changes = changes(contest, &one.metric);
-        if let Some(evidence) = one.evidence.as_ref().filter(|_| !changes.is_empty()) {
-            panels.push(panel(&one.metric, evidence, &changes));
-        }
-    }
-    Chart {
-        name: "pairs",
-        title: "Pairs",
-        caption: String::new(),
-        panels,
-    }
+        let evidence = one.evidence.as_ref().filter(|_| !changes.is_empty())?;
+        Some(panel(&one.metric, evidence, &changes))
+    });
+    panels.collect()
 }
 
 /// Change of each undisturbed pair, percent.

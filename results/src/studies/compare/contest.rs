@@ -21,13 +21,11 @@ use super::runs::readings_of_run;
 use super::statistics::Interval;
 use super::{chart, judge};
 use crate::export::contest_junit;
-use crate::judge::{self as judging, Finding};
 use crate::run::report::{Report, Verdict};
-use crate::show::chart::Chart;
-use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::text::{capital, counted};
+use crate::show::chart::Panel;
+use crate::show::doc::{Column, Doc, Table};
 use crate::studies::differences::Difference;
-use crate::studies::{Conclusion, Header, Notice, RoundsOf, StudyResult, or_dash, warnings};
+use crate::studies::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, or_dash};
 
 /// A comparison, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,20 +73,12 @@ pub struct RoundReport {
     /// What is judged of it.
     #[serde(flatten)]
     pub round: Round,
-    /// The directory of its result; null of a command.
-    pub result: Option<String>,
+    /// Its run.
+    #[serde(flatten)]
+    pub run: RoundRun,
     /// Executions of its command; none of a crawl.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<Execution>,
-    /// RFC 3339, UTC.
-    pub started_at: String,
-    /// RFC 3339, UTC.
-    pub finished_at: String,
-    /// Verdict on the run itself.
-    pub validity: Verdict,
-    /// Warnings and errors of the run.
-    #[serde(serialize_with = "judging::serialize")]
-    pub findings: Vec<Finding>,
 }
 
 impl RoundReport {
@@ -97,22 +87,12 @@ impl RoundReport {
     pub fn new(report: &Report, pair: usize, arm: Arm, result: String) -> Self {
         Self {
             pair,
-            round: Round {
-                arm,
-                readings: readings_of_run(report),
-                disturbance: Disturbance::None,
-            },
-            result: Some(result),
+            round: Round::of(arm, readings_of_run(report)),
+            run: RoundRun::of(report, result),
             executions: Vec::new(),
-            started_at: report.started_at.clone(),
-            finished_at: report.finished_at.clone(),
-            validity: report.validity.verdict,
-            findings: warnings(report),
         }
     }
-}
 
-impl RoundReport {
     /// The round of `arm` in the `pair`-th pair, of these executions of a command, from start to
     /// end.
     pub fn of_command(
@@ -123,18 +103,21 @@ impl RoundReport {
     ) -> Self {
         Self {
             pair,
-            round: Round {
-                arm,
-                readings: readings_of_executions(&executions),
-                disturbance: Disturbance::None,
+            round: Round::of(arm, readings_of_executions(&executions)),
+            run: RoundRun {
+                result: None,
+                started_at,
+                finished_at,
+                validity: Verdict::Valid,
+                findings: Vec::new(),
             },
-            result: None,
             executions,
-            started_at,
-            finished_at,
-            validity: Verdict::Valid,
-            findings: Vec::new(),
         }
+    }
+
+    /// True if its pair counts.
+    fn counts(&self) -> bool {
+        self.round.disturbance == Disturbance::None
     }
 }
 
@@ -209,12 +192,6 @@ fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
 }
 
 impl Contest {
-    /// The greatest loss that passes in any of its metrics, percent.
-    fn bound_percent(&self) -> f64 {
-        let bounds = self.metrics().into_iter().map(|metric| metric.passes_below);
-        bounds.fold(0.0, f64::max) * 100.0
-    }
-
     /// Build a contest by these metrics from these rounds, given in the order in which they ran.
     ///
     /// # Errors
@@ -237,58 +214,20 @@ impl Contest {
         all.map(|one| one.metric.clone()).collect()
     }
 
-    /// Number of pairs that count.
-    fn counted(&self) -> usize {
-        let rounds = self.rounds.iter();
-        let counted = rounds.filter(|of| of.round.disturbance == Disturbance::None);
-        counted.count() / 2
+    /// The rounds of an arm, in the order in which they ran.
+    fn of_arm(&self, arm: Arm) -> impl Iterator<Item = &RoundReport> {
+        self.rounds.iter().filter(move |of| of.round.arm == arm)
     }
 
     /// The readings of a metric in the counted rounds of an arm, in the order in which they ran; in
     /// all of them when none counts.
     pub fn values(&self, arm: Arm, metric: &Metric) -> Vec<f64> {
-        let all = self.counted() == 0;
-        let rounds = self.rounds.iter().map(|of| &of.round);
+        let all = !self.rounds.iter().any(RoundReport::counts);
+        let rounds = self.of_arm(arm).filter(|of| all || of.counts());
         rounds
-            .filter(|of| of.arm == arm && (all || of.disturbance == Disturbance::None))
-            .filter_map(|of| of.readings.of(&metric.name).value())
+            .filter_map(|of| of.round.readings.of(&metric.name).value())
             .collect()
     }
-}
-
-/// Fact about a comparison, with its numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ContestFinding {
-    /// The verdict over all.
-    Answer {
-        /// The verdict.
-        verdict: Overall,
-        /// Pairs that count.
-        counted: usize,
-        /// Pairs that were left out.
-        left_out: usize,
-        /// The metrics that led to it.
-        metrics: Vec<MetricResult>,
-    },
-    /// Pairs that were left out for one reason.
-    PairsLeftOut {
-        /// The reason.
-        disturbance: Disturbance,
-        /// Number of them.
-        count: usize,
-        /// All pairs.
-        of: usize,
-    },
-    /// The base was a regression against itself.
-    EqualSidesDiffer {},
-    /// What a pair read tells something of the next.
-    Autocorrelated {
-        /// Metric, with its evidence.
-        metric: Box<MetricResult>,
-        /// Autocorrelation of neighbouring pairs.
-        autocorrelation: f64,
-    },
 }
 
 /// A ratio and its interval as a change: `+4.9 % (+4.7 .. +5.1)`.
@@ -301,7 +240,7 @@ pub(crate) fn change(ratio: f64, interval: Option<Interval>) -> String {
 
 impl Evidence {
     /// The estimate and its interval, as a change.
-    pub(super) fn change(&self) -> String {
+    pub(in crate::studies) fn change(&self) -> String {
         change(self.ratio, self.ratio_interval)
     }
 }
@@ -328,153 +267,74 @@ pub fn contest_standing(comparison: &Comparison) -> String {
 }
 
 impl StudyResult for Contest {
-    type Finding = ContestFinding;
-
     const SCHEMA: &'static str = "crawlmark.comparison/1";
 
     const FILE: &'static str = "comparison.json";
+
+    const CHART: [&'static str; 2] = ["pairs", "Pairs"];
 
     fn header(&self) -> &Header {
         &self.context.header
     }
 
-    fn outcome(&self) -> &'static str {
-        self.comparison.verdict.name()
+    fn outcome(&self) -> String {
+        self.comparison.verdict.name().to_owned()
     }
 
-    fn findings(&self) -> Vec<ContestFinding> {
+    fn findings(&self) -> Vec<StudyFinding> {
         let (verdict, all) = (self.comparison.verdict, &self.comparison.metrics);
-        let (pairs, counted) = (self.rounds.len() / 2, self.counted());
-        let led = all
-            .iter()
-            .filter(|one| one.verdict.weight() == Some(verdict));
-        let mut found = vec![ContestFinding::Answer {
+        let (pairs, counted) = (
+            self.rounds.len() / 2,
+            self.rounds.iter().filter(|of| of.counts()).count() / 2,
+        );
+        let led = |one: &&MetricResult| one.verdict.weight() == Some(verdict);
+        let bounds = all.iter().map(|one| one.metric.passes_below);
+        let mut found = vec![StudyFinding::Comparison {
             verdict,
             counted,
             left_out: pairs - counted,
-            metrics: led.cloned().collect(),
+            metrics: all.iter().filter(led).cloned().collect(),
+            passes_below: bounds.fold(0.0, f64::max),
         }];
         let mut left_out = BTreeMap::<Disturbance, usize>::new();
-        for pair in self.rounds.chunks(2) {
+        for pair in self.rounds.chunks(2).filter(|pair| !pair[0].counts()) {
             *left_out.entry(pair[0].round.disturbance).or_default() += 1;
         }
-        left_out.remove(&Disturbance::None);
-        for (disturbance, count) in left_out {
-            found.push(ContestFinding::PairsLeftOut {
+        let left_out = left_out.into_iter();
+        found.extend(
+            left_out.map(|(disturbance, count)| StudyFinding::PairsLeftOut {
                 disturbance,
                 count,
                 of: pairs,
-            });
-        }
+            }),
+        );
         let floor = self.context.noise_floor.as_ref();
         if floor.is_some_and(|equal| equal.verdict == Overall::Regression) {
-            found.push(ContestFinding::EqualSidesDiffer {});
+            found.push(StudyFinding::EqualSidesDiffer {});
         }
-        for one in all {
-            let evidence = one.evidence.filter(Evidence::is_autocorrelated);
-            if let Some(autocorrelation) = evidence.and_then(|it| it.autocorrelation) {
-                found.push(ContestFinding::Autocorrelated {
-                    metric: Box::new(one.clone()),
-                    autocorrelation,
-                });
-            }
-        }
-        found
-    }
-
-    fn notice(&self, finding: &ContestFinding) -> Notice {
-        match finding {
-            ContestFinding::Answer {
-                verdict,
-                counted: pairs,
-                left_out,
-                metrics,
-            } => {
-                let left_out = match left_out {
-                    0 => String::new(),
-                    some => format!(" ({some} left out)"),
-                };
-                let first = metrics.first().and_then(|one| one.verdict.because());
-                let why = match (verdict, first) {
-                    (Overall::Pass, _) => {
-                        format!("no metric got worse by {} % or more", self.bound_percent())
-                    }
-                    (Overall::Regression, _) => {
-                        let worse: Vec<String> = metrics.iter().map(worse).collect();
-                        worse.join("; ")
-                    }
-                    (Overall::Inconclusive, Some(why)) => {
-                        format!("{}: {why}", metrics[0].metric.title)
-                    }
-                    (Overall::Inconclusive, None) => {
-                        "no metric was read in both sides of each pair".to_owned()
-                    }
-                };
-                let (severity, remedy) = match (verdict, first) {
-                    (Overall::Pass, _) => (Severity::Good, ""),
-                    (Overall::Regression, _) => (Severity::Bad, ""),
-                    (_, Some(Undecided::TooFewPairs { .. })) => (
-                        Severity::Warning,
-                        "`crawlmark ab` runs as many as are needed.",
-                    ),
-                    (Overall::Inconclusive, _) => (Severity::Warning, ""),
-                };
-                let (name, pairs) = (
-                    capital(verdict.name()),
-                    counted(*pairs as u64, "counted pair"),
-                );
-                Notice::new(severity, format!("{name} after {pairs}{left_out}: {why}")).with(remedy)
-            }
-            ContestFinding::PairsLeftOut {
-                disturbance,
-                count,
-                of,
-            } => {
-                let (of, why) = (counted(*of as u64, "pair"), disturbance.words());
-                Notice::new(
-                    Severity::Warning,
-                    format!("{count} of {of} left out: {why}"),
-                )
-            }
-            ContestFinding::EqualSidesDiffer {} => Notice::new(
-                Severity::Warning,
-                "The base was a regression against itself on this machine",
-            ),
-            ContestFinding::Autocorrelated {
-                metric,
-                autocorrelation,
-            } => {
-                let name = &metric.metric.title;
-                Notice::new(
-                    Severity::Warning,
-                    capital(&format!(
-                        "{name}: neighbouring pairs depend on each other (autocorrelation {autocorrelation:.2}), so its interval is too narrow"
-                    )),
-                )
-                .with("The random order keeps the p value right.")
-            }
-        }
-    }
-
-    fn rounds(&self) -> Vec<RoundsOf<'_>> {
-        let sides = [
+        found.extend(all.iter().filter_map(|one| {
+            let evidence = one.evidence.filter(Evidence::is_autocorrelated)?;
+            Some(StudyFinding::Autocorrelated {
+                metric: one.metric.title.to_string(),
+                autocorrelation: evidence.autocorrelation?,
+            })
+        }));
+        for (arm, side) in [
             (Arm::Base, " of the base"),
             (Arm::Candidate, " of the candidate"),
-        ];
-        let sides = sides.map(|(arm, side)| {
-            let rounds = self.rounds.iter().filter(|of| of.round.arm == arm);
-            let findings = rounds.map(|round| &*round.findings).collect();
-            RoundsOf { side, findings }
-        });
-        sides.into()
+        ] {
+            let runs: Vec<&RoundRun> = self.of_arm(arm).map(|of| &of.run).collect();
+            found.extend(in_rounds(side, &runs));
+        }
+        found
     }
 
     fn fill(&self, doc: Doc) -> Doc {
         doc.table(self.sides()).table(self.verdicts())
     }
 
-    fn chart(&self) -> Option<Chart> {
-        Some(chart::chart(self))
+    fn panels(&self) -> Option<Vec<Panel>> {
+        Some(chart::panels(self))
     }
 
     fn conclusion(&self) -> Conclusion {
@@ -490,45 +350,31 @@ impl StudyResult for Contest {
     }
 }
 
-/// A metric that is a regression, and by how much.
-fn worse(one: &MetricResult) -> String {
-    let by = one.evidence.as_ref().map(Evidence::change);
-    let by = by.unwrap_or_else(|| "far less".to_owned());
-    format!("{} {by}", one.metric.title)
-}
-
 impl Contest {
     /// The table of what is compared.
     fn sides(&self) -> Table {
-        let ContestContext {
-            base,
-            candidate,
-            differences,
-            ..
-        } = &self.context;
-        let mut rows: Vec<Vec<String>> = differences
-            .iter()
-            .map(|one| {
-                [&one.what, &one.base, &one.candidate]
-                    .map(Clone::clone)
-                    .to_vec()
-            })
-            .collect();
+        let context = &self.context;
+        let row = |what: &str, base: &str, candidate: &str| {
+            [what, base, candidate].map(str::to_owned).to_vec()
+        };
+        let differences = &context.differences;
+        let mut rows = Vec::new();
         // A target of its own has a row of its own.
         if !differences.iter().any(Difference::is_of_command) {
-            rows.insert(
-                0,
-                vec!["what".to_owned(), base.what.clone(), candidate.what.clone()],
-            );
+            rows.push(row("what", &context.base.what, &context.candidate.what));
         }
+        rows.extend(
+            differences
+                .iter()
+                .map(|one| row(&one.what, &one.base, &one.candidate)),
+        );
         let each = [Arm::Base, Arm::Candidate].map(|arm| {
-            let mut rounds = self.rounds.iter();
-            let round = rounds.find(|of| of.round.arm == arm);
-            round.map_or(0, |round| round.executions.len())
+            let first = self.of_arm(arm).next();
+            first.map_or(0, |round| round.executions.len())
         });
         if each != [0, 0] {
             let [base, candidate] = each.map(|count| count.to_string());
-            rows.push(vec!["executions a round".to_owned(), base, candidate]);
+            rows.push(row("executions a round", &base, &candidate));
         }
         Table {
             columns: ["", "base", "candidate"].map(Column::words).to_vec(),
@@ -566,30 +412,30 @@ impl Contest {
         let [base, candidate] = medians.map(|value| or_dash(value, |value| metric.in_unit(value)));
         // Where nothing was estimated, the medians are shown.
         let ratio = medians[1].zip(medians[0].filter(|base| *base > 0.0));
-        let ratio = ratio.map(|(candidate, base)| format!("{} %", signed(candidate / base)));
+        let ratio = ratio.map(|(candidate, base)| change(candidate / base, None));
         let changed = one.evidence.as_ref().map(Evidence::change).or(ratio);
         // Before the first look, p only invites to stop early.
         let p = one.evidence.and_then(|evidence| evidence.p_adjusted);
         let p = p.filter(|_| self.comparison.look.is_some());
         let floor = self.context.noise_floor.as_ref();
         let floor = floor.and_then(|equal| equal.of(&metric.name)?.evidence);
-        let reason = match one.verdict {
+        let mut reason = String::new();
+        if let MetricVerdict::Inconclusive {
+            because,
+            minimum_detectable_effect: effect,
+        } = one.verdict
             // The answer says how many pairs are missing.
-            MetricVerdict::Inconclusive {
-                because: Undecided::TooFewPairs { .. },
-                ..
-            } => String::new(),
-            MetricVerdict::Inconclusive {
-                minimum_detectable_effect: Some(effect),
-                because: because @ Undecided::Noise,
-            } if effect < 1.0 => format!(
-                "{because}; a loss of {} or more would have been detected",
-                percent(effect)
-            ),
-            verdict => verdict
-                .because()
-                .map_or_else(String::new, |because| because.to_string()),
-        };
+            && !matches!(because, Undecided::TooFewPairs { .. })
+        {
+            let effect = effect.filter(|effect| because == Undecided::Noise && *effect < 1.0);
+            let detected = effect.map(|effect| {
+                format!(
+                    "; a loss of {} or more would have been detected",
+                    percent(effect)
+                )
+            });
+            reason = because.to_string() + &detected.unwrap_or_default();
+        }
         vec![
             metric.column.clone().into_owned(),
             one.verdict.name().to_owned(),

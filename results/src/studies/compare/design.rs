@@ -50,6 +50,17 @@ pub struct Round {
     pub disturbance: Disturbance,
 }
 
+impl Round {
+    /// A round of an arm with these readings, undisturbed as far as is known.
+    pub(super) fn of(arm: Arm, readings: Readings) -> Self {
+        Self {
+            arm,
+            readings,
+            disturbance: Disturbance::None,
+        }
+    }
+}
+
 /// Two rounds that ran one right after the other, one of each arm, with the same seed and IDs: the
 /// unit of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -222,7 +222,7 @@ impl MetricVerdict {
     }
 
     /// The reason why it is undecided.
-    pub(super) const fn because(self) -> Option<Undecided> {
+    pub(in crate::studies) const fn because(self) -> Option<Undecided> {
         match self {
             Self::Inconclusive { because, .. } => Some(because),
             _ => None,

@@ -2,7 +2,7 @@
 //! efficiency, CPU per attempt, and the balance of the shards.
 
 use super::{Curve, Estimate, Point, Scaling};
-use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
+use crate::show::chart::{Axis, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 
 /// From this many times the smallest size on, sizes are in equal factors: in equal steps the small
 /// ones would lie on each other.
@@ -11,20 +11,15 @@ const MANY: f64 = 40.0;
 /// Points that a curve is drawn through.
 const SMOOTH: u32 = 64;
 
-/// The chart of a scaling. A single size has nothing beside it, and its linear growth is no
+/// The panels of a scaling. A single size has nothing beside it, and its linear growth is no
 /// measurement.
-pub(super) fn chart(scaling: &Scaling) -> Chart {
+pub(super) fn panels(scaling: &Scaling) -> Vec<Panel> {
+    if scaling.curves.iter().all(|curve| curve.told().is_none()) {
+        return Vec::new();
+    }
     let sizes = Sizes::of(scaling);
-    let mut panels = Vec::new();
-    if scaling.curves.iter().any(|curve| curve.told().is_some()) {
-        panels.extend(FIELDS.iter().map(|field| field.panel(scaling, &sizes)));
-    }
-    Chart {
-        name: "scaling",
-        title: "How throughput grows",
-        caption: String::new(),
-        panels: Panel::below_each_other(panels),
-    }
+    let panels = FIELDS.iter().map(|field| field.panel(scaling, &sizes));
+    Panel::below_each_other(panels.collect())
 }
 
 /// The sizes, least first.

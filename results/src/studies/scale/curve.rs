@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Room;
 use super::estimate::Estimate;
@@ -32,7 +32,7 @@ impl Axis {
 }
 
 /// Quantity that all sizes of a curve have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixedQuantity {
     /// Connections for each shard: the load grows with the shards.
@@ -84,7 +84,7 @@ impl fmt::Display for FixedQuantity {
 }
 
 /// A size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     /// The size.
     #[serde(flatten)]
@@ -138,24 +138,16 @@ impl Point {
         base: &[&Round],
         room: Room,
     ) -> Self {
-        let used: Vec<&Round> = rounds
-            .iter()
-            .copied()
-            .filter(|round| round.counts())
-            .collect();
+        let used: Vec<&Round> = rounds.iter().copied().filter(|it| it.counts()).collect();
         let least = held.n(base.first().map_or(size, |round| round.size));
         let factor = held.n(size) / least;
         // Each round that counts beside the one of the smallest size in its repeat, where that
         // counts, too.
         let mut pairs = Vec::new();
         for own in &used {
-            pairs.extend(
-                base.iter()
-                    .find(|base| {
-                        base.replicate == own.replicate && base.counts() && base.items_per_s > 0.0
-                    })
-                    .map(|base| (*own, *base)),
-            );
+            let mut base = base.iter().filter(|base| base.replicate == own.replicate);
+            let beside = base.find(|base| base.counts() && base.items_per_s > 0.0);
+            pairs.extend(beside.map(|base| (*own, *base)));
         }
         let over = |value: fn(&Round) -> Option<f64>| {
             Estimate::of(used.iter().filter_map(|round| value(round)))
@@ -164,10 +156,8 @@ impl Point {
             .iter()
             .map(|(own, base)| own.items_per_s / base.items_per_s);
         let has_serial = least <= 1.0 && factor > 1.0;
-        let serial = speedups
-            .clone()
-            .filter(|_| has_serial)
-            .map(|s| (1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor));
+        let serial = speedups.clone().filter(|_| has_serial);
+        let serial = serial.map(|s| (1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor));
         let work = pairs
             .iter()
             .filter_map(|(own, base)| Some(base.cpu_us_per_attempt? / own.cpu_us_per_attempt?));
@@ -205,9 +195,9 @@ impl Point {
             serial_fraction: Estimate::of(serial),
             // Of a target elsewhere, shards can take the CPUs from each other alone.
             colocated: room.target_processes > 0
-                && size.shards as usize + room.target_processes as usize > room.cores,
+                && (size.shards + room.target_processes) as usize > room.cores,
             lacked_cpu: most(Round::lacked_cpu),
-            client_limited: most(|round| round.validity == Verdict::ClientLimited),
+            client_limited: most(|round| round.run.validity == Verdict::ClientLimited),
         }
     }
 
@@ -235,7 +225,7 @@ impl Point {
 }
 
 /// A curve.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
     /// Quantity that all of its sizes have in common.
     pub held: FixedQuantity,

@@ -14,7 +14,7 @@
 //! so few values would pretend to know more: its percentiles cannot lie outside of them either, and
 //! its 95 % of five are about 83 %.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::studies::compare::Interval;
 use crawlmark_harness::stats::median;
@@ -23,7 +23,7 @@ use crawlmark_harness::stats::median;
 pub const LEVEL: f64 = 0.9;
 
 /// Estimate of the value that some values vary around.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// Their median.
     pub median: f64,
@@ -55,6 +55,27 @@ impl Estimate {
             interval,
             level: interval.map(|_| level(count, left_away)),
             count,
+        })
+    }
+
+    /// The estimate of the inverse of the value: the ends of its interval change places.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        let interval = self.interval.map(|of| Interval {
+            low: 1.0 / of.high,
+            high: 1.0 / of.low,
+        });
+        Self {
+            median: 1.0 / self.median,
+            interval,
+            ..self
+        }
+    }
+
+    /// ` (7.84 to 8.01)`; nothing of a single value.
+    pub fn range(&self, format: impl Fn(f64) -> String) -> String {
+        self.interval.map_or_else(String::new, |between| {
+            format!(" ({} to {})", format(between.low), format(between.high))
         })
     }
 

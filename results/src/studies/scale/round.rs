@@ -4,21 +4,21 @@ use std::fmt;
 use std::time::Duration;
 
 use crawlmark_harness::stats::Series;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::judge::{self, Finding};
+use crate::judge::Finding;
 use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
 use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
 use crate::show::text::counted;
 use crate::studies::compare::{CPU_PER_ATTEMPT, readings_of_run};
-use crate::studies::{TargetUse, warnings};
+use crate::studies::{RoundRun, TargetUse};
 
 /// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one
 /// free.
 const MUCH_CPU: f64 = 0.5;
 
 /// Size of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Size {
     /// Processes that crawl.
     pub shards: u32,
@@ -36,24 +36,16 @@ impl fmt::Display for Size {
 }
 
 /// A round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Round {
     /// The repeat that it belongs to, counted from 1.
     pub replicate: usize,
     /// Size of the round.
     #[serde(flatten)]
     pub size: Size,
-    /// The directory of its result.
-    pub result: String,
-    /// RFC 3339, UTC.
-    pub started_at: String,
-    /// RFC 3339, UTC.
-    pub finished_at: String,
-    /// Verdict on the run itself.
-    pub validity: Verdict,
-    /// Warnings and errors of the run.
-    #[serde(serialize_with = "judge::serialize")]
-    pub findings: Vec<Finding>,
+    /// Its run.
+    #[serde(flatten)]
+    pub run: RoundRun,
     /// Requests that could be under way.
     pub in_flight: u32,
     /// Good items per second.
@@ -93,11 +85,7 @@ impl Round {
         Self {
             replicate,
             size,
-            result,
-            started_at: report.started_at.clone(),
-            finished_at: report.finished_at.clone(),
-            validity: report.validity.verdict,
-            findings: warnings(report),
+            run: RoundRun::of(report, result),
             in_flight: report.plan.run.in_flight(),
             items_per_s: report.totals.ok_per_s,
             binding: report.binding,
@@ -119,13 +107,13 @@ impl Round {
 
     /// True if it is the answer of this client at this size. A client that is its own limit is one.
     pub fn counts(&self) -> bool {
-        self.validity <= Verdict::ClientLimited
+        self.run.validity <= Verdict::ClientLimited
     }
 
     /// The finding for which it does not count; none when it does.
     pub fn left_out_by(&self) -> Option<&Finding> {
-        let mut all = self.findings.iter();
-        all.find(|finding| !self.counts() && finding.effect() == Some(self.validity))
+        let mut all = self.run.findings.iter();
+        all.find(|finding| !self.counts() && finding.effect() == Some(self.run.validity))
     }
 
     /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::run::report::{BindingReport, Verdict};
+use crate::studies::RoundRun;
 use crate::studies::compare::Interval;
 
 /// A machine large enough for whatever is tried here.
@@ -20,11 +21,13 @@ fn round(replicate: usize, shards: u32, items_per_s: f64) -> Round {
             shards,
             connections: shards * 8,
         },
-        result: format!("rounds/{replicate}-{shards}"),
-        started_at: "2026-01-01T00:00:00.000Z".to_owned(),
-        finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
-        validity: Verdict::Valid,
-        findings: Vec::new(),
+        run: RoundRun {
+            result: Some(format!("rounds/{replicate}-{shards}")),
+            started_at: "2026-01-01T00:00:00.000Z".to_owned(),
+            finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
+            validity: Verdict::Valid,
+            findings: Vec::new(),
+        },
         in_flight: shards * 8,
         items_per_s,
         binding: BindingReport::default(),
@@ -104,9 +107,9 @@ fn ratios_are_those_of_a_replicate() {
 #[test]
 fn what_does_not_count_is_left_out_with_its_partner() {
     let mut rounds = rounds(3, &[1, 2], |_, n| 100.0 * n);
-    rounds[0].validity = Verdict::Disturbed;
+    rounds[0].run.validity = Verdict::Disturbed;
     rounds[3].items_per_s = 1.0;
-    rounds[3].validity = Verdict::Disturbed;
+    rounds[3].run.validity = Verdict::Disturbed;
     let curve = curve(&rounds);
     let [one, two] = &*curve.points else {
         panic!("{curve:?}")
@@ -121,7 +124,7 @@ fn what_does_not_count_is_left_out_with_its_partner() {
     assert!(close(two.speedup.unwrap().median, 2.0));
     let mut none = rounds;
     for round in &mut none {
-        round.validity = Verdict::Disturbed;
+        round.run.validity = Verdict::Disturbed;
     }
     let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), &none, ROOM);
     assert!(curve.told().is_none() && curve.points.iter().all(|point| !point.counts()));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::show::text::decimal;
 
@@ -22,7 +22,7 @@ pub struct Scenario {
 }
 
 /// Good responses per second as they were published: a figure, or from one to another.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Published {
     /// The least.
     pub low_per_s: f64,

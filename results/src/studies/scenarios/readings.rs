@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::run::report::{BindingReport, Report, ShardReport};
 use crawlmark_harness::stats::Series;
@@ -12,7 +12,7 @@ use crawlmark_harness::units::parse_duration;
 const HANDSHAKE: &str = "target_handshake";
 
 /// Readings of a run. Rates and times are of after its warm-up, counts are of all of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScenarioReadings {
     /// Good items per second.
     pub ok_per_s: f64,
@@ -58,7 +58,7 @@ pub struct ScenarioReadings {
 }
 
 /// CPU of a round. Null is what the machine did not tell.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuUse {
     /// CPUs that there are.
     pub cores: usize,

@@ -1,0 +1,476 @@
+//! The facts that a study can show, one table: when each is found, its numbers, and its text. The
+//! only place in which studies make sentences.
+
+use serde::Serialize;
+
+use super::capacity::SearchOutcome;
+use super::compare::{Disturbance, MetricResult, Overall, Undecided};
+use super::history::ChangePoint;
+use super::scale::{Estimate, FixedQuantity};
+use super::{Notice, rate};
+use crate::judge::Finding;
+use crate::run::gates::{Condition, Unit};
+use crate::run::report::Verdict;
+use crate::show::doc::Severity::{self, Bad, Good, Neutral, Warning};
+use crate::show::text::{capital, counted, decimal, seconds};
+use crawlmark_harness::units::{grouped, micros, percent, rounded_percent};
+
+/// Part of a capacity by which it may be lower and is confirmed nevertheless.
+const UNCERTAIN: f64 = 0.1;
+
+/// Advice where a probe was too short.
+const LONGER: &str = "A longer --probe would show it.";
+
+/// Define the findings: each with its numbers, its severity, one plain sentence with the numbers
+/// and without a full stop, and at will a remedy.
+macro_rules! findings {
+    ($(
+        #[doc = $doc:literal]
+        $kind:ident { $($field:ident: $type:ty),* } => $severity:expr, $title:expr $(, $remedy:expr)?;
+    )*) => {
+        /// Fact about a study with its numbers.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum StudyFinding {
+            $(#[doc = $doc] $kind {
+                $(#[doc = concat!("See the text of the finding: ", stringify!($field), ".")] $field: $type),*
+            },)*
+        }
+
+        impl StudyFinding {
+            /// Every kind, in the order of the list.
+            pub const KINDS: &[&str] = &[$(stringify!($kind)),*];
+
+            /// Its kind, one of [`Self::KINDS`].
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$kind { .. } => stringify!($kind),)*
+                }
+            }
+
+            /// The finding as it is shown.
+            pub fn notice(&self) -> Notice {
+                match self.clone() {
+                    $(Self::$kind { $($field),* } => Notice {
+                        severity: $severity,
+                        title: String::from($title),
+                        remedy: Vec::<String>::from([$(String::from($remedy))?]).concat(),
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+findings! {
+    // Of any study.
+
+    /// Rounds have a finding of their own: that of the first of them.
+    InRounds { finding: Finding, rounds: usize, of: usize, side: &'static str } => Warning,
+        format!("In {rounds} of {}{side}: {}", counted(of as u64, "round"), finding.title());
+    /// The target ran out of something, by a probe of its processes.
+    RanOut { at: String, finding: Finding } => Neutral,
+        format!("At {at}: {}", finding.title()),
+        finding.remedy().unwrap_or_default();
+    /// The load was too much for the target, and none of its processes' readings says why.
+    NothingRanOut { at: String, cpus_used: f64, cpus: usize } => Neutral,
+        format!(
+            "At {at}: what the target ran out of was not seen; it used {cpus_used:.2} of its {}",
+            counted(cpus as u64, "CPU")
+        );
+    /// The rate grows with the requests under way up to a number of them, and no further.
+    WorksOnFew { at_a_time: f64, per_s: f64, alone_us: f64 } => Neutral,
+        format!(
+            "The rate grows up to about {at_a_time:.0} requests at a time, of {} each, and stays at {}: this looks like as \
+             many workers of the target, or a limit on its rate",
+            micros(alone_us),
+            rate(per_s)
+        ),
+        "Run with --diagnose, which tells these apart.";
+    /// Not all rounds were run.
+    Interrupted {} => Warning, "Interrupted before all rounds were run";
+
+    // Of a capacity.
+
+    /// The outcome of the search.
+    Capacity {
+        outcome: SearchOutcome, per_s: Option<f64>, least_per_s: Option<f64>, for_s: Option<f64>,
+        settled_per_s: [Option<f64>; 2], bounds_per_s: [f64; 2]
+    } => outcome.severity(), capacity(outcome, per_s, least_per_s, for_s, settled_per_s, bounds_per_s),
+        match outcome {
+            SearchOutcome::LeastFails => "Use a lower --from.",
+            SearchOutcome::NotReached => "Use a higher --max-rate.",
+            SearchOutcome::Unsteady => "It has no single capacity, or something else used it during the search.",
+            _ => "",
+        };
+    /// Responses that were not found count neither as good nor as failed.
+    NotFound { share: f64 } => Neutral,
+        format!("{} of the responses were 404 or 410, which are not accepted", percent(share)),
+        "Choose --ids that exist, or accept them (--expect status:200,404).";
+    /// A limit may count over a period longer than a probe.
+    LongerPeriod { let_through_per_s: f64, wait_s: f64 } => Warning,
+        format!(
+            "The limit may count over a period longer than a probe: once the target refused requests, it accepted as little as {}{}",
+            rate(let_through_per_s),
+            if wait_s > 0.0 { format!(" and asked for a wait of {}", seconds(wait_s)) } else { String::new() }
+        ),
+        "A --probe of twice the period would show it.";
+    /// With random arrivals, a queue near its capacity grows for longer than a probe.
+    RandomArrivals { share: f64 } => if share > UNCERTAIN { Warning } else { Neutral },
+        format!(
+            "The capacity may be up to {:.0} % lower: with random arrivals, a queue this close to capacity grows for longer than a probe",
+            (share * 100.0).ceil()
+        ),
+        LONGER;
+    /// A limit that allows nothing at once may be higher.
+    NoBurst { late_us: f64 } => Warning,
+        format!(
+            "The real limit may be higher if it allows no bursts, because requests that arrive too close together are then refused: \
+             this client sent some up to {} late",
+            micros(late_us)
+        ),
+        LONGER;
+    /// Probes that said nothing of the target.
+    Void { probes: usize, reason: Box<StudyFinding> } => Neutral,
+        format!(
+            "Void probes, which say nothing of the target: {}; the last one because {}",
+            grouped(probes as u64),
+            reason.notice().title
+        );
+    /// The time for the search was used up.
+    OutOfTime {} => Neutral,
+        "The time for the search (--budget) was used up",
+        "Raise it, or search a narrower range (--from, --max-rate).";
+
+    // Of a probe: why it was no pass.
+
+    /// This client had no local port or descriptor.
+    NoPort { requests: u64 } => Neutral,
+        format!("{} requests found no local port or descriptor", grouped(requests));
+    /// This client was late.
+    Late { share: f64, us: f64 } => Neutral,
+        format!("{:.0} % of requests went out at least {} late", share * 100.0, micros(us));
+    /// This client sent less than was due, and connections were not what it lacked.
+    SentTooFew { sent_per_s: f64, due_per_s: f64 } => Neutral,
+        format!("this client sent {sent_per_s:.0} of {due_per_s:.0} requests a second");
+    /// The run was disturbed or limited by this client, which may have made it slow.
+    Disturbed { finding: Option<Box<Finding>> } => Neutral,
+        finding.map_or_else(|| "the run was disturbed".to_owned(), |finding| finding.title());
+    /// This client sent requests in bunches, of which a limit may refuse as many.
+    Bunches { late_share: f64 } => Neutral,
+        format!("{:.1} % of requests went out late, in bunches that a limit may refuse", late_share * 100.0);
+    /// It passed, perhaps by a burst: by other probes, the target accepts no more than this.
+    Burst { limit_per_s: f64 } => Neutral,
+        format!("perhaps passed only by a burst: once it refuses requests, the target accepts only {}", rate(limit_per_s));
+    /// So much failed or was refused that it was stopped.
+    Stopped { objective: Condition } => Neutral,
+        format!("stopped, because `{objective}` did not hold");
+    /// All connections were in use when requests were due.
+    NoConnection { connections: u32 } => Neutral,
+        format!("all of {connections} connections were waiting for a response when more requests were due");
+    /// An objective did not hold.
+    Broken { objective: Condition, value: f64, at_least: bool } => Neutral,
+        format!(
+            "{} {}{}, but the objective is {objective}",
+            objective.metric,
+            if at_least { "at least " } else { "" },
+            with_unit(objective.metric.unit(), value)
+        );
+    /// More requests broke an objective on a percentile than may.
+    TooSlow { objective: Condition, slow: u64, all: u64, allowed: u64 } => Neutral,
+        format!("{} of {} requests broke {objective}, and {} may", grouped(slow), grouped(all), grouped(allowed));
+    /// An objective could not be measured.
+    Unmeasured { objective: Condition, why: String } => Neutral,
+        format!("{}: {why}", objective.metric);
+    /// Fewer requests were answered than were due, all the time.
+    FellBehind { per_s: f64 } => Neutral,
+        format!("unanswered requests grew by {} each second: the target fell behind", decimal(per_s));
+
+    // Of a comparison.
+
+    /// The verdict over all metrics, and those that led to it.
+    Comparison {
+        verdict: Overall, counted: usize, left_out: usize, metrics: Vec<MetricResult>, passes_below: f64
+    } => verdict.severity(),
+        format!(
+            "{} after {}{}: {}",
+            capital(verdict.name()),
+            self::counted(counted as u64, "counted pair"),
+            if left_out > 0 { format!(" ({left_out} left out)") } else { String::new() },
+            led_to(verdict, &metrics, passes_below)
+        ),
+        match because(&metrics) {
+            Some(Undecided::TooFewPairs { .. }) => "`crawlmark ab` runs as many as are needed.",
+            _ => "",
+        };
+    /// Pairs that were left out for one reason.
+    PairsLeftOut { disturbance: Disturbance, count: usize, of: usize } => Warning,
+        format!("{count} of {} left out: {}", counted(of as u64, "pair"), disturbance.words());
+    /// The base was a regression against itself.
+    EqualSidesDiffer {} => Warning, "The base was a regression against itself on this machine";
+    /// What a pair read tells something of the next.
+    Autocorrelated { metric: String, autocorrelation: f64 } => Warning,
+        format!(
+            "{}: neighbouring pairs depend on each other (autocorrelation {autocorrelation:.2}), so its interval is too narrow",
+            capital(&metric)
+        ),
+        "The random order keeps the p value right.";
+
+    // Of a scaling.
+
+    /// No size has a valid round together with the smallest size.
+    NothingToCompare {} => Warning,
+        "No size has a valid round together with the smallest size, so there is nothing to compare";
+    /// The largest size that counts, beside the smallest.
+    Grew {
+        held: FixedQuantity, sizes: [f64; 2], speedup: Estimate, efficiency: Estimate, cost: Option<Estimate>
+    } => Neutral,
+        format!(
+            "{} {} are {}x as fast as {}{} with {held}: {} efficient{}{}",
+            sizes[1],
+            held.axis().name(),
+            factor(speedup.median),
+            sizes[0],
+            speedup.range(factor),
+            // More than 100 % is claimed only where chance is excluded.
+            rounded_percent(if efficiency.is_above(1.0) { efficiency.median } else { efficiency.median.min(1.0) }),
+            efficiency.range(percent),
+            cost.map_or_else(String::new, |cost| {
+                format!(", at {:.2}x the CPU per request{}", cost.median, cost.range(factor))
+            })
+        );
+    /// No size counts beside the smallest: client and target competed for the CPUs.
+    CpuScarce { held: FixedQuantity, sizes: [f64; 2], speedup: Estimate } => Warning,
+        format!(
+            "No size counts, because client and target competed for the CPUs: {} {} were {}x as fast as {}",
+            sizes[1],
+            held.axis().name(),
+            factor(speedup.median),
+            sizes[0]
+        ),
+        "Run the target on another or lower the load (fewer connections; --latency-bound, with the bundled target).";
+
+    // Of a ladder.
+
+    /// From the first rung to the fastest, and as it was published.
+    Climbed { per_s: [f64; 2], published_per_s: [f64; 2] } => Neutral,
+        format!("Measured: {}; published: {}", climb(per_s), climb(published_per_s));
+    /// A run with another verdict than valid.
+    NotValid { name: &'static str, verdict: Verdict } =>
+        if verdict == Verdict::Disturbed { Warning } else { Neutral },
+        format!("{}: {}", capital(name), verdict.name());
+
+    // Limit of a rung.
+
+    /// The target turned requests away.
+    Refusals { share: f64 } => Neutral, format!("refusals: {} of requests were throttled", percent(share));
+    /// Items failed.
+    Failures { share: f64 } => Neutral, format!("failures: {} of the items failed", percent(share));
+    /// The crawl's own rate.
+    OwnBudget { used: f64 } => Neutral, format!("its own budget: {} of it was used", percent(used));
+    /// CPU of the machine, over all processes.
+    CpuFull { used_cores: f64, cores: usize } => Neutral, format!("CPU: {used_cores:.2} of {cores} cores");
+    /// Shards waited for a CPU.
+    CpuWait { share: f64 } => Neutral, format!("CPU: shards waited for it for {} of the time", percent(share));
+    /// The one CPU that a process can have.
+    OneCpu { each: f64 } => Neutral,
+        format!("CPU: {each:.2} of a core in each process, which can use no more than one");
+    /// Requests in flight waited for their answers, or most of that time for new connections.
+    Waiting { connections: u32, each_us: f64, opening_us: Option<f64> } => Neutral,
+        format!(
+            "{}: {} in flight at {} each{} allow {}",
+            if opening_us.is_some() { "handshakes" } else { "waiting" },
+            grouped(connections.into()),
+            micros(each_us),
+            opening_us.map_or_else(String::new, |us| format!(" ({} of it to open a connection)", micros(us))),
+            rate(f64::from(connections) * 1e6 / each_us.max(1.0))
+        );
+    /// Neither CPU nor waiting took most of the time.
+    Unclear {} => Neutral, "nothing clear: neither CPU nor waiting for responses took most of the time";
+
+    // Of a history.
+
+    /// Too few results to find a change in.
+    TooFewResults { results: usize, needed: usize } => Warning,
+        format!("Too few results to find a change: {results} of {needed}");
+    /// No series changed.
+    NoChange { results: usize, series: usize } => Neutral,
+        format!("No change of {} in {}", counted(series as u64, "metric"), counted(results as u64, "result"));
+    /// The last change of a series, and the first result after it.
+    Changed { title: String, since: String, is_worse: bool, change: ChangePoint } =>
+        if is_worse { Warning } else { Neutral },
+        format!("{}: {title} {} since {since}", if is_worse { "Worse" } else { "Better" }, change.shift.words());
+    /// Neighbours are more alike than chance makes them.
+    Wanders { title: String, correlation: f64 } => Warning,
+        format!("{title}: results resemble those before them (correlation {correlation:.2}), so a change may be a slow drift");
+    /// Series that are too short.
+    TooShort { series: usize, needed: usize } => Neutral,
+        format!("Left out: {} with fewer than {needed} results", counted(series as u64, "metric"));
+
+    // Of results of another tool.
+
+    /// One side ran after the other.
+    Unpaired {} => Warning,
+        "No verdict: one side ran after the other, so drift of the machine counts as a difference",
+        "`crawlmark ab --base-command OLD --cand-command NEW` runs pairs and decides.";
+    /// Series that only one side has.
+    Unmatched { series: usize } => Warning,
+        format!("Left out: {} of one side only", counted(series as u64, "metric"));
+
+    // Of a selftest.
+
+    /// Every row passed.
+    Passed {} => Good,
+        "Passed: measurements on this machine are correct, within the tolerances shown";
+    /// Rows that failed.
+    Failed { rows: String } => Bad,
+        format!("FAILED: {rows}"),
+        "Do not rely on measurements on this machine until the reason is known.";
+    /// Rows that could not be judged.
+    Busy { rows: String } => Warning,
+        format!("Disturbed: the machine was too busy to judge {rows}"),
+        "Try again when it is idle.";
+    /// Rows that were not run.
+    NotRun { rows: String } => Warning, format!("Not run: {rows}");
+    /// The measurement error of this machine; that of a disturbed one if so.
+    MeasurementError { service_p50_us: f64, service_p99_us: f64, disturbed: bool } =>
+        if disturbed { Warning } else { Neutral },
+        format!(
+            "Service times on this machine read {} too high at the median and {} at the 99th percentile",
+            micros(service_p50_us),
+            micros(service_p99_us)
+        );
+    /// An attempt at a row does not count.
+    RowDisturbed { row: String, reason: String } => Warning,
+        format!("A try of {row} does not count: {}", reason.trim_end_matches('.'));
+}
+
+impl StudyFinding {
+    /// True if a capacity with this caveat is not confirmed.
+    pub fn is_doubt(&self) -> bool {
+        self.notice().severity == Warning
+    }
+}
+
+impl SearchOutcome {
+    const fn severity(self) -> Severity {
+        match self {
+            Self::Found => Good,
+            Self::LeastFails => Bad,
+            _ => Warning,
+        }
+    }
+}
+
+fn capacity(
+    outcome: SearchOutcome,
+    per_s: Option<f64>,
+    least_per_s: Option<f64>,
+    for_s: Option<f64>,
+    [pass, fail]: [Option<f64>; 2],
+    [least, most]: [f64; 2],
+) -> String {
+    let met = match [pass, fail].map(|at| at.map(rate)) {
+        [Some(pass), Some(fail)] => format!("objectives met at {pass}, broken at {fail}"),
+        [Some(pass), None] => format!("objectives met at {pass}"),
+        [None, Some(fail)] => format!("objectives broken at {fail}"),
+        [None, None] => "no rate was confirmed to pass or to fail".to_owned(),
+    };
+    let sustained = match (per_s.zip(for_s), pass) {
+        (Some((per_s, for_s)), _) => format!("{} for {}", rate(per_s), seconds(for_s)),
+        (None, Some(pass)) => return format!("No good response at {}: no capacity", rate(pass)),
+        (None, None) => "unknown".to_owned(),
+    };
+    match outcome {
+        SearchOutcome::Found => format!("Capacity: {sustained} ({met})"),
+        SearchOutcome::Unconfirmed => {
+            let lower = least_per_s.filter(|_| least_per_s < per_s);
+            let other = lower.map_or_else(
+                || "higher".to_owned(),
+                |least| format!("lower, down to {}", rate(least)),
+            );
+            format!("Not confirmed: {sustained} ({met}), but the capacity may be {other}")
+        }
+        SearchOutcome::LeastFails => {
+            format!("Even {} fails, the lowest rate of the search", rate(least))
+        }
+        SearchOutcome::NotReached => format!(
+            "Capacity: at least {sustained}, and {} is the highest rate of the search",
+            rate(most)
+        ),
+        SearchOutcome::ClientLimited => format!(
+            "Capacity: {sustained} or more, because this client could not send more on schedule ({met})"
+        ),
+        SearchOutcome::Unsteady => {
+            "The target is unsteady: it failed at a rate below one at which it passed, each confirmed"
+                .to_owned()
+        }
+        SearchOutcome::Undecided => format!("Not settled: {met}"),
+    }
+}
+
+/// A value with its unit.
+fn with_unit(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Us => micros(value),
+        Unit::PerS => format!("{value:.0}/s"),
+        Unit::Share => format!("{:.2} %", value * 100.0),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Flag => (value > 0.0).to_string(),
+    }
+}
+
+impl Overall {
+    const fn severity(self) -> Severity {
+        match self {
+            Self::Pass => Good,
+            Self::Regression => Bad,
+            Self::Inconclusive => Warning,
+        }
+    }
+}
+
+/// Reason why the first of these metrics is undecided.
+fn because(metrics: &[MetricResult]) -> Option<Undecided> {
+    metrics.first()?.verdict.because()
+}
+
+/// What led to the verdict of a comparison.
+fn led_to(verdict: Overall, metrics: &[MetricResult], passes_below: f64) -> String {
+    match (verdict, because(metrics)) {
+        (Overall::Pass, _) => {
+            format!("no metric got worse by {} % or more", passes_below * 100.0)
+        }
+        (Overall::Regression, _) => {
+            let worse = metrics.iter().map(|one| {
+                let by = one.evidence.map(|evidence| evidence.change());
+                let by = by.unwrap_or_else(|| "far less".to_owned());
+                format!("{} {by}", one.metric.title)
+            });
+            worse.collect::<Vec<_>>().join("; ")
+        }
+        (_, Some(why)) => format!("{}: {why}", metrics[0].metric.title),
+        _ => "no metric was read in both sides of each pair".to_owned(),
+    }
+}
+
+/// A speedup: `15.8`, `1.98`.
+pub(super) fn factor(speedup: f64) -> String {
+    if speedup < 9.95 {
+        format!("{speedup:.2}")
+    } else {
+        format!("{speedup:.1}")
+    }
+}
+
+/// `6.00/s to 1,176/s (196x)`.
+fn climb([low, high]: [f64; 2]) -> String {
+    let times = three_digits(high / low.max(f64::MIN_POSITIVE));
+    format!("{} to {} ({times}x)", rate(low), rate(high))
+}
+
+/// A ratio in three digits: more of them would say more than two short runs know.
+pub(super) fn three_digits(ratio: f64) -> String {
+    let digit = 10f64.powf(ratio.max(0.01).log10().floor() - 2.0);
+    decimal((ratio / digit).round() * digit)
+}
