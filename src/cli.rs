@@ -36,7 +36,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use crawlmark_harness::units::{nearest, parse_count, parse_duration};
-use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
+use crawlmark_results::run::gates::{Condition, ConditionError, no_unit};
 
 pub use ab::{AbArgs, Better};
 pub use capacity::CapacityArgs;
@@ -434,7 +434,7 @@ fn parse_limit_time(text: &str) -> Result<Duration, String> {
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.')
     {
-        return Err(Fault::NoUnit(text.to_owned()).to_string());
+        return Err(no_unit(text));
     }
     parse_duration(text).map_err(|error| error.to_string())
 }
@@ -461,7 +461,7 @@ fn parse_positive_time(text: &str) -> Result<Duration, String> {
 fn parse_error_rate(text: &str) -> Result<Condition, String> {
     format!("error_rate <= {text}")
         .parse()
-        .map_err(|error: ConditionError| error.fault.to_string())
+        .map_err(|error: ConditionError| error.fault)
 }
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {

@@ -2,7 +2,7 @@
 //! and of those above it (feature `virtual-time`).
 #![expect(clippy::unwrap_used, reason = "a test without its fixtures is over")]
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::time::Duration;
 use std::{fs, iter};
 
@@ -128,21 +128,4 @@ pub fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
     }
     let proc = Proc::in_directory(directory.path());
     (directory, proc)
-}
-
-/// `net/tcp` with so many connections to port 8080 of 192.0.2.1 that this client closed first.
-pub fn closed_connections(closed: u64) -> String {
-    let address = |octets: [u8; 4]| u32::from_ne_bytes(octets);
-    let (from, to) = (address([192, 0, 2, 9]), address([192, 0, 2, 1]));
-    let mut table = String::from(
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n",
-    );
-    for port in 0..closed {
-        let ends = format!("{from:08X}:{port:04X} {to:08X}:1F90");
-        let _ = writeln!(
-            table,
-            "   0: {ends} 06 00000000:00000000 03:00001700 00000000     0        0 0 3 ffff"
-        );
-    }
-    table
 }

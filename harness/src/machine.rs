@@ -5,7 +5,6 @@
 //! the start and the end of what is measured. A reading that the machine does not give is absent,
 //! never 0. Nothing here judges what was read.
 
-mod ports;
 mod speed;
 mod text;
 mod watch;
@@ -66,7 +65,7 @@ impl CpuTicks {
 pub struct Counters {
     /// Time in which something was ready to run and had no CPU, us (`/proc/pressure/cpu`, `some`).
     pub cpu_pressure_us: Option<u64>,
-    /// Counts of its network; without the ports, which take longer to read.
+    /// Counts of its network.
     pub network: NetworkCounts,
 }
 
@@ -115,7 +114,6 @@ impl Proc {
                 listen_drops,
                 sockets_in_use,
                 time_wait,
-                ports_held: None,
             },
         }
     }
@@ -123,20 +121,6 @@ impl Proc {
     /// Closed connections that the kernel keeps now, of whichever side of them.
     pub fn time_wait(&self) -> Option<u64> {
         text::in_line(&self.read("net/sockstat")?, "TCP", "tw")
-    }
-
-    /// The most local ports that closed connections of this client hold back now, toward one
-    /// address from one address. Costs time that grows with the number of sockets.
-    pub fn ports_held(&self) -> Option<u64> {
-        let tables = [
-            self.read("net/tcp")?,
-            self.read("net/tcp6").unwrap_or_default(),
-        ];
-        let retaken = ports::Retaken::of(self.read("sys/net/ipv4/tcp_tw_reuse").as_deref());
-        Some(ports::held_back(
-            &tables.each_ref().map(String::as_str),
-            retaken,
-        ))
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -184,7 +168,6 @@ mod tests {
                     listen_drops: Some(4),
                     sockets_in_use: Some(11),
                     time_wait: Some(21),
-                    ports_held: None,
                 },
             }
         );

@@ -14,11 +14,9 @@
 //! | `connections` | readings of the kernel: retransmissions, network time; closed connections |
 //! | `slowest` | slowest requests, by name |
 //! | `answers` | when responses arrive: in parts of a second, and by phase |
-//! | `bins` | parts of a second: counts and times |
 //! | `failures` | failures by cause, with an example |
 
 mod answers;
-mod bins;
 mod cells;
 mod coarse;
 mod connections;
@@ -33,7 +31,6 @@ mod timing;
 use std::collections::BTreeMap;
 
 pub use self::answers::{AnswerBins, Phases};
-pub use self::bins::{Bin, Bins};
 pub use self::cells::{Cells, highest_beside};
 pub use self::coarse::CoarseTimes;
 pub use self::connections::{ConnectionCounts, SplitSums, TcpCounts};
@@ -552,15 +549,6 @@ pub(crate) enum Took {
     Exactly(u64),
     /// Its age when it was cut off.
     AtLeast(u64),
-}
-
-impl Took {
-    /// The least that it can be, ns.
-    pub(crate) const fn least_ns(self) -> u64 {
-        match self {
-            Self::Exactly(ns) | Self::AtLeast(ns) => ns,
-        }
-    }
 }
 
 /// A request or an item that had not ended when the run was over, by when each of its parts began.

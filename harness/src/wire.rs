@@ -255,7 +255,7 @@ fn written(
 #[cfg(test)]
 mod tests {
     use crate::clock::Nanos;
-    use crate::stats::{AnswerBins, Bins, SplitSums};
+    use crate::stats::{AnswerBins, SplitSums};
     use proptest::prelude::*;
 
     use super::*;
@@ -296,12 +296,6 @@ mod tests {
                         answers.add(Nanos(0), sample.attempt.done, 1);
                         answers
                     }),
-                bins: samples.iter().fold(Bins::new(), |mut bins, sample| {
-                    let bin = bins.at(Nanos(0), sample.attempt.done).unwrap();
-                    bin.counters.record(sample);
-                    bin.record(sample.service_ns());
-                    bins
-                }),
             },
             stats: EncodedStats::of(&stats).unwrap(),
         };

@@ -11,11 +11,9 @@
 //! A directory is criterion's, or holds files of one format, whose values are joined. Sources: the
 //! documentation of each tool, and for Go the [benchmark data format](https://go.dev/design/14313-benchmark-format).
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::run::result_dir::foreign::{one_line, read_text, short};
@@ -75,40 +73,19 @@ impl ImportError {
 /// The line of a file that is wrong, and what was expected.
 type Wrong = (usize, String);
 
-/// Format of one JSON object.
-struct JsonFormat {
-    tool: &'static str,
-    /// A key that no other format has.
-    key: &'static str,
-    read: fn(&str) -> serde_json::Result<Vec<Measured>>,
-}
+/// A format of one JSON object: its tool, a key that no other format has, and its reader.
+type JsonFormat = (
+    &'static str,
+    &'static str,
+    fn(&Value) -> Result<Vec<Measured>, String>,
+);
 
 const JSON_FORMATS: [JsonFormat; 5] = [
-    JsonFormat {
-        tool: "hyperfine",
-        key: "results",
-        read: hyperfine,
-    },
-    JsonFormat {
-        tool: "criterion",
-        key: "iters",
-        read: criterion_sample,
-    },
-    JsonFormat {
-        tool: "criterion",
-        key: "median_abs_dev",
-        read: criterion_estimates,
-    },
-    JsonFormat {
-        tool: "vegeta",
-        key: "latencies",
-        read: vegeta,
-    },
-    JsonFormat {
-        tool: "k6",
-        key: "metrics",
-        read: k6,
-    },
+    ("hyperfine", "results", hyperfine),
+    ("criterion", "iters", criterion_sample),
+    ("criterion", "median_abs_dev", criterion_estimates),
+    ("vegeta", "latencies", vegeta),
+    ("k6", "metrics", k6),
 ];
 
 /// Start of a line of `go test -bench`.
@@ -179,38 +156,25 @@ fn named_twice(series: &[Measured]) -> Option<&Measured> {
     later.find_map(|(at, one)| series[..at].iter().find(|known| known.is_like(one)))
 }
 
-/// The line of an error, and its message.
-fn in_line(error: &serde_json::Error) -> Wrong {
-    (error.line(), one_line(error))
-}
-
 fn parsed(text: &str) -> Result<(&'static str, Vec<Measured>), Wrong> {
     if !text.trim_start().starts_with('{') {
         return Ok(("go", go(text)?));
     }
-    let keys: serde_json::Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| in_line(&error))?;
+    let file: Value =
+        serde_json::from_str(text).map_err(|error| (error.line(), one_line(&error)))?;
     let format = JSON_FORMATS
         .iter()
-        .find(|format| keys.contains_key(format.key))
-        .ok_or_else(|| {
-            let keys: Vec<String> = JSON_FORMATS
-                .iter()
-                .map(|format| format!("`{}` ({})", format.key, format.tool))
-                .collect();
-            (
-                1,
-                format!(
-                    "is of no known format: expected one of the keys {}",
-                    keys.join(", ")
-                ),
-            )
-        })?;
-    let read = (format.read)(text).map_err(|error| {
-        let (line, why) = in_line(&error);
-        (line, format!("{why}, for a result of {}", format.tool))
-    })?;
-    Ok((format.tool, read))
+        .find(|(_, key, _)| file.get(key).is_some());
+    let Some((tool, _, read)) = format else {
+        let keys = JSON_FORMATS.map(|(tool, key, _)| format!("`{key}` ({tool})"));
+        let keys = keys.join(", ");
+        return Err((
+            1,
+            format!("is of no known format: expected one of the keys {keys}"),
+        ));
+    };
+    let series = read(&file).map_err(|why| (1, format!("{why}, for a result of {tool}")))?;
+    Ok((tool, series))
 }
 
 /// Read a file, and name its benchmark where the file does not.
@@ -218,13 +182,13 @@ fn import_file(path: &Path) -> Result<Imported, ImportError> {
     let text = read_text(path).map_err(|error| ImportError::new(path, 0, error.to_string()))?;
     let mut imported = parse(path, &text)?;
     if imported.tool == "criterion" {
-        let beside = fs::read_to_string(path.with_file_name("benchmark.json")).ok();
-        let named = beside.and_then(|text| serde_json::from_str::<CriterionBenchmark>(&text).ok());
-        let name = named.map_or_else(|| path.display().to_string(), |named| named.full_id);
-        imported
-            .series
-            .iter_mut()
-            .for_each(|one| one.benchmark.clone_from(&name));
+        let beside = fs::read_to_string(path.with_file_name("benchmark.json"));
+        let beside: Value = serde_json::from_str(&beside.unwrap_or_default()).unwrap_or_default();
+        let name = beside["full_id"].as_str();
+        let name = name.map_or_else(|| path.display().to_string(), str::to_owned);
+        for one in &mut imported.series {
+            one.benchmark.clone_from(&name);
+        }
     }
     Ok(imported)
 }
@@ -291,153 +255,80 @@ fn measured(benchmark: &str, metric: Metric, values: Vec<f64>) -> Measured {
     }
 }
 
-#[derive(Deserialize)]
-struct Hyperfine {
-    results: Vec<HyperfineCommand>,
+/// The number at a place of a file.
+fn number(of: &Value, pointer: &str) -> Result<f64, String> {
+    let number = of.pointer(pointer).and_then(Value::as_f64);
+    number.ok_or_else(|| format!("expected a number at `{pointer}`"))
 }
 
-/// A command of hyperfine; times in seconds.
-#[derive(Deserialize)]
-struct HyperfineCommand {
-    command: String,
-    times: Vec<f64>,
-    user: Option<f64>,
-    system: Option<f64>,
-    memory_usage_byte: Option<Vec<f64>>,
-    /// Values of a scan, by name. Its runs may share one name (`-n`).
-    #[serde(default)]
-    parameters: BTreeMap<String, String>,
+/// The list of numbers at a place of a file.
+fn numbers(of: &Value, pointer: &str) -> Result<Vec<f64>, String> {
+    let list = of.pointer(pointer).and_then(Value::as_array);
+    let numbers = list.and_then(|list| list.iter().map(Value::as_f64).collect());
+    numbers.ok_or_else(|| format!("expected a list of numbers at `{pointer}`"))
 }
 
-fn hyperfine(text: &str) -> serde_json::Result<Vec<Measured>> {
-    let Hyperfine { results } = serde_json::from_str(text)?;
+/// Commands of hyperfine; times in seconds. Runs of a scan may share one name (`-n`).
+fn hyperfine(file: &Value) -> Result<Vec<Measured>, String> {
     let [wall_time, cpu_time, peak_memory] = command_metrics();
+    let results = file["results"].as_array();
+    let results = results.ok_or("expected a list at `/results`")?;
     let mut all = Vec::new();
-    for of in &results {
-        let mut benchmark = of.command.clone();
-        let named_so = results.iter().filter(|one| one.command == of.command);
+    for of in results {
+        let mut benchmark = of["command"].as_str().unwrap_or_default().to_owned();
+        let named_so = results.iter().filter(|one| one["command"] == of["command"]);
         if named_so.count() > 1 {
-            for (name, value) in &of.parameters {
-                benchmark.extend([" ", name, "=", value]);
+            for (name, value) in of["parameters"].as_object().into_iter().flatten() {
+                benchmark.extend([" ", name, "=", value.as_str().unwrap_or_default()]);
             }
         }
-        let times = of.times.iter().map(|seconds| seconds * 1e6).collect();
+        let times = numbers(of, "/times")?;
+        let times = times.iter().map(|seconds| seconds * 1e6).collect();
         all.push(measured(&benchmark, wall_time.clone(), times));
-        if let Some((user, system)) = of.user.zip(of.system) {
-            all.push(measured(
-                &benchmark,
-                cpu_time.clone(),
-                vec![(user + system) * 1e6],
-            ));
+        if let (Ok(user), Ok(system)) = (number(of, "/user"), number(of, "/system")) {
+            let cpu = vec![(user + system) * 1e6];
+            all.push(measured(&benchmark, cpu_time.clone(), cpu));
         }
-        if let Some(bytes) = of
-            .memory_usage_byte
-            .as_ref()
-            .filter(|bytes| !bytes.is_empty())
-        {
-            all.push(measured(&benchmark, peak_memory.clone(), bytes.clone()));
+        if let Some(bytes @ [_, ..]) = numbers(of, "/memory_usage_byte").ok().as_deref() {
+            all.push(measured(&benchmark, peak_memory.clone(), bytes.to_vec()));
         }
     }
     Ok(all)
 }
 
-#[derive(Deserialize)]
-struct CriterionBenchmark {
-    full_id: String,
+fn criterion(ns: Vec<f64>) -> Vec<Measured> {
+    vec![measured("", Metric::named("time", NANOSECONDS, More), ns)]
 }
 
 /// Samples of criterion: iterations, and the time that they took together, ns.
-#[derive(Deserialize)]
-struct CriterionSample {
-    iters: Vec<f64>,
-    times: Vec<f64>,
+fn criterion_sample(file: &Value) -> Result<Vec<Measured>, String> {
+    let (iterations, times) = (numbers(file, "/iters")?, numbers(file, "/times")?);
+    let each = times.iter().zip(iterations).map(|(ns, n)| ns / n);
+    Ok(criterion(each.collect()))
 }
 
-fn criterion_sample(text: &str) -> serde_json::Result<Vec<Measured>> {
-    let CriterionSample { iters, times } = serde_json::from_str(text)?;
-    let each = times
-        .iter()
-        .zip(iters)
-        .map(|(ns, iterations)| ns / iterations);
-    Ok(vec![measured(
-        "",
-        Metric::named("time", NANOSECONDS, More),
-        each.collect(),
-    )])
+fn criterion_estimates(file: &Value) -> Result<Vec<Measured>, String> {
+    Ok(criterion(vec![number(file, "/median/point_estimate")?]))
 }
 
-#[derive(Deserialize)]
-struct CriterionEstimates {
-    median: CriterionEstimate,
-}
+/// The figures of vegeta: place, name, unit, direction, and what they are divided by. Its times are
+/// in nanoseconds.
+const VEGETA: [(&str, &str, &str, Worse, f64); 6] = [
+    ("/throughput", "throughput", PER_SECOND, Less, 1.0),
+    ("/success", "success", SHARE, Less, 1.0),
+    ("/latencies/mean", "latency mean", MICROSECONDS, More, 1e3),
+    ("/latencies/50th", "latency 50th", MICROSECONDS, More, 1e3),
+    ("/latencies/95th", "latency 95th", MICROSECONDS, More, 1e3),
+    ("/latencies/99th", "latency 99th", MICROSECONDS, More, 1e3),
+];
 
-#[derive(Deserialize)]
-struct CriterionEstimate {
-    point_estimate: f64,
-}
-
-fn criterion_estimates(text: &str) -> serde_json::Result<Vec<Measured>> {
-    let CriterionEstimates { median } = serde_json::from_str(text)?;
-    Ok(vec![measured(
-        "",
-        Metric::named("time", NANOSECONDS, More),
-        vec![median.point_estimate],
-    )])
-}
-
-/// A report of vegeta; times in nanoseconds.
-#[derive(Deserialize)]
-struct Vegeta {
-    latencies: VegetaLatencies,
-    throughput: f64,
-    success: f64,
-}
-
-#[derive(Deserialize)]
-struct VegetaLatencies {
-    mean: f64,
-    #[serde(rename = "50th")]
-    p50: f64,
-    #[serde(rename = "95th")]
-    p95: f64,
-    #[serde(rename = "99th")]
-    p99: f64,
-}
-
-fn vegeta(text: &str) -> serde_json::Result<Vec<Measured>> {
-    let Vegeta {
-        latencies,
-        throughput,
-        success,
-    } = serde_json::from_str(text)?;
-    let rows = [
-        ("throughput", PER_SECOND, Less, throughput),
-        ("success", SHARE, Less, success),
-        ("latency mean", MICROSECONDS, More, latencies.mean / 1e3),
-        ("latency 50th", MICROSECONDS, More, latencies.p50 / 1e3),
-        ("latency 95th", MICROSECONDS, More, latencies.p95 / 1e3),
-        ("latency 99th", MICROSECONDS, More, latencies.p99 / 1e3),
-    ];
-    Ok(rows
-        .into_iter()
-        .map(|(name, unit, worse, value)| {
-            measured("", Metric::named(name, unit, worse), vec![value])
-        })
-        .collect())
-}
-
-#[derive(Deserialize)]
-struct K6 {
-    metrics: BTreeMap<String, K6Metric>,
-}
-
-/// A metric of k6: its values are inside it with `--summary-export`, and in `values` with
-/// `handleSummary`.
-#[derive(Deserialize)]
-struct K6Metric {
-    values: Option<BTreeMap<String, Value>>,
-    #[serde(flatten)]
-    inside: BTreeMap<String, Value>,
+fn vegeta(file: &Value) -> Result<Vec<Measured>, String> {
+    let mut all = Vec::new();
+    for (pointer, name, unit, worse, scale) in VEGETA {
+        let value = number(file, pointer)? / scale;
+        all.push(measured("", Metric::named(name, unit, worse), vec![value]));
+    }
+    Ok(all)
 }
 
 /// The rates and shares of k6 with a direction that is known: name, keys, unit and direction.
@@ -457,37 +348,33 @@ const K6_TIMES: [&str; 5] = [
     "ws_",
 ];
 
-fn k6(text: &str) -> serde_json::Result<Vec<Measured>> {
-    let K6 { metrics } = serde_json::from_str(text)?;
+/// Metrics of k6: their values are inside of each with `--summary-export`, and in `values` with
+/// `handleSummary`.
+fn k6(file: &Value) -> Result<Vec<Measured>, String> {
+    let metrics = file["metrics"].as_object();
     let mut all = Vec::new();
-    for (name, of) in metrics {
-        let values = of.values.as_ref().unwrap_or(&of.inside);
-        let number = |key: &str| values.get(key).and_then(Value::as_f64);
+    for (name, of) in metrics.ok_or("expected an object at `/metrics`")? {
+        let values = of.get("values").unwrap_or(of);
+        let mut add = |key: &str, name: &str, unit, worse, scale: f64| {
+            let value = values.get(key).and_then(Value::as_f64);
+            let metric = Metric::named(name, unit, worse);
+            all.extend(value.map(|value| measured("", metric, vec![value * scale])));
+            value.is_some()
+        };
         if let Some((_, [key, other], unit, worse)) = K6_RATES.iter().find(|row| row.0 == name) {
-            let value = number(key).or_else(|| number(other));
-            all.extend(
-                value.map(|value| measured("", Metric::named(&name, unit, *worse), vec![value])),
-            );
+            let _ = add(key, name, *unit, *worse, 1.0) || add(other, name, *unit, *worse, 1.0);
         } else if !name.starts_with("http_req_") || name.starts_with("http_req_duration") {
-            let is_time = of.inside.get("contains").is_some_and(|what| what == "time")
-                || K6_TIMES.iter().any(|start| name.starts_with(start));
+            let is_time =
+                of["contains"] == "time" || K6_TIMES.iter().any(|it| name.starts_with(it));
             let (unit, scale) = if is_time {
                 (MICROSECONDS, 1e3)
             } else {
                 ("", 1.0)
             };
-            for key in values
-                .keys()
-                .filter(|key| ["avg", "med"].contains(&&***key) || key.starts_with("p("))
-            {
-                let value = number(key).map(|value| value * scale);
-                all.extend(value.map(|value| {
-                    measured(
-                        "",
-                        Metric::named(&format!("{name} {key}"), unit, More),
-                        vec![value],
-                    )
-                }));
+            for key in values.as_object().into_iter().flatten().map(|(key, _)| key) {
+                if ["avg", "med"].contains(&&**key) || key.starts_with("p(") {
+                    add(key, &format!("{name} {key}"), unit, More, scale);
+                }
             }
         }
     }
@@ -524,11 +411,8 @@ fn go(text: &str) -> Result<Vec<Measured>, Wrong> {
         }
     }
     if all.series.is_empty() {
-        return Err((
-            1,
-            "is of no known format: expected lines of `go test -bench`, or a JSON object"
-                .to_owned(),
-        ));
+        let expected = "expected lines of `go test -bench`, or a JSON object";
+        return Err((1, format!("is of no known format: {expected}")));
     }
     Ok(all.series)
 }

@@ -36,12 +36,12 @@ pub fn judge(report: &Report) -> Vec<Finding> {
 /// their machines.
 fn checked(report: &Report) -> (Vec<Finding>, Validity) {
     let (mut findings, mut validity) = (Vec::new(), Validity::default());
-    for check in checks::CHECKS
+    let of_machine = checks::OF_MACHINE
         .iter()
-        .filter(|check| report.merged.is_none() || !check.is_of_machine)
-    {
-        let name = check.name.to_owned();
-        match (check.look)(report) {
+        .filter(|_| report.merged.is_none());
+    for (name, look) in checks::OF_RUN.iter().chain(of_machine) {
+        let name = (*name).to_owned();
+        match look(report) {
             Ok(found) => {
                 validity.checked.push(name);
                 for finding in found {

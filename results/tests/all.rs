@@ -9,6 +9,7 @@ mod fired;
 mod foreign_results;
 mod history;
 mod import;
+mod laws;
 mod page;
 mod parts;
 mod plots;

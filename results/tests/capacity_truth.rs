@@ -175,7 +175,7 @@ fn saved() -> Report {
     report.stopped_by = None;
     report.totals.errors_by_kind.clear();
     report.validity.verdict = Verdict::Valid;
-    report.throttling.longest_promise_s = 0.0;
+    report.throttling.longest_promise_ns = 0;
     if let Some(lag) = report.latency.get_mut("sched_lag") {
         (lag.p50_us, lag.p90_us, lag.p99_us, lag.hdr) = (Some(10.0), Some(20.0), Some(50.0), None);
     }

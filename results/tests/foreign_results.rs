@@ -12,7 +12,7 @@ use std::fs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crawlmark_results::run::report::Report;
-use crawlmark_results::run::result_dir::{RESULT, laws, read};
+use crawlmark_results::run::result_dir::{RESULT, read};
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, RoundReport, Side, round_folder, run_metrics,
@@ -217,7 +217,7 @@ proptest! {
                 *there = value.get(extremes.as_slice()).clone();
             }
         }
-        laws::check(edited.to_string().as_bytes());
+        crate::laws::check(edited.to_string().as_bytes());
     }
 
     #[test]
@@ -232,7 +232,7 @@ proptest! {
                 *there = value.get(extremes.as_slice()).clone();
             }
         }
-        laws::check(report.to_string().as_bytes());
+        crate::laws::check(report.to_string().as_bytes());
     }
 
     #[test]
@@ -243,7 +243,7 @@ proptest! {
         let mut damaged = whole.as_bytes()[..at.index(whole.len())].to_vec();
         damaged.extend(&junk);
         damaged.extend(&whole.as_bytes()[cut.index(whole.len())..]);
-        laws::check(&damaged);
-        laws::check(&junk);
+        crate::laws::check(&damaged);
+        crate::laws::check(&junk);
     }
 }

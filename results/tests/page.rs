@@ -51,11 +51,7 @@ fn full() -> Report {
     let mut report = saved();
     report.validity.verdict = Verdict::Disturbed;
     report.findings = vec![
-        Finding::CpuSteal {
-            shard: 0,
-            others: 0,
-            share: 0.1,
-        },
+        Finding::CpuSteal { share: 0.1 },
         Finding::HostUnreached {
             reason: "the CPU was slow; use --shards 2".to_owned(),
         },

@@ -16,7 +16,7 @@ use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::rehearse::{Rehearsal, rehearse};
 use crawlmark_harness::sample::{Attempt, Outcome};
-use crawlmark_harness::stats::{Bins, ShardStats};
+use crawlmark_harness::stats::ShardStats;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::EncodedStats;
@@ -119,10 +119,6 @@ impl Synthetic {
         for second in 0..self.seconds {
             let mut interval = intervals[usize::try_from(1 + second % DISTINCT).unwrap()].clone();
             interval.figures.index = second;
-            // Only the first seconds of a run have tenths.
-            if second > DISTINCT {
-                interval.figures.bins = Bins::default();
-            }
             stats.merge(&interval.merged);
             writer.second(&interval).unwrap();
         }

@@ -17,8 +17,7 @@ use std::fmt::Write;
 
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, SecondCounts};
 use crawlmark_results::run::report::{
-    BinRow, BindingReport, Course, IntervalRow, Report, ShardReport, Split, Spread, TargetSecond,
-    WindowReport,
+    BindingReport, Course, IntervalRow, Report, ShardReport, Split, Spread, TargetSecond,
 };
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
@@ -363,7 +362,7 @@ fn a_plot_with_nothing_to_show_is_left_out() {
     }
     sound.budget = None;
     let plots = plot::all(&sound);
-    for name in ["errors", "causes", "connections", "budget"] {
+    for name in ["errors", "connections"] {
         assert!(plots.iter().all(|plot| plot.name != name), "{name}");
     }
 }
@@ -426,27 +425,6 @@ fn what_was_not_reported_is_a_gap() {
 }
 
 #[test]
-fn the_requested_rate_is_drawn_beside_tenths_of_failed_requests() {
-    let mut report = long(3, 1);
-    let counts = SecondCounts {
-        attempts: 100,
-        ..SecondCounts::default()
-    };
-    let failed = BinRow {
-        counts,
-        ..BinRow::default()
-    };
-    for row in &mut report.intervals {
-        row.bins = Some(vec![failed.clone(); 10]);
-    }
-    let requested = series(&report, "throughput", "requested, each second");
-    assert_eq!(
-        requested["values"],
-        serde_json::json!([1_000, 1_000, 1_000])
-    );
-}
-
-#[test]
 fn the_end_of_a_run_is_no_second() {
     let mut report = long(5, 2);
     report.totals.duration_s = 4.05;
@@ -471,32 +449,6 @@ fn the_end_of_a_run_is_no_second() {
         .iter()
         .any(|text| text == "at the end of each second");
     assert!(!is_known, "nothing is known of the end of a second");
-}
-
-#[test]
-fn a_budget_that_was_broken_stands_out() {
-    let mut report = long(5, 1);
-    let budget = report.budget.as_mut().unwrap();
-    budget.kept = false;
-    budget.busiest = vec![WindowReport {
-        shard: None,
-        width_ms: 1_000.0,
-        host: None,
-        admitted: 1_500,
-        allowed: 1_000,
-    }];
-    budget.worst_window = Some(WindowReport {
-        shard: Some(0),
-        host: None,
-        width_ms: 12.34,
-        admitted: 9,
-        allowed: 10,
-    });
-    let plot = named(&report, "budget");
-    shapes(&plot);
-    assert!(plot.caption.contains("exceeded YES"));
-    assert!(texts(&plot).iter().any(|text| text == "1,500 of 1,000"));
-    assert_eq!(plot.svg.matches("<rect class=\"red\"").count(), 1);
 }
 
 proptest! {

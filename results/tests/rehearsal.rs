@@ -752,7 +752,7 @@ fn a_run_that_is_over_sends_nothing_that_its_limit_holds_back_and_does_not_wait_
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn what_a_shard_had_reported_when_it_died_is_in_the_seconds_and_tenths_in_which_it_ended(
+    fn what_a_shard_had_reported_when_it_died_is_in_the_seconds_in_which_it_ended(
         takes_ms in 1..2_500_u32, reports in 1..16_u64, after_ms in 1..250_u64, warmup_s in 0..3_u32, is_open: bool,
     ) {
         let mut plan = timed(30, 200, 6 * S);
@@ -780,9 +780,6 @@ proptest! {
             let from_ms = interval.index * 1_000;
             let counted = interval.merged.counters.requests.attempts;
             prop_assert!(range(from_ms, from_ms + 1_000).contains(&counted), "{}: {counted}", interval.index);
-            for (bin, from_ms) in interval.bins.as_slice().iter().zip((from_ms..).step_by(100)) {
-                prop_assert!(range(from_ms, from_ms + 100).contains(&bin.counters.requests.attempts));
-            }
             all += counted;
         }
         let report = rehearsal.report(&plan);
@@ -1418,7 +1415,7 @@ fn a_run_that_was_stopped_before_its_first_request_says_that_nothing_was_sent() 
         );
     }
     let report = rehearsal.as_it_is(&plan);
-    assert_eq!(kinds(&report)[0], FindingKind::StoppedBeforeStart);
+    assert_eq!(kinds(&report)[0], FindingKind::NothingSent);
 }
 
 #[test]

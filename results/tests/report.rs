@@ -310,7 +310,6 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
                 listen_drops: Some(0),
                 sockets_in_use: Some(14),
                 time_wait: Some(2),
-                ports_held: Some(1),
             },
         },
     };

@@ -116,8 +116,6 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
     }
     // One that was disturbed.
     rounds[8].run.findings = vec![Finding::CpuSpeed {
-        shard: 0,
-        others: 0,
         before_us: 1_000.0,
         after_us: 2_000.0,
         is_disturbed: true,

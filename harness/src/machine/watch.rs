@@ -11,10 +11,6 @@ use crate::clock::Nanos;
 /// Interval between looks at the machine during the run: what is looked for stays for a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// From so many closed connections on it is worth the time to see whose ports they hold back; fewer
-/// are no harm to anybody.
-const WORTH_A_LOOK: u64 = 500;
-
 /// Counts of the machine over the time of a run. A reading that the machine does not give is
 /// absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,10 +40,6 @@ pub struct NetworkCounts {
     /// Closed connections that the machine kept (`TIME_WAIT`), of whichever side of them; of a run,
     /// the most at once.
     pub time_wait: Option<u64>,
-    /// Local ports that closed connections of this client held back at the end of a run, toward the
-    /// address, and from the address, that had most of them; where few connections were kept, a
-    /// number that is no less.
-    pub ports_held: Option<u64>,
 }
 
 /// Watches the machine.
@@ -97,13 +89,6 @@ impl Watch {
                 .sockets_in_use
                 .max(after.network.sockets_in_use),
             time_wait: self.time_wait.max(after.network.time_wait),
-            ports_held: after.network.time_wait.and_then(|kept| {
-                if kept < WORTH_A_LOOK {
-                    Some(kept)
-                } else {
-                    self.proc.ports_held()
-                }
-            }),
         };
         HostRecord {
             watched_ns: now.since(self.since),
@@ -146,7 +131,6 @@ mod tests {
                     tcp_retransmits: Some(2),
                     sockets_in_use: Some(4),
                     time_wait: Some(700),
-                    ports_held: Some(8),
                     ..NetworkCounts::default()
                 },
             }

@@ -113,8 +113,7 @@ impl<W: Workload> Engine<W> {
             hosts: Groups::new(plan.per_host.hosts),
             templates: Groups::new(workload.templates()),
             sources: Groups::new(workload.sources()),
-            intervals: Intervals::new(start, start.plus(plan.warmup), bounds, per_interval)
-                .with_bins(plan.duration),
+            intervals: Intervals::new(start, start.plus(plan.warmup), bounds, per_interval),
             first_sent: NEVER,
             last_done: start,
             last_ended: start,

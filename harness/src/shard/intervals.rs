@@ -13,8 +13,8 @@ use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{
-    Alike, AnswerBins, Bins, Bounds, Counters, Ending, Phases, Series, SeriesSet, ShardStats,
-    SplitSums, Took, Unfinished, took,
+    Alike, AnswerBins, Bounds, Counters, Ending, Phases, Series, SeriesSet, ShardStats, SplitSums,
+    Unfinished,
 };
 use crate::wire::{BindingTimes, SecondFigures};
 use crate::workload::{Asides, Opened};
@@ -30,13 +30,6 @@ const MOST_OPEN: usize = 64;
 /// without them, and the oldest that is left takes them.
 const MOST_WAITING: u64 = 3_600;
 
-/// The longest planned run whose intervals have bins.
-const BINNED: Duration = Duration::from_secs(30);
-
-/// Intervals with bins from the start of such a run on: it may last longer than planned, or have no
-/// planned end.
-const MOST_BINNED: u64 = 2 * BINNED.as_secs();
-
 /// The open intervals.
 #[derive(Debug)]
 pub(super) struct Intervals {
@@ -47,8 +40,8 @@ pub(super) struct Intervals {
     kept: &'static [Series],
     /// Set of them, for the hot path.
     kept_set: SeriesSet,
-    /// Series of the times that users wait.
-    waited: Series,
+    /// True if the response time is one of them.
+    has_responses: bool,
     first: u64,
     open: VecDeque<Option<ShardInterval>>,
     in_flight: u32,
@@ -84,8 +77,6 @@ struct Blank {
     /// Start of the run.
     start: Nanos,
     bounds: Bounds,
-    /// Number of intervals with bins, the first ones.
-    binned: u64,
 }
 
 /// Meters that only ever grow, read at a cut; and the limit and the pace that the shard has then.
@@ -120,19 +111,11 @@ impl Intervals {
         kept: &'static [Series],
     ) -> Self {
         Self {
-            blank: Blank {
-                start,
-                bounds,
-                binned: 0,
-            },
+            blank: Blank { start, bounds },
             measured_from,
             kept,
             kept_set: SeriesSet::of(kept),
-            waited: if kept.contains(&Series::ResponseOk) {
-                Series::ResponseOk
-            } else {
-                Series::ServiceOk
-            },
+            has_responses: kept.contains(&Series::ResponseOk),
             first: 0,
             open: VecDeque::new(),
             in_flight: 0,
@@ -142,13 +125,6 @@ impl Intervals {
             at_cut: Meters::default(),
             phases: Phases::default(),
         }
-    }
-
-    /// With bins in the first intervals if the run is planned to be short, or has no planned end.
-    pub(super) fn with_bins(mut self, planned: Option<Duration>) -> Self {
-        let is_short = planned.is_none_or(|planned| planned <= BINNED);
-        self.blank.binned = if is_short { MOST_BINNED } else { 0 };
-        self
     }
 
     /// Leaves out the seconds before that of `from`, in which the shard begins.
@@ -173,21 +149,18 @@ impl Intervals {
     /// Counts the end of an attempt that began in interval `index`.
     pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
         self.in_flight -= 1;
-        let (kept, waited) = (self.kept_set, self.waited);
+        let (kept, has_responses) = (self.kept_set, self.has_responses);
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            let waited = if let Some(mut ns) = sample.read_at_once_ns() {
+            if let Some(ns) = sample.read_at_once_ns() {
                 interval.stats.record_one(Series::ServiceOk, ns);
-                if waited == Series::ResponseOk {
-                    ns = sample.response_ns();
-                    interval.stats.record_one(Series::ResponseOk, ns);
+                if has_responses {
+                    let response_ns = sample.response_ns();
+                    interval.stats.record_one(Series::ResponseOk, response_ns);
                 }
-                Some(Took::Exactly(ns))
             } else {
                 interval.stats.record_times(sample, kept);
-                took(sample, waited)
-            };
-            interval.record_waited(sample.permit.intended, waited);
+            }
             interval.figures.max_sched_lag_ns =
                 interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
@@ -236,7 +209,7 @@ impl Intervals {
             interval.figures.scheduled.add(&alike);
         }
         let ended = self.at(at);
-        ended.counters_at(at).add(&alike);
+        ended.stats.counters.add(&alike);
         if alike.ending.is_answer() {
             ended.figures.answers.add(ended.begins, at, alike.count);
         }
@@ -255,15 +228,14 @@ impl Intervals {
     /// attempted `attempt` times before.
     pub(super) fn abort(&mut self, index: u64, attempt: u32, rest: &Unfinished) {
         self.in_flight -= 1;
-        let (kept, waited) = (self.kept, self.waited);
+        let kept = self.kept;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.cut_off(kept, rest);
-            interval.record_waited(rest.intended.unwrap_or(rest.now), rest.took(waited));
         }
         let is_warmup = rest.now < self.measured_from;
         let ended = self.at(rest.now);
-        ended.counters_at(rest.now).abort(attempt, rest.in_flight);
+        ended.stats.counters.abort(attempt, rest.in_flight);
         if is_warmup {
             self.warmup.abort(attempt, rest.in_flight);
         }
@@ -278,27 +250,26 @@ impl Intervals {
 
     /// Counts a connection that opened `now`.
     pub(super) fn open_connection(&mut self, now: Nanos, opened: &Opened) {
-        self.at(now).counters_at(now).open_connection(opened);
+        self.at(now).stats.counters.open_connection(opened);
     }
 
     /// Count events beside the attempts.
     pub(super) fn add_asides(&mut self, now: Nanos, asides: Asides) {
-        self.at(now).counters_at(now).add_asides(asides);
+        self.at(now).stats.counters.add_asides(asides);
     }
 
     /// Count items that may not be requested.
     pub(super) fn skip_items(&mut self, now: Nanos, count: u64) {
-        self.at(now).counters_at(now).skip_items(count);
+        self.at(now).stats.counters.skip_items(count);
     }
 
     /// Books a request of an open loop that was intended and never went.
     pub(super) fn drop_request(&mut self, intended: Nanos, rest: &Unfinished) {
-        let (kept, waited) = (self.kept, self.waited);
+        let kept = self.kept;
         let interval = self.at(intended);
         interval.figures.scheduled.requests += 1;
-        interval.counters_at(intended).drop_request();
+        interval.stats.counters.drop_request();
         interval.stats.cut_off(kept, rest);
-        interval.record_waited(intended, rest.took(waited));
     }
 
     /// Takes an attempt back that began in interval `index` and was not sent.
@@ -358,7 +329,7 @@ impl Intervals {
                 .as_ref()
                 .is_some_and(|interval| interval.has_ended() && interval.figures.index < waits)
             {
-                complete.extend(slot.take().map(ShardInterval::hand_out));
+                complete.extend(slot.take());
             }
         }
         self.drop_handed_out();
@@ -373,7 +344,7 @@ impl Intervals {
         let open = open.filter(|interval| interval.figures.index + 1 >= second);
         open.map(|interval| {
             let mut stats = ShardStats::new(self.blank.bounds);
-            stats.counters = interval.counters();
+            stats.counters = interval.stats.counters.clone();
             ShardInterval {
                 figures: interval.figures.clone(),
                 stats,
@@ -388,12 +359,7 @@ impl Intervals {
         self.count();
         let before = self.at_cut;
         self.first += self.open.len() as u64;
-        let mut rest: Vec<ShardInterval> = self
-            .open
-            .drain(..)
-            .flatten()
-            .map(ShardInterval::hand_out)
-            .collect();
+        let mut rest: Vec<ShardInterval> = self.open.drain(..).flatten().collect();
         if let Some(last) = rest.last_mut().filter(|interval| !interval.over) {
             last.meter(before, meters);
         }
@@ -461,22 +427,10 @@ impl Intervals {
 }
 
 impl ShardInterval {
-    fn new(
-        index: u64,
-        Blank {
-            start,
-            bounds,
-            binned,
-        }: Blank,
-    ) -> Self {
+    fn new(index: u64, Blank { start, bounds }: Blank) -> Self {
         Self {
             figures: SecondFigures {
                 index,
-                bins: if index < binned {
-                    Bins::new()
-                } else {
-                    Bins::default()
-                },
                 ..SecondFigures::default()
             },
             begins: Nanos(start.0 + index * duration_ns(INTERVAL)),
@@ -484,40 +438,6 @@ impl ShardInterval {
             pending: 0,
             over: false,
         }
-    }
-
-    /// Counters of what happens at `moment`: those of its bin, or its own ones if it has no bins.
-    fn counters_at(&mut self, moment: Nanos) -> &mut Counters {
-        match self.figures.bins.at(self.begins, moment) {
-            Some(bin) => &mut bin.counters,
-            None => &mut self.stats.counters,
-        }
-    }
-
-    /// Record in the bin of `intended` the time that users waited, if there are bins.
-    fn record_waited(&mut self, intended: Nanos, took: Option<Took>) {
-        if let Some(took) = took
-            && let Some(bin) = self.figures.bins.at(self.begins, intended)
-        {
-            bin.record(took.least_ns());
-        }
-    }
-
-    /// Its counters, those of its bins included.
-    fn counters(&self) -> Counters {
-        let mut all = self.stats.counters.clone();
-        self.figures
-            .bins
-            .as_slice()
-            .iter()
-            .for_each(|bin| all.merge(&bin.counters));
-        all
-    }
-
-    /// Add up its counters: nothing is counted in it later.
-    fn hand_out(mut self) -> Self {
-        self.stats.counters = self.counters();
-        self
     }
 
     /// True if it is over and nothing of it is under way.
@@ -655,8 +575,7 @@ mod tests {
                 events.push((at + took, true, i));
             }
             events.sort_unstable();
-            let intervals = Intervals::new(Nanos(0), Nanos(warmup * S), bounds(), &Series::PER_INTERVAL);
-            let mut intervals = intervals.with_bins(None);
+            let mut intervals = Intervals::new(Nanos(0), Nanos(warmup * S), bounds(), &Series::PER_INTERVAL);
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
                 intervals.cut(Nanos(at), Meters::default());
@@ -683,21 +602,6 @@ mod tests {
                 prop_assert_eq!((interval.figures.scheduled.requests, interval.figures.scheduled.good), (due, due));
                 let timed = interval.stats.timing(Series::ServiceOk).map_or(0, |timing| timing.exact().count);
                 prop_assert_eq!(timed, due);
-                let tenths = |at: u64| usize::try_from(at / (S / 10) - interval.figures.index * 10).unwrap();
-                let mut bins = [(0, 0, 0); 10];
-                for (at, took) in &attempts {
-                    if second.contains(at) {
-                        let (_, due, slowest) = &mut bins[tenths(*at)];
-                        (*due, *slowest) = (*due + 1, (*took).max(*slowest));
-                    }
-                    if second.contains(&(at + took)) {
-                        bins[tenths(at + took)].0 += 1;
-                    }
-                }
-                let known: Vec<_> = interval.figures.bins.as_slice().iter()
-                    .map(|bin| (bin.counters.requests.attempts, bin.times.count(), bin.max_ns)).collect();
-                let is_binned = interval.figures.index < MOST_BINNED;
-                prop_assert_eq!(&known[..], if is_binned { &bins[..] } else { &[] });
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A small distribution of times: cells of 1.6 %, as many as its greatest time takes. Recorded
-//! where a full histogram each would take too much memory: for hosts, URL templates and tenths of a
-//! second.
+//! where a full histogram each would take too much memory: for hosts, URL templates and source
+//! addresses.
 
 use serde::{Deserialize, Serialize};
 

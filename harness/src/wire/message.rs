@@ -14,8 +14,8 @@ use crate::machine::CpuTicks;
 use crate::pacer::{Growth, WorstWindow};
 use crate::sample::{ErrorKind, Outcome};
 use crate::stats::{
-    Alike, AnswerBins, Bins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest,
-    SplitSums, TcpCounts, counters,
+    Alike, AnswerBins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest, SplitSums,
+    TcpCounts, counters,
 };
 use crate::units::IdRange;
 
@@ -323,8 +323,6 @@ pub struct SecondFigures {
     pub scheduled: Scheduled,
     /// Answers in each bin of it.
     pub answers: AnswerBins,
-    /// Counts and times of its bins; empty but in the first seconds of a short run.
-    pub bins: Bins,
 }
 
 impl SecondFigures {
@@ -340,7 +338,6 @@ impl SecondFigures {
             split,
             scheduled,
             answers,
-            bins,
         } = shard;
         self.in_flight += in_flight;
         self.cpu_us += cpu_us;
@@ -353,7 +350,6 @@ impl SecondFigures {
         self.split.merge(split);
         self.scheduled.merge(scheduled);
         self.answers.merge(answers);
-        self.bins.merge(bins);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::run::report::Report;
 const OWN_NAMES: [&str; 2] = ["ledger", "totals"];
 
 /// Parts of a row that are no figures of it.
-const LEFT_OUT: [&str; 6] = ["answers", "bins", "course", "hdr", "held", "spread"];
+const LEFT_OUT: [&str; 5] = ["answers", "course", "hdr", "held", "spread"];
 
 /// A table with a column for every figure that any of the rows has.
 pub(super) fn table<T: Serialize>(report: &Report, rows: &[T]) -> String {

@@ -24,74 +24,55 @@ use crawlmark_harness::supervisor::ShardFault;
 
 type Found = Result<Vec<Finding>, Missing>;
 
-/// A check.
-pub(super) struct Check {
-    pub(super) name: &'static str,
-    /// True of one that is about this machine: parts that were merged were judged where they ran.
-    pub(super) is_of_machine: bool,
-    pub(super) look: fn(&Report) -> Found,
-}
-
-const fn of_run(name: &'static str, look: fn(&Report) -> Found) -> Check {
-    Check {
-        name,
-        is_of_machine: false,
-        look,
-    }
-}
-
-const fn of_machine(name: &'static str, look: fn(&Report) -> Found) -> Check {
-    Check {
-        name,
-        is_of_machine: true,
-        look,
-    }
-}
+/// A check: its name, and what it finds.
+pub(super) type Check = (&'static str, fn(&Report) -> Found);
 
 /// Every check that is made of what the run itself saw. What others know (counts and processes of
 /// the target, thresholds, leases) is noted by them.
-pub(super) const CHECKS: &[Check] = &[
-    of_run("start", start),
-    of_run("shard exits", ends),
-    of_run("totals", sums),
-    of_run("budgets", budgets),
-    of_run("stored results", storage),
-    of_run("measured time", measured_time),
-    of_run("failed requests", failed),
-    of_run("hosts", hosts),
-    of_run("time without a good response", dead),
-    of_run("silence at the end", silence),
-    of_run("stalls", stalls),
-    of_run("requests cut off at the end", cut_off),
-    of_run("throttling", throttling),
-    of_run("items", items),
-    of_run("interruptions", interruptions),
-    of_machine("CPU use of each shard", cpu_use),
-    of_machine("wait for a CPU", run_delay),
-    of_machine("event-loop delay", loop_lag),
-    of_machine("send delay", sched_lag),
-    of_machine("receive delay", receive_delay),
-    of_machine("CPU steal", steal),
-    of_machine("CPU speed", speed),
-    of_machine("local ports", local_ports),
-    of_machine("local ports in TIME_WAIT", ports_held_back),
-    of_machine("file descriptors", descriptors),
-    of_run("TCP retransmits", retransmits),
-    of_run("requests that timed out", timeouts),
-    of_run("closed connections", closed),
-    of_run("requests never sent", never_sent),
-    of_run("waits of an open loop", open_loop_waits),
-    of_run("requested rate", pace),
-    of_run("connections", connections),
-    of_run("CPU and queues of the target", faults::target_side),
-    of_run("delayed acknowledgements", |report| {
+pub(super) const OF_RUN: [Check; 27] = [
+    ("start", start),
+    ("shard exits", ends),
+    ("totals", sums),
+    ("budgets", budgets),
+    ("stored results", storage),
+    ("measured time", measured_time),
+    ("failed requests", failed),
+    ("hosts", hosts),
+    ("time without a good response", dead),
+    ("silence at the end", |report| some(silent(report))),
+    ("stalls", |report| some(Stalls::of(report).finding())),
+    ("requests cut off at the end", cut_off),
+    ("throttling", throttling),
+    ("items", items),
+    ("interruptions", interruptions),
+    ("TCP retransmits", retransmits),
+    ("requests that timed out", timeouts),
+    ("closed connections", closed),
+    ("requests never sent", never_sent),
+    ("waits of an open loop", open_loop_waits),
+    ("requested rate", pace),
+    ("connections", connections),
+    ("CPU and queues of the target", faults::target_side),
+    ("delayed acknowledgements", |report| {
         some(faults::delayed_ack(report))
     }),
-    of_run("requests worked on at a time", |report| {
+    ("requests worked on at a time", |report| {
         some(faults::ceiling(report))
     }),
-    of_run("limits that refuse", |report| some(faults::refusal(report))),
-    of_run("clocks of the target", |report| some(faults::clock(report))),
+    ("limits that refuse", |report| some(faults::refusal(report))),
+    ("clocks of the target", |report| some(faults::clock(report))),
+];
+
+/// Those that are about this machine: parts that were merged were judged where they ran.
+pub(super) const OF_MACHINE: [Check; 8] = [
+    ("CPU use of each shard", cpu_use),
+    ("wait for a CPU", run_delay),
+    ("event-loop delay", loop_lag),
+    ("send delay", sched_lag),
+    ("receive delay", receive_delay),
+    ("CPU steal", steal),
+    ("CPU speed", speed),
+    ("local ports and descriptors", local_lacks),
 ];
 
 fn some(finding: Option<Finding>) -> Found {
@@ -101,11 +82,9 @@ fn some(finding: Option<Finding>) -> Found {
 fn start(report: &Report) -> Found {
     let totals = &report.totals;
     let has_died = report.shards.iter().any(|shard| shard.fault.is_some());
-    some(match (totals.attempts, report.interrupted_by) {
-        (0, Some(_)) => Some(Finding::StoppedBeforeStart {}),
-        (0, None) if totals.dropped == 0 && !has_died => Some(Finding::NothingSent {}),
-        _ => None,
-    })
+    let stopped = report.interrupted_by.is_some();
+    let is_idle = totals.attempts == 0 && (stopped || totals.dropped == 0 && !has_died);
+    some(is_idle.then_some(Finding::NothingSent { stopped }))
 }
 
 /// Shards that did not report everything, or that failed after they had.
@@ -189,38 +168,28 @@ fn storage(report: &Report) -> Found {
     Ok(failed.into_iter().chain(slow).collect())
 }
 
-/// A run of which nothing, or little, was measured.
+/// A run of which nothing was measured.
 fn measured_time(report: &Report) -> Found {
     let (totals, ledger) = (&report.totals, &report.ledger);
-    let (duration_s, warmup_s) = (totals.duration_s, report.plan.run.warmup.as_secs_f64());
-    let measured_s = report.measured_s();
-    let is_all_skipped = totals.attempts == 0
+    let (requests, duration_s) = (totals.attempts, totals.duration_s);
+    let is_all_skipped = requests == 0
         && ledger.skipped > 0
         && ledger.skipped + ledger.not_attempted == ledger.planned;
-    let mut lags = report
-        .shards
-        .iter()
-        .filter_map(|it| times(it, Series::SchedLag));
-    let is_warm = totals.attempts > 0 && lags.all(|lag| lag.count == 0);
+    let warmup_s = report.plan.run.warmup.as_secs_f64();
+    let shards = report.shards.iter();
+    let mut lags = shards.filter_map(|it| times(it, Series::SchedLag));
+    let is_warm = requests > 0 && warmup_s > 0.0 && lags.all(|lag| lag.count == 0);
     some(if is_all_skipped {
-        Some(Finding::AllSkipped {
-            items: ledger.skipped,
-        })
+        let items = ledger.skipped;
+        Some(Finding::AllSkipped { items })
     } else if unsendable(report) > 0 {
-        Some(Finding::Unsendable {
-            causes: causes(report),
-        })
-    } else if warmup_s > 0.0 && is_warm {
-        Some(Finding::WithinWarmUp {
-            requests: totals.attempts,
+        let causes = causes(report);
+        Some(Finding::Unsendable { causes })
+    } else {
+        is_warm.then_some(Finding::WithinWarmUp {
+            requests,
             duration_s,
             warmup_s,
-        })
-    } else {
-        let is_little = warmup_s > 0.0 && measured_s < duration_s * limits::MEASURED;
-        is_little.then_some(Finding::MostlyWarmUp {
-            measured_s,
-            of_s: duration_s,
         })
     })
 }
@@ -355,30 +324,21 @@ fn dead(report: &Report) -> Found {
     let DeadTime { s, longest, last } = dead_time(report, end_s);
     let is_long = |from_s: f64, to_s: f64| to_s - from_s >= limits::LEAST_DEAD_S;
     let is_much = s >= limits::LEAST_PARTLY_DEAD_S && s >= of_s * limits::PARTLY_DEAD;
-    some(match last {
-        Some((from_s, to_s)) if is_long(from_s, to_s.ceil()) => Some(Finding::TargetDown {
-            from_s,
-            dead_s: s,
-            of_s,
-            causes: causes(report),
-        }),
-        _ if is_much || is_long(longest.0, longest.1) => Some(Finding::NoGoodResponse {
-            from_s: longest.0,
-            to_s: longest.1,
-            dead_s: s,
-            of_s,
-            causes: causes(report),
-        }),
-        _ => None,
-    })
+    let last = last.filter(|(from_s, to_s)| is_long(*from_s, to_s.ceil()));
+    let (from_s, to_s) = last.unwrap_or(longest);
+    let is_dead = last.is_some() || is_much || is_long(from_s, to_s);
+    some(is_dead.then(|| Finding::NoGoodResponse {
+        from_s,
+        to_s,
+        at_end: last.is_some(),
+        dead_s: s,
+        of_s,
+        causes: causes(report),
+    }))
 }
 
 /// A target that gave no answer any more, however few requests waited for one when the run ended.
 /// Not one whose answers take as long, and not one that had asked for the pause.
-fn silence(report: &Report) -> Found {
-    some(silent(report))
-}
-
 fn silent(report: &Report) -> Option<Finding> {
     let (totals, ledger) = (&report.totals, &report.ledger);
     let (rows, shards) = (&report.intervals, &report.shards);
@@ -414,10 +374,6 @@ fn silent(report: &Report) -> Option<Finding> {
     })
 }
 
-fn stalls(report: &Report) -> Found {
-    some(Stalls::of(report).finding())
-}
-
 /// Requests that were cut off, where a reader has to know; those of a silence are its own.
 fn cut_off(report: &Report) -> Found {
     let counted = report.measured();
@@ -438,11 +394,6 @@ fn cut_off(report: &Report) -> Found {
     )
 }
 
-/// True if the client waits as it is told.
-fn waits(report: &Report) -> bool {
-    report.plan.run.throttling.on_throttle == OnThrottle::Honor
-}
-
 fn throttling(report: &Report) -> Found {
     let (counted, totals) = (report.measured(), &report.totals);
     let of_requests = |n: u64| share(n as f64, counted.requests.attempts as f64);
@@ -453,41 +404,29 @@ fn throttling(report: &Report) -> Found {
     let held_share = report.binding.pause + quota;
     let throttled = of_requests(counted.requests.throttled);
     let is_held = held_share >= limits::NOTABLE || throttled >= limits::FAILED;
+    let throttled_at_first = totals.sources_throttled_at_first;
+    let sources = (throttled_at_first > 0).then_some(Finding::SourcesThrottled {
+        sources: totals.sources_used,
+        throttled: throttled_at_first,
+    });
     let found = is_held.then(|| Finding::Throttled {
         share: throttled,
         good_share: of_requests(counted.items.ok + counted.items.not_found),
         held_share,
-        waits: waits(report),
+        waits: report.plan.run.throttling.on_throttle == OnThrottle::Honor,
         is_adaptive: report.plan.run.throttling.adaptive.is_some(),
         taken_per_s: report.throttling.taken_per_s,
-    });
-    let at_first = totals.sources_throttled_at_first;
-    let sources = (at_first > 0).then_some(Finding::SourcesThrottled {
-        sources: totals.sources_used,
-        throttled: at_first,
     });
     Ok(found.into_iter().chain(sources).collect())
 }
 
 /// Items that came to nothing although no request failed.
 fn items(report: &Report) -> Found {
-    let (counted, ledger) = (report.measured(), &report.ledger);
-    let (not_found, attempts) = (counted.items.not_found, counted.requests.attempts);
-    let not_found_share = share(not_found as f64, attempts as f64);
-    let not_found = (not_found_share >= limits::NOT_FOUND).then_some(Finding::NotFound {
-        share: not_found_share,
-        count: not_found,
-    });
-    let share = share(ledger.gave_up as f64, ledger.completed() as f64);
-    let is_meant = report.plan.run.throttling.on_throttle == OnThrottle::Count;
-    let abandoned = (share > 0.0 && !is_meant).then(|| Finding::Abandoned {
-        share,
-        count: ledger.gave_up,
-        waits: waits(report),
-        is_adaptive: report.plan.run.throttling.adaptive.is_some(),
-        taken_per_s: report.throttling.taken_per_s,
-    });
-    Ok(not_found.into_iter().chain(abandoned).collect())
+    let counted = report.measured();
+    let count = counted.items.not_found;
+    let share = share(count as f64, counted.requests.attempts as f64);
+    let is_much = share >= limits::NOT_FOUND;
+    some(is_much.then_some(Finding::NotFound { share, count }))
 }
 
 /// What was done to a run from outside.
@@ -512,56 +451,27 @@ fn interruptions(report: &Report) -> Found {
     Ok(found)
 }
 
-/// The shard with the greatest reading beyond a limit, and how many others are beyond it, too.
-struct Worst<'a> {
-    shard: &'a ShardReport,
-    reading: f64,
-    others: usize,
-}
-
-impl<'a> Worst<'a> {
-    /// Find the greatest of readings, none of which is NaN; none without a reading.
-    fn of(beyond: impl Iterator<Item = (&'a ShardReport, f64)>) -> Option<Self> {
-        let beyond: Vec<_> = beyond.collect();
-        let (shard, reading) = *beyond.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(Self {
-            shard,
-            reading,
-            others: beyond.len() - 1,
-        })
-    }
+/// The greatest of readings, none of which is NaN, if it is beyond a limit.
+fn beyond(limit: f64, readings: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let greatest = readings.into_iter().max_by(f64::total_cmp);
+    greatest.filter(|reading| *reading > limit)
 }
 
 /// A reading of each shard that gave one and ran for so long.
 ///
 /// # Errors
-/// When no shard did, with why.
+/// When no shard did.
 fn readings(
     report: &Report,
     shortest_s: f64,
     reading: fn(&ShardReport) -> Option<f64>,
-) -> Result<Vec<(&ShardReport, f64)>, Missing> {
-    none_reported(report)?;
-    let mut long: Vec<&ShardReport> = report.shards.iter().collect();
-    long.retain(|shard| shard.usage.measured_s.is_some_and(|s| s >= shortest_s));
-    let readings: Vec<_> = long
-        .iter()
-        .filter_map(|shard| Some((*shard, reading(shard)?)))
-        .collect();
-    match (long.is_empty(), readings.is_empty()) {
-        (true, _) => Err(Missing::TooShort),
-        (false, true) => Err(Missing::NotGiven),
-        (false, false) => Ok(readings),
-    }
-}
-
-/// Fail if every shard ended before it reported its times and what it used.
-fn none_reported(report: &Report) -> Result<(), Missing> {
-    if report.shards.iter().all(|shard| shard.fault.is_some()) {
-        Err(Missing::NoShard)
-    } else {
-        Ok(())
-    }
+) -> Result<Vec<f64>, Missing> {
+    let shards = report.shards.iter();
+    let long = shards.filter(|shard| shard.usage.measured_s.is_some_and(|s| s >= shortest_s));
+    let readings: Vec<f64> = long.filter_map(reading).collect();
+    Some(readings)
+        .filter(|all| !all.is_empty())
+        .ok_or(Missing::NotGiven)
 }
 
 /// A distribution of a shard; none of one with a fault.
@@ -574,15 +484,6 @@ fn highest_known(latency: &Latency) -> Option<f64> {
     latency.p99_us.or(latency.p90_us)
 }
 
-/// One value in so many is beyond the percentile that [`highest_known`] gives.
-fn one_in(shard: &ShardReport, series: Series) -> u32 {
-    if times(shard, series).is_some_and(|latency| latency.p99_us.is_some()) {
-        100
-    } else {
-        10
-    }
-}
-
 /// True if the shards together used less than [`limits::LITTLE_CPU`] of the CPUs that they could
 /// run on; false if that is not known.
 fn is_little_used(report: &Report) -> bool {
@@ -592,15 +493,12 @@ fn is_little_used(report: &Report) -> bool {
     !used.is_empty() && used.iter().sum::<f64>() < limits::LITTLE_CPU * cpus
 }
 
-/// The shard that used all of its CPU. One that spins burns what it does not need; whether it came
-/// in time, its lateness tells.
-fn full(report: &Report) -> Result<Option<Worst<'_>>, Missing> {
+/// The CPU use of a shard that used all of its CPU. One that spins burns what it does not need;
+/// whether it came in time, its lateness tells.
+fn full(report: &Report) -> Result<Option<f64>, Missing> {
     let used = readings(report, limits::SHORTEST_S, |shard| shard.usage.cpu_share)?;
     let is_spinning = report.plan.run.pacing == Pacing::Spin;
-    let full = used
-        .into_iter()
-        .filter(|(_, used)| *used > limits::CPU_USE && !is_spinning);
-    Ok(Worst::of(full))
+    Ok(beyond(limits::CPU_USE, used).filter(|_| !is_spinning))
 }
 
 /// True if a lack of CPU is the client's own: a shard used all of one.
@@ -612,128 +510,91 @@ fn is_own_lack(report: &Report) -> bool {
 fn is_starved(report: &Report) -> bool {
     let waits = readings(report, limits::SHORTEST_S, |shard| {
         shard.usage.run_delay_share
-    })
-    .unwrap_or_default();
+    });
     !is_own_lack(report)
         && is_little_used(report)
-        && waits.iter().any(|(_, waited)| *waited > limits::RUN_DELAY)
+        && beyond(limits::RUN_DELAY, waits.unwrap_or_default()).is_some()
 }
 
 fn cpu_use(report: &Report) -> Found {
-    some(full(report)?.map(|worst| Finding::CpuFull {
-        shard: worst.shard.shard,
-        others: worst.others,
-        share: worst.reading,
-    }))
+    some(full(report)?.map(|share| Finding::CpuFull { share }))
 }
 
 /// Ready to run, and something else ran. A client that used little is judged by what the wait did,
 /// where that is known.
 fn run_delay(report: &Report) -> Found {
-    let waits = readings(report, limits::SHORTEST_S, |shard| {
-        shard.usage.run_delay_share
-    })?;
-    let used_little = is_little_used(report);
-
-    let long = waits
-        .into_iter()
-        .filter(|(_, waited)| *waited > limits::RUN_DELAY)
-        .filter(|(shard, _)| {
-            let received = times(shard, Series::ReceiveDelay);
-            !used_little || received.and_then(highest_known).is_none()
-        });
-    some(Worst::of(long).map(|worst| Finding::CpuWait {
-        shard: worst.shard.shard,
-        others: worst.others,
-        share: worst.reading,
-        is_disturbed: is_starved(report),
-    }))
-}
-
-/// Lateness from which on a finding is due, µs: `least_us`, or a part of the median service time of
-/// the shard.
-fn late_us(shard: &ShardReport, least_us: f64) -> f64 {
-    let service = times(shard, Series::ServiceOk)
-        .and_then(|service| service.p50_us)
-        .unwrap_or(0.0);
-    least_us.max(service * limits::SCHED_LAG_OF_SERVICE)
-}
-
-/// The shard whose high percentile of a series is the longest beyond its limit.
-fn latest<'a>(
-    report: &'a Report,
-    series: Series,
-    limit_us: impl Fn(&ShardReport) -> f64,
-) -> Option<Worst<'a>> {
-    let reading =
-        |shard: &'a ShardReport| Some((shard, times(shard, series).and_then(highest_known)?));
-    let late = report.shards.iter().filter_map(reading);
-    Worst::of(late.filter(|(shard, us)| *us > limit_us(shard)))
-}
-
-/// Make a finding of the shard with the latest values of a series.
-macro_rules! late {
-    ($finding:ident, $report:ident, $series:expr, $worst:expr) => {
-        $worst.map(|worst| Finding::$finding {
-            shard: worst.shard.shard,
-            others: worst.others,
-            one_in: one_in(worst.shard, $series),
-            late_us: worst.reading,
-            is_disturbed: is_starved($report),
+    let waits = if is_little_used(report) {
+        readings(report, limits::SHORTEST_S, |shard| {
+            let received = times(shard, Series::ReceiveDelay).and_then(highest_known);
+            let waited = shard.usage.run_delay_share?;
+            Some(received.map_or(waited, |_| 0.0))
+        })
+    } else {
+        readings(report, limits::SHORTEST_S, |shard| {
+            shard.usage.run_delay_share
         })
     };
+    some(
+        beyond(limits::RUN_DELAY, waits?).map(|share| Finding::CpuWait {
+            share,
+            is_disturbed: is_starved(report),
+        }),
+    )
+}
+
+/// The longest high percentile of a series that is beyond its limit, `least_us` or a part of the
+/// median service time of the shard; and one in how many is beyond it.
+fn latest(report: &Report, series: Series, least_us: f64) -> Option<(u32, f64)> {
+    let late = report.shards.iter().filter_map(|shard| {
+        let delays = times(shard, series)?;
+        let us = highest_known(delays)?;
+        let service_us = times(shard, Series::ServiceOk).and_then(|service| service.p50_us);
+        let limit_us = service_us.unwrap_or(0.0) * limits::SCHED_LAG_OF_SERVICE;
+        let one_in = delays.p99_us.map_or(10, |_| 100);
+        (us > least_us.max(limit_us)).then_some((one_in, us))
+    });
+    late.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Responses that lay unread in the client.
 fn receive_delay(report: &Report) -> Found {
-    none_reported(report)?;
     let series = Series::ReceiveDelay;
-    let mut delays = report
-        .shards
-        .iter()
-        .filter_map(|shard| times(shard, series));
+    let shards = report.shards.iter();
+    let mut delays = shards.filter_map(|shard| times(shard, series));
     if delays.all(|delay| delay.count == 0) {
         return Err(Missing::NoStamps);
     }
-    let worst = latest(report, series, |shard| {
-        late_us(shard, limits::RECEIVE_DELAY_US)
-    });
-    some(late!(ReadLate, report, series, worst))
+    let late = latest(report, series, limits::RECEIVE_DELAY_US);
+    some(late.map(|(one_in, late_us)| Finding::ReadLate {
+        one_in,
+        late_us,
+        is_disturbed: is_starved(report),
+    }))
 }
 
 /// Requests of a paced run that went late. A run without a budget has nothing to be late for.
 fn sched_lag(report: &Report) -> Found {
-    none_reported(report)?;
-    let series = Series::SchedLag;
-    let worst = latest(report, series, |shard| late_us(shard, limits::SCHED_LAG_US));
-    let worst = worst.filter(|_| report.plan.run.rate.is_some());
-    some(late!(SentLate, report, series, worst))
+    let late = latest(report, Series::SchedLag, limits::SCHED_LAG_US);
+    let late = late.filter(|_| report.plan.run.rate.is_some());
+    some(late.map(|(one_in, late_us)| Finding::SentLate {
+        one_in,
+        late_us,
+        is_disturbed: is_starved(report),
+    }))
 }
 
-/// A loop that did not get to run when it was to. A pause in a suspension of the run is no finding
-/// of its own; a shard reads the clock a little later than the supervisor.
+/// A loop that did not get to run for long. A pause in a suspension of the run is no finding of its
+/// own; a shard reads the clock a little later than the supervisor.
 fn loop_lag(report: &Report) -> Found {
-    none_reported(report)?;
-    let series = Series::LoopLag;
-    let suspended_us = report.suspended_s * 1e6;
-    let explained_us = if suspended_us > 0.0 {
-        suspended_us + limits::FREEZE_US
-    } else {
-        limits::FREEZE_US
-    };
+    let explained_us = report.suspended_s * 1e6 + limits::FREEZE_US;
     let shards = report.shards.iter();
-    let longest = shards.filter_map(|shard| Some((shard, times(shard, series)?.max_us?)));
-    let frozen = Worst::of(longest.filter(|(_, us)| *us > explained_us));
-    let frozen = frozen.map(|worst| Finding::ShardPaused {
-        shard: worst.shard.shard,
-        others: worst.others,
-        paused_s: worst.reading / 1e6,
-        is_disturbed: is_starved(report),
-    });
-    some(frozen.or_else(|| {
-        let worst = latest(report, series, |_| limits::LOOP_LAG_US);
-        late!(LoopLate, report, series, worst)
-    }))
+    let longest = shards.filter_map(|shard| times(shard, Series::LoopLag)?.max_us);
+    some(
+        beyond(explained_us, longest).map(|us| Finding::ShardPaused {
+            paused_s: us / 1e6,
+            is_disturbed: is_starved(report),
+        }),
+    )
 }
 
 /// Time that a hypervisor gave to others.
@@ -741,81 +602,33 @@ fn steal(report: &Report) -> Found {
     let stolen = readings(report, limits::SHORTEST_FOR_STEAL_S, |shard| {
         shard.usage.steal_share
     })?;
-    let stolen = stolen
-        .into_iter()
-        .filter(|(_, stolen)| *stolen > limits::STEAL);
-    some(Worst::of(stolen).map(|worst| Finding::CpuSteal {
-        shard: worst.shard.shard,
-        others: worst.others,
-        share: worst.reading,
-    }))
-}
-
-fn speeds(shard: &ShardReport) -> Option<(f64, f64)> {
-    let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
-    (before > 0.0 && after > 0.0).then_some((before, after))
+    some(beyond(limits::STEAL, stolen).map(|share| Finding::CpuSteal { share }))
 }
 
 /// A CPU that was not as fast after the run as before it.
 fn speed(report: &Report) -> Found {
-    let changed = readings(report, 0.0, |shard| {
-        let (before, after) = speeds(shard)?;
-        Some(before.max(after) / before.min(after) - 1.0)
-    })?;
-    let worst = Worst::of(
-        changed
-            .into_iter()
-            .filter(|(_, change)| *change > limits::SPEED),
-    );
-    some(worst.and_then(|worst| {
-        let (before_us, after_us) = speeds(worst.shard)?;
-        Some(Finding::CpuSpeed {
-            shard: worst.shard.shard,
-            others: worst.others,
-            before_us,
-            after_us,
-            is_disturbed: !is_own_lack(report),
-        })
+    let speeds = report.shards.iter().filter_map(|shard| {
+        let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
+        (before > 0.0 && after > 0.0).then_some((before, after))
+    });
+    let change = |(before, after): (f64, f64)| before.max(after) / before.min(after) - 1.0;
+    let most = speeds.max_by(|a, b| change(*a).total_cmp(&change(*b)));
+    let most = most.ok_or(Missing::NotGiven)?;
+    some((change(most) > limits::SPEED).then(|| Finding::CpuSpeed {
+        before_us: most.0,
+        after_us: most.1,
+        is_disturbed: !is_own_lack(report),
     }))
 }
 
-fn ports(report: &Report) -> Option<u64> {
-    let [first, last] = report.environment.local_ports?;
-    Some(u64::from(last.saturating_sub(first)) + 1)
-}
-
-fn local_ports(report: &Report) -> Found {
-    let requests = report.totals.errors_of(ErrorKind::AddressUnavailable);
-    some((requests > 0).then(|| Finding::NoLocalPort {
-        requests,
-        ports: ports(report),
-    }))
-}
-
-/// Ports that closed connections still hold, of a run that opened more than there were left.
-fn ports_held_back(report: &Report) -> Found {
-    let (Some(held), Some(ports)) = (report.host.ports_held, ports(report)) else {
-        return Err(Missing::NotGiven);
-    };
-    // Each source address has all ports.
-    let sources = report.totals.sources_used.max(1);
-    let all = ports.saturating_mul(sources);
-    // What others left behind does no harm to a run that keeps its connections.
-    let is_needed = report.totals.connections_opened > all.saturating_sub(held);
-    let is_much = held as f64 > all as f64 * limits::PORTS_HELD_BACK;
-    some((is_needed && is_much).then_some(Finding::PortsInTimeWait {
-        held,
-        ports,
-        sources,
-    }))
-}
-
-fn descriptors(report: &Report) -> Found {
-    let requests = report.totals.errors_of(ErrorKind::TooManyFiles);
-    some((requests > 0).then_some(Finding::NoDescriptor {
-        requests,
-        limit: report.environment.nofile,
-    }))
+/// Requests for which this machine had no port or descriptor left.
+fn local_lacks(report: &Report) -> Found {
+    let of = |kind| Some(report.totals.errors_of(kind)).filter(|requests| *requests > 0);
+    let ports = of(ErrorKind::AddressUnavailable);
+    let ports = ports.map(|requests| Finding::NoLocalPort { requests });
+    let files = of(ErrorKind::TooManyFiles);
+    let files = files.map(|requests| Finding::NoDescriptor { requests });
+    Ok(ports.into_iter().chain(files).collect())
 }
 
 /// Responses that waited for a retransmission, and connections that a listen queue had no room for:
@@ -899,36 +712,31 @@ fn closed(report: &Report) -> Found {
     }))
 }
 
-/// Requests that were due and never went: for each limit, the shard that dropped the greatest part.
+/// Requests that were due and never went, by the limit that held them back.
 fn never_sent(report: &Report) -> Found {
-    let mut by_limit: BTreeMap<Limit, Vec<(&ShardReport, f64)>> = BTreeMap::new();
+    let mut by_limit: BTreeMap<Limit, u64> = BTreeMap::new();
     let (mut scheduled, mut postponed) = (0, 0);
     for shard in &report.shards {
-        let due = shard.scheduled.unwrap_or(0);
-        scheduled += due;
+        scheduled += shard.scheduled.unwrap_or(0);
         postponed += shard.postponed.unwrap_or(0);
-        let dropped = share(shard.totals.dropped as f64, due as f64);
-        if dropped > limits::DROPPED {
-            let evidence = LimitEvidence::shard(report, shard);
-            let limit = shard.dropped_by.map(|last| evidence.dropped(last));
-            let shards = by_limit.entry(limit.unwrap_or(Limit::Connections));
-            shards.or_default().push((shard, dropped));
-        }
+        let evidence = LimitEvidence::shard(report, shard);
+        let limit = shard.dropped_by.map(|last| evidence.dropped(last));
+        *by_limit
+            .entry(limit.unwrap_or(Limit::Connections))
+            .or_default() += shard.totals.dropped;
     }
-    let worst = by_limit.into_iter();
-    let worst = worst.filter_map(|(limit, all)| Some((limit, Worst::of(all.into_iter())?)));
-    let mut found: Vec<Finding> = worst
-        .map(|(limit, worst)| Finding::NeverSent {
-            shard: worst.shard.shard,
-            others: worst.others,
-            share: worst.reading,
-            count: worst.shard.totals.dropped,
+    let of_all = |count: u64| share(count as f64, scheduled as f64);
+    let is_much = |count: &u64| of_all(*count) > limits::DROPPED;
+    let by_limit = by_limit.into_iter().filter(|(_, count)| is_much(count));
+    let mut found: Vec<Finding> = by_limit
+        .map(|(limit, count)| Finding::NeverSent {
+            share: of_all(count),
+            count,
             limit,
         })
         .collect();
-    let share = share(postponed as f64, scheduled as f64);
-    found.extend((share > limits::DROPPED).then_some(Finding::Postponed {
-        share,
+    found.extend(is_much(&postponed).then(|| Finding::Postponed {
+        share: of_all(postponed),
         count: postponed,
     }));
     Ok(found)
@@ -940,29 +748,19 @@ fn never_sent(report: &Report) -> Found {
 fn open_loop_waits(report: &Report) -> Found {
     let mut found = Vec::new();
     for series in [Series::PoolWait, Series::BudgetWait] {
-        let mut waits = Vec::new();
-        for shard in &report.shards {
+        let waits = report.shards.iter().filter_map(|shard| {
             let evidence = LimitEvidence::shard(report, shard);
             let limit = match series {
                 Series::PoolWait => evidence.for_connection(),
                 _ => evidence.before_connection(),
             };
-            if series == Series::PoolWait && limit != Limit::Connections {
-                continue;
-            }
-            let wait = wait(report, shard, series);
-            waits.extend(
-                wait.filter(|wait| {
-                    wait.us > limits::WAIT_US.max(wait.response_us * limits::WAIT_OF_RESPONSE)
-                })
-                .map(|wait| (shard, limit, wait)),
-            );
-        }
-        let others = waits.len().saturating_sub(1);
-        let longest = waits.into_iter().max_by(|a, b| a.2.us.total_cmp(&b.2.us));
-        found.extend(longest.map(|(shard, limit, wait)| Finding::Waited {
-            shard: shard.shard,
-            others,
+            let is_opening = series == Series::PoolWait && limit != Limit::Connections;
+            let wait = wait(report, shard, series).filter(|_| !is_opening)?;
+            let least_us = limits::WAIT_US.max(wait.response_us * limits::WAIT_OF_RESPONSE);
+            (wait.us > least_us).then_some((limit, wait))
+        });
+        let longest = waits.max_by(|a, b| a.1.us.total_cmp(&b.1.us));
+        found.extend(longest.map(|(limit, wait)| Finding::Waited {
             one_in: wait.one_in,
             waited_us: wait.us,
             response_us: wait.response_us,
@@ -1040,10 +838,8 @@ fn pace(report: &Report) -> Found {
         sent_per_s < asked * limits::REACHED
             || totals.attempts_per_s < asked * limits::ANSWERED_PART
     });
-    let is_used = report
-        .shards
-        .iter()
-        .any(|shard| is_full(&report.plan.run, shard));
+    let mut shards = report.shards.iter();
+    let is_used = shards.any(|shard| is_full(&report.plan.run, shard));
 
     let held = Limit::of(report, &report.binding)
         .into_iter()
@@ -1054,12 +850,6 @@ fn pace(report: &Report) -> Found {
             limit => *limit != Limit::Idle,
         });
     let limited = held.map(|(share, limit)| Finding::LimitedBy { limit, share });
-    let unused = (held.is_none() && report.binding.concurrency >= limits::NOTABLE).then(|| {
-        Finding::ConnectionsUnused {
-            peak: totals.peak_in_flight,
-            of: report.plan.run.in_flight().into(),
-        }
-    });
     let merged = report.merged.as_ref();
     let free = merged.map(|merged| (1.0 - merged.slots_used, Limit::Slots));
     let limit = [held, free]
@@ -1081,10 +871,8 @@ fn pace(report: &Report) -> Found {
         streams: plan.streams,
         connections: plan.in_flight().div_ceil(allowed.max(1)),
     });
-    Ok([missed, limited, streams, unused, shared]
-        .into_iter()
-        .flatten()
-        .collect())
+    let found = [missed, limited, streams, shared];
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Return the number of CPUs that the target has, if the shards may use each of them at once.

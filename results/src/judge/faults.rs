@@ -5,7 +5,7 @@
 use super::findings::Finding;
 use super::thresholds as limits;
 use super::verdict::Missing;
-use crate::run::report::{Change, InStep, IntervalRow, PROXY, Report, share};
+use crate::run::report::{Change, InStep, IntervalRow, Report, share};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 
@@ -130,9 +130,16 @@ pub(super) fn clock(report: &Report) -> Option<Finding> {
     };
     // What is in step with 100 ms is so with 10 ms, too.
     if let Some(share) = in_step(of_run.filter(|_| is_free), |in_step| in_step.of_100_ms) {
-        return Some(Finding::QuotaClock { share });
+        return Some(Finding::InStep {
+            period_ms: 100,
+            share,
+        });
     }
-    in_step(at_random, |in_step| in_step.of_10_ms).map(|share| Finding::TimerTick { share })
+    let share = in_step(at_random, |in_step| in_step.of_10_ms);
+    share.map(|share| Finding::InStep {
+        period_ms: 10,
+        share,
+    })
 }
 
 /// How far responses are in step with a clock, if they are, and there are enough of them.
@@ -174,20 +181,8 @@ pub(super) fn refusal(report: &Report) -> Option<Finding> {
 
 /// What the target's processes waited for, by the kernel of their machine.
 pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
-    let is_proxied = report.plan.run.workload.contains_key(PROXY);
-    let missing = if is_proxied {
-        Missing::BehindProxy
-    } else {
-        Missing::NoProbe
-    };
-    let target = report.target.as_ref().ok_or(missing)?;
+    let target = report.target.as_ref().ok_or(Missing::NoProbe)?;
     let mut found = Vec::new();
-    found.extend(
-        target
-            .ended
-            .clone()
-            .map(|reason| Finding::ProbeEnded { reason }),
-    );
     // More than there is was not the target's, or not for requests.
     if let Some(split) = target.split.as_ref().filter(|split| split.rest_us >= 0.0) {
         let (service_us, run_queue_us) = (split.service_us, split.run_queue_us.unwrap_or(0.0));
@@ -445,7 +440,10 @@ mod tests {
             (times.min_us, times.p99_us) = (Some(least_us), Some(100_000.0));
             clock(&report)
         };
-        let quota = Some(Finding::QuotaClock { share: 0.9 });
+        let quota = Some(Finding::InStep {
+            period_ms: 100,
+            share: 0.9,
+        });
         assert_eq!(told(Arrivals::Asap, in_step(0.9, 0.9), 5_000.0), quota);
         // A target that sleeps for 100 ms; one that ticks, asked in a closed loop; timers of this client.
         assert_eq!(told(Arrivals::Asap, in_step(0.9, 0.9), 99_000.0), None);
@@ -458,7 +456,10 @@ mod tests {
         let times = short.latency.get_mut(Series::ServiceOk.name()).unwrap();
         (times.min_us, times.p99_us) = (Some(500.0), Some(20_000.0));
         assert_eq!(clock(&short), None);
-        let tick = Some(Finding::TimerTick { share: 0.9 });
+        let tick = Some(Finding::InStep {
+            period_ms: 10,
+            share: 0.9,
+        });
         assert_eq!(told(Arrivals::Poisson, in_step(0.9, 0.0), 9_000.0), tick);
     }
 }

@@ -75,22 +75,9 @@ fn advice(causes: &[CauseCount]) -> Option<String> {
     Some(causes.first()?.advice.clone()? + ".")
 }
 
-/// `Shard 3`, or `Shard 3 (and 2 others)`.
-fn who(shard: u32, others: usize) -> String {
-    match others {
-        0 => format!("Shard {shard}"),
-        others => format!("Shard {shard} (and {})", counted(others as u64, "other")),
-    }
-}
-
 /// The machine whose kernel acknowledges requests.
 const fn peer(is_proxied: bool) -> &'static str {
     if is_proxied { "proxy's" } else { "target's" }
-}
-
-/// A number that may be unknown.
-fn or_unknown(number: Option<u64>) -> String {
-    number.map_or_else(|| "an unknown number".to_owned(), grouped)
 }
 
 /// Effect of a lateness: that of a client that was disturbed, or that of a slow one.
@@ -164,6 +151,14 @@ const fn after(fault: &ShardFault) -> Option<&'static str> {
     }
 }
 
+/// What a finding says, and what follows from it.
+struct Row {
+    title: String,
+    effect: Option<Verdict>,
+    severity: Option<Severity>,
+    remedy: Option<String>,
+}
+
 /// Define the findings and their kinds. Each has a title, one plain sentence with its numbers
 /// without a full stop, and at will: the `effect` on the verdict, none of one that leaves the figures
 /// valid; the `severity`, if it is not that of the effect; a `remedy` or an `advice` that may be none;
@@ -201,41 +196,17 @@ macro_rules! findings {
                 }
             }
 
-            /// One plain sentence with its numbers, without a full stop.
-            pub fn title(&self) -> String {
-                match self.clone() {
-                    $(Self::$kind { $($field),* } => String::from($title),)*
-                }
-            }
-
-            /// Effect on the verdict; none of one that leaves the figures valid.
-            pub fn effect(&self) -> Option<Verdict> {
-                let effect: Option<Verdict> = None;
-                match self.clone() {
-                    $(Self::$kind { $($field),* } => { $(let effect = Option::from($effect);)? effect })*
-                }
-            }
-
-            /// What to do about it, in a sentence; none where that depends on the target.
-            pub fn remedy(&self) -> Option<String> {
-                let remedy: Option<String> = None;
+            fn row(&self) -> Row {
+                let (effect, severity, remedy) = (None, None, None);
                 match self.clone() {
                     $(Self::$kind { $($field),* } => {
+                        let title = String::from($title);
+                        $(let effect: Option<Verdict> = Option::from($effect);)?
+                        $(let severity = Some($severity);)?
                         $(let remedy = Some(String::from($remedy));)?
                         $(let remedy = Option::map($advice, String::from);)?
-                        remedy
+                        Row { title, effect, severity, remedy }
                     })*
-                }
-            }
-
-            /// Severity.
-            pub fn severity(&self) -> Severity {
-                let severity = match self.effect() {
-                    Some(Incomplete | NothingMeasured) => Severity::Error,
-                    _ => Severity::Warning,
-                };
-                match self.clone() {
-                    $(Self::$kind { $($field),* } => { $(let severity = $severity;)? severity })*
                 }
             }
         }
@@ -273,9 +244,6 @@ macro_rules! findings {
 /// Remedies for a shard that lacks CPU time.
 const MORE_CPU: &str = "Move the target to another machine, use fewer shards (--shards), set a lower --rate, or end other programs.";
 
-/// Remedies for a lack of ports.
-const MORE_PORTS: &str = "Use fewer connections, keep them alive, add source addresses (--local-ips), or widen net.ipv4.ip_local_port_range.";
-
 /// Remedy for something that another run may not have.
 const RUN_AGAIN: &str = "Run again.";
 
@@ -285,24 +253,22 @@ const CHECK_TARGET: &str = "Check whether the target still runs, and its log.";
 /// Remedy for a process that died.
 const CHECK_KERNEL: &str = "Check the kernel log (dmesg) for an out-of-memory kill, and run again.";
 
-/// Remedy for a run that is mostly warm-up.
-const SHORTER_WARM_UP: &str = "Use a shorter --warmup, or a longer run.";
-
 findings! {
-    /// No request was sent, and none was due.
-    NothingSent {} => "No request was sent, so there are no figures",
-        covers: [RateMissed, MostlyWarmUp, LimitedBy, CpusShared];
-    /// The run was stopped before its first request.
-    StoppedBeforeStart {} => "The run was stopped before its first request, so nothing was measured",
-        effect: Incomplete,
-        covers: [NothingSent, RateMissed, MostlyWarmUp, LimitedBy, CpusShared];
+    /// No request was sent, and none was due; or the run was stopped before its first request.
+    NothingSent { stopped: bool } => if stopped {
+            "The run was stopped before its first request, so nothing was measured"
+        } else {
+            "No request was sent, so there are no figures"
+        },
+        effect: stopped.then_some(Incomplete),
+        covers: [RateMissed, LimitedBy, CpusShared];
     /// A process of the crawl died before its final report.
     ShardDied { shard: u32, fault: ShardFault, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64 } =>
         format!(
             "Shard {shard} died {} (its process {}): {} of its items are lost, {} were not attempted, and its times are left out",
             at_s.map_or_else(|| "before its first report".to_owned(), |s| format!("at {}", seconds(s))),
             fault.end_in_words(exit),
-            lost.map_or_else(|| or_unknown(lost), |lost| format!("up to {}", grouped(lost))),
+            lost.map_or_else(|| "an unknown number".to_owned(), |lost| format!("up to {}", grouped(lost))),
             grouped(not_attempted)
         ),
         effect: Incomplete,
@@ -344,14 +310,14 @@ findings! {
         format!("All {} items that the run reached were skipped because of robots.txt, so no request was sent", grouped(items)),
         effect: NothingMeasured,
         remedy: "Crawl other URLs, or use --robots ignore if you are allowed to.",
-        covers: [NothingSent, RateMissed, MostlyWarmUp, LimitedBy, CpusShared];
+        covers: [NothingSent, RateMissed, LimitedBy, CpusShared];
     /// No request could be sent, because settings of client and target do not fit.
     Unsendable { causes: Vec<CauseCount> } => format!("No request could be sent: {}", in_words(&causes)),
         effect: NothingMeasured,
         advice: advice(&causes),
         covers: [
-            TargetDown, Silent, HostsDown, NoGoodResponse, Stalled, RequestsFailed, CutOff, Throttled, CpuFull, CpuWait, ShardPaused,
-            SentLate, ReadLate, LoopLate, RateMissed, NotFound, ConnectionsNotKept, ConnectionsUnused, LimitedBy, CpusShared
+            Silent, HostsDown, NoGoodResponse, Stalled, RequestsFailed, CutOff, Throttled, CpuFull, CpuWait, ShardPaused,
+            SentLate, ReadLate, RateMissed, NotFound, ConnectionsNotKept, LimitedBy, CpusShared
         ];
     /// Every request was within the warm-up.
     WithinWarmUp { requests: u64, duration_s: f64, warmup_s: f64 } =>
@@ -362,8 +328,8 @@ findings! {
             seconds(duration_s)
         ),
         effect: NothingMeasured,
-        remedy: SHORTER_WARM_UP,
-        covers: [RateMissed, MostlyWarmUp, ConnectionsUnused, LimitedBy];
+        remedy: "Use a shorter --warmup, or a longer run.",
+        covers: [RateMissed, LimitedBy];
     /// No request succeeded, and half of them or more failed.
     AllFailed { requests: u64, causes: Vec<CauseCount> } =>
         format!("None of {} requests succeeded: {}", grouped(requests), in_words(&causes)),
@@ -371,16 +337,9 @@ findings! {
         severity: Severity::Error,
         advice: advice(&causes),
         covers: [
-            TargetDown, Silent, HostsDown, NoGoodResponse, Stalled, RequestsFailed, CutOff, Throttled, CpuFull, CpuWait, ShardPaused,
-            SentLate, ReadLate, LoopLate, RateMissed, NotFound, ConnectionsNotKept, ConnectionsUnused, LimitedBy, CpusShared
+            Silent, HostsDown, NoGoodResponse, Stalled, RequestsFailed, CutOff, Throttled, CpuFull, CpuWait, ShardPaused,
+            SentLate, ReadLate, RateMissed, NotFound, ConnectionsNotKept, LimitedBy, CpusShared
         ];
-    /// No good response came any more while requests failed, until the end.
-    TargetDown { from_s: f64, dead_s: f64, of_s: f64, causes: Vec<CauseCount> } =>
-        format!("No good response from {from_s:.0} s on, of {}: {}", seconds(of_s), in_words(&causes)),
-        effect: TargetLimited,
-        severity: Severity::Error,
-        remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
-        covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy];
     /// No response of any kind came at the end while requests waited for one.
     Silent { silent_s: f64, of_s: f64, cut_off: u64 } =>
         format!(
@@ -457,20 +416,18 @@ findings! {
             hosts.join(", ")
         ),
         advice: advice(&causes),
-        covers: [NoGoodResponse, RequestsFailed];
+        covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy];
     /// For some time no good response came while requests failed.
-    NoGoodResponse { from_s: f64, to_s: f64, dead_s: f64, of_s: f64, causes: Vec<CauseCount> } =>
+    NoGoodResponse { from_s: f64, to_s: f64, at_end: bool, dead_s: f64, of_s: f64, causes: Vec<CauseCount> } =>
         format!(
             "No good response for {dead_s:.0} of {of_s:.0} seconds while requests failed, the longest time from {from_s:.0} s to \
              {to_s:.0} s: {}",
             in_words(&causes)
         ),
-        effect: dead(dead_s, of_s),
+        effect: if at_end { Some(TargetLimited) } else { dead(dead_s, of_s) },
+        severity: if at_end { Severity::Error } else { Severity::Warning },
         remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
-        covers: [RequestsFailed];
-    /// The probe of the target ended before the run.
-    ProbeEnded { reason: String } => format!("The target's side is missing: {reason}"),
-        remedy: "Run the command of --target-probe by itself to see why.";
+        covers: [Stalled, RequestsFailed, RateMissed, LimitedBy];
     /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
     TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } =>
         format!(
@@ -480,7 +437,7 @@ findings! {
             micros(service_us)
         ),
         remedy: "Raise the CPU quota of the target's container, or lower the load.",
-        covers: [QuotaClock, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy];
+        covers: [InStep, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy];
     /// No response came for a time that is long for this target, and then many at once.
     Stalled { count: usize, longest_s: f64, at_s: f64, total_s: f64, of_s: f64, period_s: Option<f64> } =>
         format!(
@@ -557,14 +514,17 @@ findings! {
             if burst > 0.0 { format!(", after a burst of {burst:.0}") } else { String::new() }
         ),
         remedy: format!("Raise it, or send less: --rate {per_s:.0}.");
-    /// Responses leave in step with a tick of 10 ms.
-    TimerTick { share: f64 } =>
-        format!("Responses leave in step with a tick of 10 ms ({share:.2} of 1): looks like a timer of the target"),
-        remedy: "Look for what the target waits for by a timer, such as polling or a low-resolution sleep.";
-    /// Responses leave in step with a clock of 100 ms.
-    QuotaClock { share: f64 } =>
-        format!("Responses leave in step with a clock of 100 ms ({share:.2} of 1): looks like a CPU quota (CFS)"),
-        remedy: "Raise the CPU quota of the target's container.",
+    /// Responses leave in step with a clock: a timer of 10 ms, or the period of a CPU quota, 100 ms.
+    InStep { period_ms: u32, share: f64 } =>
+        format!(
+            "Responses leave in step with a clock of {period_ms} ms ({share:.2} of 1): looks like {}",
+            if period_ms < 100 { "a timer of the target" } else { "a CPU quota (CFS)" }
+        ),
+        remedy: if period_ms < 100 {
+            "Look for what the target waits for by a timer, such as polling or a low-resolution sleep."
+        } else {
+            "Raise the CPU quota of the target's container."
+        },
         covers: [LimitedBy];
     /// Requests failed.
     RequestsFailed { share: f64, causes: Vec<CauseCount>, is_open_loop: bool } =>
@@ -591,11 +551,6 @@ findings! {
         effect: (share > thresholds::THROTTLED && (!waits || good_share < thresholds::HARDLY_ANY)).then_some(TargetLimited),
         severity: if share < thresholds::FAILED { Severity::Info } else { Severity::Warning },
         remedy: slower(taken_per_s, waits, is_adaptive);
-    /// Items were abandoned, because the target throttled them.
-    Abandoned { share: f64, count: u64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64> } =>
-        format!("{} of the items ({}) were abandoned because the target throttled them", percent(share), grouped(count)),
-        severity: if share < thresholds::ABANDONED { Severity::Info } else { Severity::Warning },
-        remedy: slower(taken_per_s, waits, is_adaptive);
     /// Parts of the crawl were limited or disturbed where they ran.
     PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } =>
         format!(
@@ -606,54 +561,38 @@ findings! {
         ),
         effect: verdict;
     /// Requests found no free local port.
-    NoLocalPort { requests: u64, ports: Option<u64> } =>
-        format!(
-            "{} found no free local port; this machine has {} for each source address",
-            counted(requests, "request"),
-            or_unknown(ports)
-        ),
+    NoLocalPort { requests: u64 } => format!("{} found no free local port", counted(requests, "request")),
         effect: ClientLimited,
-        remedy: MORE_PORTS;
+        remedy: "Use fewer connections, keep them alive, add source addresses (--local-ips), or widen net.ipv4.ip_local_port_range.";
     /// Requests had no file descriptor to connect with.
-    NoDescriptor { requests: u64, limit: Option<u64> } =>
-        format!("{} had no descriptor to connect with; a process may open {}", counted(requests, "request"), or_unknown(limit)),
+    NoDescriptor { requests: u64 } => format!("{} had no file descriptor to connect with", counted(requests, "request")),
         effect: ClientLimited,
         remedy: "Raise the limit (ulimit -n), use fewer connections (-c), or more --shards.";
     /// A shard used nearly all of a CPU.
-    CpuFull { shard: u32, others: usize, share: f64 } =>
-        format!("{} used {} of a CPU, so the rate is this client's ceiling", who(shard, others), percent(share)),
+    CpuFull { share: f64 } =>
+        format!("A shard used {} of a CPU, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
         remedy: "Use more shards (--shards) if the machine has CPUs left, move the target to another machine, or set a lower --rate.",
-        covers: [CpuWait, SentLate, ReadLate, LoopLate];
+        covers: [CpuWait, SentLate, ReadLate];
     /// A shard was ready to run and waited for a CPU.
-    CpuWait { shard: u32, others: usize, share: f64, is_disturbed: bool } =>
-        format!("{} waited for a CPU {} of the time, so responses were read late and look slower", who(shard, others), percent(share)),
+    CpuWait { share: f64, is_disturbed: bool } =>
+        format!("A shard waited for a CPU {} of the time, so responses were read late and look slower", percent(share)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU,
-        covers: [SentLate, ReadLate, LoopLate];
+        covers: [SentLate, ReadLate];
     /// A shard did not run for a while: it was stopped, or starved of CPU.
-    ShardPaused { shard: u32, others: usize, paused_s: f64, is_disturbed: bool } =>
-        format!(
-            "{} did not run for {} (stopped, or starved of CPU), so requests in flight look slower",
-            who(shard, others),
-            seconds(paused_s)
-        ),
+    ShardPaused { paused_s: f64, is_disturbed: bool } =>
+        format!("A shard did not run for {} (stopped, or starved of CPU), so requests in flight look slower", seconds(paused_s)),
         effect: lateness(is_disturbed),
-        remedy: MORE_CPU,
-        covers: [LoopLate];
+        remedy: MORE_CPU;
     /// A shard sent requests late.
-    SentLate { shard: u32, others: usize, one_in: u32, late_us: f64, is_disturbed: bool } =>
-        format!("{} sent 1 of {one_in} requests at least {} late", who(shard, others), micros(late_us)),
+    SentLate { one_in: u32, late_us: f64, is_disturbed: bool } =>
+        format!("A shard sent 1 of {one_in} requests at least {} late", micros(late_us)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU;
     /// A shard read responses late, by the kernel's time stamps.
-    ReadLate { shard: u32, others: usize, one_in: u32, late_us: f64, is_disturbed: bool } =>
-        format!("{} read 1 of {one_in} responses at least {} late, which is in their latency", who(shard, others), micros(late_us)),
-        effect: lateness(is_disturbed),
-        remedy: MORE_CPU;
-    /// The event loop of a shard was late.
-    LoopLate { shard: u32, others: usize, one_in: u32, late_us: f64, is_disturbed: bool } =>
-        format!("{} handled 1 of {one_in} events at least {} late (event-loop delay)", who(shard, others), micros(late_us)),
+    ReadLate { one_in: u32, late_us: f64, is_disturbed: bool } =>
+        format!("A shard read 1 of {one_in} responses at least {} late, which is in their latency", micros(late_us)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU;
     /// The shards waited to store results.
@@ -661,21 +600,10 @@ findings! {
         format!("The shards waited to store results {} of the time, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
         advice: Limit::Storage.remedy();
-    /// Closed connections held many local ports back.
-    PortsInTimeWait { held: u64, ports: u64, sources: u64 } =>
-        format!(
-            "Closed connections kept {} of {} local ports of {} in TIME_WAIT, which slows opening connections",
-            grouped(held),
-            grouped(ports),
-            counted(sources, "source address")
-        ),
-        effect: ClientLimited,
-        remedy: MORE_PORTS;
     /// Requests were due and never sent.
-    NeverSent { shard: u32, others: usize, share: f64, count: u64, limit: Limit } =>
+    NeverSent { share: f64, count: u64, limit: Limit } =>
         format!(
-            "{} never sent {} of the requests that were due ({}), limited by {}; response times count each as the time it had waited",
-            who(shard, others),
+            "{} of the requests that were due ({}) were never sent, limited by {}; response times count each as the time it had waited",
             percent(share),
             grouped(count),
             limit.name()
@@ -693,10 +621,9 @@ findings! {
         effect: TargetLimited,
         remedy: "Use a lower --rate, or --on-throttle count to send them anyway.";
     /// Requests of an open loop waited for a limit before they were sent.
-    Waited { shard: u32, others: usize, one_in: u32, waited_us: f64, response_us: f64, limit: Limit } =>
+    Waited { one_in: u32, waited_us: f64, response_us: f64, limit: Limit } =>
         format!(
-            "{}: 1 of {one_in} requests waited {} for {}; 1 of {one_in} response times is {}, which includes that",
-            who(shard, others),
+            "In a shard, 1 of {one_in} requests waited {} for {}; 1 of {one_in} response times is {}, which includes that",
             micros(waited_us),
             limit.name(),
             micros(response_us)
@@ -717,15 +644,14 @@ findings! {
         advice: limit.and_then(Limit::remedy),
         covers: [LimitedBy];
     /// The host of the virtual machine gave CPU time to others.
-    CpuSteal { shard: u32, others: usize, share: f64 } =>
-        format!("{} lost {} of its CPU time to other virtual machines of the host", who(shard, others), percent(share)),
+    CpuSteal { share: f64 } =>
+        format!("A shard lost {} of its CPU time to other virtual machines of the host", percent(share)),
         effect: Disturbed,
         remedy: "Run again at a quieter time, or on a dedicated machine.";
     /// The CPU was faster or slower after the run than before it.
-    CpuSpeed { shard: u32, others: usize, before_us: f64, after_us: f64, is_disturbed: bool } =>
+    CpuSpeed { before_us: f64, after_us: f64, is_disturbed: bool } =>
         format!(
-            "{}: the same work took {} of CPU time before the run and {} after it, so the CPU's speed changed",
-            who(shard, others),
+            "The same work took {} of CPU time before the run and {} after it, so the CPU's speed changed",
             micros(before_us),
             micros(after_us)
         ),
@@ -785,15 +711,6 @@ findings! {
     LookupSlow { took_s: f64, slowest_s: f64 } =>
         format!("Looking up names took {} before the run, the slowest {}", seconds(took_s), seconds(slowest_s)),
         remedy: "Check the name servers of this machine (/etc/resolv.conf): a lost query takes 5 s.";
-    /// Most of the run was warm-up.
-    MostlyWarmUp { measured_s: f64, of_s: f64 } =>
-        format!(
-            "The figures cover {} of {} ({}): the rest was warm-up",
-            seconds(measured_s),
-            seconds(of_s),
-            percent(measured_s / of_s.max(f64::MIN_POSITIVE))
-        ),
-        remedy: SHORTER_WARM_UP;
     /// Files robots.txt could not be fetched, so that their hosts were not crawled.
     RobotsUnreachable { hosts: u32 } =>
         format!("robots.txt of {} could not be fetched, so nothing of it was crawled (RFC 9309)", counted(hosts.into(), "host")),
@@ -824,9 +741,6 @@ findings! {
         format!("The target allows {} on a connection, not {streams}: requests beyond that wait in this client", counted(allowed.into(), "stream")),
         severity: Severity::Info,
         remedy: format!("Use more connections (--connections {connections}).");
-    /// Only a part of the connections was ever in use.
-    ConnectionsUnused { peak: u64, of: u64 } => format!("At most {} of {} requests were in flight", grouped(peak), grouped(of)),
-        severity: Severity::Info;
     /// A limit held the run back for a notable part of the time.
     LimitedBy { limit: Limit, share: f64 } => format!("Limited by {} {} of the time", limit.name(), percent(share)),
         severity: Severity::Info;
@@ -837,15 +751,37 @@ findings! {
 }
 
 impl Finding {
+    /// One plain sentence with its numbers, without a full stop.
+    pub fn title(&self) -> String {
+        self.row().title
+    }
+
+    /// Effect on the verdict; none of one that leaves the figures valid.
+    pub fn effect(&self) -> Option<Verdict> {
+        self.row().effect
+    }
+
+    /// What to do about it, in a sentence; none where that depends on the target.
+    pub fn remedy(&self) -> Option<String> {
+        self.row().remedy
+    }
+
+    /// Severity.
+    pub fn severity(&self) -> Severity {
+        let Row {
+            effect, severity, ..
+        } = self.row();
+        severity.unwrap_or(match effect {
+            Some(Incomplete | NothingMeasured) => Severity::Error,
+            _ => Severity::Warning,
+        })
+    }
+
     /// Title and remedy.
     pub fn sentence(&self) -> String {
-        let remedy = self.remedy().map(|remedy| format!(" {remedy}"));
-        let title = self.title();
-        format!(
-            "{}.{}",
-            title.trim_end_matches('.'),
-            remedy.unwrap_or_default()
-        )
+        let Row { title, remedy, .. } = self.row();
+        let remedy = remedy.map_or_else(String::new, |remedy| format!(" {remedy}"));
+        format!("{}.{remedy}", title.trim_end_matches('.'))
     }
 
     /// Place in the list of findings, the most severe first.

@@ -3,8 +3,6 @@
 
 mod fired;
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -12,10 +10,9 @@ use crate::run::report::{
     Audit, BindingReport, ConnectionsReport, Course, Environment, HostReport, IntervalRow, Latency,
     Ledger, ShardReport, TargetReport, Totals, UsageReport, WindowReport, share,
 };
-use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::fixtures::{closed_connections, plan, proc_with};
+use crawlmark_harness::fixtures::{plan, proc_with};
+use crawlmark_harness::machine::CpuTicks;
 use crawlmark_harness::machine::NetworkCounts;
-use crawlmark_harness::machine::{CpuTicks, Watch};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
@@ -80,7 +77,6 @@ impl Run {
                     listen_drops: Some(0),
                     sockets_in_use: Some(10),
                     time_wait: Some(0),
-                    ports_held: Some(0),
                 },
             },
             shards: vec![shard(0), shard(1)],
@@ -255,29 +251,17 @@ fn passes(change: impl FnOnce(&mut Run)) {
     );
 }
 
+/// Number of checks of a run.
+const CHECKS: usize = checks::OF_RUN.len() + checks::OF_MACHINE.len();
+
 #[test]
 fn g_nothing_is_found_in_a_quiet_run_and_every_check_is_made() {
     let judged = Run::quiet().judge();
     assert_eq!(
         (judged.validity.verdict, judged.validity.checked.len()),
-        (Verdict::Valid, checks::CHECKS.len())
+        (Verdict::Valid, CHECKS)
     );
     assert_eq!(judged.findings, []);
-}
-
-#[test]
-fn g_ends_and_sums() {
-    trips(Verdict::Incomplete, FindingKind::ShardDied, |run| {
-        run.shards[1].fault = Some(ShardFault::Died);
-        run.shards[1].usage = UsageReport::default();
-        run.shards[1].latency = BTreeMap::new();
-    });
-    trips(Verdict::Incomplete, FindingKind::ShardExitFailed, |run| {
-        run.shards[0].exit = ShardExit::Signal(11);
-    });
-    trips(Verdict::Incomplete, FindingKind::SumsDiffer, |run| {
-        run.shards[0].ledger.ok -= 1;
-    });
 }
 
 #[test]
@@ -498,7 +482,7 @@ fn at_once(counts: &[(u64, u64)]) -> Vec<IntervalRow> {
 /// Time without a good answer that a run has, s.
 fn dead_s(report: &Report) -> f64 {
     let dead = |finding: &Finding| match *finding {
-        Finding::TargetDown { dead_s, .. } | Finding::NoGoodResponse { dead_s, .. } => Some(dead_s),
+        Finding::NoGoodResponse { dead_s, .. } => Some(dead_s),
         _ => None,
     };
     report.findings.iter().find_map(dead).unwrap_or_default()
@@ -754,10 +738,6 @@ fn g_receive_delay() {
 
 #[test]
 fn g_loop_lag() {
-    trips(Verdict::ClientLimited, FindingKind::LoopLate, |run| {
-        run.times(Series::LoopLag).p99_us = Some(20_500.0);
-    });
-    passes(|run| run.times(Series::LoopLag).p99_us = Some(20_000.0));
     trips(Verdict::ClientLimited, FindingKind::ShardPaused, |run| {
         run.times(Series::LoopLag).max_us = Some(480_000.0);
         run.times(Series::LoopLag).p99_us = Some(300_000.0);
@@ -798,52 +778,6 @@ fn g_steal() {
 }
 
 #[test]
-fn a_check_that_was_not_made_says_why() {
-    let not_made = |duration_s: f64, spoil: &dyn Fn(&mut Run)| {
-        let mut run = Run::quiet();
-        spoil(&mut run);
-        let unavailable = run.judge_after(duration_s).validity.unavailable;
-        unavailable.into_iter().collect::<Vec<(String, Missing)>>()
-    };
-    let all = |missing, names: &[&str]| {
-        let named = names.iter().map(|name| ((*name).to_owned(), missing));
-        named.collect::<Vec<_>>()
-    };
-    assert_eq!(not_made(10.0, &|_| {}), []);
-    // Shards that were killed reported nothing, on whatever machine.
-    let killed = not_made(10.0, &|run| {
-        for shard in &mut run.shards {
-            (shard.fault, shard.usage) = (Some(ShardFault::Died), UsageReport::default());
-            shard.latency.clear();
-        }
-    });
-    let of_shards = [
-        "CPU speed",
-        "CPU steal",
-        "CPU use of each shard",
-        "event-loop delay",
-        "receive delay",
-        "send delay",
-        "wait for a CPU",
-    ];
-    assert_eq!(killed, all(Missing::NoShard, &of_shards));
-    let short = not_made(10.0, &|run| {
-        run.shards
-            .iter_mut()
-            .for_each(|shard| shard.usage.measured_s = Some(0.1));
-    });
-    let timed = ["CPU steal", "CPU use of each shard", "wait for a CPU"];
-    assert_eq!(short, all(Missing::TooShort, &timed));
-    let blind = not_made(10.0, &|run| run.host.ports_held = None);
-    assert_eq!(blind, all(Missing::NotGiven, &["local ports in TIME_WAIT"]));
-    let waits = not_made(10.0, &|run| {
-        let shards = run.shards.iter_mut();
-        shards.for_each(|shard| shard.usage.run_delay_share = None);
-    });
-    assert_eq!(waits, all(Missing::NotGiven, &["wait for a CPU"]));
-}
-
-#[test]
 fn g_speed() {
     let speed = |run: &mut Run, before, after| {
         (run.usage().speed_before_us, run.usage().speed_after_us) = (Some(before), Some(after));
@@ -875,72 +809,6 @@ fn a_cpu_that_slowed_down_under_a_client_that_used_all_of_it_is_the_clients_limi
     );
 }
 
-/// Return the counters of a machine with these files before and after a watch of ten seconds.
-fn counted(before: &[(&str, &str)], after: &[(&str, &str)]) -> HostReport {
-    let (directory, proc) = proc_with(before);
-    let watch = Watch::begin(proc, Nanos(0));
-    for (name, text) in after {
-        std::fs::write(directory.path().join(name), text).unwrap();
-    }
-    watch.end(Nanos(10_000_000_000)).into()
-}
-
-#[test]
-fn g_local_ports() {
-    trips(Verdict::ClientLimited, FindingKind::NoLocalPort, |run| {
-        run.fail(ErrorKind::AddressUnavailable, 1);
-    });
-    // However many they are, it was not the target that did not answer.
-    trips(Verdict::ClientLimited, FindingKind::NoLocalPort, |run| {
-        run.fail(ErrorKind::AddressUnavailable, 900);
-    });
-}
-
-#[test]
-fn g_ports_held_back() {
-    let held = |run: &mut Run, held: u64, opened| {
-        let sockets = |tw: u64| format!("TCP: inuse 4 orphan 0 tw {tw} alloc 4 mem 1\n");
-        let (before, after, closed) = (sockets(0), sockets(held), closed_connections(held));
-        let before = [("net/sockstat", before.as_str()), ("net/tcp", "")];
-        run.host.ports_held = counted(
-            &before,
-            &[
-                ("net/sockstat", after.as_str()),
-                ("net/tcp", closed.as_str()),
-            ],
-        )
-        .ports_held;
-        run.counters.requests.connections_opened = opened;
-    };
-    trips(
-        Verdict::ClientLimited,
-        FindingKind::PortsInTimeWait,
-        |run| {
-            held(run, 501, 500);
-        },
-    );
-    passes(|run| held(run, 500, 501));
-    // What others left behind does no harm to a run that keeps its connections.
-    passes(|run| held(run, 990, 8));
-    // What a server of this machine closed first holds nothing back, however much of it there is.
-    passes(|run| {
-        (run.host.time_wait, run.counters.requests.connections_opened) = (Some(990), 5_000);
-    });
-    unavailable(&["local ports in TIME_WAIT"], |run| {
-        run.host.ports_held = None;
-    });
-}
-
-#[test]
-fn g_descriptors() {
-    trips(Verdict::ClientLimited, FindingKind::NoDescriptor, |run| {
-        run.fail(ErrorKind::TooManyFiles, 1);
-    });
-    trips(Verdict::ClientLimited, FindingKind::NoDescriptor, |run| {
-        run.fail(ErrorKind::TooManyFiles, 900);
-    });
-}
-
 #[test]
 fn g_retransmits() {
     let waited = |run: &mut Run, responses: u64, first: u64| {
@@ -957,14 +825,6 @@ fn g_retransmits() {
         waited(run, 3, 3);
         run.counters.requests.connections_opened = 1_000;
         run.closed.opened_after_retransmit = 3;
-    });
-}
-
-#[test]
-fn g_few_streams() {
-    finds(Some(FindingKind::FewStreams), |run| {
-        run.plan.streams = 10;
-        run.closed.allowed = [(3, 1), (5, 7)].into();
     });
 }
 
@@ -1006,17 +866,6 @@ fn g_listen_queue() {
 }
 
 #[test]
-fn what_others_on_the_machine_lose_is_no_fault_of_the_run() {
-    passes(|run| {
-        let many = Some(1_000_000);
-        run.host.tcp_retransmits = many;
-        run.host.tcp_timeouts = many;
-        run.host.listen_overflows = many;
-        run.host.listen_drops = many;
-    });
-}
-
-#[test]
 fn g_timeouts() {
     for (unacknowledged, acknowledged, found) in [
         (3, 2, Some(FindingKind::NeverReceived)),
@@ -1045,23 +894,6 @@ fn g_keep_alive_limit() {
     finds(None, |run| closed(run, &[(3, 9), (40, 9), (100, 9)], 27));
     finds(None, |run| closed(run, &[(1_000, 50)], 0));
     finds(None, |run| closed(run, &[(1, 50)], 50));
-}
-
-#[test]
-fn g_lookup() {
-    // Many names take long, and a name that takes a second is slow.
-    for (slowest_ms, found) in [(999, false), (5_000, true)] {
-        let mut report = Run::quiet().judge();
-        let ms = std::time::Duration::from_millis;
-        report.add_lookup(ms(9_000), ms(slowest_ms));
-        let kinds = report.findings.iter().map(Finding::kind);
-        assert_eq!(
-            kinds
-                .filter(|kind| *kind == FindingKind::LookupSlow)
-                .count(),
-            usize::from(found)
-        );
-    }
 }
 
 #[test]
@@ -1134,10 +966,7 @@ fn unavailable(names: &[&str], hide: impl FnOnce(&mut Run)) {
             names.iter().map(|name| (*name).to_owned()).collect()
         )
     );
-    assert_eq!(
-        judged.validity.checked.len() + names.len(),
-        checks::CHECKS.len()
-    );
+    assert_eq!(judged.validity.checked.len() + names.len(), CHECKS);
 }
 
 #[test]

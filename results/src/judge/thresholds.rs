@@ -31,11 +31,6 @@ pub(crate) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
 /// each, so the limit is that of requests that were sent late, beside [`SCHED_LAG_OF_SERVICE`].
 pub(crate) const RECEIVE_DELAY_US: f64 = SCHED_LAG_US;
 
-/// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a
-/// CPU that is shared makes it a few; 20 ms in one of a hundred looks are what a 99th percentile of
-/// anything else would show as well.
-pub(crate) const LOOP_LAG_US: f64 = 20_000.0;
-
 /// Lateness of a single look. So long a gap is no queueing but a process, or a machine, that was
 /// stopped; it also makes as many attempts slow as there were connections, however rare it is.
 pub(crate) const FREEZE_US: f64 = 100_000.0;
@@ -52,10 +47,6 @@ pub(crate) const SHORTEST_FOR_STEAL_S: f64 = 1.0;
 /// a part of the shorter one. In 80 readings of 40 short runs on a virtual machine of two cores
 /// that were busy with other things, too, all but two were within 7 %, and these within 10 %.
 pub(crate) const SPEED: f64 = 0.15;
-
-/// Part of the local ports that closed connections hold back: from the second half on, finding a
-/// free one takes a search that grows longer with each.
-pub(crate) const PORTS_HELD_BACK: f64 = 0.5;
 
 /// Part of the responses that waited for a retransmission, as the kernel says of their connections:
 /// from this on, the 99.9th percentile is one of them.
@@ -159,12 +150,6 @@ pub(crate) const ANSWERED_PART: f64 = 0.5;
 
 /// Part of the time without an answer from which on stalls are a warning.
 pub(crate) const STALLED: f64 = 0.1;
-
-/// Part of a run after its warm-up, below which its figures are about little of it.
-pub(crate) const MEASURED: f64 = 0.5;
-
-/// Part of the items that throttling ended, from which on that is a warning.
-pub(crate) const ABANDONED: f64 = 0.01;
 
 /// Part of the rate that twice the connections add, below which the rate does not grow with them.
 pub(crate) const GROWS: f64 = 1.15;

@@ -155,14 +155,8 @@ pub enum Missing {
     NotGiven,
     /// No response has a receive time stamp of the kernel.
     NoStamps,
-    /// Every shard ended before it reported.
-    NoShard,
-    /// The run was shorter than the reading takes.
-    TooShort,
     /// No probe of the target ran until the end.
     NoProbe,
-    /// The target is behind a proxy, which a probe would look at in its place.
-    BehindProxy,
 }
 
 impl Missing {
@@ -173,12 +167,9 @@ impl Missing {
             Self::NoStamps => {
                 "no response had a receive time stamp (TLS, HTTP/2 and --receive-stamps off give none)"
             }
-            Self::NoShard => "no shard reported",
-            Self::TooShort => "the run was too short",
-            Self::BehindProxy => {
-                "the target is behind a proxy: name its processes (--target-pid, --target-cgroup, --target-probe)"
+            Self::NoProbe => {
+                "no probe of the target ran until the end (behind a proxy, name its processes: --target-pid)"
             }
-            Self::NoProbe => "no probe of the target ran until the end",
         }
     }
 }

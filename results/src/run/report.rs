@@ -11,14 +11,13 @@
 //! | `causes`, `groups` | failed requests by cause, and the causes in words; counts and times by host and by URL template |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
-//! | `interval`, `bin`, `course`, `shard` | figures per second, per tenth of a second, per shard over time, per shard |
+//! | `interval`, `course`, `shard` | figures per second, per shard over time, per shard |
 //! | `connections` | readings of TCP connections, closed connections, parts of response times, slowest requests |
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
 //! | `environment` | machine; system-wide counters |
 //! | `target` | CPU, waits and memory of the target's processes |
 //! | `crawl` | recorded command line; saved crawl; rules of robots.txt; merged parts |
 
-mod bin;
 mod budget;
 mod causes;
 mod connections;
@@ -44,7 +43,6 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::bin::BinRow;
 pub(crate) use self::budget::offered;
 pub use self::budget::{Audit, BudgetReport, WindowReport};
 pub(crate) use self::causes::listed;

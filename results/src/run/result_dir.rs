@@ -9,10 +9,8 @@
 //! | `log`, `made` | writing: `latency.hlog`; page, summary, plots and `junit.xml` |
 //! | `left` | unfinished directories of earlier runs, and their locks |
 //! | [`foreign`], `read` | reading: bounds of saved files, results |
-//! | [`laws`] | laws of reading any file, for fuzzing and tests |
 
 pub mod foreign;
-pub mod laws;
 mod left;
 mod log;
 mod made;
@@ -27,7 +25,7 @@ pub use self::left::{holds_measurements, is_announced, left_over, mark_announced
 pub use self::log::{IntervalLog, LOG, LogFile};
 use self::made::replace;
 pub use self::made::{PAGE, made_from, remake};
-pub use self::read::{ReadError, file_of, read, read_study};
+pub use self::read::{ReadError, file_of, parse_report, parse_study, read, read_study};
 use crate::run::report::Report;
 use crate::show::text::shell_word;
 

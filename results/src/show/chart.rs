@@ -265,17 +265,6 @@ pub struct Block {
     pub text: String,
 }
 
-/// A bar of a row: its name, its value and the text behind it.
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) role: Role,
-    pub(crate) value: f64,
-    pub(crate) text: String,
-}
-
-/// Height of a row of bars, CSS pixels.
-const ROW: f64 = 26.0;
-
 impl Axis {
     /// Return an axis with round ticks.
     pub(crate) fn new(label: impl Into<String>, range: Range, format: Format) -> Self {
@@ -307,23 +296,6 @@ impl Axis {
 }
 
 impl Panel {
-    /// Return a panel with a bar in each row, from 0; every row has as many bars as `parts`.
-    pub(crate) fn bars(unit: &str, bars: Vec<Bar>) -> Self {
-        let height = bars.len() as f64 * ROW;
-        let (mut names, mut marks) = (Vec::new(), Vec::new());
-        for (n, bar) in bars.into_iter().enumerate() {
-            let block = Block::row(n, [0.18, 0.82], [0.0, bar.value], bar.text);
-            marks.push(Mark::new(bar.role, "", Shape::Blocks(vec![block])));
-            names.push(bar.name);
-        }
-        Self {
-            x: Axis::new("", Range::FromZero, Format::Number).hidden(),
-            y: Axis::new(unit, Range::Rows(names), Format::Number),
-            height,
-            marks,
-        }
-    }
-
     /// Return panels of one horizontal axis, which only the last one labels.
     pub(crate) fn below_each_other(mut panels: Vec<Self>) -> Vec<Self> {
         let last = panels.len().saturating_sub(1);

@@ -8,10 +8,9 @@
 //! | room | for |
 //! |---|---|
 //! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
-//! | `spectrum`, `cells`, `bars` | percentiles, heat map and shards, causes and budget of a run |
+//! | `spectrum`, `cells` | percentiles, heat map and shards of a run |
 //! | `../doc/page.js` | interaction on a page: values, zoom, keys |
 
-mod bars;
 mod cells;
 mod over_time;
 mod seconds;
@@ -29,7 +28,7 @@ pub const FOLDER: &str = "plots";
 type RunChart = (&'static str, fn(&Report) -> Option<Chart>);
 
 /// Every chart of a run, in reading order.
-const CHARTS: [RunChart; 11] = [
+const CHARTS: [RunChart; 9] = [
     ("throughput", |it| over_time("throughput", it)),
     ("latency", |it| over_time("latency", it)),
     ("split", |it| over_time("split", it)),
@@ -38,9 +37,7 @@ const CHARTS: [RunChart; 11] = [
     ("in-flight", |it| over_time("in-flight", it)),
     ("shards", cells::shards),
     ("errors", |it| over_time("errors", it)),
-    ("causes", bars::causes),
     ("connections", |it| over_time("connections", it)),
-    ("budget", bars::budget),
 ];
 
 fn over_time(name: &str, report: &Report) -> Option<Chart> {
@@ -48,7 +45,7 @@ fn over_time(name: &str, report: &Report) -> Option<Chart> {
 }
 
 /// Names of the plots that a report can have.
-pub fn names() -> [&'static str; 11] {
+pub fn names() -> [&'static str; 9] {
     CHARTS.map(|(name, _)| name)
 }
 

@@ -57,17 +57,14 @@ fn a_finding_says_what_held_and_nothing_else() {
         rate: Some(per_s(30)),
         ..closed(8, s)
     };
-    let few = RunPlan {
+    let warm = RunPlan {
         duration: None,
         rate: None,
         arrivals: Arrivals::Asap,
+        warmup: 5 * S,
         ..run_of(1, 64, 5)
     };
-    let warm = RunPlan {
-        warmup: 5 * S,
-        ..few.clone()
-    };
-    let cases: [(&str, RunPlan, Takes, Answer, Verdict, FindingKind); 12] = [
+    let cases: [(&str, RunPlan, Takes, Answer, Verdict, FindingKind); 11] = [
         (
             "more than half cut off",
             cut(100 * MS, closed(250, 4)),
@@ -153,14 +150,6 @@ fn a_finding_says_what_held_and_nothing_else() {
             |_, sent| between::<0, 4_000>(sent, Outcome::NotFound),
             Verdict::Valid,
             FindingKind::NotFound,
-        ),
-        (
-            "few items",
-            few,
-            fast,
-            good,
-            Verdict::Valid,
-            FindingKind::ConnectionsUnused,
         ),
         (
             "a rate",

@@ -130,10 +130,6 @@ fn situations() -> Vec<Situation> {
         rate: Some(per_s(500)),
         ..closed.clone()
     };
-    let warm = RunPlan {
-        warmup: 9 * S,
-        ..budgeted.clone()
-    };
     let healthy = || run(&budgeted, &[], takes_20_ms).report(&budgeted);
     let against = |plan: &RunPlan, answer| run_against(plan, &[], takes_20_ms, answer).report(plan);
     let twelve_thousand = RunPlan {
@@ -164,7 +160,7 @@ fn situations() -> Vec<Situation> {
         ),
         of(
             "target died",
-            FindingKind::TargetDown,
+            FindingKind::NoGoodResponse,
             against(&budgeted, dies_after::<7>),
         ),
         of(
@@ -236,11 +232,6 @@ fn situations() -> Vec<Situation> {
             "shard killed before its first report",
             FindingKind::ShardDied,
             killed(&twelve_thousand, 0),
-        ),
-        of(
-            "mostly warm-up",
-            FindingKind::MostlyWarmUp,
-            run(&warm, &[], takes_20_ms).report(&warm),
         ),
     ]
 }

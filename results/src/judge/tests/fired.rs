@@ -6,13 +6,16 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Audit, Run, WindowReport, at_once, times};
-use crate::judge::{Finding, FindingKind, Verdict, checks::CHECKS};
+use crate::judge::{
+    Finding, FindingKind, Verdict,
+    checks::{OF_MACHINE, OF_RUN},
+};
 use crate::run::parts::{AttemptRecord, judge_merged};
 use crate::run::report::{
     Change, Experiment, GateReport, Group, GroupRow, InStep, MergedReport, QueueReport, Report,
     RobotsReport, ServiceSplit, TLS_TRUST, UNVERIFIED, Witness,
 };
-use crawlmark_harness::plan::{Arrivals, OnThrottle};
+use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, ItemCounts, Series};
@@ -158,17 +161,10 @@ fn merged() -> Report {
 }
 
 /// A run that has a finding of this kind.
-#[expect(clippy::too_many_lines, reason = "a table: an arm for each kind")]
 fn with(kind: FindingKind) -> Report {
     use FindingKind as Is;
     match kind {
         Is::NothingSent => run(nothing_sent),
-        Is::StoppedBeforeStart => {
-            let mut report = run(nothing_sent);
-            report.interrupted_by = Some(2);
-            report.judge();
-            report
-        }
         Is::ShardDied => run(|it| it.shards[1].fault = Some(ShardFault::Died)),
         Is::PartMissing => run(|it| it.shards[1].fault = Some(ShardFault::Missing)),
         Is::ShardExitFailed => run(|it| it.shards[0].exit = ShardExit::Signal(11)),
@@ -208,7 +204,6 @@ fn with(kind: FindingKind) -> Report {
             it.plan.warmup = Duration::from_secs(10);
             it.shards.iter_mut().for_each(|shard| shard.latency.clear());
         }),
-        Is::MostlyWarmUp => run(|it| it.plan.warmup = Duration::from_secs(9)),
         Is::AllFailed => run(|it| it.fail(ErrorKind::ConnectRefused, 1_000)),
         Is::RequestsFailed => run(|it| it.fail(ErrorKind::ConnectRefused, 100)),
         Is::Silent => run(|it| {
@@ -217,20 +212,6 @@ fn with(kind: FindingKind) -> Report {
             it.shards
                 .iter_mut()
                 .for_each(|shard| shard.last_ended_s = Some(0.0));
-        }),
-        Is::TargetDown => run(|it| {
-            it.intervals = at_once(&[
-                GOOD,
-                (0, 9),
-                (0, 9),
-                (0, 9),
-                (0, 9),
-                (0, 9),
-                (0, 9),
-                (0, 9),
-                (0, 9),
-                (0, 9),
-            ]);
         }),
         Is::NoGoodResponse => run(|it| {
             it.intervals = at_once(&[GOOD, GOOD, (0, 1), NONE, NONE, GOOD, GOOD, GOOD, GOOD, GOOD]);
@@ -264,9 +245,6 @@ fn with(kind: FindingKind) -> Report {
                 hosts: Vec::new(),
             });
         }),
-        Is::ProbeEnded => {
-            report(|it| it.target.as_mut().unwrap().ended = Some("killed".to_owned()))
-        }
         Is::TargetThrottled => report(|it| {
             split(it, 0.0, 5_000.0);
             it.target.as_mut().unwrap().throttled_periods_share = Some(0.9);
@@ -305,15 +283,10 @@ fn with(kind: FindingKind) -> Report {
                 (50, 50),
             ]);
         }),
-        Is::TimerTick => report(|it| in_step(it, 0.9, 0.1)),
-        Is::QuotaClock => report(|it| in_step(it, 0.9, 0.9)),
+        Is::InStep => report(|it| in_step(it, 0.9, 0.1)),
         Is::CutOff => run(|it| (it.ledger.aborted, it.ledger.ok) = (200, 800)),
         Is::Throttled => run(|it| (it.counters.requests.throttled, it.ledger.ok) = (600, 400)),
         Is::SourcesThrottled => report(|it| it.totals.sources_throttled_at_first = 1),
-        Is::Abandoned => run(|it| {
-            it.plan.throttling.on_throttle = OnThrottle::Honor;
-            (it.ledger.gave_up, it.ledger.ok) = (200, 800);
-        }),
         Is::NoLocalPort => run(|it| it.fail(ErrorKind::AddressUnavailable, 1)),
         Is::NoDescriptor => run(|it| it.fail(ErrorKind::TooManyFiles, 1)),
         Is::CpuFull => run(|it| it.usage().cpu_share = Some(0.99)),
@@ -321,12 +294,7 @@ fn with(kind: FindingKind) -> Report {
         Is::ShardPaused => run(|it| it.times(Series::LoopLag).max_us = Some(1e6)),
         Is::SentLate => run(|it| it.times(Series::SchedLag).p99_us = Some(1e5)),
         Is::ReadLate => run(|it| it.times(Series::ReceiveDelay).p99_us = Some(1e5)),
-        Is::LoopLate => run(|it| it.times(Series::LoopLag).p99_us = Some(5e4)),
         Is::StorageSlow => report(|it| it.binding.storage = 0.5),
-        Is::PortsInTimeWait => run(|it| {
-            it.host.ports_held = Some(900);
-            it.counters.requests.connections_opened = 900;
-        }),
         Is::NeverSent => run(|it| {
             let shard = &mut it.shards[1];
             (shard.scheduled, shard.totals.dropped) = (Some(1_000), 1_000);
@@ -363,10 +331,6 @@ fn with(kind: FindingKind) -> Report {
             it.plan.streams = 10;
             it.closed.allowed = [(3, 1)].into();
         }),
-        Is::ConnectionsUnused => report(|it| {
-            it.shards.iter_mut().for_each(|shard| shard.connections = 9);
-            it.binding.concurrency = 0.9;
-        }),
         Is::LimitedBy => report(|it| it.binding.rate = 0.9),
         Is::CpusShared => report(|it| {
             let target = it.target.as_mut().unwrap();
@@ -381,16 +345,17 @@ fn with(kind: FindingKind) -> Report {
 
 #[test]
 fn every_kind_of_finding_and_every_check_fires() {
-    let mut silent: BTreeSet<&str> = CHECKS.iter().map(|check| check.name).collect();
+    let checks = OF_RUN.iter().chain(&OF_MACHINE);
+    let mut silent: BTreeSet<&str> = checks.clone().map(|(name, _)| *name).collect();
     let mut missing = Vec::new();
     for kind in FindingKind::ALL {
         let report = with(*kind);
         let mut found: Vec<FindingKind> = report.findings.iter().map(Finding::kind).collect();
-        for check in CHECKS {
+        for (name, look) in checks.clone() {
             // Also those that others cover.
-            let of_check = (check.look)(&report).unwrap_or_default();
+            let of_check = look(&report).unwrap_or_default();
             if !of_check.is_empty() {
-                silent.remove(check.name);
+                silent.remove(name);
             }
             found.extend(of_check.iter().map(Finding::kind));
         }

@@ -67,14 +67,14 @@ impl Window {
 }
 
 impl Op {
-    /// All of them, the longer of two that begin alike first.
+    /// All of them.
     pub const ALL: [Self; 6] = [
+        Self::Less,
         Self::AtMost,
+        Self::More,
         Self::AtLeast,
         Self::Equal,
         Self::Unequal,
-        Self::Less,
-        Self::More,
     ];
 
     /// As it is written.

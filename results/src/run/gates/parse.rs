@@ -18,37 +18,8 @@ use crawlmark_harness::units::nearest;
 pub struct ConditionError {
     /// The text.
     pub text: String,
-    /// Error in it, and its correction.
-    pub fault: Fault,
-}
-
-/// Error in a text that is no condition.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// Missing name at the start.
-    #[error("write a metric first, as in service_p99 < 250ms")]
-    NoMetric,
-    /// There is no such metric; with the one that may have been meant.
-    #[error("there is no metric `{0}`; {1}")]
-    UnknownMetric(String, String),
-    /// No window.
-    #[error("`{0}` is not a valid window: write whole seconds, [1s] to [60s]")]
-    Window(String),
-    /// A window of what only the end of a run shows.
-    #[error("`{0}` is known only when the run is over, and has no window")]
-    NoWindow(String),
-    /// No comparison.
-    #[error("write one of {1} after the metric, not `{0}`")]
-    Op(String, &'static str),
-    /// Not a limit of this metric.
-    #[error("`{0}` is not a valid limit for this metric: {1}")]
-    Limit(String, &'static str),
-    /// A time without a unit.
-    #[error("`{0}` has no unit: write {0}ms, or µs, s, m or h")]
-    NoUnit(String),
-    /// A part that is all or more, and may be meant in percent.
-    #[error("`{0}` has no %: write {0}%, or 100% for all")]
-    NoPercent(String),
+    /// What is wrong in it, and what would be right.
+    pub fault: String,
 }
 
 impl FromStr for Condition {
@@ -62,7 +33,7 @@ impl FromStr for Condition {
     }
 }
 
-fn parse(text: &str) -> Result<Condition, Fault> {
+fn parse(text: &str) -> Result<Condition, String> {
     let start = text.find(is_comparison).unwrap_or(text.len());
     let (left, rest) = text.split_at(start);
     let right = rest.trim_start_matches(is_comparison);
@@ -81,41 +52,51 @@ fn is_comparison(c: char) -> bool {
     "<>=!≤≥≠~".contains(c)
 }
 
-fn metric(text: &str) -> Result<(Metric, Option<Window>), Fault> {
+fn metric(text: &str) -> Result<(Metric, Option<Window>), String> {
     let (name, window) = match text.split_once('[') {
         Some((name, window)) => (name.trim_end(), Some(window)),
         None => (text, None),
     };
     if name.is_empty() {
-        return Err(Fault::NoMetric);
+        return Err("write a metric first, as in service_p99 < 250ms".to_owned());
     }
-    let metric =
-        Metric::named(name).ok_or_else(|| Fault::UnknownMetric(name.to_owned(), hint(name)))?;
+    let metric = Metric::named(name);
+    let metric = metric.ok_or_else(|| format!("there is no metric `{name}`; {}", hint(name)))?;
     if window.is_some() && !metric.is_live() {
-        return Err(Fault::NoWindow(metric.to_string()));
+        return Err(format!(
+            "`{metric}` is known only when the run is over, and has no window"
+        ));
     }
     Ok((metric, window.map(read_window).transpose()?))
 }
 
 /// `10s]` as ten seconds.
-fn read_window(text: &str) -> Result<Window, Fault> {
+fn read_window(text: &str) -> Result<Window, String> {
     let inside = text.strip_suffix(']').map_or("", str::trim);
     let seconds = match inside {
         "1m" => Some(60),
         _ => inside.strip_suffix('s').and_then(|n| n.parse().ok()),
     };
-    let window = seconds.and_then(Window::new);
-    window.ok_or_else(|| Fault::Window(text.trim_end_matches(']').to_owned()))
+    seconds.and_then(Window::new).ok_or_else(|| {
+        let text = text.trim_end_matches(']');
+        format!("`{text}` is not a valid window: write whole seconds, [1s] to [60s]")
+    })
 }
 
-fn op(text: &str, unit: Unit) -> Result<Op, Fault> {
-    let known = Op::ALL.into_iter().find(|op| op.name() == text);
-    let is_equality = matches!(known, Some(Op::Equal | Op::Unequal));
-    match (known, unit) {
-        (_, Unit::Flag) if !is_equality => Err(Fault::Op(text.to_owned(), "== !=")),
-        (Some(op), _) => Ok(op),
-        (None, _) => Err(Fault::Op(text.to_owned(), "< <= > >= == !=")),
-    }
+fn op(text: &str, unit: Unit) -> Result<Op, String> {
+    let ops = if unit == Unit::Flag {
+        &Op::ALL[4..]
+    } else {
+        &Op::ALL[..]
+    };
+    let known = ops.iter().find(|op| op.name() == text);
+    known.copied().ok_or_else(|| {
+        let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();
+        format!(
+            "write one of {} after the metric, not `{text}`",
+            names.join(" ")
+        )
+    })
 }
 
 /// Return advice on how to write a value of this unit.
@@ -129,53 +110,48 @@ const fn right(unit: Unit) -> &'static str {
     }
 }
 
-fn limit(text: &str, unit: Unit) -> Result<f64, Fault> {
-    let bad = || Fault::Limit(text.to_owned(), right(unit));
-    if unit == Unit::Flag {
-        return match text {
-            "true" => Ok(1.0),
-            "false" => Ok(0.0),
-            _ => Err(bad()),
-        };
-    }
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_'))
-        .unwrap_or(text.len());
-    let (number, suffix) = (text[..end].replace('_', ""), text[end..].trim_start());
+/// Say that a time has no unit.
+pub fn no_unit(text: &str) -> String {
+    format!("`{text}` has no unit: write {text}ms, or µs, s, m or h")
+}
+
+fn limit(text: &str, unit: Unit) -> Result<f64, String> {
+    let bad = || {
+        let right = right(unit);
+        format!("`{text}` is not a valid limit for this metric: {right}")
+    };
+    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_'));
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let (number, suffix) = (number.replace('_', ""), suffix.trim_start());
     let of = |exponent: i32| scaled(&number, exponent).ok_or_else(bad);
+    let thousands = |suffix| match suffix {
+        "" => of(0),
+        "k" | "K" => of(3),
+        "m" | "M" => of(6),
+        _ => Err(bad()),
+    };
     match (unit, suffix) {
+        (Unit::Flag, "true") if number.is_empty() => Ok(1.0),
+        (Unit::Flag, "false") if number.is_empty() => Ok(0.0),
         (Unit::Us, "us" | "µs" | "μs") => of(0),
         (Unit::Us, "ms") => of(3),
         (Unit::Us, "s") => of(6),
         (Unit::Us, "m") => Ok(of(6)? * 60.0),
         (Unit::Us, "h") => Ok(of(6)? * 3_600.0),
-        (Unit::Us, "") => match of(0)? {
-            0.0 => Ok(0.0),
-            _ => Err(Fault::NoUnit(text.to_owned())),
-        },
+        (Unit::Us, "") if of(0)? > 0.0 => Err(no_unit(text)),
+        (Unit::Us, "") => Ok(0.0),
         (Unit::Share, "%") => Some(of(-2)?).filter(|part| *part <= 1.0).ok_or_else(bad),
         (Unit::Share, "") => match of(0)? {
             part if part < 1.0 => Ok(part),
-            part if part < 100.0 => Err(Fault::NoPercent(text.to_owned())),
+            part if part < 100.0 => {
+                Err(format!("`{text}` has no %: write {text}%, or 100% for all"))
+            }
             _ => Err(bad()),
         },
-        (Unit::PerS | Unit::Count, suffix) => {
-            let suffix = if unit == Unit::PerS {
-                suffix.strip_suffix("/s").unwrap_or(suffix).trim_end()
-            } else {
-                suffix
-            };
-            let value = match suffix {
-                "" => of(0)?,
-                "k" | "K" => of(3)?,
-                "m" | "M" => of(6)?,
-                _ => return Err(bad()),
-            };
-            if unit == Unit::Count && value.fract() > 0.0 {
-                Err(bad())
-            } else {
-                Ok(value)
-            }
+        (Unit::PerS, suffix) => thousands(suffix.strip_suffix("/s").unwrap_or(suffix).trim_end()),
+        (Unit::Count, suffix) => {
+            let whole = Some(thousands(suffix)?).filter(|count| count.fract() == 0.0);
+            whole.ok_or_else(bad)
         }
         _ => Err(bad()),
     }

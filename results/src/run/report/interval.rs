@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::bin::{self, BinRow};
 use super::budget::offered;
 use super::totals::reads_as;
 use super::{BindingReport, Split, Spread, TargetSecond};
@@ -75,10 +74,6 @@ pub struct IntervalRow {
     /// a reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
-    /// Its tenths; none but in the first seconds of a short run. In JSON a column for each figure,
-    /// but for those that are always 0.
-    #[serde(default, with = "bin", skip_serializing_if = "Option::is_none")]
-    pub bins: Option<Vec<BinRow>>,
     /// Course of each shard in it, on its way to
     /// [`ShardReport::course`](super::ShardReport::course): the report has it there.
     #[serde(skip)]
@@ -132,7 +127,6 @@ impl IntervalRow {
             spread: main.and_then(Spread::of),
             target: None,
             split: Split::of(&interval.split),
-            bins: BinRow::all(&interval.bins),
             shards: interval.seconds.clone(),
         }
     }

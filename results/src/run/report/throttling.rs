@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::totals::reads_as;
 use super::{IntervalRow, Totals, share};
 use crawlmark_harness::clock::seconds;
 use crawlmark_harness::shard::INTERVAL;
@@ -19,34 +20,19 @@ pub struct ThrottlingReport {
     pub pauses: u64,
     /// Time in which nothing was allowed to go because of that: the mean over the shards.
     pub paused_s: f64,
-    /// Throttled answers that said how long to wait.
-    pub promises: u64,
-    /// The longest wait that such an answer asked for; 0 without one.
-    pub longest_promise_s: f64,
     /// Good and not-found answers per second after a second with throttling, the last one of the
     /// first half or the first one: what a limit has saved is used up then. Never more than the
     /// limit. Null without any, if pauses took more than half of that time, or unless it throttled.
     pub taken_per_s: Option<f64>,
-    /// Waits that the target asked for in which nothing was sent, counted by each shard that knew
-    /// of them.
-    pub honoured: u64,
-    /// Waits in which something was sent although its shard knew of them.
-    pub violated: u64,
-    /// Attempts sent in the violated waits.
-    pub early_attempts: u64,
-    /// Waits that were cut to `--max-pause`.
-    pub cut_pauses: u64,
-    /// Number of times that good answers came again after throttling, counted by each shard.
-    pub recoveries: u64,
     /// From a throttled answer, of whichever shard, to a shard's first good one after the pause, in
     /// the mean; null without a recovery.
     pub recovery_mean_s: Option<f64>,
-    /// The longest of them; null without a recovery.
-    pub recovery_max_s: Option<f64>,
-    /// Items that were not tried again: the retry budget was empty, or as many waited already as
-    /// may.
-    pub retries_denied: u64,
+    /// Counts and sums over the shards.
+    #[serde(flatten)]
+    pub counts: ThrottlingCounts,
 }
+
+reads_as!(ThrottlingReport, counts: ThrottlingCounts);
 
 /// [`ThrottlingReport::taken_per_s`]. The last second is not a whole one.
 fn taken_per_s(intervals: &[IntervalRow]) -> Option<f64> {
@@ -79,25 +65,15 @@ impl ThrottlingReport {
         }
         let shards = record.shards.len().max(1) as f64;
         let attempts = totals.attempts as f64;
-        let has_recovered = all.recoveries > 0;
-
         Self {
             throttled_share: share(totals.throttled as f64, attempts),
             wasted_share: share(totals.attempts.saturating_sub(items) as f64, attempts),
             pauses: record.pauses,
             paused_s: seconds(all.paused_ns) / shards,
-            promises: all.promises,
-            longest_promise_s: seconds(all.longest_promise_ns),
             taken_per_s: taken_per_s(intervals),
-            honoured: all.honoured,
-            violated: all.violated,
-            early_attempts: all.early_attempts,
-            cut_pauses: all.cut_pauses,
-            recoveries: all.recoveries,
-            recovery_mean_s: has_recovered
+            recovery_mean_s: (all.recoveries > 0)
                 .then(|| seconds(all.recovery_sum_ns) / all.recoveries as f64),
-            recovery_max_s: has_recovered.then(|| seconds(all.recovery_max_ns)),
-            retries_denied: all.retries_denied,
+            counts: all,
         }
     }
 }

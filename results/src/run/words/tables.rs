@@ -39,12 +39,13 @@ fn table(caption: &str, columns: Vec<Column>, rows: impl Iterator<Item = Vec<Str
 type Shown = fn(f64) -> String;
 
 /// Ends of the names of figures in `result.json`, and how a figure of this unit is shown.
-const UNITS: [(&str, Shown); 7] = [
+const UNITS: [(&str, Shown); 8] = [
     ("_per_s", |n| format!("{}/s", decimal(n))),
     ("_us", micros),
     ("_us_per_attempt", micros),
     ("_ms", |ms| micros(ms * 1e3)),
     ("_s", seconds),
+    ("_ns", |ns| micros(ns / 1e3)),
     ("_bytes", |n| format!("{} KiB", decimal(n / 1024.0))),
     ("_share", rounded_percent),
 ];
@@ -70,7 +71,7 @@ const NAMES: [(&str, &str); 8] = [
     ("cpu_us_per_attempt", "CPU per request"),
     ("max_sched_lag_us", "send delay at most"),
     ("promises", "responses that said how long to wait"),
-    ("longest_promise_s", "longest wait asked for"),
+    ("longest_promise_ns", "longest wait asked for"),
     ("honoured", "waits respected"),
     ("violated", "waits violated"),
 ];
@@ -79,7 +80,7 @@ const NAMES: [(&str, &str); 8] = [
 fn named(key: &str) -> (String, Option<Shown>) {
     let unit = UNITS.iter().find(|(end, _)| key.ends_with(end));
     let name = match unit {
-        Some((end, _)) if ["_us", "_ms", "_s", "_bytes"].contains(end) => {
+        Some((end, _)) if ["_us", "_ms", "_s", "_ns", "_bytes"].contains(end) => {
             &key[..key.len() - end.len()]
         }
         _ => key,
@@ -408,6 +409,7 @@ pub(super) fn slowest(report: &Report) -> Part {
 /// What limited the run: shares of its time, budgets, schedule, throttling.
 pub(super) fn limits(report: &Report) -> Part {
     let shares = held(report).into_iter();
+    let windows = report.budget.as_ref().map(|budget| &budget.busiest[..]);
     Part::Tables(vec![
         table(
             "Limited by",
@@ -417,6 +419,7 @@ pub(super) fn limits(report: &Report) -> Part {
         figures("Schedule", &report.schedule),
         figures("Throttling", &report.throttling),
         figures("Budget", &report.budget),
+        records(windows.unwrap_or_default()),
         figures("Budget of each host", &report.host_budget),
         figures("TCP connections", &report.tcp),
         figures("Closed connections", &report.connections),

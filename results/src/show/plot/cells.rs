@@ -2,7 +2,7 @@
 //! each other.
 
 use super::seconds::{Gather, LEAST_S, Seconds, TimeAxis};
-use crate::run::report::{CELLS_PER_DECADE, Course, Report, ShardReport, Spread};
+use crate::run::report::{CELLS_PER_DECADE, Course, IntervalRow, Report, ShardReport, Spread};
 use crate::show::chart::scale::round_above;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
 use crawlmark_harness::stats;
@@ -68,7 +68,7 @@ pub(super) fn heat(report: &Report) -> Option<Chart> {
     let columns: Vec<(f64, f64, Vec<u64>)> = seconds
         .gathered()
         .iter()
-        .map(|step| (step.from_s, step.to_s, counts(step.rows())))
+        .map(|step| (step.from_s, step.to_s, counts(step.rows)))
         .collect();
     let longest = columns.iter().map(|(.., counts)| counts.len()).max()?;
     let first = (0..longest).find(|n| {
@@ -115,9 +115,9 @@ pub(super) fn heat(report: &Report) -> Option<Chart> {
 }
 
 /// The counts of the responses of rows, from cell 0 on.
-fn counts<'a>(rows: impl Iterator<Item = &'a crate::run::report::IntervalRow>) -> Vec<u64> {
+fn counts(rows: &[IntervalRow]) -> Vec<u64> {
     let mut counts: Vec<u64> = Vec::new();
-    for spread in rows.filter_map(|row| row.spread.as_ref()) {
+    for spread in rows.iter().filter_map(|row| row.spread.as_ref()) {
         // No response takes a million seconds; a file that says so is not followed.
         let first = spread.first.min(12 * CELLS_PER_DECADE) as usize;
         counts.resize(counts.len().max(first + spread.counts.len()), 0);

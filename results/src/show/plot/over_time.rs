@@ -31,8 +31,6 @@ struct Field {
     height: f64,
     /// Starts of the names of the metrics whose thresholds are drawn in it.
     thresholds: &'static [&'static str],
-    /// True if tenths of a second have these values, too.
-    has_tenths: bool,
     series: &'static [Series],
 }
 
@@ -43,7 +41,6 @@ const COUNTS: Field = Field {
     format: Format::Number,
     height: 180.0,
     thresholds: &[],
-    has_tenths: true,
     series: &[],
 };
 
@@ -131,7 +128,6 @@ pub(super) static CHARTS: [OverTime; 6] = [
             format: Format::Micros,
             height: 220.0,
             thresholds: &["response", "service"],
-            has_tenths: true,
             series: &[
                 ("maximum", Role::Max, Most, Line, |_, row| row.max_us),
                 ("p99", Role::P99, Most, Line, |_, row| {
@@ -161,7 +157,6 @@ pub(super) static CHARTS: [OverTime; 6] = [
                 unit: "mean response time, by its parts",
                 format: Format::Micros,
                 height: 220.0,
-                has_tenths: false,
                 series: &[
                     spent!(0, Role::Asked),
                     spent!(1, Role::Run(6)),
@@ -176,7 +171,6 @@ pub(super) static CHARTS: [OverTime; 6] = [
             Field {
                 unit: "CPUs that the target uses",
                 height: 64.0,
-                has_tenths: false,
                 series: &[target!("CPUs in use", Good, Rate, Area, cpus)],
                 ..COUNTS
             },
@@ -185,7 +179,6 @@ pub(super) static CHARTS: [OverTime; 6] = [
                 range: Range::Between(0.0, 1.0),
                 format: Format::Percent,
                 height: 64.0,
-                has_tenths: false,
                 series: &[
                     target!("waited for a CPU", Limit, Mean, Line, waited),
                     target!("throttled by its CPU quota", Failed, Mean, Line, throttled),
@@ -201,7 +194,6 @@ pub(super) static CHARTS: [OverTime; 6] = [
             Field {
                 unit: "requests in flight",
                 height: 150.0,
-                has_tenths: false,
                 series: &[
                     ("connection limit", Role::Asked, Mean, Line, |report, _| {
                         Some(f64::from(report.plan.run.in_flight()))
@@ -221,7 +213,6 @@ pub(super) static CHARTS: [OverTime; 6] = [
                 range: Range::Between(0.0, 1.0),
                 format: Format::Percent,
                 height: 64.0,
-                has_tenths: false,
                 series: &[
                     held!("requested rate", Asked, rate),
                     held!("connections", Connections, concurrency),
@@ -317,12 +308,8 @@ impl OverTime {
     /// None without a field that has a value.
     pub(super) fn chart(&self, report: &Report) -> Option<Chart> {
         let axis = TimeAxis::of([report]);
-        let (seconds, tenths) = (Seconds::of(report, axis), Seconds::tenths(report, axis));
-        let drawn = Drawn {
-            report,
-            seconds: &seconds,
-            tenths: tenths.as_ref(),
-        };
+        let seconds = &Seconds::of(report, axis);
+        let drawn = Drawn { report, seconds };
         let (mut panels, mut highest) = (Vec::new(), Vec::new());
         for field in self.fields {
             panels.extend(drawn.panel(field, &mut highest));
@@ -340,33 +327,28 @@ impl OverTime {
 struct Drawn<'a> {
     report: &'a Report,
     seconds: &'a Seconds<'a>,
-    tenths: Option<&'a Seconds<'a>>,
 }
 
 impl Drawn<'_> {
     /// Draw a field, and add the highest value of each of its series to `highest`; none without a
     /// series above 0.
     fn panel(&self, field: &Field, highest: &mut Vec<String>) -> Option<Panel> {
-        let (mut areas, mut lines, mut width_s) = (Vec::new(), Vec::new(), self.seconds.step_s());
+        let (mut areas, mut lines) = (Vec::new(), Vec::new());
         let mut tops: Vec<f64> = Vec::new();
         for (name, role, gather, shape, value) in field.series {
-            let (mut steps, is_fine) = self.steps(field, *gather, *value);
+            let value = |row: &IntervalRow| value(self.report, row);
+            let mut steps = self.seconds.steps(*gather, value);
             let values = steps.iter().filter_map(|step| step.value);
             let top = values.fold(0.0, f64::max);
             if top > 0.0 {
                 highest.push(format!("{name} {}", exact(field.format, top)));
-            }
-            if is_fine {
-                width_s = self.tenths.and_then(Seconds::step_s);
             }
             if *shape == Area {
                 stack(&mut steps, &mut tops);
                 areas.push(Mark::new(*role, *name, Shape::Areas(steps)));
                 continue;
             }
-            let is_coarse = !is_fine && field.has_tenths && self.tenths.is_some();
-            let each = if is_coarse { ", each second" } else { "" };
-            let mut line = Mark::new(*role, format!("{name}{each}"), Shape::Steps(steps));
+            let mut line = Mark::new(*role, *name, Shape::Steps(steps));
             // A line with gaps, over others that it often equals.
             if *role == Role::Reference {
                 line.dash = Dash::Dashed;
@@ -382,26 +364,11 @@ impl Drawn<'_> {
         let marks = areas.into_iter().chain(self.events());
         let marks = marks.chain(lines).chain(self.thresholds(field));
         Some(Panel {
-            x: self.seconds.axis.axis(width_s),
+            x: self.seconds.axis.axis(self.seconds.step_s()),
             y: Axis::new(field.unit, field.range.clone(), field.format),
             height: field.height,
             marks: marks.collect(),
         })
-    }
-
-    /// The steps of a series; of tenths of a second where most of those with a response have a
-    /// value.
-    fn steps(&self, field: &Field, gather: Gather, value: Value) -> (Vec<Step>, bool) {
-        let value = |row: &IntervalRow| value(self.report, row);
-        let count = |steps: &[Step]| steps.iter().filter(|step| step.value.is_some()).count();
-        if let Some(tenths) = self.tenths.filter(|_| field.has_tenths) {
-            let fine = tenths.steps(gather, value);
-            let answered = tenths.steps(Most, |row| row.max_us);
-            if count(&fine) > count(&answered) / 2 {
-                return (fine, true);
-            }
-        }
-        (self.seconds.steps(gather, value), false)
     }
 
     fn place(&self, s: f64) -> f64 {

@@ -1,26 +1,15 @@
-//! Time in the plots: a run's seconds, or tenths of a second, gathered into no more steps than there
-//! is room for.
+//! Time in the plots: a run's seconds, gathered into no more steps than there is room for.
 
-use std::borrow::Cow;
-
-use crate::run::report::{BinRow, IntervalRow, Report};
+use crate::run::report::{IntervalRow, Report};
 use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, Format, Range, Step};
-use crawlmark_harness::stats::Bins;
 
-/// The most steps of a line: a pixel each, half a minute in tenths, and an hour in steps of 12 s.
+/// The most steps of a line: a pixel each, and an hour in steps of 12 s.
 const MOST_STEPS: u64 = 300;
 
 /// A step of which less than this was part of the run has no value: a single attempt would be a
 /// peak, and nothing is in flight at the end.
 pub(super) const LEAST_S: f64 = 0.2;
-
-/// Part of a tick that is rounding: 28 tenths of a second are no part of a 29th.
-const ROUNDING: f64 = 1e-6;
-
-/// The least requests in a tenth of a second, on average over a run, for lines of tenths: fewer are
-/// noise.
-const LEAST_PER_BIN: f64 = 10.0;
 
 /// How the values of a step's rows become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,15 +34,12 @@ impl Gather {
     }
 }
 
-/// The seconds of a run, or their tenths.
+/// The seconds of a run.
 pub(super) struct Seconds<'a> {
-    /// By the number of ticks before each.
-    rows: Vec<(u64, Cow<'a, IntervalRow>)>,
-    /// Ticks in a second: 1, or as many as there are bins.
-    per_s: u64,
+    rows: &'a [IntervalRow],
     /// When the run ended, since its start; above 0.
     pub(super) end_s: f64,
-    /// Ticks in a step.
+    /// Seconds in a step.
     width: u64,
     pub(super) axis: TimeAxis,
 }
@@ -71,14 +57,7 @@ pub(super) struct TimeAxis {
 pub(super) struct Gathered<'a> {
     pub(super) from_s: f64,
     pub(super) to_s: f64,
-    rows: &'a [(u64, Cow<'a, IntervalRow>)],
-}
-
-impl Gathered<'_> {
-    /// Its rows, in order.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &IntervalRow> {
-        self.rows.iter().map(|(_, row)| &**row)
-    }
+    pub(super) rows: &'a [IntervalRow],
 }
 
 impl TimeAxis {
@@ -114,69 +93,39 @@ impl TimeAxis {
 impl<'a> Seconds<'a> {
     /// Gather the seconds of a run.
     pub(super) fn of(report: &'a Report, axis: TimeAxis) -> Self {
-        let rows = report.intervals.iter();
         Self {
-            rows: rows.map(|row| (row.start_s, Cow::Borrowed(row))).collect(),
-            per_s: 1,
+            rows: &report.intervals,
             end_s: end_s(report),
             width: whole(axis.end_s).div_ceil(MOST_STEPS).max(1),
             axis,
         }
     }
 
-    /// Gather the tenths of a second of a short run; none of one with few requests.
-    pub(super) fn tenths(report: &'a Report, axis: TimeAxis) -> Option<Self> {
-        let per_s = Bins::COUNT as u64;
-        let attempts: u64 = report.intervals.iter().map(|row| row.attempts).sum();
-        if !report
-            .intervals
-            .iter()
-            .all(|row| row.bins.is_some() || row.attempts == 0)
-            || (attempts as f64) < LEAST_PER_BIN * end_s(report) * per_s as f64
-        {
-            return None;
-        }
-        let mut rows = Vec::new();
-        for row in &report.intervals {
-            for (n, bin) in (row.start_s * per_s..).zip(row.bins.iter().flatten()) {
-                rows.push((n, Cow::Owned(tenth(bin))));
-            }
-        }
-        Some(Self {
-            rows,
-            per_s,
-            end_s: end_s(report),
-            width: whole(axis.end_s * per_s as f64).div_ceil(MOST_STEPS).max(1),
-            axis,
-        })
-    }
-
-    /// Length of a step, where it is not that of a tick.
+    /// Length of a step, where it is not that of a second.
     pub(super) fn step_s(&self) -> Option<f64> {
-        (self.width > 1).then(|| self.width as f64 / self.per_s as f64)
+        (self.width > 1).then_some(self.width as f64)
     }
 
     /// The rows of each step.
-    pub(super) fn gathered(&self) -> Vec<Gathered<'_>> {
-        let (mut rest, mut out) = (&self.rows[..], Vec::new());
-        let end = whole(self.end_s * self.per_s as f64);
+    pub(super) fn gathered(&self) -> Vec<Gathered<'a>> {
+        let (mut rest, mut out) = (self.rows, Vec::new());
+        let end = whole(self.end_s);
         for from in (0..end).step_by(usize::try_from(self.width).unwrap_or(1)) {
             let to = (from + self.width).min(end);
-            let count = rest.iter().take_while(|(at, _)| *at < to).count();
-            let (rows, later) = rest.split_at(count);
+            let (rows, later) = rest.split_at(rest.partition_point(|row| row.start_s < to));
             rest = later;
             out.push(Gathered {
-                from_s: self.seconds(from),
-                to_s: self.seconds(to),
+                from_s: self.within(from),
+                to_s: self.within(to),
                 rows,
             });
         }
         out
     }
 
-    /// Seconds before a tick, in the run.
-    fn seconds(&self, tick: u64) -> f64 {
-        (tick as f64 / self.per_s as f64).min(self.end_s)
+    /// A second, or the end of the run if that is earlier.
+    fn within(&self, second: u64) -> f64 {
+        (second as f64).min(self.end_s)
     }
 
     /// A value for each step; none of one that has too little time with a value.
@@ -185,17 +134,16 @@ impl<'a> Seconds<'a> {
         how: Gather,
         value: impl Fn(&IntervalRow) -> Option<f64>,
     ) -> Vec<Step> {
-        let least_s = LEAST_S.min(0.5 / self.per_s as f64).min(self.end_s);
         let mut steps = Vec::new();
         for Gathered { from_s, to_s, rows } in self.gathered() {
             let (mut values, mut time_s) = (Vec::new(), 0.0);
-            for (at, row) in rows {
+            for row in rows {
                 if let Some(value) = value(row).filter(|value| value.is_finite()) {
                     values.push(value);
-                    time_s += self.seconds(at + 1) - self.seconds(*at);
+                    time_s += self.within(row.start_s + 1) - self.within(row.start_s);
                 }
             }
-            let is_known = !values.is_empty() && time_s >= least_s;
+            let is_known = !values.is_empty() && time_s >= LEAST_S.min(self.end_s);
             steps.push(Step {
                 from: self.axis.at(from_s),
                 to: self.axis.at(to_s),
@@ -226,20 +174,6 @@ fn end_s(report: &Report) -> f64 {
     clippy::cast_sign_loss,
     reason = "a time since the start, which is finite"
 )]
-fn whole(ticks: f64) -> u64 {
-    (ticks - ROUNDING).ceil() as u64
-}
-
-/// The row of a bin: its counts and times, without what only seconds have.
-fn tenth(bin: &BinRow) -> IntervalRow {
-    let [p50_us, p90_us, p99_us] =
-        [bin.p50_us, bin.p90_us, bin.p99_us].map(|us| us.map(|us| us as f64));
-    IntervalRow {
-        counts: bin.counts.clone(),
-        p50_us,
-        p90_us,
-        p99_us,
-        max_us: bin.max_us,
-        ..IntervalRow::default()
-    }
+fn whole(seconds: f64) -> u64 {
+    seconds.ceil() as u64
 }

@@ -138,7 +138,7 @@ impl ProbeReport {
             sched_lag_p99_us: lag.and_then(|lag| lag.p99_us),
             in_flight: response.and_then(|times| Some(accepted_per_s * times.mean_us? / 1e6)),
             target: TargetUse::of(report),
-            longest_promise_s: report.throttling.longest_promise_s,
+            longest_promise_s: report.throttling.longest_promise_ns as f64 / 1e9,
             refusals: Refusals::of(report, plan.rate_per_s),
             plan,
         }

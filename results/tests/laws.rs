@@ -3,36 +3,29 @@
 
 use std::path::Path;
 
-use super::foreign;
-use super::read::parse;
-use crate::export::{Format, export};
-use crate::import;
-use crate::run::report::{Report, SCHEMA};
-use crate::run::words;
-use crate::show::plot;
-use crate::studies::compare::{Contest, DesignError};
-use crate::studies::history::{History, Point, parse_points};
-use crate::studies::sides::Sides;
-use crate::studies::{Header, StudyResult};
+use crawlmark_results::export::{Format, export};
+use crawlmark_results::import;
+use crawlmark_results::run::report::Report;
+use crawlmark_results::run::result_dir::{RESULT, parse_report, parse_study};
+use crawlmark_results::run::words;
+use crawlmark_results::show::plot;
+use crawlmark_results::studies::compare::{Contest, DesignError};
+use crawlmark_results::studies::history::{History, Point, parse_points};
+use crawlmark_results::studies::sides::Sides;
+use crawlmark_results::studies::{Header, StudyResult};
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
 ///
 /// # Panics
 ///
 /// If one is broken.
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let json = String::from_utf8_lossy(bytes);
-    match parse::<Report>(Path::new(super::RESULT), &json, SCHEMA) {
+    match parse_report(Path::new(RESULT), &json) {
         Err(error) => check_complaint(&error.to_string()),
-        Ok(report) => {
-            if let Err(why) = foreign::check(&report) {
-                check_complaint(&why);
-            } else {
-                show(&report);
-            }
-        }
+        Ok(report) => show(&report),
     }
-    match parse::<Contest>(Path::new(Contest::FILE), &json, Contest::SCHEMA) {
+    match parse_study::<Contest>(Path::new(Contest::FILE), &json) {
         Err(error) => check_complaint(&error.to_string()),
         Ok(contest) => check_contest(&contest),
     }
@@ -44,7 +37,7 @@ pub fn check(bytes: &[u8]) {
 /// # Panics
 ///
 /// If they are not.
-pub fn check_import(bytes: &[u8]) {
+pub(crate) fn check_import(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let path = Path::new("result");
     match import::parse(path, &text) {
