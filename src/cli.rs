@@ -35,7 +35,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use crawlmark_harness::units::{nearest, parse_count, parse_duration};
+use crawlmark_harness::units::{parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, no_unit};
 
 pub use ab::{AbArgs, Better};
@@ -169,49 +169,24 @@ impl Cli {
 
 /// Say where a URL goes that stands in the wrong place, which clap cannot know.
 fn explained(mut error: clap::Error) -> clap::Error {
-    let words = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
-    let word = words.iter().find_map(|kind| match error.get(*kind) {
-        Some(ContextValue::String(word)) => Some(word.as_str()),
-        _ => None,
-    });
-    let word = word.unwrap_or_default();
-    let is_url = word.contains("://");
-    let tip = match error.kind() {
-        ErrorKind::UnknownArgument if is_url => {
-            "there is one URL; several are read from a file: --urls FILE".to_owned()
-        }
-        ErrorKind::InvalidSubcommand if is_url => {
-            "a URL follows a command: crawlmark run URL".to_owned()
-        }
-        ErrorKind::UnknownArgument if let Some((side, flag)) = flag_of_side(word) => {
-            format!("flags of one side of a crawl go into {side}, as in {side} '{flag} VALUE'")
-        }
-        // Letters that changed places are not near enough for clap.
-        ErrorKind::InvalidSubcommand if error.get(ContextKind::SuggestedSubcommand).is_none() => {
-            let program = Cli::command();
-            let Some(meant) = nearest(word, program.get_subcommands().map(clap::Command::get_name))
-            else {
-                return error;
-            };
-            format!("a similar subcommand exists: '{meant}'")
-        }
+    let (kind, tip) = match error.kind() {
+        ErrorKind::UnknownArgument => (
+            ContextKind::InvalidArg,
+            "there is one URL; several are read from a file: --urls FILE",
+        ),
+        ErrorKind::InvalidSubcommand => (
+            ContextKind::InvalidSubcommand,
+            "a URL follows a command: crawlmark run URL",
+        ),
         _ => return error,
     };
-    let tip = ContextValue::StyledStrs(vec![tip.into()]);
-    error.insert(ContextKind::Suggested, tip);
+    if let Some(ContextValue::String(word)) = error.get(kind)
+        && word.contains("://")
+    {
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
     error
-}
-
-/// Return the flag of `ab`, and that of `run` behind it, of a word such as `--cand-rate`.
-fn flag_of_side(word: &str) -> Option<(&'static str, String)> {
-    let (side, flag) = ["--base", "--cand"]
-        .iter()
-        .find_map(|side| Some((*side, word.strip_prefix(side)?.strip_prefix('-')?)))?;
-    let program = Cli::command();
-    let mut flags = program.find_subcommand("run")?.get_arguments();
-    flags
-        .any(|known| known.get_long() == Some(flag))
-        .then(|| (side, format!("--{flag}")))
 }
 
 /// Return the program's command, with its global arguments in each command.
@@ -506,26 +481,6 @@ mod tests {
 
     use super::*;
     use crate::study::understood;
-
-    #[test]
-    fn a_command_whose_letters_changed_places_is_seen_through() {
-        let error = Cli::of(["crawlmark", "rnu"]).unwrap_err();
-        assert!(error.get(ContextKind::Suggested).is_some(), "{error}");
-    }
-
-    #[test]
-    fn a_flag_of_run_with_the_prefix_of_a_side_is_explained() {
-        let words = [
-            "crawlmark",
-            "ab",
-            "--base-command",
-            "true",
-            "--cand-rate",
-            "3",
-        ];
-        let error = Cli::of(words).unwrap_err().to_string();
-        assert!(error.contains("--cand '--rate"), "{error}");
-    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -105,7 +105,7 @@ fn ended(result: Result<u8, error::Error>) -> ExitCode {
 /// Execute a command, and return the exit code.
 fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
     match command {
-        Command::Run(args) => run::run(*args, clock),
+        Command::Run(args) => run::run(&args, clock),
         Command::Ab(args) => ab::ab(&args),
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),

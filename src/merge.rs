@@ -1,6 +1,7 @@
 //! `crawlmark merge`: adds up the parts of a crawl on several machines.
 
 use crawlmark_results::run::parts::{Completeness, PartsDirectory, PlanFile, merge as merge_parts};
+use crawlmark_results::run::result_dir::ResultDir;
 
 use crate::cli::{Cli, Command, MergeArgs};
 use crate::cluster::digest;
@@ -25,7 +26,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     } else {
         Completeness::All
     };
-    let result = run::result_directory(args.out.as_deref(), "merged")?;
+    let result = ResultDir::begin(args.out.as_deref(), "merged")?;
     match merge_parts(&directory, completeness, &objectives, Some(result.log()?)) {
         Ok(report) => run::save_merged(&report, result, args, crawl.strict),
         Err(error) => {

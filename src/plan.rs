@@ -66,7 +66,7 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
     let (shards, command) = (crawl.shards, crawl.typed.command(None));
     let (burst, quiet) = (crawl.burst, crawl.quiet);
     let has_range = crawl.ids.is_some() || crawl.requests.is_some();
-    let (resolved, _) = run::check(*Box::new(crawl))?;
+    let (resolved, _) = run::check(&crawl)?;
     let lines = resolved.workload.get("lines");
     if !has_range && lines.is_none_or(|lines| *lines != resolved.ids.len().to_string()) {
         return Err(Error::Usage(match lines.filter(|_| resolved.duration.is_some()) {
@@ -84,11 +84,7 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
     let mut file = PlanFile::new(run::whole(resolved, slots, burst), nodes, slots);
     if let Auto::Exactly(asked) = shards {
         let share = SlotShare { slot: 0, of: slots };
-        run::check_shards(
-            shards,
-            &file.crawl,
-            &file.crawl.part(file.ids(0), share, asked, burst),
-        )?;
+        run::check_shards(shards, &file.crawl.part(file.ids(0), share, asked, burst))?;
     }
     file.command = command;
     file.program = digest::of_program()?;

@@ -173,7 +173,7 @@ impl ScenarioStudy {
                     "each rung lasts a fixed time (-d): remove -n from {WHOSE}"
                 ));
             }
-            run::check(typed)?;
+            run::check(&typed)?;
         }
         if given_in_rounds(&self.run).contains(&"adaptive".to_owned()) {
             return usage(format!(

@@ -31,7 +31,6 @@ pub(crate) use self::execution::{CommandRound, CommandSetup};
 pub(crate) use self::rounds::{Rounds, Setup};
 use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
-use crate::run::result_directory;
 use crate::terminal::{self, Stages};
 
 /// The folder of the rounds.
@@ -93,7 +92,7 @@ pub(crate) fn conduct<S: Study>(
     command: &str,
 ) -> Result<u8, Error> {
     let name = keep.name_or(command);
-    let directory = result_directory(keep.out.as_deref(), &name)?;
+    let directory = ResultDir::begin(keep.out.as_deref(), &name)?;
     if !keep.quiet {
         terminal::say(&left_over(directory.path()));
     }

@@ -112,7 +112,7 @@ impl Side {
         }
         // With the port that a target will have.
         let tried: Vec<String> = words.iter().map(|word| word.replace(PORT, "1")).collect();
-        let checked = run::check(understood(&whose, &tried)?).map_err(|error| match error {
+        let checked = run::check(&understood(&whose, &tried)?).map_err(|error| match error {
             Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
             error => error,
         })?;

@@ -146,7 +146,7 @@ impl Probing {
     fn check(&mut self) -> Result<(), Error> {
         let bounds = self.question.bounds;
         let words = self.words(1, bounds.least, ProbeKind::Full);
-        let (plan, placement) = run::check(understood("a probe", &words)?)?;
+        let (plan, placement) = run::check(&understood("a probe", &words)?)?;
         for condition in &self.question.objectives {
             let objective = Objective {
                 condition: *condition,

@@ -13,11 +13,11 @@ use crawlmark_results::run::report::{
     Change, Environment, Experiment, Labels, Placement, Report, Source,
 };
 
-use super::output::Voice;
-use super::resolve::cpus;
+use super::resolve::Resolved;
 use crate::crawl::CrawlSpec;
 use crate::error::Error;
-use crate::measure;
+use crate::measure::{self, Machine};
+use crate::terminal::Voice;
 
 /// Time that an experiment measures.
 const MEASURED: Duration = Duration::from_secs(2);
@@ -30,17 +30,17 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// The subject of a run with this plan.
-    pub(super) fn new(plan: &RunPlan, spec: &CrawlSpec, placement: Placement) -> Self {
-        let (mut plan, mut spec) = (plan.clone(), spec.clone());
+    /// The subject of this run; none without `--diagnose`.
+    pub(super) fn of(resolved: &Resolved) -> Option<Self> {
+        let (mut plan, mut spec) = (resolved.plan.clone(), resolved.spec.clone());
         (spec.options.session, spec.options.sent) = (None, None);
         (plan.duration, plan.warmup) = (Some(MEASURED), Duration::ZERO);
         plan.finished.clear();
-        Self {
+        resolved.diagnoses.then_some(Self {
             plan,
             spec,
-            placement,
-        }
+            placement: resolved.placement,
+        })
     }
 
     /// Make the experiments that the report leaves to ask for, and judge it again by them. Return the
@@ -62,11 +62,13 @@ impl Subject {
             let mut spec = self.spec.clone();
             spec.options.acks_at_once = change == Change::ImmediateAcks;
             let target = report.target.as_ref().filter(|target| target.is_here);
-            let found = target
-                .map(|target| &*target.cpus)
-                .filter(|cpus| !cpus.is_empty());
-            let cpus = cpus(plan.shards, self.placement, found);
-            let record = measure::crawl(&plan, &spec, cpus, Clock::start(), &mut Unwatched)?;
+            let machine = Machine {
+                placement: self.placement,
+                taken: target
+                    .map(|target| &*target.cpus)
+                    .filter(|cpus| !cpus.is_empty()),
+            };
+            let record = measure::crawl(&plan, &spec, machine, Clock::start(), &mut Unwatched)?;
             if let Some(signal) = record.interrupted {
                 voice.warn("a signal ended the experiments: the run before them is whole");
                 return Ok(Some(signal));

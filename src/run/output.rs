@@ -1,9 +1,16 @@
 //! Outputs of a run beside its result: standard output, the exports, and exit codes.
 
+use std::path::Path;
+
+use crawlmark_results::run::report::Report;
+use crawlmark_results::run::result_dir::PAGE;
+use crawlmark_results::run::words;
+use crawlmark_results::show::doc::{Doc, Readers};
+
 use crate::cli::{Export, RunArgs};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
-use crate::terminal;
+use crate::terminal::{self, Voice};
 
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +29,25 @@ impl Output {
     /// True if it is for programs.
     pub(super) const fn is_data(self) -> bool {
         matches!(self, Self::Json | Self::Export)
+    }
+
+    /// Shows the report, and where it is saved.
+    pub(super) fn show(self, report: &Report, saved: Option<&Path>) -> Result<(), Error> {
+        match self {
+            Self::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n")),
+            Self::Export => Ok(()),
+            Self::Summary | Self::SummaryWithPercentiles => {
+                let mut doc = words::doc(report, &[]).only(Readers::TERMINAL);
+                if self == Self::SummaryWithPercentiles {
+                    doc = words::percentiles(report).into_iter().fold(doc, Doc::table);
+                }
+                let place = saved.map(|saved| format!("Report: {}", saved.join(PAGE).display()));
+                terminal::print_lines(
+                    &doc.text(place.unwrap_or_default())
+                        .lines(terminal::columns()),
+                )
+            }
+        }
     }
 }
 
@@ -74,27 +100,6 @@ impl OutputOptions {
             K6_GATE
         } else {
             own
-        }
-    }
-}
-
-/// What is said beside standard output.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Voice {
-    /// True if only errors are said, and no summary is printed.
-    pub(super) is_quiet: bool,
-    pub(super) has_progress: bool,
-}
-
-impl Voice {
-    /// Say what may spoil the result. With --quiet, the verdict says it.
-    pub(super) fn warn(self, text: &str) {
-        self.say(&format!("warning: {text}\n"));
-    }
-
-    pub(super) fn say(self, text: &str) {
-        if !self.is_quiet {
-            terminal::say(text);
         }
     }
 }

@@ -47,11 +47,21 @@ const STARTING: Duration = Duration::from_secs(1);
 /// Interval at which hosts are tried again in that time.
 const AGAIN: Duration = Duration::from_millis(10);
 
+/// Check that this machine has what the run takes.
+///
+/// # Errors
+/// When not all connections of a shard can be open at once, or a source address is not of this
+/// machine.
+pub(super) fn check_machine(resolved: &Resolved) -> Result<(), Error> {
+    check_descriptors(&resolved.plan)?;
+    check_local_ips(resolved)
+}
+
 /// Raise the limit on descriptors.
 ///
 /// # Errors
 /// When not all connections of a shard can be open at once.
-pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
+fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
     let lanes = u64::from(plan.connections.div_ceil(plan.shards.max(1)));
     // There are no more connections to one host than requests in flight.
     let open_each = u64::from(plan.per_host.hosts).clamp(1, OPEN_PER_LANE as u64);
@@ -72,7 +82,7 @@ pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
 ///
 /// # Errors
 /// When there is one.
-pub(super) fn check_local_ips(resolved: &Resolved) -> Result<(), Error> {
+fn check_local_ips(resolved: &Resolved) -> Result<(), Error> {
     let spec = &resolved.spec;
     let Some(ips) = &spec.local_ips else {
         return Ok(());
@@ -163,7 +173,12 @@ pub(super) fn check_hosts(
             dead_proxies.push(Error::Connect {
                 to: format!("the proxy {}", proxies.all[proxy].url),
                 error,
-                check: proxy_from(&resolved.plan),
+                check: resolved
+                    .plan
+                    .workload
+                    .get(PROXY_FROM)
+                    .cloned()
+                    .unwrap_or_default(),
             });
             continue;
         }
@@ -193,16 +208,6 @@ pub(super) fn check_hosts(
         unreached: is_any.then(|| format!("requests to these fail: {}", Error::causes(&errors))),
         connections: tried.opened,
     })
-}
-
-/// Flag or variables that name the proxies, and the way to ignore variables.
-fn proxy_from(plan: &RunPlan) -> String {
-    match plan.workload.get(PROXY_FROM) {
-        Some(variables) if variables != "--proxy" => {
-            format!("{variables}, or ignore it with --proxy none")
-        }
-        _ => "--proxy".to_owned(),
-    }
 }
 
 /// Ends of the connections that are tried to each host and proxy, by its number.

@@ -27,6 +27,7 @@ use super::part::PartSlot;
 use super::resolve::Resolved;
 use crate::crawl::{Content, Crawl, CrawlOptions, CrawlSpec, Expectations, Targets, Template};
 use crate::error::Error;
+use crate::terminal::Voice;
 
 /// Redirects of a robots.txt that are followed (RFC 9309, 2.3.1.2).
 const REDIRECTS: u32 = 5;
@@ -46,6 +47,7 @@ pub(super) struct Watch<'a, 'b> {
     pub(super) held: &'a HeldSignals,
     pub(super) slot: Option<&'a mut PartSlot<'b>>,
     pub(super) clock: Clock,
+    pub(super) voice: Voice,
 }
 
 impl Watch<'_, '_> {
@@ -96,6 +98,7 @@ pub(super) fn obey(
     if resolved.robots.is_empty() {
         return Ok(None);
     }
+    watch.voice.say("fetching robots.txt\n");
     let slots = watch.slot.as_ref().map_or(1, |slot| slot.share().of);
     let files = fetch(resolved, &mut watch)?;
     let hosts: Vec<RobotsHost> = files.iter().map(|file| file.host.clone()).collect();
@@ -129,7 +132,7 @@ pub(super) fn obey(
     }
     resolved.spec.options.robots = Some(Arc::new(rules));
     if let Some(delay) = report.crawl_delay_s {
-        delay_hosts(&mut resolved.plan, delay, slots)?;
+        delay_hosts(&mut resolved.plan, delay, slots);
     }
     // The fetch may have used the burst a moment ago, and the run begins with another one.
     let plan = &resolved.plan;
@@ -143,10 +146,7 @@ pub(super) fn obey(
 }
 
 /// Limit the rate of each host by a crawl-delay, s.
-///
-/// # Errors
-/// When there can be no run at that rate.
-fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) -> Result<(), Error> {
+fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) {
     let period = Duration::from_secs_f64(delay).saturating_mul(slots.max(1));
     let delayed = Rate {
         permits: 1,
@@ -162,12 +162,6 @@ fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) -> Result<(), Error> 
         plan.workload
             .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
     }
-    *plan = plan.clone().validate().map_err(|error| {
-        Error::Usage(format!(
-            "robots.txt requires {delay} s between requests, and {error}. Or use --robots ignore"
-        ))
-    })?;
-    Ok(())
 }
 
 /// Return the time between two requests.

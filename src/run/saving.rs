@@ -22,7 +22,7 @@ use crawlmark_results::show::text::shell_word;
 
 use super::output::OutputOptions;
 use super::resolve::Resolved;
-use crate::cli::{self, Cli, Command, SaveArgs, Typed, resumed};
+use crate::cli::{self, Cli, Command, resumed};
 use crate::dataset::disk::{Directory, DiskError};
 use crate::dataset::manifest::{
     FORMAT, LOCK, MANIFEST, Manifest, NEW_MANIFEST, Saved, ShuffledRange,
@@ -99,13 +99,12 @@ impl SavedCrawl {
     /// # Errors
     /// When the directory cannot be used, is in use, holds another crawl, or one that is complete.
     pub(super) fn open(
-        flags: &SaveArgs,
-        typed: &Typed,
         resolved: &mut Resolved,
         wanted: &OutputOptions,
     ) -> Result<Option<Self>, Error> {
+        let flags = &resolved.save;
         let (place, (manifest, lock)) = match (&flags.save, &flags.resume) {
-            (Some(place), _) => (place, begin(place, flags, typed, resolved)?),
+            (Some(place), _) => (place, begin(place, resolved)?),
             (None, Some(place)) => (place, resume(place, resolved)?),
             (None, None) => return Ok(None),
         };
@@ -138,7 +137,6 @@ impl SavedCrawl {
             );
         }
         resolved.plan.finished = finished.ranges().collect();
-        resolved.plan = resolved.plan.clone().validate().map_err(Error::usage)?;
         // A session that committed nothing may have sent requests.
         let counted = counted_sessions(place);
         let last = counted.iter().chain(sessions.keys()).max();
@@ -189,12 +187,8 @@ pub(crate) fn resume_command(place: &Path) -> String {
     format!("crawlmark run --resume {place}")
 }
 
-fn begin(
-    place: &Path,
-    flags: &SaveArgs,
-    typed: &Typed,
-    resolved: &Resolved,
-) -> Result<(Manifest, File), Error> {
+fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
+    let (flags, plan) = (&resolved.save, &resolved.plan);
     let io_error = Error::unwritable(place);
     fs::create_dir_all(place).map_err(&io_error)?;
     let lock = lock(place)?;
@@ -218,24 +212,24 @@ fn begin(
         format: FORMAT.to_owned(),
         tool: TOOL.to_owned(),
         created: humantime::format_rfc3339_seconds(wall_time()).to_string(),
-        plan: config_hash(&resolved.plan),
-        target: resolved.plan.target.clone(),
-        ids: resolved.plan.ids,
-        shuffle: shuffled(&resolved.plan),
+        target: plan.target.clone(),
+        ids: plan.ids,
+        shuffle: shuffled(plan),
         saved: Saved {
             fields: flags.save_fields.unwrap_or_default(),
             bodies: flags.save_bodies.unwrap_or_default(),
             max_body: flags.max_body.unwrap_or(MAX_BODY),
             durability: flags.durability.unwrap_or_default(),
         },
-        workload: lasting(&resolved.plan),
-        command: typed.command(Some(&resolved.plan)),
+        workload: lasting(plan),
+        command: resolved.typed.command(Some(plan)),
+        plan: config_hash(plan),
     };
     manifest.write(place).map_err(&io_error)?;
     Ok((manifest, lock))
 }
 
-fn resume(place: &Path, resolved: &mut Resolved) -> Result<(Manifest, File), Error> {
+fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
     let manifest = Manifest::read(place)?;
     let lock = lock(place)?;
     let plan = &resolved.plan;

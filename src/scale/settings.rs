@@ -129,7 +129,7 @@ impl ScaleSettings {
             target_processes,
         };
         for size in &asked.sizes {
-            run::check(understood(WHOSE, &asked.words(*size))?)?;
+            run::check(&understood(WHOSE, &asked.words(*size))?)?;
         }
         Ok(asked)
     }

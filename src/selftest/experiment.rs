@@ -324,7 +324,7 @@ fn measure(
     held: HoldHeader,
     observer: &mut RunObserver<'_>,
 ) -> Result<ObservedRun, Error> {
-    let (report, record, ledger) = run::crawl_bundled(arguments(flags)?, held, observer)?;
+    let (report, record, ledger) = run::crawl_bundled(&arguments(flags)?, held, observer)?;
     if let Some(signal) = record.interrupted {
         return Err(Error::Stopped(signal));
     }
@@ -499,7 +499,7 @@ mod tests {
             let [open, closed] = form.scene.flags();
             let others = [modes_flags(form), shards_flags(form, 2), freeze_flags(form)];
             for flags in others.into_iter().chain([open, closed]) {
-                let checked = arguments(&flags).and_then(run::check);
+                let checked = arguments(&flags).and_then(|args| run::check(&args));
                 assert!(checked.is_ok(), "{flags}: {checked:?}");
             }
             assert!(form.freeze_run > FREEZE_AFTER + FREEZE + Duration::from_secs(1));

@@ -100,6 +100,27 @@ pub(crate) fn say(text: &str) {
     let _ = out.write_all(text.as_bytes());
 }
 
+/// What is said beside standard output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Voice {
+    /// True if only errors are said, and no summary is printed.
+    pub(crate) is_quiet: bool,
+    pub(crate) has_progress: bool,
+}
+
+impl Voice {
+    /// Say what may spoil the result. With --quiet, the verdict says it.
+    pub(crate) fn warn(self, text: &str) {
+        self.say(&format!("warning: {text}\n"));
+    }
+
+    pub(crate) fn say(self, text: &str) {
+        if !self.is_quiet {
+            say(text);
+        }
+    }
+}
+
 /// Columns of the terminal that results are printed to; as many as it takes when they go elsewhere.
 pub(crate) fn columns() -> usize {
     columns_of(&console::Term::stdout())

@@ -28,6 +28,7 @@ pub use self::made::{PAGE, made_from, remake};
 pub use self::read::{ReadError, file_of, parse_report, parse_study, read, read_study};
 use crate::run::report::Report;
 use crate::show::text::shell_word;
+use crawlmark_harness::clock::wall_time;
 
 /// The name of the file that everything else is made from.
 pub const RESULT: &str = "result.json";
@@ -96,6 +97,9 @@ pub enum ResultError {
     #[error("write result.json: {0}")]
     Json(#[from] serde_json::Error),
 }
+
+/// Default parent directory of results.
+const RUNS: &str = "results/runs";
 
 /// A result directory in the making. Dropped unfinished, it is removed, unless it holds
 /// [measurements](holds_measurements).
@@ -241,6 +245,17 @@ impl ResultDir {
             made = Self::create(&default_path(runs, started_at, name));
         }
         made
+    }
+
+    /// Begins the directory of a result: `out`, or one of this name in [`RUNS`].
+    ///
+    /// # Errors
+    /// As [`ResultDir::create`].
+    pub fn begin(out: Option<&Path>, name: &str) -> Result<Self, ResultError> {
+        match out {
+            Some(path) => Self::create(path),
+            None => Self::create_in(Path::new(RUNS), wall_time(), name),
+        }
     }
 
     /// Path of the finished result.

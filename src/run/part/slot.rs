@@ -18,8 +18,8 @@ use crate::cluster::node::Part;
 use crate::cluster::slots::{HeldSlot, Slots};
 use crate::cluster::tolerance::TOLERANCE;
 use crate::error::Error;
-use crate::run::output::Voice;
 use crate::run::resolve::Resolved;
+use crate::terminal::Voice;
 
 /// Interval at which a part that waits looks for a slot.
 const LOOK: Duration = Duration::from_millis(500);
@@ -208,7 +208,7 @@ impl PartRun {
             return Ok(());
         };
         let (ids, share, shards) = (self.attempt.ids(), slot.share(), resolved.plan.shards);
-        let own = whole.part(ids, share, shards, self.burst);
+        let own = whole.part(ids, share, shards, resolved.burst);
         let plan = RunPlan {
             at_start: if slot.held.was_used() {
                 own.at_start.min(own.shards.into())

@@ -24,7 +24,7 @@ pub fn check(bytes: &[u8]) {
     if lines(bytes).any(|(_, line)| line.starts_with(b"@")) {
         return;
     }
-    match read(bytes) {
+    match read_bytes(bytes) {
         Ok(file) => check_read(&file),
         Err(error) => {
             let said = error;
@@ -34,7 +34,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<RequestFile, Fault> {
+fn read_bytes(bytes: &[u8]) -> Result<RequestFile, Fault> {
     let parsed = parse(bytes)?;
     let base = "http://h"
         .parse::<Template>()

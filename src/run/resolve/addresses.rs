@@ -5,24 +5,27 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::units::Rate;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 
-use crate::cli::{RobotsUse, RunArgs};
-use crate::crawl::proxy::Proxies;
-use crate::crawl::{ConnectTo, Family, Host, LocalIps, Lookups, Targets};
+use crate::cli::RunArgs;
+use crate::crawl::proxy::{Proxies, Proxy};
+use crate::crawl::{ConnectTo, Family, Host, LocalIps, Lookups};
 use crate::error::Error;
 
 /// Addresses of the hosts of a run.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Addresses of each host; none of one that its proxy looks up.
+    /// Addresses of each host; none of one that its proxy looks up, and of the bundled target.
     pub(super) addresses: Vec<Vec<SocketAddr>>,
     /// Hosts without an address, by their number.
     pub(super) unresolved: Vec<(usize, Error)>,
     /// Times of looking them up; none where there was no name.
     pub(super) lookup: Option<LookupTimes>,
+    /// Settings of lookups during the run; none without `--dns-ttl`.
+    pub(super) lookups: Option<Lookups>,
+    /// Numbers of the hosts that may be public, each with the reason.
+    pub(super) strangers: Vec<(usize, String)>,
 }
 
 /// Times of looking up names.
@@ -32,42 +35,62 @@ pub(in crate::run) struct LookupTimes {
     pub(in crate::run) slowest: Duration,
 }
 
-/// Look up the addresses of each host, unless its proxy does. No proxy is asked to look up those
-/// that have none.
+/// Look up the addresses of the proxies, and of each host unless its proxy does, and keep those that
+/// can be reached from the source addresses. No proxy is asked to look up a host that has none.
 ///
 /// # Errors
-/// When no host has any.
+/// When no host has any, or a proxy; when `--dns-ttl` has nothing to look up.
 pub(super) fn find_all(
+    args: &RunArgs,
     hosts: &[Host],
-    connect_to: &[ConnectTo],
-    proxies: Option<&mut Proxies>,
+    mut proxies: Option<&mut Proxies>,
 ) -> Result<Found, Error> {
+    if let Some(proxies) = &mut proxies {
+        find_proxies(args, proxies)?;
+    }
+    let ips = args.local_ips.as_ref();
+    // The bundled target has no address yet, and will have IPv4.
+    if let Some(ips) = ips.filter(|ips| args.is_bundled() && !ips.has(Family::V4)) {
+        return Err(lacks(ips, Family::V4, "the bundled target"));
+    }
     let mut all = Found::default();
+    let mut names = Vec::new();
     let clock = Clock::start();
     let (mut began, mut slowest) = (clock.now(), None);
+    let hosts = if args.is_bundled() { &[] } else { hosts };
     for (number, host) in hosts.iter().enumerate() {
-        let is_needed = proxies
-            .as_ref()
-            .is_none_or(|proxies| proxies.needs_address(number));
-        let mut addresses = Vec::new();
-        if is_needed {
-            let (name, port) = destination(host, connect_to);
-            let is_name = looked_up(name, port).is_some();
-            match find(name, port) {
-                Ok(found) => addresses = found,
-                Err(error) => all.unresolved.push((number, error)),
-            }
-            let ended = clock.now();
-            slowest = slowest.max(is_name.then(|| ended.since(began)));
-            began = ended;
+        let proxies = proxies.as_deref();
+        let (name, port) = destination(host, &args.connect_to);
+        let is_on_socket = args.connection.unix_socket.is_some();
+        let is_needed = proxies.is_none_or(|proxies| proxies.needs_address(number));
+        let to_look_up = looked_up(name, port).filter(|_| is_needed && !is_on_socket);
+        let mut addresses = match () {
+            // It stands for the socket: nothing is connected to it.
+            () if is_on_socket => vec![SocketAddr::from(([127, 0, 0, 1], host.port()))],
+            () if is_needed => find(name, port).unwrap_or_else(|error| {
+                all.unresolved.push((number, error));
+                Vec::new()
+            }),
+            () => Vec::new(),
+        };
+        let ended = clock.now();
+        slowest = slowest.max(to_look_up.as_ref().map(|_| ended.since(began)));
+        began = ended;
+        if let Some(ips) = ips
+            && proxies.is_none_or(|proxies| !proxies.serves(number))
+        {
+            keep_families(ips, host.name(), &mut addresses)?;
         }
+        let why = why_strange(number, host.name(), &addresses, proxies);
+        all.strangers.extend(why.map(|why| (number, why)));
         all.addresses.push(addresses);
+        names.push(to_look_up);
     }
     all.lookup = slowest.map(|slowest_ns| LookupTimes {
         all: Duration::from_nanos(began.0),
         slowest: Duration::from_nanos(slowest_ns),
     });
-    if all.unresolved.len() == hosts.len() {
+    if all.unresolved.len() == hosts.len() && !hosts.is_empty() {
         let errors = all.unresolved.into_iter().map(|(_, error)| error);
         return Err(Error::no_host(errors.collect()));
     }
@@ -75,8 +98,49 @@ pub(super) fn find_all(
         for (number, _) in &all.unresolved {
             proxies.exclude(*number);
         }
+        let urls = proxies.all.iter().map(|proxy| &proxy.url);
+        names.extend(urls.map(|url| looked_up(url.host(), url.port())));
     }
-    Ok(all)
+    let Some(ttl) = args.connection.dns_ttl else {
+        return Ok(all);
+    };
+    if names.iter().all(Option::is_none) {
+        return Err(Error::usage(
+            "--dns-ttl: there is no name to look up during the run: remove it",
+        ));
+    }
+    let lookups = Lookups {
+        ttl,
+        names,
+        resolve: |name, port| (name, port).to_socket_addrs().map(Iterator::collect),
+        // Without a rate, no public address may be found later, either.
+        may_use: if args.rate.is_some() {
+            |_| true
+        } else {
+            is_private
+        },
+    };
+    Ok(Found {
+        lookups: Some(lookups),
+        ..all
+    })
+}
+
+/// Look up the addresses of the proxies.
+fn find_proxies(args: &RunArgs, proxies: &mut Proxies) -> Result<(), Error> {
+    for Proxy { url, addresses } in &mut proxies.all {
+        *addresses = find(url.host(), url.port())?;
+        if args.is_bundled() && !addresses.iter().any(is_own) {
+            return Err(Error::usage(
+                "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
+                 this machine, or crawl a URL",
+            ));
+        }
+        if let Some(ips) = &args.local_ips {
+            keep_families(ips, url.host(), addresses)?;
+        }
+    }
+    Ok(())
 }
 
 /// Return the name or address, and the port, that connections to a host go to.
@@ -87,57 +151,11 @@ fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16
     })
 }
 
-/// Return the settings of lookups during the run; none without `--dns-ttl`. Without `--rate`, no public address may be found later, either.
-///
-/// # Errors
-/// When there is nothing to look up.
-pub(super) fn lookups(
-    args: &RunArgs,
-    hosts: &[Host],
-    proxies: Option<&Proxies>,
-) -> Result<Option<Lookups>, Error> {
-    let Some(ttl) = args.connection.dns_ttl else {
-        return Ok(None);
-    };
-    let is_looked_up = !args.is_bundled() && args.connection.unix_socket.is_none();
-    let mut names = Vec::new();
-    for (number, host) in hosts.iter().enumerate() {
-        let needs = proxies.is_none_or(|proxies| proxies.needs_address(number));
-        let (to, port) = destination(host, &args.connect_to);
-        names.push(looked_up(to, port).filter(|_| needs && is_looked_up));
-    }
-    let of_proxies = proxies.into_iter().flat_map(|proxies| &proxies.all);
-    names.extend(of_proxies.map(|proxy| looked_up(proxy.url.host(), proxy.url.port())));
-    if names.iter().all(Option::is_none) {
-        return Err(Error::Usage(
-            "--dns-ttl: there is no name to look up during the run: remove it".to_owned(),
-        ));
-    }
-    Ok(Some(Lookups {
-        ttl,
-        names,
-        resolve: |name, port| (name, port).to_socket_addrs().map(Iterator::collect),
-        may_use: if args.rate.is_some() {
-            |_| true
-        } else {
-            is_private
-        },
-    }))
-}
-
 /// Return a name that is looked up, and its port; none of an address.
 fn looked_up(name: &str, port: u16) -> Option<(String, u16)> {
     let address = name.split('%').next().unwrap_or_default();
     let is_name = address.parse::<IpAddr>().is_err();
     is_name.then(|| (name.to_owned(), port))
-}
-
-/// Return an address for each host that stands for a Unix socket: nothing is connected to it.
-pub(super) fn on_this_machine(hosts: &[Host]) -> Vec<Vec<SocketAddr>> {
-    hosts
-        .iter()
-        .map(|host| vec![SocketAddr::from(([127, 0, 0, 1], host.port()))])
-        .collect()
 }
 
 /// Look up the addresses of a name.
@@ -161,32 +179,8 @@ pub(crate) fn find(name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     Ok(found)
 }
 
-/// Keep the addresses of each host that is connected to directly that can be reached from `ips`.
-/// The bundled target has none yet, and will have IPv4.
-pub(super) fn keep_reachable(
-    ips: Option<&LocalIps>,
-    targets: &Targets,
-    addresses: &mut [Vec<SocketAddr>],
-    proxies: Option<&Proxies>,
-) -> Result<(), Error> {
-    let Some(ips) = ips else { return Ok(()) };
-    if addresses.is_empty() && proxies.is_none() && !ips.has(Family::V4) {
-        return Err(lacks(ips, Family::V4, "the bundled target"));
-    }
-    for (number, (host, addresses)) in targets.hosts().iter().zip(addresses).enumerate() {
-        if proxies.is_none_or(|proxies| !proxies.serves(number)) {
-            keep_families(ips, host.name(), addresses)?;
-        }
-    }
-    Ok(())
-}
-
 /// Keep the addresses of a peer that can be reached from `ips`.
-pub(super) fn keep_families(
-    ips: &LocalIps,
-    who: &str,
-    addresses: &mut Vec<SocketAddr>,
-) -> Result<(), Error> {
+fn keep_families(ips: &LocalIps, who: &str, addresses: &mut Vec<SocketAddr>) -> Result<(), Error> {
     let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else {
         return Ok(());
     };
@@ -209,61 +203,25 @@ fn lacks(ips: &LocalIps, family: Family, who: &str) -> Error {
     ))
 }
 
-/// Hosts of a run, with the ways to them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peers<'a> {
-    pub(super) hosts: &'a [Host],
-    /// Addresses of each host; none of the bundled target.
-    pub(super) addresses: &'a [Vec<SocketAddr>],
-    pub(super) proxies: Option<&'a Proxies>,
-}
-
-impl Peers<'_> {
-    /// Reject targets that may be public without a rate.
-    pub(super) fn check_rate(self, rate: Option<Rate>) -> Result<(), Error> {
-        match self.stranger().filter(|_| rate.is_none()) {
-            None => Ok(()),
-            Some(why) => Err(Error::Usage(format!(
-                "{why}: say how fast you may crawl it, for example --rate 10/s"
-            ))),
-        }
+/// Say why a host may be public; none if it is on this machine or in a private network.
+fn why_strange(
+    number: usize,
+    name: &str,
+    addresses: &[SocketAddr],
+    proxies: Option<&Proxies>,
+) -> Option<String> {
+    let is_unknown = proxies.is_some_and(|proxies| proxies.looks_up(number));
+    let literal: Option<IpAddr> = name.parse().ok().filter(|_| is_unknown);
+    let known = addresses.iter().map(SocketAddr::ip);
+    if let Some(ip) = known.chain(literal).find(|ip| !is_private(*ip)) {
+        return Some(format!(
+            "the URL's host has the address {ip}, which is neither this machine nor a private network"
+        ));
     }
-
-    /// Say why one of these hosts may be public; none if all are on this machine or in a private
-    /// network.
-    pub(super) fn stranger(self) -> Option<String> {
-        (0..self.hosts.len().min(self.addresses.len())).find_map(|number| self.why_strange(number))
-    }
-
-    /// Say why this host may be public; none if it is on this machine or in a private network.
-    fn why_strange(self, number: usize) -> Option<String> {
-        let name = self.hosts[number].name();
-        let is_unknown = self.proxies.is_some_and(|proxies| proxies.looks_up(number));
-        let literal: Option<IpAddr> = name.parse().ok().filter(|_| is_unknown);
-        let known = self.addresses[number].iter().map(SocketAddr::ip);
-        if let Some(ip) = known.chain(literal).find(|ip| !is_private(*ip)) {
-            return Some(format!(
-                "the URL's host has the address {ip}, which is neither this machine nor a private network"
-            ));
-        }
-        let is_hidden = is_unknown && literal.is_none() && !name.eq_ignore_ascii_case("localhost");
-        is_hidden.then(|| {
-            format!("the proxy looks up the address of the URL's host {name}, which may be public")
-        })
-    }
-
-    /// Return the numbers of the hosts whose robots.txt is obeyed.
-    pub(super) fn obeyed(self, robots: RobotsUse) -> Vec<usize> {
-        // The bundled target has neither an address nor a robots.txt.
-        let known = 0..self.hosts.len().min(self.addresses.len());
-        match robots {
-            RobotsUse::Ignore => Vec::new(),
-            RobotsUse::Honor => known.collect(),
-            RobotsUse::Auto => known
-                .filter(|number| self.why_strange(*number).is_some())
-                .collect(),
-        }
-    }
+    let is_hidden = is_unknown && literal.is_none() && !name.eq_ignore_ascii_case("localhost");
+    is_hidden.then(|| {
+        format!("the proxy looks up the address of the URL's host {name}, which may be public")
+    })
 }
 
 /// True if `address` is of this machine or a private network.
@@ -298,8 +256,6 @@ pub(in crate::run) fn is_own(address: &SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::Template;
-    use crate::crawl::proxy::Proxy;
 
     #[test]
     fn a_zone_is_the_index_of_an_interface() {
@@ -315,26 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn strangers_need_a_rate() {
-        let hosts = |url: &str| {
-            Targets::one(&url.parse::<Template>().unwrap())
-                .unwrap()
-                .hosts()
-                .to_vec()
-        };
+    fn addresses_beyond_private_networks_are_of_strangers() {
         let is_private = |addresses: &[&str]| {
-            let addresses = vec![
-                addresses
-                    .iter()
-                    .map(|address| address.parse().unwrap())
-                    .collect(),
-            ];
-            let peers = Peers {
-                hosts: &hosts("http://a.example/"),
-                addresses: &addresses,
-                proxies: None,
-            };
-            peers.stranger().is_none()
+            let addresses: Vec<_> = addresses.iter().map(|one| one.parse().unwrap()).collect();
+            why_strange(0, "a.example", &addresses, None).is_none()
         };
         for (address, private) in [
             ("127.0.0.1:80", true),
@@ -366,18 +306,14 @@ mod tests {
             of_host: vec![Some(0)],
             ..Proxies::default()
         };
-        for (url, private) in [
-            ("http://10.1.2.3/", true),
-            ("http://localhost/", true),
-            ("http://192.0.2.1/", false),
-            ("http://a.example/", false),
+        for (name, private) in [
+            ("10.1.2.3", true),
+            ("localhost", true),
+            ("192.0.2.1", false),
+            ("a.example", false),
         ] {
-            let peers = Peers {
-                hosts: &hosts(url),
-                addresses: &[Vec::new()],
-                proxies: Some(&proxies),
-            };
-            assert_eq!(peers.stranger().is_none(), private, "{url}");
+            let why = why_strange(0, name, &[], Some(&proxies));
+            assert_eq!(why.is_none(), private, "{name}");
         }
     }
 }

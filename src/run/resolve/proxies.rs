@@ -7,153 +7,116 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::addresses::{find, is_own, keep_families};
 use crate::cli::{NO_PROXY, RunArgs};
 use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, turns};
 use crate::crawl::{Host, Scheme, Targets};
 use crate::error::Error;
 
-/// Choose the proxies of a run against `targets`, and look up their addresses; none if every host is
-/// connected to directly. The second value is the flag or the variables that name them.
+/// Choose the proxies of a run against `targets`, whose addresses are yet to be looked up; none if
+/// every host is connected to directly. The second value is the flag or the variables that name
+/// them.
 ///
 /// # Errors
 /// When a proxy cannot be used.
-pub(super) fn choose(
+pub(super) fn choose_proxies(
     args: &RunArgs,
     targets: &Targets,
 ) -> Result<Option<(Proxies, String)>, Error> {
     let hosts = targets.hosts();
-    let found = match args.proxy.proxy.as_slice() {
-        [] if args.is_bundled() || args.connection.unix_socket.is_some() => Found::default(),
-        [] => of_environment(hosts, |name| {
+    let mut named = Named::default();
+    match args.proxy.proxy.as_slice() {
+        [] if args.is_bundled() || args.connection.unix_socket.is_some() => {}
+        [] => named.add_of_environment(hosts, |name| {
             std::env::var(name).ok().filter(|value| !value.is_empty())
         })?,
-        [none] if none == NO_PROXY => Found::default(),
-        urls => of_flag(urls, hosts.len())?,
+        [none] if none == NO_PROXY => {}
+        urls => named.add_of_flag(urls, hosts.len())?,
+    }
+    let Named {
+        proxies,
+        mut sources,
+    } = named;
+    sources.dedup();
+    let proxies = Proxies {
+        session: args.proxy.session.unwrap_or_default(),
+        seed: args.seed,
+        ..proxies
     };
-    if found.urls.is_empty() {
-        return Ok(None);
-    }
-    let sources = found.sources();
-    let mut proxies = found.look_up(args)?;
-    if args.is_bundled()
-        && !proxies
-            .all
-            .iter()
-            .all(|proxy| proxy.addresses.iter().any(is_own))
-    {
-        return Err(Error::usage(
-            "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
-             this machine, or crawl a URL",
-        ));
-    }
-    if let Some(ips) = &args.local_ips {
-        for Proxy { url, addresses } in &mut proxies.all {
-            keep_families(ips, url.host(), addresses)?;
-        }
-    }
-    Ok(Some((proxies, sources)))
+    Ok((!sources.is_empty()).then(|| (proxies, sources.join(", "))))
 }
 
-/// URLs of proxies, and which host uses which.
+/// Proxies, and the flag or the variable that names each.
 #[derive(Debug, Default)]
-struct Found {
-    /// URLs, each with the variable that holds it; none if it was typed.
-    urls: Vec<(ProxyUrl, Option<&'static str>)>,
-    lists: Vec<Vec<usize>>,
-    of_host: Vec<Option<usize>>,
+struct Named {
+    proxies: Proxies,
+    sources: Vec<&'static str>,
 }
 
-impl Found {
-    /// The flag or the variables that hold the URLs.
-    fn sources(&self) -> String {
-        let mut sources: Vec<&str> = self
-            .urls
-            .iter()
-            .map(|(_, variable)| variable.unwrap_or("--proxy"))
-            .collect();
-        sources.dedup();
-        sources.join(", ")
+impl Named {
+    fn add(&mut self, url: ProxyUrl, source: &'static str) {
+        let addresses = Vec::new();
+        self.proxies.all.push(Proxy { url, addresses });
+        self.sources.push(source);
     }
 
-    fn look_up(self, args: &RunArgs) -> Result<Proxies, Error> {
-        let all = self.urls.into_iter().map(|(url, _)| {
-            let addresses = find(url.host(), url.port())?;
-            Ok(Proxy { url, addresses })
-        });
-        Ok(Proxies {
-            all: all.collect::<Result<_, Error>>()?,
-            lists: self.lists,
-            of_host: self.of_host,
-            session: args.proxy.session.unwrap_or_default(),
-            seed: args.seed,
-        })
-    }
-}
-
-fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
-    let urls = urls.iter().map(|url| {
-        if url == NO_PROXY {
-            return Err(Error::usage(
-                "--proxy none excludes other proxies: remove it, or remove them",
-            ));
+    fn add_of_flag(&mut self, urls: &[String], hosts: usize) -> Result<(), Error> {
+        let mut weights = Vec::new();
+        for url in urls {
+            if url == NO_PROXY {
+                return Err(Error::usage(
+                    "--proxy none excludes other proxies: remove it, or remove them",
+                ));
+            }
+            let url: ProxyUrl = url
+                .parse()
+                .map_err(|error| Error::usage(format!("--proxy: {error}")))?;
+            weights.push(url.weight());
+            self.add(url, "--proxy");
         }
-        url.parse()
-            .map(|url: ProxyUrl| (url, None))
-            .map_err(|error| Error::usage(format!("--proxy: {error}")))
-    });
-    let urls = urls.collect::<Result<Vec<_>, _>>()?;
-    let weights: Vec<u32> = urls.iter().map(|(url, _)| url.weight()).collect();
-    Ok(Found {
-        urls,
-        lists: vec![turns(&weights)],
-        of_host: vec![Some(0); hosts],
-    })
-}
+        self.proxies.lists = vec![turns(&weights)];
+        self.proxies.of_host = vec![Some(0); hosts];
+        Ok(())
+    }
 
-/// Choose proxies as the environment `get` says.
-fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Result<Found, Error> {
-    let excluded = get("no_proxy")
-        .or_else(|| get("NO_PROXY"))
-        .unwrap_or_default();
-    let mut found = Found::default();
-    for host in hosts {
-        // No HTTP_PROXY: a CGI program gets that from the header `Proxy` of its client.
-        let variables: &[&str] = match host.scheme() {
-            Scheme::Http => &["http_proxy", "all_proxy", "ALL_PROXY"],
-            Scheme::Https => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
-        };
-        let is_direct =
-            is_local(host.name()) || excluded.split([',', ' ']).any(|rule| excludes(rule, host));
-        let value = variables
-            .iter()
-            .find_map(|name| Some((*name, get(name)?)))
-            .filter(|_| !is_direct);
-        let Some((variable, value)) = value else {
-            found.of_host.push(None);
-            continue;
-        };
-        let known = found.urls.iter().position(|(_, of)| *of == Some(variable));
-        let number = known.unwrap_or(found.urls.len());
-        if known.is_none() {
-            let url = if value.contains("://") {
-                value
-            } else {
-                format!("http://{value}")
+    /// Add proxies as the environment `get` says.
+    fn add_of_environment(
+        &mut self,
+        hosts: &[Host],
+        get: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), Error> {
+        let excluded = get("no_proxy").or_else(|| get("NO_PROXY"));
+        let excluded = excluded.unwrap_or_default();
+        for host in hosts {
+            // No HTTP_PROXY: a CGI program gets that from the header `Proxy` of its client.
+            let variables: &[&str] = match host.scheme() {
+                Scheme::Http => &["http_proxy", "all_proxy", "ALL_PROXY"],
+                Scheme::Https => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
             };
-            found.urls.push((
-                url.parse().map_err(|error| {
+            let is_direct = is_local(host.name())
+                || excluded.split([',', ' ']).any(|rule| excludes(rule, host));
+            let mut values = variables
+                .iter()
+                .filter_map(|name| Some((*name, get(name)?)));
+            let Some((variable, value)) = values.next().filter(|_| !is_direct) else {
+                self.proxies.of_host.push(None);
+                continue;
+            };
+            let known = self.sources.iter().position(|of| *of == variable);
+            let number = known.unwrap_or(self.sources.len());
+            if known.is_none() {
+                let scheme = if value.contains("://") { "" } else { "http://" };
+                let url = format!("{scheme}{value}").parse().map_err(|error| {
                     Error::usage(format!(
                         "{variable}: {error}. Correct it, or ignore it with --proxy none"
                     ))
-                })?,
-                Some(variable),
-            ));
-            found.lists.push(vec![number]);
+                })?;
+                self.add(url, variable);
+                self.proxies.lists.push(vec![number]);
+            }
+            self.proxies.of_host.push(Some(number));
         }
-        found.of_host.push(Some(number));
+        Ok(())
     }
-    Ok(found)
 }
 
 /// True if a host is on this machine by its name.

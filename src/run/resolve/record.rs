@@ -9,42 +9,34 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::{LOCAL_IPS, REQUESTS_PER_CONNECTION, SAME_REQUEST};
 use crawlmark_harness::trace::TRACE_RUN;
-use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::{PROXY, PROXY_FROM, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED};
 
+use super::Resolved;
 use super::bundled::BundledTarget;
-use super::targets::methods;
 use crate::cli::{self, RunArgs};
-use crate::crawl::{Content, CrawlSpec, IdUse, Reuse};
+use crate::crawl::{Content, IdUse, Reuse};
 
-/// What is recorded of a crawl beside its flags and its settings.
-pub(super) struct Resolution<'a> {
-    /// IDs that `--shuffle` puts in another order.
-    pub(super) shuffled: IdRange,
-    /// Flag or variables that name the proxies.
-    pub(super) proxy_from: Option<String>,
-    pub(super) bundled: Option<&'a BundledTarget>,
-    pub(super) obeys_robots: bool,
-}
-
-/// Return the settings of a run.
+/// Return the settings of a run; `proxy_from` is the flag or the variables that name its proxies.
 pub(super) fn workload(
     args: &RunArgs,
-    spec: &CrawlSpec,
-    resolution: Resolution<'_>,
+    resolved: &Resolved,
+    proxy_from: Option<String>,
 ) -> BTreeMap<String, String> {
+    let (spec, bundled) = (&resolved.spec, resolved.bundled.as_ref());
     let (request, targets, options) = (&spec.request, &spec.targets, &spec.options);
+    // Of a range that is longer than the run, the run has a sample.
+    let shuffled = args.ids.unwrap_or(resolved.plan.ids);
     let list = args.list().map(|(_, file)| file.display().to_string());
     let is_same = targets.lines() == 1 && targets.asks_ids() == IdUse::No && !request.has_id();
     let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
     let trust = match &args.tls.cacert {
         _ if args.tls.insecure => UNVERIFIED.to_owned(),
-        _ if resolution.bundled.is_some() => "the bundled target's authority".to_owned(),
+        _ if bundled.is_some() => "the bundled target's authority".to_owned(),
         Some(file) => format!("--cacert {}", file.display()),
         None => "the system's authorities".to_owned(),
     };
     let settings = [
-        ("method", Some(methods(request, targets))),
+        ("method", Some(resolved.methods.clone())),
         ("headers", Some(request.header_names().join(", "))),
         ("body_bytes", Some(request.body_bytes().to_string())),
         ("expect", Some(spec.expect.to_string())),
@@ -67,19 +59,16 @@ pub(super) fn workload(
         (LOCAL_IPS, spec.local_ips.as_ref().map(ToString::to_string)),
         (
             "robots",
-            resolution.obeys_robots.then(|| "honor".to_owned()),
+            (!resolved.robots.is_empty()).then(|| "honor".to_owned()),
         ),
         (
             PROXY,
             non_empty(joined(proxies.map(|proxy| &proxy.url), ", ")),
         ),
-        (PROXY_FROM, resolution.proxy_from),
+        (PROXY_FROM, proxy_from),
         (
             "shuffle",
-            options
-                .shuffle
-                .as_ref()
-                .map(|_| resolution.shuffled.to_string()),
+            options.shuffle.as_ref().map(|_| shuffled.to_string()),
         ),
         (
             "content",
@@ -97,7 +86,7 @@ pub(super) fn workload(
     let settings = settings
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
-    let bundled = resolution.bundled.map(|bundled| of_target(args, bundled));
+    let bundled = bundled.map(|bundled| of_target(args, bundled));
     let all = settings.chain(bundled.into_iter().flatten());
     let resolved = all.map(|(name, value)| (name.to_owned(), value));
     cli::settings(&args.typed.values).chain(resolved).collect()

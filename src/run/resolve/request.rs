@@ -8,13 +8,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use crawlmark_harness::units::IdRange;
 use serde::de::IgnoredAny;
 
 use crate::cli::RunArgs;
-use crate::crawl::{
-    Content, Cookies, CrawlOptions, EventStream, Expect, GRPC, PLACE, RequestShape, Shuffle,
-};
+use crate::crawl::{Content, EventStream, Expect, GRPC, PLACE, RequestShape};
 use crate::error::Error;
 use crate::run::inputs::read_body;
 
@@ -22,7 +19,7 @@ use crate::run::inputs::read_body;
 ///
 /// # Errors
 /// When a part of it is invalid or cannot be read.
-pub(super) fn choose(args: &RunArgs) -> Result<RequestShape, Error> {
+pub(super) fn choose_request(args: &RunArgs) -> Result<RequestShape, Error> {
     let flags = &args.request;
     let body = body(args)?;
     let has_body = flags.body_file.is_some() || flags.json_body.is_some() || !args.body.is_empty();
@@ -159,38 +156,6 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
         ));
     }
     Ok(body)
-}
-
-/// Choose the settings that most crawls leave at their defaults; `ids` are those of the run.
-pub(super) fn options(args: &RunArgs, ids: IdRange) -> CrawlOptions {
-    let (flags, connection) = (&args.request, args.connection.clone());
-    CrawlOptions {
-        shuffle: flags
-            .shuffle
-            .then(|| Shuffle::new(shuffled(args, ids), args.seed)),
-        content: if flags.compressed {
-            Content::Decoded
-        } else {
-            Content::AsSent
-        },
-        follow: flags.follow,
-        cookies: if flags.cookies {
-            Cookies::Kept
-        } else {
-            Cookies::Ignored
-        },
-        unix_socket: connection.unix_socket,
-        idle_timeout: connection.idle_timeout,
-        connect_rate: connection.connect_rate,
-        receive_stamps: connection.receive_stamps,
-        ..CrawlOptions::default()
-    }
-}
-
-/// Return the IDs that `--shuffle` puts in another order: of a range that is longer than the run,
-/// the run has a sample.
-pub(super) fn shuffled(args: &RunArgs, ids: IdRange) -> IdRange {
-    args.ids.unwrap_or(ids)
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use crawlmark_harness::units::RateShape;
 
 use http::header::TE;
 
+use super::targets::Chosen;
 use crate::cli::{Need, RunArgs, check_needs};
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{HttpVersion, PLACE, RequestShape, Scheme, TRACEPARENT, Targets};
+use crate::crawl::{ConnectTo, HttpVersion, PLACE, RequestShape, Scheme, TRACEPARENT, Targets};
 use crate::error::{Error, WITHOUT_HTTP_3};
 
 /// Header fields of HTTP/1.1 that later versions do not have (RFC 9113, 8.2.2; RFC 9114, 4.2).
@@ -19,98 +20,77 @@ const OF_HTTP_1: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
 /// Longest name of a host that SOCKS5 can carry, bytes.
 const LONGEST_NAME: usize = 255;
 
-/// What the flags of a run may need.
-struct Facts {
-    has_tls: bool,
-    may_have_streams: bool,
-    has_session: bool,
-}
-
-/// Check flags before anything is read.
-pub(super) fn check_flags(args: &RunArgs) -> Result<(), Error> {
-    check_flags_have(args, None)?;
-    if args.http == HttpVersion::Http3 && !cfg!(feature = "http3") {
-        return Err(Error::usage(WITHOUT_HTTP_3));
-    }
-    if args.arrivals == Arrivals::Replay && args.requests_file.is_none() {
-        return Err(Error::usage(
-            "--arrivals replay needs a --requests-file, whose requests have times",
-        ));
-    }
-    match args.rate {
-        Some(rate) if matches!(rate.shape, RateShape::Ramp { .. }) && args.duration.is_none() => {
-            Err(Error::usage(PlanError::RampTime(rate.to_string())))
-        }
-        Some(rate)
-            if matches!(rate.shape, RateShape::Windows { .. })
-                && args.arrivals.gaps().is_none()
-                && args.burst.is_some() =>
-        {
-            Err(Error::usage(
-                "--burst does not work with a --rate in windows, which has one of its own: remove --burst",
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Check flags against the targets and the proxies of the run.
-pub(super) fn check_targets(
+/// Check flags against each other, and against the targets and the proxies of the run.
+pub(super) fn check(
     args: &RunArgs,
     request: &RequestShape,
-    targets: &Targets,
+    chosen: &Chosen,
     proxies: Option<&Proxies>,
 ) -> Result<(), Error> {
+    let targets = &chosen.targets;
     let hosts = targets.hosts();
-    let facts = Facts {
-        has_tls: hosts.iter().any(|host| host.scheme() == Scheme::Https),
-        may_have_streams: hosts
-            .iter()
-            .any(|host| args.http.may_have_streams(host.scheme())),
-        has_session: proxies
-            .is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session())),
-    };
-    check_flags_have(args, Some(&facts))?;
-    if args.request.cookies && targets.has_shared_values() {
-        return Err(Error::usage(
-            "--cookies keeps cookies by connection, and a request with \"once\" is sent on one of them: remove --cookies, or \"once\"",
-        ));
-    }
-    for rule in &args.connect_to {
-        if args.is_bundled() || !hosts.iter().any(|host| rule.is_for(host)) {
-            return Err(Error::usage(format!(
-                "--connect-to {rule} matches no host of the URLs: begin it with the host and port of one"
-            )));
+    let streams = hosts
+        .iter()
+        .any(|host| args.http.may_have_streams(host.scheme()));
+    let is_replay = args.arrivals == Arrivals::Replay;
+    check_needs(&args.typed.values, |need| match need {
+        Need::Url => !args.is_bundled(),
+        Need::Rate => args.rate.is_some(),
+        Need::Replay => is_replay,
+        Need::NoReplay => !is_replay,
+        Need::Tls => hosts.iter().any(|host| host.scheme() == Scheme::Https),
+        Need::Http2 => streams,
+        Need::Http1 => !streams,
+        Need::Tcp => args.http != HttpVersion::Http3,
+        Need::Session => {
+            proxies.is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session()))
         }
+    })
+    .map_err(Error::Usage)?;
+    let headers = request.header_names();
+    let rate = args.rate.map(|rate| rate.shape);
+    let refused = if args.http == HttpVersion::Http3 && !cfg!(feature = "http3") {
+        WITHOUT_HTTP_3
+    } else if is_replay && args.requests_file.is_none() {
+        "--arrivals replay needs a --requests-file, whose requests have times"
+    } else if matches!(rate, Some(RateShape::Windows { .. }))
+        && args.arrivals.gaps().is_none()
+        && args.burst.is_some()
+    {
+        "--burst does not work with a --rate in windows, which has one of its own: remove --burst"
+    } else if args.request.cookies && targets.has_shared_values() {
+        "--cookies keeps cookies by connection, and a request with \"once\" is sent on one of them: remove --cookies, or \"once\""
+    } else if args.connection.trace.is_some() && headers.contains(&TRACEPARENT.as_str()) {
+        "--trace sends a traceparent header of its own: remove that of --header, or --trace"
+    } else {
+        ""
+    };
+    if !refused.is_empty() {
+        return Err(Error::usage(refused));
     }
-    if args.connection.trace.is_some() && request.header_names().contains(&TRACEPARENT.as_str()) {
-        return Err(Error::usage(
-            "--trace sends a traceparent header of its own: remove that of --header, or --trace",
-        ));
+    if let (Some(rate), Some(RateShape::Ramp { .. }), None) = (args.rate, rate, args.duration) {
+        return Err(Error::usage(PlanError::RampTime(rate.to_string())));
+    }
+    let (methods, may_change) = (&chosen.methods, ["POST", "PATCH"]);
+    if args.diagnose && may_change.iter().any(|method| methods.contains(method)) {
+        return Err(Error::usage(format!(
+            "--diagnose sends requests again, which may change something with {methods}: leave it out"
+        )));
+    }
+    let is_of_none =
+        |rule: &&ConnectTo| args.is_bundled() || !hosts.iter().any(|host| rule.is_for(host));
+    if let Some(rule) = args.connect_to.iter().find(is_of_none) {
+        return Err(Error::usage(format!(
+            "--connect-to {rule} matches no host of the URLs: begin it with the host and port of one"
+        )));
     }
     if args.http == HttpVersion::Http3 {
         check_http3(targets, proxies)?;
     }
-    if facts.may_have_streams {
+    if streams {
         check_http2_headers(args, request, targets)?;
     }
     proxies.map_or(Ok(()), |proxies| check_proxies(args, targets, proxies))
-}
-
-/// Refuse the first flag that lacks what it needs, as far as that is known.
-fn check_flags_have(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> {
-    let checked = check_needs(&args.typed.values, |need| match need {
-        Need::Url => !args.is_bundled(),
-        Need::Rate => args.rate.is_some(),
-        Need::Replay => args.arrivals == Arrivals::Replay,
-        Need::NoReplay => args.arrivals != Arrivals::Replay,
-        Need::Tls => facts.is_none_or(|facts| facts.has_tls),
-        Need::Http2 => facts.is_none_or(|facts| facts.may_have_streams),
-        Need::Http1 => facts.is_none_or(|facts| !facts.may_have_streams),
-        Need::Tcp => args.http != HttpVersion::Http3,
-        Need::Session => facts.is_none_or(|facts| facts.has_session),
-    });
-    checked.map_err(Error::Usage)
 }
 
 /// Check that nothing of a run of HTTP/3 would go over TCP.

@@ -6,12 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::duration_ns;
-use crawlmark_harness::plan::{Arrivals, Recorded};
-use crawlmark_harness::units::Rate;
+use crawlmark_harness::plan::Arrivals;
 
 use super::bundled::ITEMS;
 use crate::cli::RunArgs;
-use crate::crawl::dealt;
 use crate::crawl::{Line, RequestShape, Scheme, Targets, Template, TemplateError};
 use crate::error::Error;
 use crate::run::inputs;
@@ -26,6 +24,8 @@ pub(super) struct Chosen {
     pub(super) times: Vec<u64>,
     /// Note on what is left out.
     pub(super) note: Option<String>,
+    /// Methods of all requests.
+    pub(super) methods: String,
 }
 
 impl From<Targets> for Chosen {
@@ -35,12 +35,25 @@ impl From<Targets> for Chosen {
             bundled: None,
             times: Vec::new(),
             note: None,
+            methods: String::new(),
         }
     }
 }
 
 /// Choose the targets of the crawl. `request` is that of lines without one of their own.
-pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
+pub(super) fn choose_targets(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
+    let chosen = of_flags(args, request)?;
+    let own = chosen.targets.shapes().map(|shape| shape.method().as_str());
+    let own: BTreeSet<&str> = own.collect();
+    let methods = if own.is_empty() {
+        request.method().to_string()
+    } else {
+        own.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    Ok(Chosen { methods, ..chosen })
+}
+
+fn of_flags(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
     if let Some(file) = &args.requests_file {
         return requests_of(args, request, file)
             .map_err(|why| Error::usage(format!("--requests-file {}{why}", file.display())));
@@ -148,58 +161,4 @@ fn no_url(error: &TemplateError) -> Error {
         _ => "",
     };
     Error::usage(format!("{error}{hint}"))
-}
-
-/// Return the methods of all requests, where `request` is that of lines without one of their own.
-pub(super) fn methods(request: &RequestShape, targets: &Targets) -> String {
-    let own = targets.shapes().map(|shape| shape.method().as_str());
-    let own: BTreeSet<&str> = own.collect();
-    if own.is_empty() {
-        request.method().to_string()
-    } else {
-        own.into_iter().collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// Have `shards` shards take turns with the lines of a recording, which are sent at `times`.
-pub(super) fn deal(targets: Targets, times: &[u64], shards: u32) -> (Targets, Recorded) {
-    let count = times.len() as u64;
-    (
-        targets.dealt(shards),
-        Recorded(
-            (0..count)
-                .filter_map(|id| {
-                    usize::try_from(dealt(id, count, shards))
-                        .ok()
-                        .and_then(|line| times.get(line).copied())
-                })
-                .collect(),
-        ),
-    )
-}
-
-/// Return the mean rate of a recording with these times.
-pub(super) fn mean_rate(times: &[u64]) -> Rate {
-    const MS: u64 = 1_000_000;
-    let span = times.last().copied().unwrap_or(0);
-    Rate {
-        permits: times.len().max(1) as u64,
-        period_ns: span.max(1).next_multiple_of(MS),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rate_of_a_recording_is_its_mean_whatever_its_length() {
-        for (count, span_ms) in [(100, 2_400), (7, 999), (30_000, 3_601_001)] {
-            let times: Vec<u64> = (1..=count)
-                .map(|at| at * span_ms * 1_000_000 / count)
-                .collect();
-            let per_s = count as f64 * 1_000.0 / span_ms as f64;
-            assert!((mean_rate(&times).per_second() / per_s - 1.0).abs() < 0.001);
-        }
-    }
 }

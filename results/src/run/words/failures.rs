@@ -18,10 +18,9 @@ const MOST: usize = 20;
 
 /// Errors after the warm-up, those that were cut off included, as a part of all requests, with
 /// their causes: `2,519 connection refused, 3 × status 500`.
-pub(super) fn share(report: &Report) -> Figure {
-    let counted = report.measured();
+pub(super) fn share(counted: &Counters) -> Figure {
     let attempts = counted.requests.attempts.max(1);
-    let causes = Some(listed(errors(&counted))).filter(|causes| !causes.is_empty());
+    let causes = Some(listed(errors(counted))).filter(|causes| !causes.is_empty());
     Figure {
         name: "errors".into(),
         value: rounded_percent(counted.errors() as f64 / attempts as f64),

@@ -1,0 +1,192 @@
+//! The crawl of a run: watched by its log, its thresholds, its part and the view of its progress.
+
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
+use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_results::run::gates::LiveThresholds;
+use crawlmark_results::run::report::{
+    CRAWL_DELAY, Environment, Group, IntervalRow, PER_HOST_RATE_FROM, Report, Source,
+};
+use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
+use crawlmark_results::run::words::{self, OfWhole};
+
+use super::part::{PartOutcome, PartSeconds, PartSlot};
+use super::resolve::{BundledTarget, Resolved};
+use super::target_probe::TargetProbe;
+use crate::error::Error;
+use crate::measure::{self, Machine};
+use crate::target::Target;
+use crate::terminal::{self, Progress, Voice};
+
+/// A run that is over.
+pub(super) struct Crawled {
+    pub(super) report: Report,
+    /// Reason why the log of histograms is not whole; none when it is.
+    pub(super) log: Option<ResultError>,
+    /// End of the part that the run is; none if it is none.
+    pub(super) part: Option<Result<PartOutcome, Error>>,
+    /// Thresholds, which are to be closed once nothing can change the report any more.
+    pub(super) thresholds: LiveThresholds,
+}
+
+/// Start the target if it is the bundled one, run the plan, and merge what happened.
+///
+/// # Errors
+/// When what is left of a saved crawl, or the rate that robots.txt requires, makes no valid plan;
+/// when the target, the log or the crawl fails.
+pub(super) fn crawl(
+    mut resolved: Resolved,
+    directory: &ResultDir,
+    part: Option<PartSlot<'_>>,
+    voice: Voice,
+    clock: Clock,
+) -> Result<Crawled, Error> {
+    let source = resolved.plan.workload.get(PER_HOST_RATE_FROM);
+    let is_delayed = source.is_some_and(|source| source == CRAWL_DELAY);
+    let valid = resolved.plan.validate().map_err(|error| {
+        Error::Usage(if is_delayed {
+            format!("{error}. The rate per host is that of robots.txt: or use --robots ignore")
+        } else {
+            error.to_string()
+        })
+    });
+    resolved.plan = valid?;
+    let target = resolved
+        .bundled
+        .as_ref()
+        .map(BundledTarget::start)
+        .transpose()?;
+    let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
+    let columns = terminal::columns_beside();
+    let slot = part.as_ref().map(|slot| OfWhole {
+        slot: slot.share(),
+        plan: slot.whole(),
+    });
+    voice.say(
+        &(words::announcement(&resolved.plan, slot, columns)
+            + &words::must_hold(&resolved.objectives, columns)),
+    );
+    // Items of several requests make more samples than the plan says.
+    let is_bounded = !resolved.spec.targets.has_flows();
+    let objectives = resolved.objectives.iter().filter(|_| is_bounded);
+    for shortage in objectives.filter_map(|objective| objective.shortage(&resolved.plan)) {
+        voice.warn(&shortage.to_string());
+    }
+    let mut file = directory.log()?;
+    let probe = TargetProbe::start(&resolved.probe, &resolved.spec, clock)?;
+    if let Some(probe) = probe.as_ref().filter(|_| resolved.probe.is_explicit())
+        && let Some(why) = probe.failure()
+    {
+        voice.warn(&format!(
+            "the target's side is not measured: {}: {why}",
+            probe.source()
+        ));
+    }
+    let taken = probe.as_ref().and_then(TargetProbe::cpus);
+    let taken = taken.map(<[usize]>::to_vec);
+    let mut recorder = Recorder {
+        probe,
+        rows: Vec::new(),
+        log: file.begin(wall_time())?,
+        thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
+        part: part
+            .map(|slot| PartSeconds::begin(slot, resolved.plan.items()))
+            .transpose()?,
+        progress: if voice.has_progress {
+            Progress::fitting(&resolved.plan)
+        } else {
+            Progress::Silent
+        },
+    };
+    let machine = Machine {
+        placement: resolved.placement,
+        taken: taken.as_deref(),
+    };
+    let record = measure::crawl(
+        &resolved.plan,
+        &resolved.spec,
+        machine,
+        clock,
+        &mut recorder,
+    )?;
+    let Recorder {
+        probe,
+        rows,
+        log,
+        thresholds,
+        part,
+        progress: _,
+    } = recorder;
+    let part = part.map(|seconds| seconds.end(&record, clock.now()));
+    let log = log.end().and(file.close()).err();
+    let mut report = Report::new(Source {
+        plan: &resolved.plan,
+        labels: &resolved.labels,
+        record: &record,
+        target: probe.map(TargetProbe::end),
+        intervals: rows,
+        environment: Environment::read(resolved.placement),
+    });
+    let targets = &resolved.spec.targets;
+    let hosts: Vec<String> = targets
+        .hosts()
+        .iter()
+        .map(|host| format!("{}:{}", host.local_name(), host.port()))
+        .collect();
+    let templates = targets.templates(resolved.spec.request.method());
+    let ips = resolved.spec.local_ips.as_ref();
+    report.name_groups(|group| {
+        let number = group.number()?;
+        match group {
+            Group::Host(_) => hosts.get(number as usize).cloned(),
+            Group::Template(_) => templates.get(number as usize).cloned(),
+            Group::Source(_) => ips?.numbered(number).map(|address| address.to_string()),
+        }
+    });
+    if let Some(target) = target {
+        measure::compare_with_ledger(&mut report, target);
+    }
+    Ok(Crawled {
+        report,
+        log,
+        part,
+        thresholds,
+    })
+}
+
+/// Everything that watches the run.
+struct Recorder<'a> {
+    probe: Option<TargetProbe>,
+    rows: Vec<IntervalRow>,
+    log: IntervalLog<'a>,
+    thresholds: LiveThresholds,
+    part: Option<PartSeconds<'a>>,
+    progress: Progress,
+}
+
+impl Observer for Recorder<'_> {
+    fn progress(&mut self, live: &Live) {
+        if let Some(probe) = &mut self.probe {
+            probe.drain();
+        }
+        let target = self.probe.as_ref().and_then(TargetProbe::now);
+        self.progress.show(live, &self.rows, target);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let row = IntervalRow::new(interval);
+        if let Some(part) = &mut self.part {
+            part.second(interval, &row);
+        }
+        self.rows.push(row);
+        self.log.append(interval);
+        self.thresholds.hear(interval);
+    }
+
+    fn lease(&mut self, now: Nanos) -> Option<Nanos> {
+        self.part.as_mut().map(|part| part.lease(now))
+    }
+
+    fn has_enough(&self) -> bool {
+        self.thresholds.has_enough() || self.part.as_ref().is_some_and(PartSeconds::is_over)
+    }
+}

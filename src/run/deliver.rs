@@ -1,0 +1,192 @@
+//! End of a run: its result is saved, shown, exported and published, and its exit code decided.
+
+use crawlmark_harness::clock::Clock;
+use crawlmark_results::judge::Finding;
+use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::run::result_dir::{ResultDir, ResultError};
+use crawlmark_results::run::words;
+
+use super::crawl::Crawled;
+use super::output::{Output, OutputOptions};
+use super::part::PartRun;
+use crate::cli::MergeArgs;
+use crate::cluster::attempt::Publication;
+use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
+use crate::export;
+use crate::terminal;
+
+/// Where a result goes, and how it is judged.
+pub(super) struct Delivery<'a> {
+    pub(super) wanted: &'a OutputOptions,
+    /// The part that the run is; none if it is none.
+    pub(super) part: Option<&'a PartRun>,
+    /// True if any invalid measurement fails the run.
+    pub(super) is_strict: bool,
+    /// Signal that ended what followed the run.
+    pub(super) ended_by: Option<i32>,
+    pub(super) clock: Clock,
+}
+
+/// Save, show, export and publish what was measured, and return the exit code. Each of these is
+/// tried whether the others fail or not.
+pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>) -> u8 {
+    let (mut report, wanted) = (crawled.report, to.wanted);
+    // Once nothing can change the report any more: a gate may ask whether it is valid.
+    crawled.thresholds.close(&mut report);
+    let ended = to
+        .ended_by
+        .map_or_else(|| exit_code(&report, to.is_strict), signalled);
+    let code = wanted.code(ended);
+    let has_summary = !wanted.output.is_data() && !wanted.voice.is_quiet;
+    let mut said = failure(&report, ended, has_summary);
+    // Saved first, because the reader of the output may be slow; and shown whether it could be
+    // saved or not: neither may cost the other.
+    let saved = directory.finish(&report);
+    let shown = if wanted.output.is_data() || has_summary {
+        wanted.output.show(&report, saved.as_deref().ok())
+    } else {
+        Ok(())
+    };
+    let place = saved.as_deref().map_or_else(ResultError::place, Some);
+    let exported = place.map_or(Ok(Vec::new()), |place| {
+        export::write(&report, place, &wanted.exports)
+    });
+    let published = to.part.zip(crawled.part);
+    let published =
+        published.map(|(part, outcome)| outcome?.publish(part, &report, to.clock, wanted.voice));
+    let code = match &published {
+        // After a signal, its own exit code.
+        _ if report.interrupted_by.is_some() => code,
+        Some(Err(_)) => FAILED,
+        // Whether any item of the crawl is good, its merge says.
+        Some(Ok(Publication::Counts)) if code == FAILED => DONE,
+        Some(Ok(Publication::Lost)) => DONE,
+        Some(Ok(Publication::Counts)) | None => code,
+    };
+    let failures = [
+        crawled.log.map(Error::Result),
+        shown.err(),
+        saved.err().map(Error::Result),
+        exported.err(),
+        published.and_then(Result::err),
+    ];
+    let mut is_failed = false;
+    for error in failures.into_iter().flatten() {
+        is_failed = true;
+        said += &(error.message() + "\n");
+    }
+    terminal::say(&said);
+    if code == DONE && is_failed {
+        FAILED
+    } else {
+        code
+    }
+}
+
+/// Save and show a merged report, and return the exit code.
+///
+/// # Errors
+/// When it cannot be saved or shown.
+pub(crate) fn save_merged(
+    report: &Report,
+    directory: ResultDir,
+    args: &MergeArgs,
+    is_strict: bool,
+) -> Result<u8, Error> {
+    let saved = directory.finish(report)?;
+    let output = if args.json {
+        Output::Json
+    } else {
+        Output::Summary
+    };
+    if args.json || !args.quiet {
+        output.show(report, Some(&saved))?;
+    }
+    let code = exit_code(report, is_strict);
+    terminal::say(&failure(report, code, !args.json && !args.quiet));
+    Ok(code)
+}
+
+/// Return the exit code. A signal comes first. An incomplete run may have had good responses that
+/// were lost; any other without one has failed, whatever its flags. The gates of an invalid
+/// measurement do not count, and a gate that failed outweighs any that could not be decided.
+fn exit_code(report: &Report, is_strict: bool) -> u8 {
+    if let Some(signal) = report.interrupted_by {
+        return signalled(signal);
+    }
+    let is_whole = report.validity.verdict == Verdict::Valid && report.ledger.gave_up == 0;
+
+    match () {
+        () if report.validity.verdict == Verdict::Incomplete => INVALID,
+        () if report.ledger.ok == 0 => FAILED,
+        () if is_strict && !is_whole => INVALID,
+        () if report.thresholds(Some(false)) > 0 => GATE,
+        () if report.thresholds(None) > 0 => INCONCLUSIVE,
+        () => DONE,
+    }
+}
+
+/// Explain this exit code in one line; nothing when nothing failed. Findings and thresholds are in
+/// the summary, if that `is_shown`.
+fn failure(report: &Report, code: u8, is_shown: bool) -> String {
+    let finding = report.findings.first().map(Finding::sentence);
+    let finding = report.storage_failure.clone().or(finding);
+    let finding = finding.filter(|_| !is_shown).unwrap_or_default();
+    let (got, verdict) = (words::got(report), report.validity.verdict.name());
+    let why = match code {
+        FAILED => format!("no response was good: {got}. {finding}"),
+        INVALID => format!("the result is not whole ({verdict}): {got}. {finding}"),
+        GATE if !is_shown => format!(
+            "threshold failed: {}",
+            words::thresholds_line(report, Some(false))
+        ),
+        INCONCLUSIVE if !is_shown => format!(
+            "threshold undecided: {}",
+            words::thresholds_line(report, None)
+        ),
+        _ => return String::new(),
+    };
+    format!("error: {}\n", why.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    static EXAMPLE: LazyLock<Report> = LazyLock::new(|| {
+        serde_json::from_str(include_str!("../../results/example/result.json")).unwrap()
+    });
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_script_takes_a_run_for_whole_that_is_not(
+            [ok, not_found, failed, gave_up] in prop::array::uniform4(prop_oneof![Just(0_u64), 1..1_000_u64]),
+            verdict in prop::sample::select(Verdict::ALL.to_vec()),
+            is_strict: bool,
+            passed: Option<bool>,
+        ) {
+            let mut report = EXAMPLE.clone();
+            let items = &mut report.ledger.items;
+            (items.ok, items.not_found, items.failed, items.gave_up) = (ok, not_found, failed, gave_up);
+            report.validity.verdict = verdict;
+            report.gates.iter_mut().for_each(|gate| gate.ok = passed);
+            let code = exit_code(&report, is_strict);
+            if verdict == Verdict::Incomplete {
+                prop_assert_eq!(code, INVALID);
+            } else if ok == 0 {
+                prop_assert_eq!(code, FAILED);
+            } else if is_strict {
+                prop_assert_eq!(code == INVALID, verdict != Verdict::Valid || gave_up > 0);
+            }
+            prop_assert_eq!(failure(&report, code, false).is_empty(), code == DONE);
+            let is_in_summary = [DONE, GATE, INCONCLUSIVE].contains(&code);
+            prop_assert_eq!(failure(&report, code, true).is_empty(), is_in_summary);
+        }
+    }
+}
