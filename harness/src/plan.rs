@@ -40,8 +40,8 @@ use self::budget::Bursts;
 pub use self::budget::{Budget, HostShare, PerHost, default_burst, most_shards};
 pub(crate) use self::choices::micros;
 pub use self::choices::{
-    AdaptiveKind, Arrivals, Backoff, BackoffError, Gaps, MAX_RETRIES, OnThrottle, Pacing,
-    RETRY_RESERVE, Recorded, ThrottlingPolicy, TimetablePlan,
+    AdaptiveKind, Arrivals, Backoff, BackoffError, Gaps, LINGER, MAX_RETRIES, MOST_LINGER,
+    OnThrottle, Pacing, RETRY_RESERVE, Recorded, ThrottlingPolicy, TimetablePlan,
 };
 use self::choices::{LONGEST_PAUSE, SHORTEST_PAUSE, optional_micros};
 pub use self::error::{MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_SHARDS, PlanError};
@@ -139,6 +139,15 @@ pub struct RunPlan {
     pub recorded: Recorded,
     /// Strategy by which a shard waits until a request may go.
     pub pacing: Pacing,
+    /// The longest that a shard waits for more responses before it sleeps; zero for not at all. A
+    /// plan without has the hash of one from before there was any.
+    #[serde(
+        rename = "linger_us",
+        with = "micros",
+        default,
+        skip_serializing_if = "Duration::is_zero"
+    )]
+    pub linger: Duration,
     /// Reaction to throttling, and the retries.
     #[serde(rename = "manners")]
     pub throttling: ThrottlingPolicy,
@@ -187,6 +196,7 @@ impl RunPlan {
             queue: None,
             recorded: Recorded::default(),
             pacing: Pacing::Sleep,
+            linger: Duration::ZERO,
             throttling: ThrottlingPolicy::default(),
             per_host: PerHost::default(),
             duration: None,
@@ -312,6 +322,11 @@ impl RunPlan {
         Ok(())
     }
 
+    /// Return whether requests wait for their time: by a rate of all, of a host, or an adaptive one.
+    pub fn is_paced(&self) -> bool {
+        self.rate.is_some() || self.per_host.rate.is_some() || self.throttling.adaptive.is_some()
+    }
+
     fn validate_arrivals(&self) -> Result<(), PlanError> {
         let Self {
             arrivals,
@@ -319,10 +334,7 @@ impl RunPlan {
             pacing,
             ..
         } = *self;
-        let is_paced = self.rate.is_some()
-            || self.per_host.rate.is_some()
-            || self.throttling.adaptive.is_some();
-        if pacing != Pacing::Sleep && !is_paced {
+        if pacing != Pacing::Sleep && !self.is_paced() {
             return Err(PlanError::PacingOfNothing(pacing));
         }
         if arrivals == Arrivals::Waves && self.shards > 1 {
@@ -478,6 +490,7 @@ impl RunPlan {
                 .and_then(|queue| usize::try_from(split_share(queue.into(), parts, i)).ok()),
             recorded: self.recorded.clone(),
             pacing: self.pacing,
+            linger: self.linger,
             timetable: timed.map(|(gaps, rate)| TimetablePlan {
                 gaps,
                 rate,
@@ -526,6 +539,9 @@ pub struct ShardPlan {
     pub recorded: Recorded,
     /// Strategy by which it waits until a request may go.
     pub pacing: Pacing,
+    /// The longest that it waits for more responses before it sleeps.
+    #[serde(rename = "linger_us", with = "micros", default)]
+    pub linger: Duration,
     /// Its part of the timetable; none in a closed loop.
     pub timetable: Option<TimetablePlan>,
     /// Course of the rate over the run.

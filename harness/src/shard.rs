@@ -13,6 +13,7 @@
 //! | `pauses`, `quota` | throttling: pauses, and the pace at which a quota lasts |
 //! | `alarm`, `loop_delay` | wake-up at an instant; event-loop delay |
 //! | `binding`, `intervals`, `slots`, `cpu_readings` | measurements: limits over time, seconds, requests per 10 µs, CPU |
+//! | `linger` | waiting for more responses before it sleeps |
 //! | `reports`, `outbox`, `messages`, `wakeup` | reports to the supervisor, their frames, urgent ones, and its wake-up |
 
 mod alarm;
@@ -24,6 +25,7 @@ mod gate;
 mod host;
 mod intervals;
 mod limiter;
+mod linger;
 mod loop_delay;
 mod messages;
 mod outbox;
@@ -55,6 +57,7 @@ use self::cpu_readings::{CpuReadings, Probing};
 use self::engine::Engine;
 pub use self::intervals::INTERVAL;
 use self::intervals::Meters;
+use self::linger::Linger;
 use self::loop_delay::LoopDelayProbe;
 use self::outbox::Outbox;
 use self::reports::{finish, report, report_end};
@@ -120,6 +123,7 @@ where
         outbox: Outbox::new(frames, None),
         listener: Listener::new(control),
         vitals: CpuReadings::none(),
+        linger: Linger::new(Duration::ZERO),
     };
     attend(&plan, workload, alarm, link).await.map_or(1, |()| 0)
 }
@@ -143,7 +147,8 @@ where
     let mut frames = File::from(frames);
     // Before it is pinned: afterwards there is one.
     let probing = Probing::of(plan.shard, usable_cpus().len());
-    let runtime = match prepare(plan) {
+    let linger = Linger::new(plan.linger);
+    let runtime = match prepare(plan, &linger) {
         Ok(runtime) => runtime,
         Err(error) => return refuse(&mut frames, &bell, error),
     };
@@ -168,6 +173,7 @@ where
         outbox: Outbox::new(sender, Some(bell)),
         listener: Listener::new(receiver),
         vitals: CpuReadings::before(plan.cpu, probing),
+        linger,
     };
     let ended = runtime.block_on(attend(plan, workload, alarm, link));
     // A thread that still looks up a name must not delay the end.
@@ -228,13 +234,15 @@ where
     report_end(&engine, ended, &mut link).await
 }
 
-fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError> {
+fn prepare(plan: &ShardPlan, linger: &Linger) -> Result<tokio::runtime::LocalRuntime, ShardError> {
     if let Some(cpu) = plan.cpu {
         pin_to(&[cpu]).map_err(|error| ShardError::Pin(cpu, error))?;
     }
-    Ok(Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())?)
+    let mut builder = Builder::new_current_thread();
+    if let Some(hook) = linger.hook() {
+        builder.on_thread_park(hook);
+    }
+    Ok(builder.enable_all().build_local(LocalOptions::default())?)
 }
 
 fn refuse(frames: &mut File, bell: &Bell, error: ShardError) -> Result<(), ShardError> {
@@ -270,12 +278,13 @@ where
         outbox,
         listener,
         vitals,
+        linger,
     } = link;
     let _pulse = LoopDelayProbe::start(engine);
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
     let mut failure = pin!(engine.watch_workload());
     let mut has_failed = false;
-    let mut reporter = pin!(report(engine, outbox, vitals));
+    let mut reporter = pin!(report(engine, outbox, vitals, linger));
     let mut cut_off = end;
     let mut deadline = None;
     loop {
@@ -344,6 +353,7 @@ struct Link<R, W> {
     listener: Listener<R>,
     /// Readings of the shard's use of the machine.
     vitals: CpuReadings,
+    linger: Linger,
 }
 
 /// Start of a shard.

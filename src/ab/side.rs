@@ -7,7 +7,7 @@ use crawlmark_results::studies::compare::Arm;
 use crawlmark_results::studies::differences::{Difference, TARGET_COMMAND};
 
 use super::command;
-use crate::cli::AbArgs;
+use crate::cli::{AbArgs, Auto};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
@@ -96,6 +96,10 @@ impl Side {
         if round.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             round = Some(ROUND);
             words.extend(["-d".to_owned(), format!("{}s", ROUND.as_secs())]);
+        }
+        if typed.linger == Auto::Auto {
+            // A shard that lingers and one that does not are not compared unawares.
+            words.extend(["--linger".to_owned(), "0".to_owned()]);
         }
         let has_port = typed.url.as_ref().is_some_and(|url| url.contains(PORT));
         if target.is_some() != has_port {

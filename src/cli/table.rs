@@ -230,6 +230,7 @@ const GROUPS: [Group; 13] = [
             setting("speed").needs(&[Need::Replay]),
             typed("queue"),
             typed("pacing"),
+            typed("linger"),
             typed("warmup").common(),
             typed("grace"),
             typed("burst").needs(&[Need::Rate]),

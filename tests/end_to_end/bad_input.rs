@@ -66,6 +66,8 @@ fn flags_that_make_no_sense_are_refused() {
     assert_refused(
         "run",
         &[
+            "--linger 2ms",
+            "--linger always",
             "URL --no-such-flag",
             "URL -H Host:evil -H host:two",
             "--resume /dev/null",

@@ -98,6 +98,24 @@ fn over(server: &(dyn Fn(Peer) + Sync), flags: &str) -> Report {
 }
 
 #[test]
+fn shards_linger_by_themselves_only_where_requests_share_connections_and_have_no_times() {
+    for (flags, us) in [
+        ("--streams 4", Some(50)),
+        ("--streams 4 --linger 0", None),
+        ("--streams 4 --rate 200", None),
+        ("", None),
+        ("--rate 200 --linger 1ms", Some(1_000)),
+    ] {
+        let report = crawl(&format!("-n 20 -s 1 -c 1 --http 2 {flags}"));
+        report.assert_states(&[("ok", 20)]);
+        let planned = report.json().pointer("/plan/linger_us");
+        assert_eq!(planned.and_then(Value::as_u64), us, "{flags}");
+        let longest = report.number("/shards/0/longest_linger_us");
+        assert!(longest <= us.unwrap_or(0) as f64, "{flags}: {longest}");
+    }
+}
+
+#[test]
 fn a_goaway_in_mid_run_loses_and_repeats_nothing() {
     let Some(nginx) = nginx("http2", "keepalive_requests 1000;") else {
         return;

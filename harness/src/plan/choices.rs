@@ -90,6 +90,12 @@ pub struct TimetablePlan {
     pub seed: u64,
 }
 
+/// Linger of shards whose connections carry several requests each, in a closed loop.
+pub const LINGER: Duration = Duration::from_micros(50);
+
+/// The longest linger that can be asked for: the tick of other clients.
+pub const MOST_LINGER: Duration = Duration::from_millis(1);
+
 /// Longest slack: the tick of other clients.
 const COARSE: Duration = Duration::from_millis(1);
 

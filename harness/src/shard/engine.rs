@@ -603,6 +603,7 @@ impl<W: Workload> Engine<W> {
             budgets: limits.budget_uses(),
             timetable: limits.timetable_use(),
             longest_slack: Some(limits.longest_slack),
+            longest_linger: None,
             warmup: books.intervals.warmup.clone(),
             tcp: books.tcp,
             split: books.split,

@@ -12,6 +12,7 @@ use tokio::io::AsyncWrite;
 use super::cpu_readings::CpuReadings;
 use super::engine::Engine;
 use super::intervals::{Meters, ShardInterval};
+use super::linger::Linger;
 use super::outbox::Outbox;
 use super::{Link, ShardError};
 use crate::clock::Nanos;
@@ -27,6 +28,7 @@ pub(super) async fn report<W, T>(
     engine: &Engine<W>,
     outbox: &mut Outbox<T>,
     vitals: &CpuReadings,
+    linger: &Linger,
 ) -> Result<(), ShardError>
 where
     W: Workload,
@@ -60,7 +62,9 @@ where
                     outbox.queue(&Frame::Open(interval_frame(interval)?))?;
                 }
                 queue_sends(engine, outbox, now)?;
-                outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;
+                let progress = engine.progress();
+                linger.adapt(&progress);
+                outbox.queue(&Frame::Progress(Box::new(progress)))?;
                 (looked, next_look) = (now, now.plus(PROGRESS_EVERY));
             }
         }
@@ -103,7 +107,8 @@ where
     let now = engine.clock().now();
     let (usage, cpu) = link.vitals.end(now);
     queue_rest(engine, link)?;
-    let outcome = engine.outcome(ended, usage, cpu)?;
+    let mut outcome = engine.outcome(ended, usage, cpu)?;
+    outcome.longest_linger = Some(link.linger.longest());
     link.outbox.queue(&Frame::Final(Box::new(outcome)))?;
     Ok(link.outbox.flush().await?)
 }

@@ -393,6 +393,8 @@ pub struct ShardOutcome {
     /// Longest slack that its pacing used, 0 if no request waited for its time; none of one that
     /// died.
     pub longest_slack: Option<Duration>,
+    /// Longest time for which it waited for more responses before it slept; none of one that died.
+    pub longest_linger: Option<Duration>,
     /// Counts of what ended in the warm-up.
     pub warmup: Counters,
     /// Counts of readings of connections, without those of the warm-up.
@@ -437,6 +439,7 @@ impl ShardOutcome {
             budgets: Vec::new(),
             timetable: None,
             longest_slack: None,
+            longest_linger: None,
             warmup: Counters::default(),
             tcp: TcpCounts::default(),
             split: SplitSums::default(),
@@ -470,6 +473,7 @@ impl ShardOutcome {
         }
         self.timetable = either(self.timetable, other.timetable, TimetableUse::plus);
         self.longest_slack = self.longest_slack.max(other.longest_slack);
+        self.longest_linger = self.longest_linger.max(other.longest_linger);
         self.warmup.merge(&other.warmup);
         self.tcp.merge(&other.tcp);
         self.split.merge(&other.split);

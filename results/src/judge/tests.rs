@@ -185,6 +185,7 @@ fn shard(number: u32) -> ShardReport {
         dropped_by: None,
         last_ended_s: Some(10.0),
         longest_slack_us: None,
+        longest_linger_us: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
         course: Course::default(),
         latency: latency

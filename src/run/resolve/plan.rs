@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawlmark_harness::plan::{
-    Arrivals, Pacing, PerHost, Pinning, Recorded, RunPlan, default_burst, most_shards,
+    Arrivals, LINGER, Pacing, PerHost, Pinning, Recorded, RunPlan, default_burst, most_shards,
 };
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
@@ -149,7 +149,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
     };
     // What the requests of an open loop may do at once is up to its timetable.
     let budget = rate.filter(|_| !is_open);
-    let plan = RunPlan {
+    let mut plan = RunPlan {
         target: spec.targets.to_string(),
         workload: std::collections::BTreeMap::new(),
         ids,
@@ -167,6 +167,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         queue: args.queue,
         recorded,
         pacing: args.pacing,
+        linger: Duration::ZERO,
         throttling: args.throttling.resolve(args.arrivals),
         per_host,
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
@@ -180,6 +181,11 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         } else {
             Pinning::PerCpu
         },
+    };
+    plan.linger = match args.linger {
+        Auto::Exactly(time) => time,
+        Auto::Auto if plan.streams > 1 && !plan.is_paced() => LINGER,
+        Auto::Auto => Duration::ZERO,
     };
     let plan = plan.validate().map_err(Error::usage)?;
     Ok(Resolved {

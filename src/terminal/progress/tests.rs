@@ -35,6 +35,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         recorded: crawlmark_harness::plan::Recorded::default(),
         queue: None,
         pacing: Pacing::Sleep,
+        linger: Duration::ZERO,
         throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),
         duration: Some(Duration::from_mins(1)),

@@ -52,6 +52,9 @@ pub struct ShardReport {
     /// Longest time for which its pacing let a request wait for others, us; null if no request
     /// waited for its time, of a shard with a fault.
     pub longest_slack_us: Option<f64>,
+    /// Longest time for which it waited for more responses before it slept (--linger), us; null of a
+    /// shard with a fault.
+    pub longest_linger_us: Option<f64>,
     /// When its last attempt ended that was not cut off, in seconds after the common start; 0 when
     /// none did. Null of a shard with a fault.
     pub last_ended_s: Option<f64>,
@@ -150,6 +153,9 @@ impl ShardReport {
                 .longest_slack
                 .filter(|slack| !slack.is_zero())
                 .map(|slack| slack.as_nanos() as f64 / 1e3),
+            longest_linger_us: record
+                .longest_linger
+                .map(|linger| linger.as_nanos() as f64 / 1e3),
             last_ended_s: record.last_ended.map(|at| seconds(at.since(run.start))),
             latency: if is_whole {
                 let kept = Series::of(arrivals)[0];
