@@ -35,12 +35,11 @@ use self::deliver::Delivery;
 pub(crate) use self::deliver::save_merged;
 use self::diagnose::Subject;
 use self::output::OutputOptions;
-use self::part::PartRun;
+use self::part::{PartRun, Watch};
 pub(crate) use self::part::{check_shards, whole};
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;
 pub(crate) use self::resolve::{find, is_private, objectives, stranger};
-use self::robots::Watch;
 use self::saving::SavedCrawl;
 pub(crate) use self::saving::{resume_command, with_recorded_flags};
 use crate::cli::RunArgs;
@@ -79,9 +78,8 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
         held: &held,
         slot: slot.as_mut(),
         clock,
-        voice,
     };
-    let robots = robots::obey(&mut resolved, watch)?;
+    let robots = robots::obey(&mut resolved, watch, voice)?;
     if let (Some(crawl), None) = (&saved_crawl, &part) {
         resolved.spec.options.sent = crawl.counters(resolved.plan.shards);
     }

@@ -7,7 +7,7 @@ use crawlmark_results::run::report::{
     CRAWL_DELAY, Environment, Group, IntervalRow, PER_HOST_RATE_FROM, Report, Source,
 };
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
-use crawlmark_results::run::words::{self, OfWhole};
+use crawlmark_results::run::words;
 
 use super::part::{PartOutcome, PartSeconds, PartSlot};
 use super::resolve::{BundledTarget, Resolved};
@@ -57,10 +57,7 @@ pub(super) fn crawl(
         .transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
-    let slot = part.as_ref().map(|slot| OfWhole {
-        slot: slot.share(),
-        plan: slot.whole(),
-    });
+    let slot = part.as_ref().map(PartSlot::share);
     voice.say(
         &(words::announcement(&resolved.plan, slot, columns)
             + &words::must_hold(&resolved.objectives, columns)),

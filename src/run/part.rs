@@ -12,7 +12,6 @@ mod seconds;
 mod slot;
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare, default_burst};
@@ -20,10 +19,10 @@ use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::gates::Breach;
 use crawlmark_results::run::parts::PartsDirectory;
-use serde_json::Value;
+use crawlmark_results::studies::differences::plan_differences;
 
 pub(super) use self::seconds::{PartOutcome, PartSeconds};
-pub(super) use self::slot::PartSlot;
+pub(super) use self::slot::{PartSlot, Watch, interval};
 use super::resolve::Resolved;
 use crate::cli::{Auto, first_flag_of};
 use crate::cluster::attempt::Attempt;
@@ -90,26 +89,6 @@ pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
     }
 }
 
-/// Return the keys in which two plans differ, as in `plan.rate`.
-fn differing(plan: &RunPlan, own: &RunPlan) -> Vec<String> {
-    let [was, is] = [plan, own].map(|plan| serde_json::to_value(plan).unwrap_or_default());
-    let mut keys = Vec::new();
-    for (key, was) in was.as_object().into_iter().flatten() {
-        match (was.as_object(), is.get(key)) {
-            (_, Some(is)) if is == was => {}
-            (Some(was), Some(Value::Object(is))) => {
-                let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-                let differ = names
-                    .into_iter()
-                    .filter(|name| was.get(*name) != is.get(*name));
-                keys.extend(differ.map(|name| format!("plan.{key}.{name}")));
-            }
-            _ => keys.push(format!("plan.{key}")),
-        }
-    }
-    keys
-}
-
 impl PartRun {
     /// Begin the part that the flags name, if they name one: check that the crawl is the plan's, and
     /// make it the crawl of the part, with the share of the first slot: none is smaller. The result
@@ -164,7 +143,8 @@ impl PartRun {
         if let Some(run) = plan.crawl.workload.get(TRACE_RUN) {
             own.workload.insert(TRACE_RUN.to_owned(), run.clone());
         }
-        let keys = differing(&plan.crawl, &own);
+        let keys = plan_differences(&plan.crawl, &own).into_iter();
+        let keys: Vec<String> = keys.map(|difference| difference.what).collect();
         if let Some(key) = keys.first() {
             let name = first_flag_of(&keys, &resolved.typed.values);
             let name = name.unwrap_or_else(|| format!("`{key}`"));

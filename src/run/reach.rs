@@ -15,7 +15,7 @@ use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::run::report::PROXY_FROM;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 
 use super::resolve::Resolved;
@@ -238,39 +238,48 @@ struct Tried {
 }
 
 /// Try many peers at once: a list may have many that never answer. Ends early when `stop` says so.
-/// The runtime has no thread, and is gone before anything is forked.
 fn try_peers(peers: &[Vec<End>], limit: Duration, clock: Clock, stop: &impl Fn() -> bool) -> Tried {
-    let mut tried = Tried::default();
+    let starting = clock.now().plus(STARTING);
+    let tries = peers.iter().cloned().enumerate();
+    let tries = tries.map(|(number, ends)| async move {
+        let tried = reach_peer(&ends, limit, || clock.now() < starting).await;
+        (number, tried)
+    });
+    let mut all = Tried::default();
+    for (number, tried) in together(AT_ONCE, tries, || !stop()).unwrap_or_default() {
+        match tried {
+            Ok(opened) => all.opened += opened,
+            Err((end, error)) => all.failed.push((number, end, error)),
+        }
+    }
+    all
+}
+
+/// Run tasks, at most so many at the same time, and return what they made, in the order in which
+/// they ended; ends early when `goes_on` says so, which is asked ten times a second. The runtime has
+/// no thread, and is gone before anything is forked.
+pub(super) fn together<T: 'static>(
+    most: usize,
+    mut tasks: impl Iterator<Item = impl Future<Output = T> + 'static>,
+    mut goes_on: impl FnMut() -> bool,
+) -> io::Result<Vec<T>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build();
-    let Ok(runtime) = runtime else {
-        return tried;
-    };
-    runtime.block_on(async {
-        let starting = clock.now().plus(STARTING);
-        let (mut all, mut rest) = (JoinSet::new(), peers.iter().enumerate());
-        while !stop() {
-            for (number, ends) in rest.by_ref().take(AT_ONCE - all.len()) {
-                let ends = ends.clone();
-                all.spawn(async move {
-                    (
-                        number,
-                        reach_peer(&ends, limit, || clock.now() < starting).await,
-                    )
-                });
+        .build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let (mut all, mut done) = (JoinSet::new(), Vec::new());
+        while goes_on() {
+            for task in tasks.by_ref().take(most - all.len()) {
+                all.spawn_local(task);
             }
             match timeout(LOOK, all.join_next()).await {
-                Ok(None) => return,
-                Ok(Some(Ok((_, Ok(opened))))) => tried.opened += opened,
-                Ok(Some(Ok((number, Err((end, error)))))) => {
-                    tried.failed.push((number, end, error));
-                }
+                Ok(None) => break,
+                Ok(Some(Ok(made))) => done.push(made),
                 Ok(Some(Err(_))) | Err(_) => {}
             }
         }
-    });
-    tried
+        Ok(done)
+    })
 }
 
 /// Try a peer, again and again while it refuses connections and may be starting; return the number

@@ -6,24 +6,21 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::sleep;
 use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{RunPlan, ThrottlingPolicy, default_burst};
 use crawlmark_harness::sample::{ErrorKind, Outcome, Repeat};
-use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::units::Rate;
 use crawlmark_results::run::report::{
     CRAWL_DELAY, PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport,
 };
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 use tokio::sync::Mutex;
-use tokio::task::{JoinSet, LocalSet};
-use tokio::time::timeout;
 
-use super::part::PartSlot;
+use super::part::{Watch, interval};
+use super::reach::together;
 use super::resolve::Resolved;
 use crate::crawl::{Content, Crawl, CrawlOptions, CrawlSpec, Expectations, Targets, Template};
 use crate::error::Error;
@@ -32,57 +29,11 @@ use crate::terminal::Voice;
 /// Redirects of a robots.txt that are followed (RFC 9309, 2.3.1.2).
 const REDIRECTS: u32 = 5;
 
-/// Interval at which a signal and the lease of a part are looked at.
-const LOOK: Duration = Duration::from_millis(100);
-
 /// Requests at the same time.
 const AT_ONCE: u32 = 128;
 
 /// Hosts that the report names.
 const NAMED_HOSTS: usize = 100;
-
-/// What may end the time before a run: a signal, or the loss of the slot of a part, whose lease is
-/// renewed.
-pub(super) struct Watch<'a, 'b> {
-    pub(super) held: &'a HeldSignals,
-    pub(super) slot: Option<&'a mut PartSlot<'b>>,
-    pub(super) clock: Clock,
-    pub(super) voice: Voice,
-}
-
-impl Watch<'_, '_> {
-    /// Check that the run may begin.
-    ///
-    /// # Errors
-    /// When a signal came, or another attempt has the slot.
-    fn check(&mut self) -> Result<(), Error> {
-        if let Some(slot) = &mut self.slot {
-            slot.renew(self.clock.now());
-            slot.check()?;
-        }
-        match self.held.asks_to_stop(Duration::ZERO) {
-            Ok(Some(signal)) => Err(Error::StoppedBeforeRun(signal)),
-            Ok(None) => Ok(()),
-            Err(error) => Err(Error::Signal(error)),
-        }
-    }
-
-    /// Wait.
-    ///
-    /// # Errors
-    /// As for [`Self::check`].
-    fn wait(&mut self, time: Duration) -> Result<(), Error> {
-        let end = self.clock.now().plus(time);
-        loop {
-            self.check()?;
-            let left = Duration::from_nanos(end.since(self.clock.now()));
-            if left.is_zero() {
-                return Ok(());
-            }
-            sleep(LOOK.min(left));
-        }
-    }
-}
 
 /// Fetch robots.txt of the hosts whose rules apply, and make the run obey: its shards skip what is
 /// forbidden, and the largest crawl-delay limits the rate of each host, which the slots of a plan
@@ -94,11 +45,12 @@ impl Watch<'_, '_> {
 pub(super) fn obey(
     resolved: &mut Resolved,
     mut watch: Watch<'_, '_>,
+    voice: Voice,
 ) -> Result<Option<RobotsReport>, Error> {
     if resolved.robots.is_empty() {
         return Ok(None);
     }
-    watch.voice.say("fetching robots.txt\n");
+    voice.say("fetching robots.txt\n");
     let slots = watch.slot.as_ref().map_or(1, |slot| slot.share().of);
     let files = fetch(resolved, &mut watch)?;
     let hosts: Vec<RobotsHost> = files.iter().map(|file| file.host.clone()).collect();
@@ -164,11 +116,6 @@ fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) {
     }
 }
 
-/// Return the time between two requests.
-fn interval(rate: Option<Rate>) -> Duration {
-    Duration::from_nanos(rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1))))
-}
-
 /// robots.txt of a host.
 struct RobotsFile {
     /// Number of the host.
@@ -201,10 +148,6 @@ fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFil
         ..spec.clone()
     };
     let most = plan.connections.clamp(1, AT_ONCE);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::usage(format!("--robots: {error}")))?;
     let fetcher = Rc::new(Fetcher {
         crawl: Crawl::new(fetching, most, watch.clock).keeping_bodies(BYTE_LIMIT as u64 + 1),
         interval: interval(plan.rate),
@@ -214,29 +157,26 @@ fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFil
         clock: watch.clock,
         agent: spec.request.product().to_owned(),
     });
-    LocalSet::new().block_on(&runtime, async {
-        let (mut all, mut rest) = (JoinSet::new(), resolved.robots.iter().copied());
-        let mut files = Vec::new();
-        loop {
-            for number in rest.by_ref().take(most as usize - all.len()) {
-                let (fetcher, origin) = (Rc::clone(&fetcher), hosts[number].origin().to_owned());
-                all.spawn_local(async move { fetcher.fetch(number, origin).await });
+    let fetches = resolved.robots.iter().map(|number| {
+        let (fetcher, number) = (Rc::clone(&fetcher), *number);
+        let (origin, sent) = (hosts[number].origin().to_owned(), spec.options.sent.clone());
+        async move {
+            let file = fetcher.fetch(number, origin).await;
+            if let Some(sent) = sent {
+                (0..file.requests).for_each(|_| sent.add(0));
             }
-            match timeout(LOOK, all.join_next()).await {
-                Ok(None) => break,
-                Ok(Some(Ok(file))) => {
-                    if let Some(sent) = &spec.options.sent {
-                        (0..file.requests).for_each(|_| sent.add(0));
-                    }
-                    files.push(file);
-                }
-                Ok(Some(Err(_))) | Err(_) => {}
-            }
-            watch.check()?;
+            file
         }
-        files.sort_by_key(|file: &RobotsFile| file.number);
-        Ok(files)
-    })
+    });
+    let mut looked = Ok(());
+    let files = together(most as usize, fetches, || {
+        looked = watch.wait(Duration::ZERO);
+        looked.is_ok()
+    });
+    looked?;
+    let mut files = files.map_err(|error| Error::usage(format!("--robots: {error}")))?;
+    files.sort_by_key(|file| file.number);
+    Ok(files)
 }
 
 /// Sends the requests, at the intervals of the run's limits.

@@ -22,7 +22,7 @@ pub(super) mod tables;
 mod thresholds;
 mod times;
 
-pub use self::announcement::{OfWhole, announcement};
+pub use self::announcement::announcement;
 pub use self::failures::{errors, explained};
 pub use self::lead::got;
 pub(crate) use self::thresholds::seen;

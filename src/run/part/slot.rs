@@ -61,14 +61,9 @@ impl PartSlot<'_> {
         }
     }
 
-    /// The plan of the whole crawl.
-    pub(in crate::run) const fn whole(&self) -> &RunPlan {
-        &self.attempt.plan.crawl
-    }
-
     /// Renew the lease if that is due, say that the attempt is alive, and return the end of the
     /// lease. For the time in which no seconds are written.
-    pub(in crate::run) fn renew(&mut self, now: Nanos) -> Nanos {
+    fn renew(&mut self, now: Nanos) -> Nanos {
         let end = self.held.renew(now);
         if now >= self.beat_at {
             self.beat_at = now.plus(BEAT);
@@ -81,21 +76,35 @@ impl PartSlot<'_> {
     pub(super) fn report(&mut self) {
         report(self.attempt, &mut self.status);
     }
+}
 
-    /// True if another attempt has taken it: nothing may be sent any more.
-    pub(in crate::run) const fn is_lost(&self) -> bool {
-        self.held.is_lost()
-    }
+/// What may end the time before a run: a signal, or the loss of the slot of a part, whose lease is
+/// renewed.
+pub(in crate::run) struct Watch<'a, 'b> {
+    pub(in crate::run) held: &'a HeldSignals,
+    pub(in crate::run) slot: Option<&'a mut PartSlot<'b>>,
+    pub(in crate::run) clock: Clock,
+}
 
-    /// Check that it is still held.
+impl Watch<'_, '_> {
+    /// Wait, or look once if the time is 0.
     ///
     /// # Errors
-    /// When another attempt has taken it.
-    pub(in crate::run) const fn check(&self) -> Result<(), Error> {
-        if self.is_lost() {
-            Err(unfinished(self.attempt.part(), SLOT_LOST))
-        } else {
-            Ok(())
+    /// When a signal came, or another attempt has the slot.
+    pub(in crate::run) fn wait(&mut self, time: Duration) -> Result<(), Error> {
+        let end = self.clock.now().plus(time);
+        loop {
+            if let Some(slot) = &mut self.slot {
+                slot.renew(self.clock.now());
+                if slot.held.is_lost() {
+                    return Err(unfinished(slot.attempt.part(), SLOT_LOST));
+                }
+            }
+            let left = Duration::from_nanos(end.since(self.clock.now()));
+            wait(self.held, left.min(LOOK))?;
+            if left.is_zero() {
+                return Ok(());
+            }
         }
     }
 }
@@ -180,8 +189,10 @@ impl PartRun {
             voice.say(&format!("Part {} has slot {slot}/{of}.\n", attempt.part()));
         }
         self.share(&slot, resolved)?;
+        // An attempt that held the slot before may have used all of its burst until a moment ago.
+        let plan = &resolved.plan;
         let rests = if slot.held.was_used() {
-            interval(&resolved.plan)
+            interval(plan.rate).max(interval(plan.per_host.rate))
         } else {
             Duration::ZERO
         };
@@ -195,7 +206,12 @@ impl PartRun {
                 attempt.part()
             ));
         }
-        wait_for_start(&mut slot, ahead, held, clock)?;
+        let mut watch = Watch {
+            held,
+            slot: Some(&mut slot),
+            clock,
+        };
+        watch.wait(ahead)?;
         Ok(slot)
     }
 
@@ -223,34 +239,9 @@ impl PartRun {
     }
 }
 
-/// Return the time between two requests: an attempt that held the slot before may have used all of
-/// its burst until a moment ago.
-fn interval(plan: &RunPlan) -> Duration {
-    let interval =
-        |rate: Option<Rate>| rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1)));
-    Duration::from_nanos(interval(plan.rate).max(interval(plan.per_host.rate)))
-}
-
-/// Wait for the common start.
-///
-/// # Errors
-/// When a signal ends the wait, or the slot is lost.
-fn wait_for_start(
-    slot: &mut PartSlot<'_>,
-    ahead: Duration,
-    held: &HeldSignals,
-    clock: Clock,
-) -> Result<(), Error> {
-    let start = clock.now().plus(ahead);
-    loop {
-        let left = Duration::from_nanos(start.since(clock.now()));
-        slot.renew(clock.now());
-        slot.check()?;
-        if left.is_zero() {
-            return Ok(());
-        }
-        wait(held, left.min(LOOK))?;
-    }
+/// Return the time between two requests.
+pub(in crate::run) fn interval(rate: Option<Rate>) -> Duration {
+    Duration::from_nanos(rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1))))
 }
 
 /// Wait, unless a signal asks to stop.

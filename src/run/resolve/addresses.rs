@@ -1,12 +1,11 @@
 //! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public
 //! ones without a rate.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use nix::ifaddrs::getifaddrs;
-use nix::net::if_::if_nametoindex;
 
 use crate::cli::RunArgs;
 use crate::crawl::proxy::{Proxies, Proxy};
@@ -164,14 +163,6 @@ pub(crate) fn find(name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
         host: name.to_owned(),
         error,
     };
-    if let Some((address, zone)) = name.split_once('%')
-        && let Ok(address) = address.parse()
-    {
-        // The system's lookup reads zones of link-local addresses alone.
-        let scope = if_nametoindex(zone)
-            .or_else(|error| zone.parse().map_err(|_| resolve(error.into())))?;
-        return Ok(vec![SocketAddrV6::new(address, port, 0, scope).into()]);
-    }
     let found: Vec<_> = (name, port).to_socket_addrs().map_err(resolve)?.collect();
     if found.is_empty() {
         return Err(resolve(std::io::ErrorKind::NotFound.into()));
@@ -263,8 +254,7 @@ mod tests {
             Ok(SocketAddr::V6(address)) => Some((address.ip().to_string(), address.scope_id())),
             _ => None,
         };
-        let loopback = if_nametoindex("lo").unwrap();
-        assert_eq!(scope("::1%lo"), Some(("::1".to_owned(), loopback)));
+        let loopback = nix::net::if_::if_nametoindex("lo").unwrap();
         assert_eq!(scope("fe80::1%lo"), Some(("fe80::1".to_owned(), loopback)));
         assert_eq!(scope("fe80::1%4711"), Some(("fe80::1".to_owned(), 4711)));
         assert_eq!(scope("fe80::1%no-such-interface"), None);

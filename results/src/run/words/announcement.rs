@@ -5,30 +5,13 @@ use crate::show::text::write_row;
 use crawlmark_harness::plan::{LOCAL_IPS, RunPlan, SAME_REQUEST, SlotShare};
 use crawlmark_harness::units::grouped;
 
-/// Slot of a part of a crawl, and the plan of the whole crawl.
-#[derive(Debug, Clone, Copy)]
-pub struct OfWhole<'a> {
-    /// Slot that the part holds.
-    pub slot: SlotShare,
-    /// Plan of the whole crawl.
-    pub plan: &'a RunPlan,
-}
-
 /// Return the announcement of a run: the effective totals, shown before anything is sent, for a
-/// terminal of `columns` columns. `part` is the slot of a part of a crawl, whose plan this is.
-pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -> String {
+/// terminal of `columns` columns. `slot` is that of a part of a crawl, whose plan this is.
+pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> String {
     let setting = |key| plan.workload.get(key).cloned();
     let number = |n: u32| grouped(n.into());
     let time = |time| humantime::format_duration(time).to_string();
     let hosts = plan.per_host;
-    let slot = part.map(|OfWhole { slot, plan }| {
-        let rate = plan.rate.map(|rate| format!("{rate} and "));
-        let (rate, SlotShare { slot, of }) = (rate.unwrap_or_default(), slot);
-        format!(
-            "{slot}/{of}, with an equal share of the plan's {rate}{} connections",
-            grouped(plan.connections.into())
-        )
-    });
     let rate_per_host = hosts.rate.map(|rate| {
         let from = setting(PER_HOST_RATE_FROM).map(|from| format!(" ({from})"));
         format!("{rate}{}", from.unwrap_or_default())
@@ -47,7 +30,10 @@ pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -
             "requests",
             setting(SAME_REQUEST).map(|_| "the same URL for every item: it has no {id}".to_owned()),
         ),
-        ("slot", slot),
+        (
+            "slot",
+            slot.map(|SlotShare { slot, of }| format!("{slot}/{of}")),
+        ),
         ("from", setting(LOCAL_IPS)),
         ("proxy", setting(PROXY)),
         (
