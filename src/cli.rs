@@ -9,6 +9,19 @@
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps |
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "comments of arguments are their help, as people read it"
+)]
+#![cfg_attr(
+    doc,
+    expect(
+        rustdoc::bare_urls,
+        rustdoc::broken_intra_doc_links,
+        reason = "comments of arguments are their help, as people read it"
+    )
+)]
+
 mod ab;
 mod capacity;
 mod ladder;

@@ -32,18 +32,6 @@ Examples:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --warmup 60s \\
         --probe 120s --budget 2h";
 
-const THRESHOLD: &str = "\
-Fail a rate unless this holds, as 'error_rate < 1%'; may be repeated
-
-Written as for `run` (see `crawlmark run --help`), without a window. Shares of
-requests are judged after the warm-up, and in the later half of a probe as well.
-Defaults: response_p99 < 500ms without --threshold, --slo-p99 and
---max-error-rate; error_rate < 1% and throttled_rate < 1% unless given themselves.
-Always required: 99 % of the requests are sent, 99 % of those late by at most 10 %
-of the tightest time objective, and unanswered requests do not grow in number
-throughout the probe. Not-found responses (404, 410) are no errors, but good only
-if --expect accepts them.";
-
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
 pub struct CapacityArgs {
@@ -53,7 +41,22 @@ pub struct CapacityArgs {
     pub url: Option<String>,
 
     /// Fail a rate unless this holds, as `error_rate < 1%`; may be repeated
-    #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD, help_heading = "Objectives")]
+    ///
+    /// Written as for `run` (see `crawlmark run --help`), without a window. Shares of
+    /// requests are judged after the warm-up, and in the later half of a probe as well.
+    /// Defaults: response_p99 < 500ms without --threshold, --slo-p99 and
+    /// --max-error-rate; error_rate < 1% and throttled_rate < 1% unless given themselves.
+    /// Always required: 99 % of the requests are sent, 99 % of those late by at most 10 %
+    /// of the tightest time objective, and unanswered requests do not grow in number
+    /// throughout the probe. Not-found responses (404, 410) are no errors, but good only
+    /// if --expect accepts them.
+    #[arg(
+        long,
+        alias = "fail-if",
+        value_name = "EXPR",
+        help_heading = "Objectives",
+        verbatim_doc_comment
+    )]
     pub threshold: Vec<Condition>,
     /// Fail a rate if p99 of the response time exceeds TIME
     #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Objectives")]

@@ -11,35 +11,16 @@ use crate::crawl::proxy::Session;
 use crate::crawl::tls::{Resume, Settings, Trust, Version};
 use crate::crawl::{HttpVersion, ReceiveStamps};
 
-const UNIX_SOCKET: &str = "\
-Requests still name the URL's host, and no name is looked up.
-
-  crawlmark run 'http://localhost/items/{id}' \\
-      --unix-socket /run/api.sock";
-
-const DNS_TTL: &str = "\
-By default, names are looked up once, before the run. The first connection after
-TIME starts a lookup, and uses the addresses that are known. Connections that are
-open stay open: add --max-requests-per-connection to have them move. A lookup that
-fails keeps the old addresses and is counted.
-
-New connections use the addresses of a name in turn. If one refuses, or is silent
-for 250 ms, the next is tried at the same time, and it is tried last for 10 s.";
-
-const RECEIVE_STAMPS: &str = "\
-The kernel stamps a response when its last segment arrives. The time from
-then until this client reads it is this client's part of the latency: series
-receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
-report says so.
-
-  crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
-      --receive-stamps all --threshold 'receive_delay_p99 < 1ms'";
-
 /// Connections, as typed.
 #[derive(Debug, Clone, Args)]
 pub struct ConnectionArgs {
     /// Connect to the Unix socket PATH for every URL
-    #[arg(long, value_name = "PATH", long_help = UNIX_SOCKET, conflicts_with_all = ["proxy", "local_ips", "connect_to"])]
+    ///
+    /// Requests still name the URL's host, and no name is looked up.
+    ///
+    ///   crawlmark run 'http://localhost/items/{id}' \
+    ///       --unix-socket /run/api.sock
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["proxy", "local_ips", "connect_to"], verbatim_doc_comment)]
     pub unix_socket: Option<PathBuf>,
     /// Close connections that were idle for TIME
     ///
@@ -54,10 +35,26 @@ pub struct ConnectionArgs {
     #[arg(long, value_name = "RATE")]
     pub connect_rate: Option<Rate>,
     /// Look up names again when their addresses are older than TIME
-    #[arg(long, value_name = "TIME", value_parser = parse_positive_time, long_help = DNS_TTL)]
+    ///
+    /// By default, names are looked up once, before the run. The first connection after
+    /// TIME starts a lookup, and uses the addresses that are known. Connections that are
+    /// open stay open: add --max-requests-per-connection to have them move. A lookup that
+    /// fails keeps the old addresses and is counted.
+    ///
+    /// New connections use the addresses of a name in turn. If one refuses, or is silent
+    /// for 250 ms, the next is tried at the same time, and it is tried last for 10 s.
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_time, verbatim_doc_comment)]
     pub dns_ttl: Option<Duration>,
     /// Measure how long responses lie unread: all, sampled (1 in 64) or off
-    #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), long_help = RECEIVE_STAMPS)]
+    ///
+    /// The kernel stamps a response when its last segment arrives. The time from
+    /// then until this client reads it is this client's part of the latency: series
+    /// receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
+    /// report says so.
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/items/{id}' \
+    ///       --receive-stamps all --threshold 'receive_delay_p99 < 1ms'
+    #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), verbatim_doc_comment)]
     pub receive_stamps: ReceiveStamps,
     /// Send a trace id with each request (traceparent, W3C Trace Context)
     ///
@@ -77,35 +74,35 @@ fn parse_share(text: &str) -> Result<f64, String> {
 /// Value of `--proxy` for no proxy at all.
 pub(crate) const NO_PROXY: &str = "none";
 
-const PROXY: &str = "  http://HOST:PORT       forwards http:// requests, tunnels https:// ones
-                         (CONNECT)
-  socks5://HOST:PORT     tunnels; this machine looks up the target's name
-  socks5h://HOST:PORT    tunnels; the proxy looks up the target's name
-  none                   no proxy, whatever the environment says
-
-USER:PASS@ before the host is sent to the proxy; write characters such as @ and
-/ as %40 and %2F. {session} in either is replaced by a session label, as rotating
-proxies expect: 10 characters of a-z and 0-9, drawn from --seed.
-{session:8:digits} sets another length (1 to 10) and alphabet (lower, mixed, hex,
-digits).
-
-Each connection uses the next proxy; append ,weight=3 to give a proxy three turns.
---local-ips sets the source addresses of connections to proxies, and
---connect-timeout includes the tunnel.
-
-Without this flag, http_proxy, https_proxy and all_proxy are used, except for
-localhost, loopback addresses and hosts in no_proxy. Credentials in --proxy are
-overwritten in the process list, where the system allows it.
-
-  crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
-      -x 'http://user-session-{session}:pass@gateway.example:8000'";
-
 /// Proxies, as typed.
 #[derive(Debug, Clone, Args)]
 pub struct ProxyArgs {
     /// Connect through a proxy; may be repeated to use several in turn
+    ///
+    ///   http://HOST:PORT       forwards http:// requests, tunnels https:// ones
+    ///                          (CONNECT)
+    ///   socks5://HOST:PORT     tunnels; this machine looks up the target's name
+    ///   socks5h://HOST:PORT    tunnels; the proxy looks up the target's name
+    ///   none                   no proxy, whatever the environment says
+    ///
+    /// USER:PASS@ before the host is sent to the proxy; write characters such as @ and
+    /// / as %40 and %2F. {session} in either is replaced by a session label, as rotating
+    /// proxies expect: 10 characters of a-z and 0-9, drawn from --seed.
+    /// {session:8:digits} sets another length (1 to 10) and alphabet (lower, mixed, hex,
+    /// digits).
+    ///
+    /// Each connection uses the next proxy; append ,weight=3 to give a proxy three turns.
+    /// --local-ips sets the source addresses of connections to proxies, and
+    /// --connect-timeout includes the tunnel.
+    ///
+    /// Without this flag, http_proxy, https_proxy and all_proxy are used, except for
+    /// localhost, loopback addresses and hosts in no_proxy. Credentials in --proxy are
+    /// overwritten in the process list, where the system allows it.
+    ///
+    ///   crawlmark run 'https://api.example.com/items/{id}' --rate 50 \
+    ///       -x 'http://user-session-{session}:pass@gateway.example:8000'
     // As text: clap would repeat what it cannot read, and that may be a password.
-    #[arg(short = 'x', long, value_name = "URL", long_help = PROXY)]
+    #[arg(short = 'x', long, value_name = "URL", verbatim_doc_comment)]
     pub proxy: Vec<String>,
     /// Share N sessions (sticky=N), or use one per connection or request
     ///

@@ -60,26 +60,25 @@ impl ProbeArgs {
     }
 }
 
-const PROBE: &str = "\
-A probe samples the target's processes ten times a second: CPU time per request,
-waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept
-queue. A target on this machine is found by its port or Unix socket, without a
-flag; one behind a proxy is not, so name it (--target-pid). For another machine,
-a command starts the probe there:
-
-  --target-probe 'ssh server crawlmark probe --port 8080'
-  --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'
-  --target-probe none      no probe
-
-The command gets a clock exchange on its standard input, which ends with the
-run; what it writes is read from its standard output. A result names only its
-first word. If it fails, the run goes on without it, and the result says why.";
-
 /// Choice of the target's probe, as typed.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TargetProbeArgs {
     /// Start the target's probe with CMD, as for another machine, or none
-    #[arg(long, value_name = "CMD|none", long_help = PROBE, conflicts_with_all = ["target_pid", "target_cgroup"])]
+    ///
+    /// A probe samples the target's processes ten times a second: CPU time per request,
+    /// waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept
+    /// queue. A target on this machine is found by its port or Unix socket, without a
+    /// flag; one behind a proxy is not, so name it (--target-pid). For another machine,
+    /// a command starts the probe there:
+    ///
+    ///   --target-probe 'ssh server crawlmark probe --port 8080'
+    ///   --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'
+    ///   --target-probe none      no probe
+    ///
+    /// The command gets a clock exchange on its standard input, which ends with the
+    /// run; what it writes is read from its standard output. A result names only its
+    /// first word. If it fails, the run goes on without it, and the result says why.
+    #[arg(long, value_name = "CMD|none", conflicts_with_all = ["target_pid", "target_cgroup"], verbatim_doc_comment)]
     pub target_probe: Option<String>,
     /// Sample process N and its children as the target, on this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]

@@ -94,169 +94,6 @@ Examples:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -n 10k --json \\
         | jq .latency.service.p99_us";
 
-const URLS: &str = "\
-Item i uses line i modulo the number of lines. Blank lines and lines that begin
-with # do not count. {id} in a line is replaced by the ID. When no line has {id}
-and neither --ids nor -n nor -d is given, each line is requested once.
-
-A host is a name with a port. Each has its own connections, throttle pauses,
---per-host-rate and --per-host-connections; while one has to wait, requests to
-others go first (in an open loop the order stays). Items of a host that cannot be
-reached fail; when none can be reached, the run is refused.";
-
-const BODY: &str = "\
-{id} in a body is replaced by the ID.
-
-  crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'";
-
-const REQUESTS_FILE: &str = "\
-The format is found by the content; - is standard input. At most 256 MiB and
-2,000,000 requests, which are held in memory.
-
-  JSON lines  {\"method\": \"POST\", \"url\": \"http://127.0.0.1:8080/items/{id}\",
-              \"header\": {\"accept\": \"*/*\"}, \"body\": \"e30=\", \"weight\": 3,
-              \"at\": 1.5} in one line. Only url is required. body is base64,
-              body_text plain text; at is seconds, or a time (RFC 3339);
-              extract, then, next and once send several per item.
-  HAR         as browsers save it, without headers such as Host and Connection
-  access log  common or combined. Only GET, HEAD and OPTIONS are sent. Requests
-              of one second are spread evenly over it.
-
-What cannot be sent again of a HAR file or an access log is left out and counted.
-{id} in a URL, a header or a body is replaced by the ID. --method, --header and
---body fill in what a line leaves out. Paths are appended to the URL.
-
-Item i uses request i modulo their number. When no request has {id} and neither
---ids nor -n nor -d is given, each is sent once. With weights, each item draws a
-request by --seed. --arrivals replay sends each once, at its recorded time.
-
-  crawlmark run http://127.0.0.1:8080 --requests-file access.log \\
-      --arrivals replay --speed 2";
-
-const ARRIVALS: &str = "  asap       Closed loop: the next request is sent when a connection is
-             free and the budget allows it. A slow target slows this
-             client down: times are service times, not corrected for
-             coordinated omission.
-  waves      Closed loop in batches: as many requests as -c allows are sent
-             at once, and the next ones when all of them have ended. Needs
-             one shard (-s 1, its default here).
-  constant   Open loop: request i is scheduled i/RATE after the start,
-             however slow the target is. Response times count from there,
-             so every wait is included, and the report names its cause.
-  poisson    As constant, but at random instants drawn from --seed, like
-             many independent users.
-  replay     Open loop as recorded: each request of --requests-file once, at
-             its recorded time. Not with --rate, --retries or --follow.
-
-In an open loop --rate is the schedule of requests: none is skipped unless
---queue is full, and late ones are sent at once. While the target throttles,
-the schedule is delayed, and the report says by how much. --connections
-limits requests in flight. Set it to at least RATE x the longest response
-time; otherwise you measure the wait for a connection.";
-
-const PACING: &str = "  sleep   Sleep until a kernel timer wakes the shard, some tens of
-          microseconds late. Requests due within a twentieth of the median
-          service time (50 µs to 1 ms) go together, none of them early.
-  coarse  As sleep, within 1 ms: about half a millisecond late at high
-          rates, for less than half of the CPU.
-  spin    Stay awake for the last millisecond and read the clock
-          continuously: a few microseconds late. From a thousand requests a
-          second per shard on, each shard uses a whole core. More shards
-          than cores are refused, and the target needs cores of its own.
-
-sched_lag in the result is the resulting send delay.";
-
-const LINGER: &str = "\
-Before a shard sleeps until the next response, it waits up to TIME (at most
-1ms) for more of them, and then handles all at once: less CPU per request,
-for response times that are up to TIME longer. It waits at most a
-twentieth of the mean time of a request, and only where responses come one by
-one and that brings two or more; longest_linger_us of each shard in the result
-says for how long. auto is 50us with --streams in a closed loop without a rate,
-else 0 (and 0 in the rounds of ab).
-Example: --http 2 -c 8 --streams 16 --linger 0";
-
-const EXPECT: &str = "\
-May be repeated; then all must match. Without it any complete body with a
-status from 200 to 299 is good, and without a URL the bundled target's
-items are expected.
-
-  json               one JSON value under a JSON content type
-  status:200,404     these statuses and no others, as in status:200-204;
-                     404 and 410 count as `not found` unless they are listed
-  regex:\"id\":\\d+     a body that has a match
-  len:1-1000         a body of 1 to 1,000 bytes; len:115, len:1-
-  sse                a stream of server-sent events, none cut off, whose
-                     times are measured: first_event, event_gap;
-                     sse:[DONE] for one whose last event has this data
-  ndjson             the same of a JSON value in each line
-  grpc               the messages of a call of gRPC that ends with status 0;
-                     needs --http 2, and sends the body as one message
-  items:SEED         exactly the body that `serve --seed SEED` sends for
-                     the ID
-  whole              any complete body
-
-json, regex and a line of ndjson may have up to 16 MiB. A challenge page is never good, nor
-is a throttled response (429, and other limits).";
-
-const LOCAL_IPS: &str = "  127.0.0.9,127.0.0.11      these
-  127.0.1.1-127.0.1.250     from the first to the last
-  127.1.0.0/16, fd00::/80   the hosts of a prefix
-
-The connections of the run, over all shards, use the addresses in turn; a
-connection that is opened again keeps its address. With --disable-keepalive
-or --max-requests-per-connection each new connection uses the next one.
-A target that limits by address then sees each address as a client.
-
-All of 127.0.0.0/8 works without setup, to targets on this machine. Other
-addresses have to be this machine's (ip addr add), or routed to it (ip route
-add local PREFIX dev lo); the run is refused otherwise.
-
-  crawlmark run --target-profile article -c 80 \\
-      --local-ips 127.1.0.0/16";
-
-const THRESHOLD: &str = "\
-May be repeated. The exit code is then 3. The expression states what is wanted, as
-in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
-
-  times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
-             response_p(99.9) (open loop only), item_max, ttfb_mean, ...
-             Series: service, response (and each with _throttled and
-             _error), ttfb, item, connect, tls, sched_lag, budget_wait,
-             pool_wait, tunnel, loop_lag, receive_delay, first_event,
-             event_gap
-             Stats: p50, p99, ... min mean max
-  per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
-  shares     throttled_rate, error_rate (neither good nor not found nor
-             throttled), retry_rate, ok_rate (of items),
-             budget_utilisation, rate_ratio (sent of --rate): 0.01 or 1%
-  counts     items, ok, not_found, failed, gave_up, aborted, lost,
-             unfinished, not_attempted, attempts, retries, throttled,
-             soft_blocked, errors, dropped, connections_opened, events: 100, 10k
-  others     cpu_us_per_attempt (of the client), target_cpu_per_request: 40us;
-             valid (== or != true or false)
-
-A condition with a window, as in error_rate[10s], must hold in every window of 1s
-to 60s after the warm-up. Windows are for service and response times, rates,
-shares of requests and counts.
-
-A percentile needs 100 samples beyond it: 10,000 in all for p99. A threshold that
-cannot be decided is reported as undecided, and the exit code is 5 unless another
-threshold failed; a warning before the run names each that it is too short for.";
-
-const STOP_IF: &str = "\
-Written as --threshold, and evaluated every second; without a window, over
-everything since the warm-up. The run stops as after Ctrl-C, with a partial report
-that names the threshold, and exit code 3. Shares and means need 100 requests,
-percentiles 100 samples beyond them; with fewer requests, a share still fails if
-their errors alone would break the limit among 100.";
-
-const STRICT: &str = "\
-Only the exit code changes. The report has the verdict, and a reason and a remedy
-for each finding: errors, target_limited, budget_limited, concurrency_limited,
-client_limited, disturbed, nothing_measured, or incomplete (exit code 4 without
---strict, too).";
-
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 #[expect(
@@ -272,10 +109,47 @@ pub struct RunArgs {
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
     /// Crawl the URLs in FILE, one per line, or - for stdin
-    #[arg(long, value_name = "FILE", long_help = URLS)]
+    ///
+    /// Item i uses line i modulo the number of lines. Blank lines and lines that begin
+    /// with # do not count. {id} in a line is replaced by the ID. When no line has {id}
+    /// and neither --ids nor -n nor -d is given, each line is requested once.
+    ///
+    /// A host is a name with a port. Each has its own connections, throttle pauses,
+    /// --per-host-rate and --per-host-connections; while one has to wait, requests to
+    /// others go first (in an open loop the order stays). Items of a host that cannot be
+    /// reached fail; when none can be reached, the run is refused.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub urls: Option<PathBuf>,
     /// Send the requests in FILE: JSON lines, HAR or access log
-    #[arg(long, value_name = "FILE", long_help = REQUESTS_FILE, conflicts_with = "urls")]
+    ///
+    /// The format is found by the content; - is standard input. At most 256 MiB and
+    /// 2,000,000 requests, which are held in memory.
+    ///
+    ///   JSON lines  {"method": "POST", "url": "http://127.0.0.1:8080/items/{id}",
+    ///               "header": {"accept": "*/*"}, "body": "e30=", "weight": 3,
+    ///               "at": 1.5} in one line. Only url is required. body is base64,
+    ///               body_text plain text; at is seconds, or a time (RFC 3339);
+    ///               extract, then, next and once send several per item.
+    ///   HAR         as browsers save it, without headers such as Host and Connection
+    ///   access log  common or combined. Only GET, HEAD and OPTIONS are sent. Requests
+    ///               of one second are spread evenly over it.
+    ///
+    /// What cannot be sent again of a HAR file or an access log is left out and counted.
+    /// {id} in a URL, a header or a body is replaced by the ID. --method, --header and
+    /// --body fill in what a line leaves out. Paths are appended to the URL.
+    ///
+    /// Item i uses request i modulo their number. When no request has {id} and neither
+    /// --ids nor -n nor -d is given, each is sent once. With weights, each item draws a
+    /// request by --seed. --arrivals replay sends each once, at its recorded time.
+    ///
+    ///   crawlmark run http://127.0.0.1:8080 --requests-file access.log \
+    ///       --arrivals replay --speed 2
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "urls",
+        verbatim_doc_comment
+    )]
     pub requests_file: Option<PathBuf>,
     /// Crawl these IDs: A..B without B, A..=B with it
     ///
@@ -297,7 +171,17 @@ pub struct RunArgs {
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub headers: Vec<String>,
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
-    #[arg(long, alias = "data", long_help = BODY, default_value = "", hide_default_value = true)]
+    ///
+    /// {id} in a body is replaced by the ID.
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'
+    #[arg(
+        long,
+        alias = "data",
+        default_value = "",
+        hide_default_value = true,
+        verbatim_doc_comment
+    )]
     pub body: String,
     /// Bodies, credentials, form and order of IDs
     #[command(flatten)]
@@ -338,7 +222,28 @@ pub struct RunArgs {
     )]
     pub rate: Option<ShapedRate>,
     /// Schedule requests: asap, waves, constant, poisson or replay
-    #[arg(long, value_name = "MODE", default_value = Arrivals::Asap.name(), long_help = ARRIVALS)]
+    ///
+    ///   asap       Closed loop: the next request is sent when a connection is
+    ///              free and the budget allows it. A slow target slows this
+    ///              client down: times are service times, not corrected for
+    ///              coordinated omission.
+    ///   waves      Closed loop in batches: as many requests as -c allows are sent
+    ///              at once, and the next ones when all of them have ended. Needs
+    ///              one shard (-s 1, its default here).
+    ///   constant   Open loop: request i is scheduled i/RATE after the start,
+    ///              however slow the target is. Response times count from there,
+    ///              so every wait is included, and the report names its cause.
+    ///   poisson    As constant, but at random instants drawn from --seed, like
+    ///              many independent users.
+    ///   replay     Open loop as recorded: each request of --requests-file once, at
+    ///              its recorded time. Not with --rate, --retries or --follow.
+    ///
+    /// In an open loop --rate is the schedule of requests: none is skipped unless
+    /// --queue is full, and late ones are sent at once. While the target throttles,
+    /// the schedule is delayed, and the report says by how much. --connections
+    /// limits requests in flight. Set it to at least RATE x the longest response
+    /// time; otherwise you measure the wait for a connection.
+    #[arg(long, value_name = "MODE", default_value = Arrivals::Asap.name(), verbatim_doc_comment)]
     pub arrivals: Arrivals,
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
     #[arg(long, value_name = "X", value_parser = parse_speed)]
@@ -351,10 +256,31 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000))]
     pub queue: Option<u32>,
     /// Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
-    #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING)]
+    ///
+    ///   sleep   Sleep until a kernel timer wakes the shard, some tens of
+    ///           microseconds late. Requests due within a twentieth of the median
+    ///           service time (50 µs to 1 ms) go together, none of them early.
+    ///   coarse  As sleep, within 1 ms: about half a millisecond late at high
+    ///           rates, for less than half of the CPU.
+    ///   spin    Stay awake for the last millisecond and read the clock
+    ///           continuously: a few microseconds late. From a thousand requests a
+    ///           second per shard on, each shard uses a whole core. More shards
+    ///           than cores are refused, and the target needs cores of its own.
+    ///
+    /// sched_lag in the result is the resulting send delay.
+    #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), verbatim_doc_comment)]
     pub pacing: Pacing,
     /// Wait for more responses before sleeping: auto or TIME
-    #[arg(long, value_name = "auto|TIME", default_value = "auto", value_parser = parse_linger, long_help = LINGER)]
+    ///
+    /// Before a shard sleeps until the next response, it waits up to TIME (at most
+    /// 1ms) for more of them, and then handles all at once: less CPU per request,
+    /// for response times that are up to TIME longer. It waits at most a
+    /// twentieth of the mean time of a request, and only where responses come one by
+    /// one and that brings two or more; longest_linger_us of each shard in the result
+    /// says for how long. auto is 50us with --streams in a closed loop without a rate,
+    /// else 0 (and 0 in the rounds of ab).
+    /// Example: --http 2 -c 8 --streams 16 --linger 0
+    #[arg(long, value_name = "auto|TIME", default_value = "auto", value_parser = parse_linger, verbatim_doc_comment)]
     pub linger: Auto<Duration>,
     /// Exclude the first TIME from times and rates
     ///
@@ -419,7 +345,23 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()), conflicts_with = "disable_keepalive")]
     pub streams: Option<u32>,
     /// Connect from these local addresses: addresses, ranges or prefixes
-    #[arg(long, value_name = "LIST", long_help = LOCAL_IPS)]
+    ///
+    ///   127.0.0.9,127.0.0.11      these
+    ///   127.0.1.1-127.0.1.250     from the first to the last
+    ///   127.1.0.0/16, fd00::/80   the hosts of a prefix
+    ///
+    /// The connections of the run, over all shards, use the addresses in turn; a
+    /// connection that is opened again keeps its address. With --disable-keepalive
+    /// or --max-requests-per-connection each new connection uses the next one.
+    /// A target that limits by address then sees each address as a client.
+    ///
+    /// All of 127.0.0.0/8 works without setup, to targets on this machine. Other
+    /// addresses have to be this machine's (ip addr add), or routed to it (ip route
+    /// add local PREFIX dev lo); the run is refused otherwise.
+    ///
+    ///   crawlmark run --target-profile article -c 80 \
+    ///       --local-ips 127.1.0.0/16
+    #[arg(long, value_name = "LIST", verbatim_doc_comment)]
     pub local_ips: Option<LocalIps>,
     /// Connect to another address than the URL's; may be repeated
     ///
@@ -439,7 +381,29 @@ pub struct RunArgs {
     pub tls: TlsArgs,
 
     /// Accept only these responses: json, status:200-299
-    #[arg(long, value_name = "EXPECT", long_help = EXPECT)]
+    ///
+    /// May be repeated; then all must match. Without it any complete body with a
+    /// status from 200 to 299 is good, and without a URL the bundled target's
+    /// items are expected.
+    ///
+    ///   json               one JSON value under a JSON content type
+    ///   status:200,404     these statuses and no others, as in status:200-204;
+    ///                      404 and 410 count as `not found` unless they are listed
+    ///   regex:"id":\d+     a body that has a match
+    ///   len:1-1000         a body of 1 to 1,000 bytes; len:115, len:1-
+    ///   sse                a stream of server-sent events, none cut off, whose
+    ///                      times are measured: first_event, event_gap;
+    ///                      sse:[DONE] for one whose last event has this data
+    ///   ndjson             the same of a JSON value in each line
+    ///   grpc               the messages of a call of gRPC that ends with status 0;
+    ///                      needs --http 2, and sends the body as one message
+    ///   items:SEED         exactly the body that `serve --seed SEED` sends for
+    ///                      the ID
+    ///   whole              any complete body
+    ///
+    /// json, regex and a line of ndjson may have up to 16 MiB. A challenge page is never good, nor
+    /// is a throttled response (429, and other limits).
+    #[arg(long, value_name = "EXPECT", verbatim_doc_comment)]
     pub expect: Vec<Expect>,
 
     /// Saving what is crawled
@@ -478,10 +442,44 @@ pub struct RunArgs {
     pub no_progress: bool,
 
     /// Fail unless this holds: `service_p99 < 250ms`
-    #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD)]
+    ///
+    /// May be repeated. The exit code is then 3. The expression states what is wanted, as
+    /// in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
+    ///
+    ///   times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
+    ///              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
+    ///              Series: service, response (and each with _throttled and
+    ///              _error), ttfb, item, connect, tls, sched_lag, budget_wait,
+    ///              pool_wait, tunnel, loop_lag, receive_delay, first_event,
+    ///              event_gap
+    ///              Stats: p50, p99, ... min mean max
+    ///   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
+    ///   shares     throttled_rate, error_rate (neither good nor not found nor
+    ///              throttled), retry_rate, ok_rate (of items),
+    ///              budget_utilisation, rate_ratio (sent of --rate): 0.01 or 1%
+    ///   counts     items, ok, not_found, failed, gave_up, aborted, lost,
+    ///              unfinished, not_attempted, attempts, retries, throttled,
+    ///              soft_blocked, errors, dropped, connections_opened, events: 100, 10k
+    ///   others     cpu_us_per_attempt (of the client), target_cpu_per_request: 40us;
+    ///              valid (== or != true or false)
+    ///
+    /// A condition with a window, as in error_rate[10s], must hold in every window of 1s
+    /// to 60s after the warm-up. Windows are for service and response times, rates,
+    /// shares of requests and counts.
+    ///
+    /// A percentile needs 100 samples beyond it: 10,000 in all for p99. A threshold that
+    /// cannot be decided is reported as undecided, and the exit code is 5 unless another
+    /// threshold failed; a warning before the run names each that it is too short for.
+    #[arg(long, alias = "fail-if", value_name = "EXPR", verbatim_doc_comment)]
     pub threshold: Vec<Condition>,
     /// Stop unless this holds, as in `error_rate[10s] < 5%`; may be repeated
-    #[arg(long, value_name = "EXPR", long_help = STOP_IF)]
+    ///
+    /// Written as --threshold, and evaluated every second; without a window, over
+    /// everything since the warm-up. The run stops as after Ctrl-C, with a partial report
+    /// that names the threshold, and exit code 3. Shares and means need 100 requests,
+    /// percentiles 100 samples beyond them; with fewer requests, a share still fails if
+    /// their errors alone would break the limit among 100.
+    #[arg(long, value_name = "EXPR", verbatim_doc_comment)]
     pub stop_if: Vec<Condition>,
     /// Fail if p99 exceeds TIME
     ///
@@ -500,7 +498,11 @@ pub struct RunArgs {
     pub k6_exit_codes: bool,
     /// Exit with 4 unless valid and nothing abandoned
     ///
-    #[arg(long, long_help = STRICT)]
+    /// Only the exit code changes. The report has the verdict, and a reason and a remedy
+    /// for each finding: errors, target_limited, budget_limited, concurrency_limited,
+    /// client_limited, disturbed, nothing_measured, or incomplete (exit code 4 without
+    /// --strict, too).
+    #[arg(long, verbatim_doc_comment)]
     pub strict: bool,
     /// Find out what limits the target, by short experiments after the run
     ///
@@ -532,42 +534,6 @@ pub struct RunArgs {
     pub typed: Typed,
 }
 
-const ID_FORMAT: &str = "  width=8        00000042 for ID 42; longer IDs are written whole
-  hex            2a; base36 is 16 for it, both in lower case
-  hex,width=4    002a
-
-The format is used wherever {id} stands: in URLs, headers and bodies.
-
-  crawlmark run 'http://127.0.0.1:8080/objects/{id}.json' --ids 0..64k \\
-      --id-format hex,width=4";
-
-const AUTH: &str = "\
-The user name has no colon. User name and password are in no output or file, and
-are overwritten in the process list, where the system allows it. --bearer-env
-keeps a token out of the command line.
-
-  crawlmark run 'http://127.0.0.1:8080/{id}' -a user:password";
-
-const COMPRESSED: &str = "\
-Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another
-value. --expect checks the decoded body. A body that cannot be decoded
-(bad_encoding), or has more than 16 MiB (body_too_long), fails. bytes_received
-counts bytes before decoding, which is not part of the service time.
-
-  crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \\
-      --expect json";
-
-const FOLLOW: &str = "\
-Each redirect is a request of its own, charged to --rate and counted in redirects.
-Method and body change as in browsers: 303 leads to a GET, and so do 301 and 302
-of a POST. A retry repeats the last request of the item, whose last response is
-judged. Redirects to a host that is not in the URLs (redirect_refused: add one to
---urls) or to a path that robots.txt forbids (robots_forbidden) fail, and so do
-more than N (too_many_redirects). Credentials (--auth, --bearer-env, and --header with a name
-such as cookie or x-api-key) are not sent to another host.
-
-  crawlmark run 'http://127.0.0.1:8080/{id}' --follow 5";
-
 /// Requests, as typed.
 #[derive(Debug, Clone, Args)]
 pub struct RequestArgs {
@@ -581,8 +547,20 @@ pub struct RequestArgs {
     #[arg(long, value_name = "JSON", conflicts_with = "body")]
     pub json_body: Option<String>,
     /// Send credentials (Basic): USER:PASSWORD
+    ///
+    /// The user name has no colon. User name and password are in no output or file, and
+    /// are overwritten in the process list, where the system allows it. --bearer-env
+    /// keeps a token out of the command line.
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/{id}' -a user:password
     // As text: clap would repeat what it cannot read.
-    #[arg(short = 'a', long, value_name = "USER:PASSWORD", conflicts_with = "bearer_env", long_help = AUTH)]
+    #[arg(
+        short = 'a',
+        long,
+        value_name = "USER:PASSWORD",
+        conflicts_with = "bearer_env",
+        verbatim_doc_comment
+    )]
     pub auth: Option<String>,
     /// Send the bearer token that the environment variable NAME holds
     ///
@@ -590,7 +568,16 @@ pub struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub bearer_env: Option<String>,
     /// Write IDs as width=N (with leading zeros), hex, base36 or hex,width=8
-    #[arg(long, value_name = "FORMAT", long_help = ID_FORMAT)]
+    ///
+    ///   width=8        00000042 for ID 42; longer IDs are written whole
+    ///   hex            2a; base36 is 16 for it, both in lower case
+    ///   hex,width=4    002a
+    ///
+    /// The format is used wherever {id} stands: in URLs, headers and bodies.
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/objects/{id}.json' --ids 0..64k \
+    ///       --id-format hex,width=4
+    #[arg(long, value_name = "FORMAT", verbatim_doc_comment)]
     pub id_format: Option<IdFormat>,
     /// Crawl the IDs in random order, by --seed; each once
     ///
@@ -600,10 +587,28 @@ pub struct RequestArgs {
     #[arg(long)]
     pub shuffle: bool,
     /// Accept gzip, br and zstd, and decode responses before checking them
-    #[arg(long, long_help = COMPRESSED)]
+    ///
+    /// Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another
+    /// value. --expect checks the decoded body. A body that cannot be decoded
+    /// (bad_encoding), or has more than 16 MiB (body_too_long), fails. bytes_received
+    /// counts bytes before decoding, which is not part of the service time.
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \
+    ///       --expect json
+    #[arg(long, verbatim_doc_comment)]
     pub compressed: bool,
     /// Follow up to N redirects of an item (301, 302, 303, 307, 308)
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=20), long_help = FOLLOW)]
+    ///
+    /// Each redirect is a request of its own, charged to --rate and counted in redirects.
+    /// Method and body change as in browsers: 303 leads to a GET, and so do 301 and 302
+    /// of a POST. A retry repeats the last request of the item, whose last response is
+    /// judged. Redirects to a host that is not in the URLs (redirect_refused: add one to
+    /// --urls) or to a path that robots.txt forbids (robots_forbidden) fail, and so do
+    /// more than N (too_many_redirects). Credentials (--auth, --bearer-env, and --header with a name
+    /// such as cookie or x-api-key) are not sent to another host.
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/{id}' --follow 5
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=20), verbatim_doc_comment)]
     pub follow: u32,
     /// Keep the target's cookies and send them back, per connection
     ///

@@ -10,49 +10,42 @@ use crate::cluster::node::Node;
 use crate::dataset::manifest::{Bodies, Durability, Fields};
 use crate::dataset::recover::Retry;
 
-const SAVE: &str = "\
-DIR holds a file per shard and session, in JSON lines compressed with zstd,
-which zstdcat, DuckDB, Polars and pandas read as they are:
-
-  duckdb -c \"SELECT outcome, count(*) FROM 'DIR/*.jsonl.zst'
-      GROUP BY 1\"
-
-Items are committed each second. A crawl that was stopped or killed goes on with
---resume DIR, which requests the items that are not finished: not good, not found
-or forbidden by robots.txt. A throttled item is retried until the run ends, beyond
---retries and --retry-budget (--retries 0 turns it off).
-
-  crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m \\
-      --save items";
-
-const RESUME: &str = "\
-Items that failed, or were throttled until the end, are requested again: --retry
-says which. Their new records take the place of the old ones.
-
-Other flags take the place of the old ones. What is requested and what is saved
-cannot change: the URL, the IDs, their order, and the --save flags. Secrets are
-not saved: give headers, bodies and passwords again.
-
-  crawlmark run --resume items --rate 500";
-
-const FIELDS: &str = "\
-id, url (where it is not the URL with the ID), status, outcome, attempts, at
-(when the last request was sent), latency_us (its service time),
-content_type, digest (the first 128 bits of the SHA-256 of the body as it is
-saved), body. The id and the outcome are always saved.
-
-body is JSON where the response is JSON, with line breaks as spaces; else text;
-else base64, with body_encoding. body_bytes is the length of a body that was
-longer than --max-body.";
-
 /// Saving, as typed.
 #[derive(Debug, Clone, Args)]
 pub struct SaveArgs {
     /// Save what is crawled to DIR: a JSON line for each item
-    #[arg(long, value_name = "DIR", long_help = SAVE, conflicts_with = "resume")]
+    ///
+    /// DIR holds a file per shard and session, in JSON lines compressed with zstd,
+    /// which zstdcat, DuckDB, Polars and pandas read as they are:
+    ///
+    ///   duckdb -c "SELECT outcome, count(*) FROM 'DIR/*.jsonl.zst'
+    ///       GROUP BY 1"
+    ///
+    /// Items are committed each second. A crawl that was stopped or killed goes on with
+    /// --resume DIR, which requests the items that are not finished: not good, not found
+    /// or forbidden by robots.txt. A throttled item is retried until the run ends, beyond
+    /// --retries and --retry-budget (--retries 0 turns it off).
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m \
+    ///       --save items
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "resume",
+        verbatim_doc_comment
+    )]
     pub save: Option<PathBuf>,
     /// Go on with the crawl in DIR, with the flags that began it
-    #[arg(long, value_name = "DIR", long_help = RESUME)]
+    ///
+    /// Items that failed, or were throttled until the end, are requested again: --retry
+    /// says which. Their new records take the place of the old ones.
+    ///
+    /// Other flags take the place of the old ones. What is requested and what is saved
+    /// cannot change: the URL, the IDs, their order, and the --save flags. Secrets are
+    /// not saved: give headers, bodies and passwords again.
+    ///
+    ///   crawlmark run --resume items --rate 500
+    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub resume: Option<PathBuf>,
     /// Items of earlier sessions to request again [default: all]
     #[arg(
@@ -64,7 +57,22 @@ pub struct SaveArgs {
     )]
     pub retry: Option<Retry>,
     /// Save these fields only: id,status,outcome,body,...
-    #[arg(long, value_name = "LIST", long_help = FIELDS, requires = "save", conflicts_with = "resume")]
+    ///
+    /// id, url (where it is not the URL with the ID), status, outcome, attempts, at
+    /// (when the last request was sent), latency_us (its service time),
+    /// content_type, digest (the first 128 bits of the SHA-256 of the body as it is
+    /// saved), body. The id and the outcome are always saved.
+    ///
+    /// body is JSON where the response is JSON, with line breaks as spaces; else text;
+    /// else base64, with body_encoding. body_bytes is the length of a body that was
+    /// longer than --max-body.
+    #[arg(
+        long,
+        value_name = "LIST",
+        requires = "save",
+        conflicts_with = "resume",
+        verbatim_doc_comment
+    )]
     pub save_fields: Option<Fields>,
     /// Save the bodies of good responses, of all, or none [default: good]
     #[arg(
@@ -94,41 +102,39 @@ pub struct SaveArgs {
     pub durability: Option<Durability>,
 }
 
-const PLAN: &str = "\
-The plan holds the flags of the crawl, but no secrets: give headers, bodies and
-passwords again. Each task of a job array runs the same command:
-
-  crawlmark run --plan plan.json --node auto --into crawl
-
-The part waits for one of the plan's slots, crawls its IDs with the slot's share
-of the rate and of the connections, and publishes its result in DIR. `crawlmark
-merge DIR` adds up the results. A part that was lost may be run again: only one
-attempt at each part counts. With --save, the new attempt goes on from what the
-lost one had saved.
-
-An attempt holds its slot by a lease, without which it sends nothing, so that the
-rate is never exceeded, whatever is stopped, lost or run again.
-
-Exit codes, for schedulers:
-  0        the part has a result, of this attempt or of another one. Do not
-           retry an invalid measurement: --strict and thresholds are for merge
-  2        the command or the plan is wrong: do not retry
-  1        the part has no result: run it again
-  130 143  stopped by a signal (137: killed): run it again";
-
-const NODE: &str = "\
-auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue
-or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job. If several are set, they have
-to name the same part.";
-
 /// Part of a crawl, as typed.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PartArgs {
     /// Crawl one part of the plan that `crawlmark plan` made
-    #[arg(long, value_name = "FILE", long_help = PLAN, requires_all = ["node", "into"], conflicts_with_all = ["resume", "out"])]
+    ///
+    /// The plan holds the flags of the crawl, but no secrets: give headers, bodies and
+    /// passwords again. Each task of a job array runs the same command:
+    ///
+    ///   crawlmark run --plan plan.json --node auto --into crawl
+    ///
+    /// The part waits for one of the plan's slots, crawls its IDs with the slot's share
+    /// of the rate and of the connections, and publishes its result in DIR. `crawlmark
+    /// merge DIR` adds up the results. A part that was lost may be run again: only one
+    /// attempt at each part counts. With --save, the new attempt goes on from what the
+    /// lost one had saved.
+    ///
+    /// An attempt holds its slot by a lease, without which it sends nothing, so that the
+    /// rate is never exceeded, whatever is stopped, lost or run again.
+    ///
+    /// Exit codes, for schedulers:
+    ///   0        the part has a result, of this attempt or of another one. Do not
+    ///            retry an invalid measurement: --strict and thresholds are for merge
+    ///   2        the command or the plan is wrong: do not retry
+    ///   1        the part has no result: run it again
+    ///   130 143  stopped by a signal (137: killed): run it again
+    #[arg(long, value_name = "FILE", requires_all = ["node", "into"], conflicts_with_all = ["resume", "out"], verbatim_doc_comment)]
     pub plan: Option<PathBuf>,
     /// Part to crawl: i/N, from 0/N, or auto for a scheduler's task
-    #[arg(long, value_name = "i/N|auto", long_help = NODE, requires = "plan")]
+    ///
+    /// auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue
+    /// or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job. If several are set, they have
+    /// to name the same part.
+    #[arg(long, value_name = "i/N|auto", requires = "plan", verbatim_doc_comment)]
     pub node: Option<Node>,
     /// Directory that all parts share
     #[arg(long, value_name = "DIR", requires = "plan")]

@@ -31,75 +31,6 @@ Examples:
   Requests that it counted:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
-// Not a comment of its argument: `[:OPTION]` would be a link there.
-const LIMITS: &str = "\
-Limit requests, as in 1000/s:burst=50: see `crawlmark serve --help`
-
-May be repeated. Above a limit clients get 429 and Retry-After. All processes share one
-count. A request must pass every limit; a refused request uses up none.
-
-  [ALGORITHM:]RATE[:OPTION]...  with RATE as N (per second), N/s, N/min,
-                                N/h or N/90s
-
-  1000/s:burst=50               evenly spaced, 50 at once after a rest
-                                (GCRA; 1 at once if not given)
-  bucket:100/min:burst=20       tokens, refilled steadily; a period's
-                                worth at once if not given
-  fixed:100/min                 windows of a minute, counted from the start
-  sliding:100/min               the same, plus the part of the previous
-                                window that is less than a minute old
-  leaky:10/s:burst=20:delay=5   a queue of 20, of which 5 do not wait;
-                                :nodelay: none waits
-  concurrency:8                 requests at the same time
-  connections:16:over=reset     connections at the same time; those above
-                                the limit get close, reset or 503
-
-  key=address                   a count for each address (the default), or
-                                everyone, /64 (IPv6), /24,/48 (IPv4, IPv6),
-                                header=NAME, session (x-session);
-                                with +path, each path separately
-  status=429                    or 503, or 403
-  retry=seconds                 Retry-After as seconds, date or none
-  headers=x-ratelimit           the remaining quota, on every response; or
-                                x-ratelimit-delta, ietf, draft-07,
-                                draft-03; join several with +
-  body=problem                  refusals as application/problem+json
-  path=/search                  count only requests whose path begins so
-  name=NAME                     its name in headers and the ledger";
-
-// Not a comment of its argument: `[:STATUS]` would be a link there.
-const FAULTS: &str = "\
-Inject faults, as in error:0.01:503: see `crawlmark serve --help`
-
-A list, or repeated. One draw per request decides, by the seed, the ID and how often the ID was
-requested before. So faults exclude each other, and their shares sum to at
-most 1. A response is held before its fault. The ledger counts each fault
-under its name, with _ for -.
-
-  error:SHARE[:STATUS]       a server error, 500 unless given
-  drop:SHARE                 the connection is closed without a byte
-  reset:SHARE                the connection is reset
-  malformed-chunk:SHARE      valid headers, an invalid chunk, then close
-  garbage:SHARE              bytes that are not HTTP, then close
-  truncated:SHARE            half of the announced body, then close
-  short-length:SHARE         the body, announced as half its length
-  long-length:SHARE          the body, announced as twice its length;
-                             then silence, without closing
-  silence:SHARE              nothing until the client leaves
-  drip:SHARE[:TIME]          the body in ten pieces over 1s, or this
-                             time
-  close:SHARE                a good response, then close
-  redirect:SHARE             302 to the same item below /moved
-  challenge:SHARE[:STATUS]   an HTML challenge page with 403, or this
-                             status: 200, 403 or 429
-  huge-headers:SHARE[:SIZE]  a good response with a header of 64k, or
-                             this size
-  huge-body:SHARE[:SIZE]     a good response padded to 8m, or this
-                             size
-  nagle:SHARE                headers and body in two writes, without
-                             TCP_NODELAY: the body waits for the
-                             client's ACK of the headers";
-
 /// Behaviour of the bundled target, as typed: `--target-latency` of `run` is `--latency` of `serve`.
 #[derive(Debug, Clone, Args)]
 pub struct BehaviourArgs {
@@ -198,10 +129,75 @@ pub struct BehaviourArgs {
     #[arg(long, value_name = "N[:QUEUE]")]
     pub target_accept: Option<target::Accept>,
     /// Limit requests, as in 1000/s:burst=50: see `crawlmark serve --help`
-    #[arg(long = "target-limit", value_name = "LIMIT", long_help = LIMITS)]
+    ///
+    /// May be repeated. Above a limit clients get 429 and Retry-After. All processes share one
+    /// count. A request must pass every limit; a refused request uses up none.
+    ///
+    ///   [ALGORITHM:]RATE[:OPTION]...  with RATE as N (per second), N/s, N/min,
+    ///                                 N/h or N/90s
+    ///
+    ///   1000/s:burst=50               evenly spaced, 50 at once after a rest
+    ///                                 (GCRA; 1 at once if not given)
+    ///   bucket:100/min:burst=20       tokens, refilled steadily; a period's
+    ///                                 worth at once if not given
+    ///   fixed:100/min                 windows of a minute, counted from the start
+    ///   sliding:100/min               the same, plus the part of the previous
+    ///                                 window that is less than a minute old
+    ///   leaky:10/s:burst=20:delay=5   a queue of 20, of which 5 do not wait;
+    ///                                 :nodelay: none waits
+    ///   concurrency:8                 requests at the same time
+    ///   connections:16:over=reset     connections at the same time; those above
+    ///                                 the limit get close, reset or 503
+    ///
+    ///   key=address                   a count for each address (the default), or
+    ///                                 everyone, /64 (IPv6), /24,/48 (IPv4, IPv6),
+    ///                                 header=NAME, session (x-session);
+    ///                                 with +path, each path separately
+    ///   status=429                    or 503, or 403
+    ///   retry=seconds                 Retry-After as seconds, date or none
+    ///   headers=x-ratelimit           the remaining quota, on every response; or
+    ///                                 x-ratelimit-delta, ietf, draft-07,
+    ///                                 draft-03; join several with +
+    ///   body=problem                  refusals as application/problem+json
+    ///   path=/search                  count only requests whose path begins so
+    ///   name=NAME                     its name in headers and the ledger
+    #[arg(long = "target-limit", value_name = "LIMIT", verbatim_doc_comment)]
     pub target_limits: Vec<target::Limit>,
     /// Inject faults, as in error:0.01:503: see `crawlmark serve --help`
-    #[arg(long = "target-fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS)]
+    ///
+    /// A list, or repeated. One draw per request decides, by the seed, the ID and how often the ID was
+    /// requested before. So faults exclude each other, and their shares sum to at
+    /// most 1. A response is held before its fault. The ledger counts each fault
+    /// under its name, with _ for -.
+    ///
+    ///   error:SHARE[:STATUS]       a server error, 500 unless given
+    ///   drop:SHARE                 the connection is closed without a byte
+    ///   reset:SHARE                the connection is reset
+    ///   malformed-chunk:SHARE      valid headers, an invalid chunk, then close
+    ///   garbage:SHARE              bytes that are not HTTP, then close
+    ///   truncated:SHARE            half of the announced body, then close
+    ///   short-length:SHARE         the body, announced as half its length
+    ///   long-length:SHARE          the body, announced as twice its length;
+    ///                              then silence, without closing
+    ///   silence:SHARE              nothing until the client leaves
+    ///   drip:SHARE[:TIME]          the body in ten pieces over 1s, or this
+    ///                              time
+    ///   close:SHARE                a good response, then close
+    ///   redirect:SHARE             302 to the same item below /moved
+    ///   challenge:SHARE[:STATUS]   an HTML challenge page with 403, or this
+    ///                              status: 200, 403 or 429
+    ///   huge-headers:SHARE[:SIZE]  a good response with a header of 64k, or
+    ///                              this size
+    ///   huge-body:SHARE[:SIZE]     a good response padded to 8m, or this
+    ///                              size
+    ///   nagle:SHARE                headers and body in two writes, without
+    ///                              TCP_NODELAY: the body waits for the
+    ///                              client's ACK of the headers
+    #[arg(
+        long = "target-fault",
+        value_name = "KIND:SHARE[:PARAMETER]",
+        verbatim_doc_comment
+    )]
     pub target_faults: Vec<target::Faults>,
 }
 

@@ -240,13 +240,13 @@ struct Tried {
 /// Try many peers at once: a list may have many that never answer. Ends early when `stop` says so.
 fn try_peers(peers: &[Vec<End>], limit: Duration, clock: Clock, stop: &impl Fn() -> bool) -> Tried {
     let starting = clock.now().plus(STARTING);
-    let tries = peers.iter().cloned().enumerate();
-    let tries = tries.map(|(number, ends)| async move {
+    let tasks = peers.iter().cloned().enumerate();
+    let tasks = tasks.map(|(number, ends)| async move {
         let tried = reach_peer(&ends, limit, || clock.now() < starting).await;
         (number, tried)
     });
     let mut all = Tried::default();
-    for (number, tried) in together(AT_ONCE, tries, || !stop()).unwrap_or_default() {
+    for (number, tried) in together(AT_ONCE, tasks, || !stop()).unwrap_or_default() {
         match tried {
             Ok(opened) => all.opened += opened,
             Err((end, error)) => all.failed.push((number, end, error)),

@@ -157,7 +157,7 @@ fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFil
         clock: watch.clock,
         agent: spec.request.product().to_owned(),
     });
-    let fetches = resolved.robots.iter().map(|number| {
+    let tasks = resolved.robots.iter().map(|number| {
         let (fetcher, number) = (Rc::clone(&fetcher), *number);
         let (origin, sent) = (hosts[number].origin().to_owned(), spec.options.sent.clone());
         async move {
@@ -169,7 +169,7 @@ fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFil
         }
     });
     let mut looked = Ok(());
-    let files = together(most as usize, fetches, || {
+    let files = together(most as usize, tasks, || {
         looked = watch.wait(Duration::ZERO);
         looked.is_ok()
     });

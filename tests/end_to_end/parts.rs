@@ -334,7 +334,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
             "--node 0/2 --compressed",
             "--compressed differs from the plan",
         ),
-        (&plan, "--node 0/2 --shards 4", "each shard needs one"),
+        (&plan, "--node 0/2 --shards 4", "--shards 4: a slot"),
         (&plan, "--node auto", "SLURM_ARRAY_TASK_ID"),
         (&other, "--node 0/2 --save=items", "--save <DIR>"),
         (&other, "--node 0/2", "the parts of another plan"),

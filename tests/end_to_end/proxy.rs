@@ -39,7 +39,7 @@ fn a_proxy_sees_the_sessions_that_were_asked_for() {
             let opened = report.count("/totals/connections_opened");
             report.holds(&json!({
                 "/plan/workload/proxy": format!("http://...@{address}"),
-                "/validity/unavailable/CPU and queues of the target": "behind_proxy",
+                "/validity/unavailable/CPU and queues of the target": "no_probe",
             }));
             let withheld = report.at("/command/withheld").to_string();
             assert!(withheld.contains("--proxy ..."), "{withheld}");
