@@ -66,13 +66,7 @@ pub struct SaveArgs {
     /// body is JSON where the response is JSON, with line breaks as spaces; else text;
     /// else base64, with body_encoding. body_bytes is the length of a body that was
     /// longer than --max-body.
-    #[arg(
-        long,
-        value_name = "LIST",
-        requires = "save",
-        conflicts_with = "resume",
-        verbatim_doc_comment
-    )]
+    #[arg(long, value_name = "LIST", requires = "save", verbatim_doc_comment)]
     pub save_fields: Option<Fields>,
     /// Save the bodies of good responses, of all, or none [default: good]
     #[arg(
@@ -80,12 +74,11 @@ pub struct SaveArgs {
         value_name = "good|all|none",
         value_enum,
         hide_possible_values = true,
-        requires = "save",
-        conflicts_with = "resume"
+        requires = "save"
     )]
     pub save_bodies: Option<Bodies>,
     /// Save at most BYTES of a body [default: 1m]
-    #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(1..=16_000_000), requires = "save", conflicts_with = "resume")]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(1..=16_000_000), requires = "save")]
     pub max_body: Option<u64>,
     /// Lose no committed item to a killed process, or to a power cut
     ///
@@ -96,8 +89,7 @@ pub struct SaveArgs {
         value_name = "process|power",
         value_enum,
         hide_possible_values = true,
-        requires = "save",
-        conflicts_with = "resume"
+        requires = "save"
     )]
     pub durability: Option<Durability>,
 }

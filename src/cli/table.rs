@@ -473,20 +473,6 @@ pub(crate) fn may_differ(key: &str) -> bool {
     rows().any(|(group, flag)| group.may_differ && flag.is_of(key))
 }
 
-/// Begin the long help of an argument with its short one.
-fn detailed(argument: Arg) -> Arg {
-    let help = argument
-        .get_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    match argument.get_long_help().map(ToString::to_string) {
-        Some(details) if !details.starts_with(&help) => {
-            argument.long_help(format!("{help}\n\n{details}"))
-        }
-        _ => argument,
-    }
-}
-
 /// Give an argument of `run` what its row says.
 pub(super) fn described(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
@@ -495,7 +481,7 @@ pub(super) fn described(argument: Arg) -> Arg {
     };
     // A negative number is refused as the value of its flag.
     let has_value = argument.get_action().takes_values() && argument.get_long().is_some();
-    let argument = detailed(argument)
+    let argument = argument
         .hide_short_help(!flag.is_common)
         .allow_negative_numbers(has_value);
     match group.heading {

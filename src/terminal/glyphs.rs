@@ -3,12 +3,10 @@
 use std::borrow::Cow;
 use std::env;
 
-/// Blocks of eight heights, and what stands for them where the terminal has none.
-const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
+use crawlmark_results::show::text::{BLOCKS, block};
 
-/// Character for nothing at all: not the same as little.
-const NOTHING: char = '_';
+/// What stands for blocks of eight heights where the terminal has none.
+const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
 
 /// True if the terminal has more characters than ASCII.
 pub(super) fn has_blocks() -> bool {
@@ -50,18 +48,6 @@ pub(super) fn sparkline(values: &[f64], columns: usize) -> (String, f64) {
     let shown = &values[values.len().saturating_sub(columns)..];
     let top = shown.iter().copied().fold(0.0, f64::max);
     (shown.iter().map(|value| block(*value / top)).collect(), top)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "from 0 to 8"
-)]
-fn block(part: f64) -> char {
-    let height = (part * 8.0).ceil().clamp(0.0, 8.0) as usize;
-    height
-        .checked_sub(1)
-        .map_or(NOTHING, |height| BLOCKS[height])
 }
 
 #[cfg(test)]

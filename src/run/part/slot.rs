@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, Nanos, duration_ns, wall_time};
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::plan::{RunPlan, SlotShare};
 use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::units::Rate;
@@ -26,9 +26,6 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Interval at which an attempt writes its status while nothing is sent.
 const BEAT: Duration = Duration::from_secs(1);
-
-/// Interval at which a part that waits says so.
-const SAY: Duration = Duration::from_secs(30);
 
 /// Wait before the first request that is worth a line.
 const NOTABLE_WAIT: Duration = Duration::from_secs(1);
@@ -157,8 +154,8 @@ impl PartRun {
         };
         resolved.spec.options.sent = attempt.counters(resolved.plan.shards).map(Rc::new);
         let mut look = Slots::new(&place, slots, attempt.name());
-        // Time of the last line, and if it was about a directory that fails.
-        let mut said: Option<(Nanos, bool)> = None;
+        // If the last line was about a directory that fails.
+        let mut said: Option<bool> = None;
         let taken = loop {
             if result.exists() {
                 attempt.leave();
@@ -167,12 +164,9 @@ impl PartRun {
             if let Some(slot) = look.take(part % slots, || clock.now())? {
                 break slot;
             }
-            let (now, fails) = (clock.now(), look.failing().is_some());
-            if said
-                .is_none_or(|(last, failed)| now.since(last) >= duration_ns(SAY) || failed != fails)
-            {
+            let fails = look.failing().is_some();
+            if said.replace(fails) != Some(fails) {
                 voice.say(&waits(&look, attempt));
-                said = Some((now, fails));
             }
             report(attempt, &mut status);
             wait(held, LOOK)?;

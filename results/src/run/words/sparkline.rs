@@ -2,12 +2,10 @@
 
 use crate::run::report::{IntervalRow, Report};
 use crate::show::doc::{Column, Table};
-use crate::show::text::{grouped_f64, micros};
+use crate::show::text::{block, grouped_f64, micros};
 
 /// Characters at most: what a narrow page shows without a scroll bar.
 const WIDTH: usize = 60;
-
-const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The line of the values of seconds, and the value of its greatest character. Where there are more
 /// seconds than characters, each stands for the mean of as many of them; seconds without a value are
@@ -23,17 +21,8 @@ fn sparkline(seconds: &[Option<f64>]) -> Option<(String, f64)> {
         .collect();
     let greatest = means.iter().flatten().copied().fold(0.0, f64::max);
     let drawn = means.iter();
-    let drawn = drawn.map(|mean| mean.map_or('·', |mean| level(mean / greatest)));
+    let drawn = drawn.map(|mean| mean.map_or('·', |mean| block(mean / greatest)));
     (seconds.len() > 1 && greatest > 0.0).then(|| (drawn.collect(), greatest))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "between 0 and 7"
-)]
-fn level(part: f64) -> char {
-    LEVELS[(part * 8.0).clamp(0.0, 7.0) as usize]
 }
 
 /// A figure of a second.
@@ -81,7 +70,7 @@ mod tests {
     #[test]
     fn a_line_rises_with_its_values_and_shows_what_is_missing() {
         let drawn = sparkline(&[Some(0.0), Some(50.0), None, Some(100.0)]);
-        assert_eq!(drawn, Some(("▁▅·█".to_owned(), 100.0)));
+        assert_eq!(drawn, Some(("_▄·█".to_owned(), 100.0)));
         assert_eq!(sparkline(&[Some(5.0)]), None);
         assert_eq!(sparkline(&[Some(0.0); 2]), None);
     }

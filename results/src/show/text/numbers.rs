@@ -2,6 +2,20 @@
 
 use crawlmark_harness::units::{grouped, micros};
 
+/// Blocks of eight heights.
+pub const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The block of a part of the whole, and a character of its own for nothing at all.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 0 to 8"
+)]
+pub fn block(part: f64) -> char {
+    let height = (part * 8.0).ceil().clamp(0.0, 8.0) as usize;
+    height.checked_sub(1).map_or('_', |height| BLOCKS[height])
+}
+
 /// `1 request`, `2 requests`, `2 addresses`.
 pub fn counted(count: u64, what: &str) -> String {
     let plural = match count {
