@@ -29,6 +29,7 @@ pub(crate) mod export;
 pub(crate) mod inherit;
 pub mod item_set;
 #[cfg(any(test, fuzzing))]
+#[path = "dataset/tests/laws.rs"]
 pub mod laws;
 pub mod line;
 pub mod log;

@@ -38,15 +38,18 @@
 
 pub mod adaptive;
 #[cfg(feature = "virtual-time")]
+#[path = "tests/chance.rs"]
 pub mod chance;
 pub mod clock;
 #[cfg(any(test, feature = "virtual-time"))]
+#[path = "tests/fixtures.rs"]
 pub mod fixtures;
 pub mod machine;
 pub mod pacer;
 pub mod plan;
 pub mod process;
 #[cfg(feature = "virtual-time")]
+#[path = "tests/rehearse/rehearse.rs"]
 pub mod rehearse;
 pub mod sample;
 pub mod shard;

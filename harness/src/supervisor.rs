@@ -25,6 +25,7 @@ pub mod parts;
 mod phases;
 mod ranges;
 #[cfg(feature = "virtual-time")]
+#[path = "supervisor/tests/rehearsal.rs"]
 mod rehearsal;
 mod replacements;
 mod signals;

@@ -72,6 +72,7 @@
 //! WireMock's answer has none; of several problems with a stub they name the first.
 
 #[cfg(any(test, fuzzing))]
+#[path = "stubs/tests/fuzzing.rs"]
 mod fuzzing;
 mod json_path;
 mod json_pattern;

@@ -23,6 +23,7 @@ mod exchange;
 mod failure;
 mod hpack;
 #[cfg(any(test, fuzzing))]
+#[path = "http2/tests/laws.rs"]
 pub mod laws;
 mod request;
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod access_log;
 mod har;
 mod json_lines;
 #[cfg(any(test, fuzzing))]
+#[path = "requests/tests/laws.rs"]
 pub mod laws;
 mod time;
 

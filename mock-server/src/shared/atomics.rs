@@ -17,4 +17,5 @@ pub(super) const fn patience(times: u32) -> u32 {
 }
 
 #[cfg(test)]
+#[path = "atomics/tests/orders.rs"]
 pub(super) mod orders;

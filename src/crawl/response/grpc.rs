@@ -4,6 +4,7 @@
 //! Messages are bytes: nothing of their content is read. It must not know a connection.
 
 #[cfg(any(test, fuzzing))]
+#[path = "grpc/tests/laws.rs"]
 pub mod laws;
 
 use crawlmark_harness::stats::MAX_EXCERPT;
