@@ -3,12 +3,11 @@
 //!
 //! It runs rounds and shows progress; `crawlmark_results::studies::compare` judges them.
 
-mod command;
 mod side;
 
 use std::iter;
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
@@ -17,19 +16,18 @@ use crawlmark_results::run::report::{Report, rfc3339};
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
-    self, Arm, Comparison, Contest, ContestContext, Disturbance, MachineState, Metric, Order,
-    OrderSchedule, RoundReport, Rule, contest_standing, judge_rounds, round_folder, run_metrics,
+    self, Arm, Comparison, Contest, ContestContext, Disturbance, LOOKS, MachineState, Metric,
+    OrderSchedule, RoundReport, contest_standing, judge_rounds, round_folder, run_metrics,
 };
 use crawlmark_results::studies::differences::{
     Difference, Incomparable, comparable, differences, plan_differences,
 };
 
-use self::side::{Side, Subject};
+use self::side::{Side, Subject, command_metrics_of, fitting_executions};
 use crate::cli::{AbArgs, Cli, Command, flags_of};
 use crate::error::Error;
 use crate::study::{
-    self, AROUND, Announcement, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, minutes,
-    usage,
+    self, AROUND, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, minutes, usage,
 };
 
 /// The folder of the rounds of the base against itself.
@@ -40,18 +38,22 @@ const FIRST_GUESS: Duration = Duration::from_secs(5);
 
 /// Compare, and return the exit code.
 pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
-    let (crawls, commands) = (is_of_crawls(args), args.base_command.is_some());
+    let has_words = !args.base.trim().is_empty() || !args.cand.trim().is_empty();
+    let crawls = has_words
+        || !args.run.is_empty()
+        || args.base_target.is_some()
+        || args.cand_target.is_some();
+    let commands = args.base_command.is_some();
     // Not told to the parser, which would no longer require --base-command beside the others.
     if crawls && commands {
         return usage(
-            "--base-command and --cand-command compare commands: remove the flags of crawls"
-                .to_owned(),
+            "--base-command and --cand-command compare commands: remove the flags of crawls",
         );
     }
     if !crawls && !commands && args.aa.is_none() {
         return usage(
-            "there is nothing to compare: give each side flags of its own, as in --base '-c 64' --cand '-c 128'"
-                .to_owned());
+            "there is nothing to compare: give each side flags of its own, as in --base '-c 64' --cand '-c 128'",
+        );
     }
     let pairs = Pairs::new(args, ROUNDS.to_owned())?;
     if let [Some(base), Some(candidate)] =
@@ -60,15 +62,12 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
         comparable(&plan_differences(base, candidate))
             .map_err(|error| incomparable(error, [base, candidate]))?;
     }
-    study::conduct(
-        AbStudy {
-            args,
-            pairs,
-            noise_floor: None,
-        },
-        &args.keep,
-        "ab",
-    )
+    let study = AbStudy {
+        args,
+        pairs,
+        noise_floor: None,
+    };
+    study::conduct(study, &args.keep, "ab")
 }
 
 /// The refusal of two sides that are not of the same thing, which names the flag that makes them
@@ -94,29 +93,16 @@ pub(crate) fn compare_pairs(
 ) -> Result<Comparison, Error> {
     let words = shlex::split(line).unwrap_or_default();
     let own = ["crawlmark", "ab"].map(str::to_owned);
-    let Ok(Cli { command, .. }) = Cli::of(own.into_iter().chain(words)) else {
+    let Ok(Cli {
+        command: Command::Ab(args),
+        ..
+    }) = Cli::of(own.into_iter().chain(words))
+    else {
         return usage(format!("{line}: not arguments of `crawlmark ab`"));
-    };
-    let Command::Ab(args) = command else {
-        return usage(format!("{line}: another command"));
     };
     let mut pairs = Pairs::new(&args, folder)?;
     pairs.run(rounds)?;
     Ok(judge_rounds(&pairs.metrics, &pairs.ran)?)
-}
-
-/// True if a flag says how crawls are compared.
-fn is_of_crawls(args: &AbArgs) -> bool {
-    let AbArgs {
-        base,
-        cand,
-        base_target,
-        cand_target,
-        run,
-        ..
-    } = args;
-    let has_words = !base.trim().is_empty() || !cand.trim().is_empty() || !run.is_empty();
-    has_words || base_target.is_some() || cand_target.is_some()
 }
 
 /// Pairs of rounds, and those that ran.
@@ -158,38 +144,35 @@ impl Study for AbStudy<'_> {
         self.args.ready
     }
 
-    fn announcement(&self, _: &Path) -> Announcement {
-        let (rule, most) = (Rule::standard(), self.args.pairs);
-        let looks = rule.looks().iter().map(|look| look.pairs as u64);
+    fn announcement(&self) -> String {
+        let [base, candidate] = &self.pairs.sides;
+        let most = self.args.pairs;
+        let looks = LOOKS.iter().map(|look| look.pairs as u64);
         let looks: Vec<u64> = looks.filter(|pairs| *pairs <= most).collect();
+        let first = looks.first().copied().unwrap_or(most) + self.args.aa.unwrap_or(0);
+        let looks: Vec<String> = looks.iter().map(ToString::to_string).collect();
         let until = if looks.is_empty() {
-            format!("{most} at most: too few for a verdict")
+            format!("{most} at most, too few for a verdict")
         } else {
-            let after: Vec<String> = looks.iter().map(ToString::to_string).collect();
             format!(
                 "with a look at the verdict after {} pairs",
-                after.join(", ")
+                looks.join(", ")
             )
         };
-        let [base, candidate] = &self.pairs.sides;
-        let mut rows = vec![("rounds", format!("in pairs, in random order, {until}"))];
-        if let Some(takes) = self.pairs.takes() {
-            let first = looks.first().copied().unwrap_or(most);
-            let pairs = u32::try_from(first + self.args.aa.unwrap_or(0)).unwrap_or(u32::MAX);
-            let takes = minutes(takes.saturating_mul(pairs));
-            let first = counted(first, "pair");
-            rows.push((
-                "time",
-                format!("about {takes} for {first}; a disturbed pair is run again"),
-            ));
-        }
-        let notes = self.pairs.sides.iter().filter_map(Side::port_note);
-        rows.extend(notes.map(|note| ("note", note)));
-        let sentence = format!(
-            "comparing the base ({}) with the candidate ({})",
+        let takes = self.pairs.takes().map_or_else(String::new, |takes| {
+            let takes = minutes(takes.mul_f64(first as f64));
+            format!("; about {takes} for {}", counted(first, "pair"))
+        });
+        let notes: String = self
+            .pairs
+            .sides
+            .iter()
+            .filter_map(Side::port_note)
+            .collect();
+        format!(
+            "comparing the base ({}) with the candidate ({}) in pairs of rounds in random order, {until}{takes}{notes}",
             base.what, candidate.what
-        );
-        (sentence, rows)
+        )
     }
 
     /// Run the base against itself if that is wanted, then both sides.
@@ -240,7 +223,7 @@ impl Pairs {
                 Side::new(Arm::Candidate, args)?,
             ],
             metrics: if args.base_command.is_some() {
-                command::metrics(args)?
+                command_metrics_of(args)?
             } else {
                 run_metrics().to_vec()
             },
@@ -264,8 +247,8 @@ impl Pairs {
     fn warm_up(&mut self, rounds: &mut Rounds<'_>, args: &AbArgs) -> Result<(), Error> {
         if let Some(setups) = self.commands() {
             rounds.begin("warm-up", "", FIRST_GUESS);
-            let orders = (0..args.warmup).map(|_| Order::BaseFirst);
-            let fitting = command::executions(&rounds.execute(setups, orders)?);
+            let orders = (0..args.warmup).map(|_| Arm::Base);
+            let fitting = fitting_executions(&rounds.execute(setups, orders)?);
             self.executions = args.executions.unwrap_or(fitting);
         }
         Ok(())
@@ -304,13 +287,13 @@ impl Pairs {
     }
 
     /// Run a pair, and say whether the machine was undisturbed during it.
-    fn run_pair(&mut self, rounds: &mut Rounds<'_>, order: Order) -> Result<Disturbance, Error> {
+    fn run_pair(&mut self, rounds: &mut Rounds<'_>, first: Arm) -> Result<Disturbance, Error> {
         let number = self.ran.len() / 2 + 1;
         let ran = if let Some(setups) = self.commands() {
-            self.execute_pair(rounds, setups, number, order)?
+            self.execute_pair(rounds, setups, number, first)?
         } else {
             let mut ran = Vec::new();
-            for arm in order.arms() {
+            for arm in first.and_other() {
                 if let Some(crawl) = self.sides[arm as usize].crawl() {
                     ran.push(self.crawl(rounds, &crawl.setup, number, arm)?);
                 }
@@ -329,19 +312,18 @@ impl Pairs {
             let round = ran.iter().find(|one| one.round.round.arm == arm)?;
             round.report.as_ref()
         });
-        if let (true, [Some(of_base), Some(of_candidate)]) = (self.ran.is_empty(), reports) {
-            self.differences = differences(of_base, of_candidate);
+        if let (true, [Some(base), Some(candidate)]) = (self.ran.is_empty(), reports) {
+            self.differences = differences(base, candidate);
             // The port of a target that each round starts itself is no difference.
             let mut crawls = self.sides.iter().filter_map(Side::crawl);
             if crawls.all(|crawl| crawl.starts_its_target) {
                 self.differences.retain(|one| one.what != "plan.target");
             }
             self.differences.extend(Side::commands_apart(&self.sides));
-            let plans = [&of_base.plan.run, &of_candidate.plan.run];
+            let plans = [&base.plan.run, &candidate.plan.run];
             comparable(&self.differences).map_err(|error| incomparable(error, plans))?;
         }
-        for one in ran {
-            let mut round = one.round;
+        for RoundRan { mut round, .. } in ran {
             round.round.disturbance = disturbance;
             self.ran.push(round);
         }
@@ -381,15 +363,15 @@ impl Pairs {
         rounds: &mut Rounds<'_>,
         setups: [&CommandSetup; 2],
         pair: usize,
-        order: Order,
+        first: Arm,
     ) -> Result<Vec<RoundRan>, Error> {
         let draw = OrderSchedule::new(self.seed.wrapping_add(pair as u64));
-        let orders = iter::once(order).chain(draw);
+        let orders = iter::once(first).chain(draw);
         let orders = orders.take(usize::try_from(self.executions).unwrap_or(usize::MAX));
         let started_at = rfc3339(wall_time());
         let mut both = rounds.execute(setups, orders)?;
         let times = [started_at, rfc3339(wall_time())];
-        let ran = order.arms().map(|arm| {
+        let ran = first.and_other().map(|arm| {
             let CommandRound {
                 executions,
                 suspended,

@@ -6,23 +6,22 @@
 mod probing;
 
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
-use crawlmark_harness::units::percent;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text::rate_in_words;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::capacity::search::{Pace, ProbeKind, SearchStep};
 use crawlmark_results::studies::capacity::{
-    Capacity, ProbePlan, ProbeReport, SENT, SearchOutcome, next_step, probe_line, read_together,
+    Capacity, ProbePlan, ProbeReport, SearchOutcome, next_step, probe_line, read_together,
 };
 
 use self::probing::Probing;
 use crate::cli::CapacityArgs;
 use crate::error::Error;
-use crate::study::{self, Announcement, ROUNDS, Rounds, Setup, Study};
+use crate::study::{self, ROUNDS, Rounds, Setup, Study};
 
 /// A rest that is worth a word.
 const LONG_REST: Duration = Duration::from_secs(5);
@@ -64,47 +63,24 @@ impl Study for CapacityStudy<'_> {
 
     const NEEDS: &'static str = "a probe was complete";
 
-    fn announcement(&self, _: &Path) -> Announcement {
+    fn announcement(&self) -> String {
         let question = &self.probing.question;
         let bounds = question.bounds;
-        let by_default = if question.by_default {
-            " (defaults; change them with --threshold)"
-        } else {
-            ""
-        };
-        let [shortest, longest] = [bounds.greatest, bounds.least]
-            .map(|pace| seconds(self.probing.takes(pace, ProbeKind::Full)));
-        let takes = if shortest == longest {
-            shortest
-        } else {
-            format!("{shortest} to {longest} (longer at lower rates)")
-        };
-        let objectives = format!(
-            "{}{by_default}; {} of requests sent, on time",
-            question.objectives_in_words(),
-            percent(SENT)
-        );
+        let takes = self.probing.takes(bounds.greatest, ProbeKind::Full);
         let [least, greatest] =
             [bounds.least, bounds.greatest].map(|pace| rate_in_words(&pace.to_string()));
-        let rates = format!(
-            "{least} to {greatest}, never more than twice one that passed, to within {}",
-            percent(bounds.precision)
-        );
-        let probes = format!(
-            "{takes} each, {} arrivals; none starts after {}",
-            question.arrivals,
+        format!(
+            "searching {least} to {greatest} for the highest rate that {} sustains with {}{}, in probes of {} or more, \
+             of which none starts after {}",
+            question.target(),
+            question.objectives_in_words(),
+            if question.by_default {
+                " (defaults; see --threshold)"
+            } else {
+                ""
+            },
+            seconds(takes),
             seconds(self.args.budget)
-        );
-        (
-            format!(
-                "searching for the highest rate that this target sustains: {}",
-                question.target()
-            ),
-            vec![
-                ("objectives", objectives),
-                ("rates", rates),
-                ("probes", probes),
-            ],
         )
     }
 

@@ -59,22 +59,21 @@ struct Ours {
 impl Saved {
     /// What lies at `path`.
     pub(crate) fn of(path: &Path) -> Self {
-        if path.is_dir() {
-            let has = |file: &str| path.join(file).exists();
-            let mut inside = fs::read_dir(path).into_iter().flatten().flatten();
-            return match () {
-                () if has(Contest::FILE) => Self::Contest,
-                () if has(RESULT) => Self::Run,
-                () if inside.any(|entry| entry.path().join(RESULT).exists()) => Self::Run,
-                () => Self::Foreign,
-            };
+        let is = |file: &str| path.ends_with(file) || path.join(file).exists();
+        if is(Contest::FILE) {
+            return Self::Contest;
         }
-        let ours = read_text(path).map(|text| serde_json::from_str::<Ours>(&text));
-        match ours {
-            _ if path.ends_with(Contest::FILE) => Self::Contest,
-            Ok(Ok(Ours { schema: Some(_) })) | Err(_) => Self::Run,
-            Ok(_) if path.ends_with(RESULT) => Self::Run,
-            Ok(_) => Self::Foreign,
+        let mut inside = fs::read_dir(path).into_iter().flatten().flatten();
+        let has_runs = inside.any(|entry| entry.path().join(RESULT).exists());
+        // What cannot be read is ours to complain about.
+        let is_ours = || match read_text(path).map(|text| serde_json::from_str::<Ours>(&text)) {
+            Ok(ours) => ours.is_ok_and(|ours| ours.schema.is_some()),
+            Err(_) => !path.is_dir(),
+        };
+        if is(RESULT) || has_runs || is_ours() {
+            Self::Run
+        } else {
+            Self::Foreign
         }
     }
 }
@@ -82,23 +81,17 @@ impl Saved {
 /// Show results of another tool beside each other.
 fn sides(base: &Path, candidate: &Path) -> Result<Sides, Error> {
     let [old, new] = [import(base)?, import(candidate)?];
-    if old.tool != new.tool {
-        return usage(format!(
-            "{} is of {}, and {} of {}: compare results of one tool",
-            base.display(),
-            old.tool,
-            candidate.display(),
-            new.tool
-        ));
-    }
     let now = rfc3339(wall_time());
     let header = Header::new::<Sides>("compare", [&now, &now]);
-    Sides::new(header, &old, &new).map_or_else(
+    let sides = Sides::new(header, &old, &new).filter(|_| old.tool == new.tool);
+    sides.map_or_else(
         || {
             usage(format!(
-                "{} and {} have no benchmark in common",
+                "{} is of {}, and {} of {}, without a benchmark in common: compare results of one tool",
                 base.display(),
-                candidate.display()
+                old.tool,
+                candidate.display(),
+                new.tool
             ))
         },
         Ok,
@@ -149,9 +142,8 @@ struct SavedResult {
 
 /// Compare the results at two places, as pairs; two single results are one pair.
 fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
-    if fs::canonicalize(base)
-        .is_ok_and(|place| fs::canonicalize(candidate).is_ok_and(|other| other == place))
-    {
+    let places = [base, candidate].map(|path| fs::canonicalize(path).ok());
+    if places[0].is_some() && places[0] == places[1] {
         return usage(format!(
             "{} is compared with itself: name another base or candidate",
             base.display()
@@ -159,43 +151,31 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     }
     let mut found = results(Arm::Base, base)?;
     found.extend(results(Arm::Candidate, candidate)?);
-    for SavedResult { report, path, .. } in &found {
-        if report.validity.verdict == Verdict::Incomplete {
-            return usage(format!(
-                "{} is incomplete and cannot be compared with complete results: run it again",
-                path.display()
-            ));
-        }
-        if report
-            .merged
-            .as_ref()
-            .is_some_and(|merged| !merged.is_clean())
-        {
-            return usage(format!(
-                "{} was merged from parts of which some were lost or crawled more than once, so its times are no basis for a verdict: repeat the crawl",
-                path.display()
-            ));
-        }
-    }
     // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts
     // as text.
     found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
-    one_at_a_time(&found)?;
+    // Of one pair nothing is judged.
+    for two in found.windows(2).filter(|_| found.len() > 2) {
+        if two[0].report.finished_at > two[1].report.started_at {
+            return usage(format!(
+                "{} was still running when {} began: each slowed the other down; run them one right after the other",
+                two[0].path.display(),
+                two[1].path.display()
+            ));
+        }
+    }
     let (mut rounds, mut all) = (Vec::new(), Vec::<Difference>::new());
     for (number, pair) in (1..).zip(found.chunks(2)) {
         let mut disturbance = Disturbance::None;
         if let [first, second] = pair {
             disturbance = Disturbance::of_runs([&first.report, &second.report]);
             // A directory may hold runs of more than one plan: each pair counts.
-            for difference in told_apart(first, second)? {
-                if all.iter().all(|other| other.what != difference.what) {
-                    all.push(difference);
-                }
-            }
+            let mut apart = told_apart(first, second)?;
+            apart.retain(|one| all.iter().all(|other| other.what != one.what));
+            all.extend(apart);
         }
         for SavedResult { arm, report, path } in pair {
-            let result = path.display().to_string();
-            let mut round = RoundReport::new(report, number, *arm, result);
+            let mut round = RoundReport::new(report, number, *arm, path.display().to_string());
             round.round.disturbance = disturbance;
             rounds.push(round);
         }
@@ -205,9 +185,8 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
             name: arm.to_string(),
             what: path.display().to_string(),
         });
-    let [first, last] = [found.first(), found.last()];
-    let started = first.map_or("", |first| &first.report.started_at);
-    let finished = last.map_or("", |last| &last.report.finished_at);
+    let started = found.first().map_or("", |first| &first.report.started_at);
+    let finished = found.last().map_or("", |last| &last.report.finished_at);
     let context = ContestContext {
         header: Header::new::<Contest>("compare", [started, finished]),
         base,
@@ -218,27 +197,14 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     Ok(Contest::new(&run_metrics(), rounds, context)?)
 }
 
-/// Refuses runs that shared the machine, given by their start. Of one pair nothing is judged.
-fn one_at_a_time(found: &[SavedResult]) -> Result<(), Error> {
-    for two in found.windows(2).filter(|_| found.len() > 2) {
-        if two[0].report.finished_at > two[1].report.started_at {
-            return usage(format!(
-                "{} was still running when {} began: each slowed the other down; run them one right after the other",
-                two[0].path.display(),
-                two[1].path.display()
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Return the differences between two runs of a pair; nothing of two of one arm, which are no pair.
 fn told_apart(first: &SavedResult, second: &SavedResult) -> Result<Vec<Difference>, Error> {
-    let (base, candidate) = match (first.arm, second.arm) {
-        (Arm::Base, Arm::Candidate) => (&first.report, &second.report),
-        (Arm::Candidate, Arm::Base) => (&second.report, &first.report),
-        _ => return Ok(Vec::new()),
-    };
+    let mut two = [first, second];
+    two.sort_by_key(|of| of.arm as usize);
+    let [base, candidate] = two.map(|of| &of.report);
+    if first.arm == second.arm {
+        return Ok(Vec::new());
+    }
     let found = differences(base, candidate);
     comparable(&found)
         .map_err(|error| incomparable(error, [&base.plan.run, &candidate.plan.run]))?;
@@ -246,7 +212,7 @@ fn told_apart(first: &SavedResult, second: &SavedResult) -> Result<Vec<Differenc
 }
 
 /// The result at `path`, or those in the directories in it. Each has to be readable, so that none
-/// is left out unseen.
+/// is left out unseen, and whole.
 fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
     if path.join(Contest::FILE).exists() {
         return usage(format!(
@@ -254,20 +220,26 @@ fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
             path.display()
         ));
     }
-    let mut places = Vec::new();
-    if !path.is_dir() || path.join(RESULT).exists() {
-        places.push(path.to_owned());
-    } else {
+    let mut places = vec![path.to_owned()];
+    if path.is_dir() && !path.join(RESULT).exists() {
         let entries = fs::read_dir(path).map_err(|error| ReadError::Io {
             path: path.to_owned(),
             error,
         })?;
-        places.extend(entries.flatten().map(|entry| entry.path()));
+        places = entries.flatten().map(|entry| entry.path()).collect();
         places.retain(|place| place.join(RESULT).exists());
     }
     let mut found = Vec::new();
     for path in places {
         let report = read(&path)?;
+        let merged = report.merged.as_ref();
+        if report.validity.verdict == Verdict::Incomplete || merged.is_some_and(|it| !it.is_clean())
+        {
+            return usage(format!(
+                "{} is incomplete, or was merged from parts of which some were lost or crawled more than once, so it is no basis for a verdict: run it again",
+                path.display()
+            ));
+        }
         found.push(SavedResult { arm, report, path });
     }
     Ok(found)

@@ -72,20 +72,14 @@ fn add(args: &HistoryArgs) -> Result<(), Error> {
                 result.display()
             ));
         }
-        for mut point in found {
-            replace(
-                &mut point.commit,
-                commit.as_ref(),
-                machine.git_revision.clone(),
-            );
-            replace(
-                &mut point.machine,
-                args.machine.as_ref(),
-                Some(machine_name(&machine)),
-            );
-            replace(&mut point.name, args.name.as_ref(), None);
-            points.push(point);
-        }
+        points.extend(found);
+    }
+    for point in &mut points {
+        let revision = machine.git_revision.clone();
+        replace(&mut point.commit, commit.as_ref(), revision);
+        let name = machine_name(&machine);
+        replace(&mut point.machine, args.machine.as_ref(), Some(name));
+        replace(&mut point.name, args.name.as_ref(), None);
     }
     add_points(path, &points).map_err(|error| Error::History {
         path: path.clone(),

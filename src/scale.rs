@@ -19,7 +19,7 @@ use crawlmark_results::studies::scale::{Round, ScaleContext, Scaling, Size, orde
 use self::settings::ScaleSettings;
 use crate::cli::ScaleArgs;
 use crate::error::Error;
-use crate::study::{self, AROUND, Announcement, ROUNDS, Rounds, Setup, Study, minutes};
+use crate::study::{self, AROUND, ROUNDS, Rounds, Setup, Study, minutes};
 
 /// Measure, and return the exit code.
 pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
@@ -52,7 +52,7 @@ impl Study for ScaleStudy {
 
     const NEEDS: &'static str = "a round was complete";
 
-    fn announcement(&self, _: &Path) -> Announcement {
+    fn announcement(&self) -> String {
         let asked = &self.asked;
         let sizes = asked
             .sizes
@@ -61,19 +61,13 @@ impl Study for ScaleStudy {
         let sizes: Vec<String> = sizes.collect();
         let held: Vec<String> = asked.held.iter().map(ToString::to_string).collect();
         let rounds = self.repeats.saturating_mul(sizes.len());
-        let takes = minutes(self.takes.mul_f64(rounds as f64));
-        let rounds = format!(
-            "{} of each size, {rounds} rounds of {:?} in all: about {takes}",
-            self.repeats, asked.round
-        );
-        let sizes = format!("{} (shards/connections)", sizes.join(", "));
-        (
-            format!(
-                "measuring how {} scales, with {}",
-                asked.target,
-                held.join(" and ")
-            ),
-            vec![("sizes", sizes), ("rounds", rounds)],
+        format!(
+            "measuring how {} scales, with {}: {} (shards/connections), {rounds} rounds of {:?} in all, about {}",
+            asked.target,
+            held.join(" and "),
+            sizes.join(", "),
+            asked.round,
+            minutes(self.takes.mul_f64(rounds as f64))
         )
     }
 

@@ -5,11 +5,11 @@
 //! finds what limited each.
 
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crawlmark_harness::process::{raise_descriptor_limit, usable_cpus};
-use crawlmark_results::run::report::{Environment, Placement};
+use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::scenarios::{
@@ -20,9 +20,7 @@ use crate::cli::{LadderArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{
-    self, Announcement, ROUNDS, Rounds, Setup, Study, minutes, round_flags, understood, usage,
-};
+use crate::study::{self, ROUNDS, Rounds, Setup, Study, minutes, round_flags, understood, usage};
 
 /// Source of the flags, as errors name it.
 const WHOSE: &str = "the flags after --";
@@ -82,15 +80,14 @@ impl Study for ScenarioStudy {
 
     const NEEDS: &'static str = "the first of them was run";
 
-    fn announcement(&self, _: &Path) -> Announcement {
-        let count = u32::try_from(self.scenarios.len()).unwrap_or(u32::MAX);
-        let whole = minutes((self.duration + BESIDE) * count);
-        let count = text::counted(count.into(), "rung");
-        let sentence = format!(
-            "{count} of {:?} each, about {whole} in all, against the bundled target; nothing leaves this machine",
-            self.duration
-        );
-        (sentence, Vec::new())
+    fn announcement(&self) -> String {
+        let count = self.scenarios.len();
+        format!(
+            "{} of {:?} each, about {} in all, against the bundled target; nothing leaves this machine",
+            text::counted(count as u64, "rung"),
+            self.duration,
+            minutes((self.duration + BESIDE).mul_f64(count as f64))
+        )
     }
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
@@ -102,14 +99,10 @@ impl Study for ScenarioStudy {
 
     fn result(&mut self, header: Header) -> Result<Option<Scenarios>, Error> {
         let done = mem::take(&mut self.done);
-        if done.is_empty() {
-            return Ok(None);
-        }
-        let environment = self
+        Ok(self
             .environment
             .take()
-            .unwrap_or_else(|| Environment::read(Placement::Colocated));
-        Ok(Some(Scenarios::new(header, environment, done)))
+            .map(|environment| Scenarios::new(header, environment, done)))
     }
 }
 
@@ -158,27 +151,12 @@ impl ScenarioStudy {
     /// run.
     fn check(&self) -> Result<(), Error> {
         for scenario in &self.scenarios {
-            let whose = format!("rung {} and {WHOSE}, together", scenario.number);
-            let given = given_in_rounds(&self.run);
             let own = given_in_rounds(&self.own_words(scenario));
-            if let Some(flag) = own.iter().find(|flag| given.contains(flag)) {
-                return usage(format!(
-                    "rung {} sets {flag} itself: remove it from {WHOSE}",
-                    scenario.number
-                ));
-            }
-            let typed = round_flags("ladder", &whose, &self.words(scenario), &[])?;
-            if typed.requests.is_some() {
-                return usage(format!(
-                    "each rung lasts a fixed time (-d): remove -n from {WHOSE}"
-                ));
-            }
-            run::check(&typed)?;
-        }
-        if given_in_rounds(&self.run).contains(&"adaptive".to_owned()) {
-            return usage(format!(
-                "--adaptive chooses the number of connections, which each rung sets: remove it from {WHOSE}"
-            ));
+            let mut taken: Vec<&str> = own.iter().map(String::as_str).collect();
+            taken.extend(["requests", "adaptive"]);
+            round_flags("ladder", WHOSE, &self.run, &taken)?;
+            let whose = format!("rung {} and {WHOSE}, together", scenario.number);
+            run::check(&understood(&whose, &self.words(scenario))?)?;
         }
         Ok(())
     }
@@ -192,20 +170,18 @@ impl ScenarioStudy {
             .begin(&name, scenario.name, self.duration + BESIDE);
         let setup = Setup::of_this_program(name.clone(), flags.clone())?;
         let results = rounds.run(&setup, &folder);
-        let ran = results
-            .and_then(|results| results.by_the_clock(&name))
-            .map(|results| {
-                let report = results.report;
-                let readings = ScenarioReadings::of(&report, results.cpu);
-                let result = folder.display().to_string();
-                let flags = redact::words(&flags);
-                let done = ScenarioReport::new(scenario, flags, result, &report, readings);
-                (done, report.environment)
-            });
-        let line = ran.as_ref().map(|(done, _)| done.line());
-        rounds
-            .stages
-            .end(&name, line.as_deref().unwrap_or("stopped"));
+        let ran = results.and_then(|results| {
+            let results = results.by_the_clock(&name)?;
+            let (report, flags) = (results.report, redact::words(&flags));
+            let readings = ScenarioReadings::of(&report, results.cpu);
+            let result = folder.display().to_string();
+            let done = ScenarioReport::new(scenario, flags, result, &report, readings);
+            Ok((done, report.environment))
+        });
+        let line = ran
+            .as_ref()
+            .map_or_else(|_| "stopped".to_owned(), |(done, _)| done.line());
+        rounds.stages.end(&name, &line);
         let (done, environment) = ran?;
         self.environment.get_or_insert(environment);
         self.done.push(done);
@@ -267,8 +243,8 @@ mod tests {
     fn what_a_scenario_cannot_have_is_refused_before_anything_is_run() {
         for (more, why) in [
             (&["--warmup", "2s"][..], "warmup"),
-            (&["--adaptive"], "--adaptive chooses"),
-            (&["-n", "5"], "each rung lasts a fixed time"),
+            (&["--adaptive"], "--adaptive"),
+            (&["-n", "5"], "--requests"),
             (&["--out", "x"], "--out is for single runs"),
         ] {
             let refusal = study(more).check().unwrap_err().message();

@@ -13,7 +13,6 @@ mod outcome;
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
@@ -21,12 +20,12 @@ use crawlmark_harness::process::raise_descriptor_limit;
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 
-use self::experiment::{EXPERIMENTS, Experiment, FULL, Form, QUICK};
+use self::experiment::{Experiment, FULL, Form, QUICK};
 use self::judge::Attempt;
 use self::outcome::{ATTEMPTS, RowOutcome, SelftestResult};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
-use crate::study::{self, Announcement, Rounds, Study};
+use crate::study::{self, Rounds, Study};
 
 /// Measure, and return the exit code.
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
@@ -54,18 +53,16 @@ impl Study for SelftestStudy {
 
     const NEEDS: &'static str = "an experiment was complete";
 
-    fn announcement(&self, _: &Path) -> Announcement {
-        let own = EXPERIMENTS.iter().filter(|one| self.needs(one));
-        let once: Duration = own.map(|experiment| (experiment.takes)(self.form)).sum();
-        let all = once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX);
-        let most = self.form.latest_end.min(all).max(once);
-        let sentence = format!(
+    fn announcement(&self) -> String {
+        let own = self.form.experiments().filter(|(one, _)| self.needs(one));
+        let once: Duration = own.map(|(_, takes)| takes).sum();
+        let all = once.saturating_mul(ATTEMPTS);
+        format!(
             "measuring targets whose figures are known: {}, about {} s, and up to {} s if the machine is disturbed",
             counted(self.rows.len() as u64, "row"),
             once.as_secs() + 1,
-            most.as_secs() + 1
-        );
-        (sentence, Vec::new())
+            self.form.latest_end.min(all).max(once).as_secs() + 1
+        )
     }
 
     /// Makes each experiment once, and then again those that left a row unsettled: what disturbed a
@@ -76,11 +73,10 @@ impl Study for SelftestStudy {
         let _ = raise_descriptor_limit();
         let clock = Clock::start();
         for number in 0..ATTEMPTS {
-            for experiment in &EXPERIMENTS {
-                let takes = (experiment.takes)(self.form);
+            for (experiment, takes) in self.form.experiments() {
                 let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
                 if self.needs(experiment) && (number == 0 || would_end <= self.form.latest_end) {
-                    self.attempt(rounds, experiment, number)?;
+                    self.attempt(rounds, experiment, takes, number)?;
                     if let Some(signal) = rounds.asks_to_stop(Duration::ZERO)? {
                         return Err(Error::Stopped(signal));
                     }
@@ -108,20 +104,18 @@ impl SelftestStudy {
         &mut self,
         rounds: &mut Rounds<'_>,
         experiment: &Experiment,
-        number: usize,
+        takes: Duration,
+        number: u32,
     ) -> Result<(), Error> {
         let name = experiment.rows.iter().map(Row::to_string);
         let name = name.collect::<Vec<_>>().join(" ");
-        let takes = (experiment.takes)(self.form);
         rounds.stages.begin(&name, experiment.does, takes);
         let made = (experiment.make)(self.form, rounds, number);
-        let came = made.as_ref().map(|attempts| {
-            let came = attempts.iter().map(word);
-            came.collect::<Vec<_>>().join(", ")
-        });
-        rounds
-            .stages
-            .end(&name, came.as_deref().unwrap_or("stopped"));
+        let came = made.as_ref().map_or_else(
+            |_| "stopped".to_owned(),
+            |made| made.iter().map(word).collect::<Vec<_>>().join(", "),
+        );
+        rounds.stages.end(&name, &came);
         for (row, attempt) in experiment.rows.iter().zip(made?) {
             // A row that is settled stays as it is.
             if let Some(row) = self.rows.get_mut(row).filter(|row| !row.is_settled()) {
@@ -145,6 +139,7 @@ fn word(attempt: &Attempt) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::experiment::EXPERIMENTS;
     use super::*;
 
     #[test]

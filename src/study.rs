@@ -49,9 +49,6 @@ const SUMMARY: &str = "summary.md";
 /// Directories named at most; the others are counted.
 const NAMED: usize = 3;
 
-/// Announcement of the rounds: a sentence, and named values.
-pub(crate) type Announcement = (String, Vec<(&'static str, String)>);
-
 /// A study, before and while it runs.
 pub(crate) trait Study {
     /// Result of its rounds.
@@ -65,8 +62,8 @@ pub(crate) trait Study {
         Duration::ZERO
     }
 
-    /// Announce the rounds, which are saved in `place`.
-    fn announcement(&self, place: &Path) -> Announcement;
+    /// Say what is going to be done, in a sentence.
+    fn announcement(&self) -> String;
 
     /// Run the rounds. Those that ended are kept by the study, whatever ends this.
     ///
@@ -103,7 +100,9 @@ pub(crate) fn conduct<S: Study>(
         Stages::fitting()
     };
     if !keep.quiet {
-        announce(&study.announcement(directory.place()));
+        let lines = study.announcement();
+        let lines = text::wrapped(&lines, terminal::columns_beside());
+        terminal::say(&(lines.join("\n") + "\n"));
     }
     let started_at = rfc3339(wall_time());
     let mut rounds = Rounds::new(&held, &mut stages, study.ready(), directory.place());
@@ -119,21 +118,24 @@ pub(crate) fn conduct<S: Study>(
         Err(Error::Stopped(signal)) => (Some(signal), None),
         Err(error) => (None, Some(error)),
     };
-    let (result, failed) = match (study.result(header), failed) {
-        (Ok(Some(result)), failed) => (result, failed),
+    let result = match (study.result(header), failed) {
+        (Ok(Some(result)), None) => result,
+        (Ok(Some(result)), Some(error)) => {
+            // The round failed first, and may be why the result cannot be saved: a full disk does
+            // both.
+            return match conclude(keep, directory, &result) {
+                Ok(()) => Err(error),
+                Err(unsaved) => {
+                    terminal::say(&(error.message() + "\n"));
+                    Err(unsaved)
+                }
+            };
+        }
         (Ok(None), None) => return Ok(stopped(S::NEEDS, directory, signal)),
         (Ok(None), Some(error)) | (Err(error), _) => return Err(error.keeping(directory)),
     };
-    let concluded = conclude(keep, directory, &result);
-    match (failed, concluded) {
-        // The round failed first, and may be why the result cannot be saved: a full disk does both.
-        (Some(error), Err(unsaved)) => {
-            terminal::say(&(error.message() + "\n"));
-            Err(unsaved)
-        }
-        (Some(error), Ok(_)) | (None, Err(error)) => Err(error),
-        (None, Ok(_)) => Ok(signal.map_or_else(|| exit_code(&result), signalled)),
-    }
+    conclude(keep, directory, &result)?;
+    Ok(signal.map_or_else(|| exit_code(&result), signalled))
 }
 
 /// The exit code of a result whose rounds were all run.
@@ -200,22 +202,26 @@ fn conclude(
     keep: &OutputArgs,
     directory: ResultDir,
     result: &impl StudyResult,
-) -> Result<PathBuf, Error> {
+) -> Result<(), Error> {
     let saved = save(directory, result);
     let printed = if keep.is_printed() {
         print(result, keep.form)
     } else {
         Ok(())
     };
-    if let (Ok(saved), false) = (&saved, keep.quiet) {
-        terminal::say(&format!("\nsaved in {}\n", saved.display()));
-    }
-    match (printed, saved) {
-        (Err(printed), Err(saved)) => {
-            terminal::say(&(printed.message() + "\n"));
-            Err(saved)
+    match (saved, printed) {
+        (Ok(saved), printed) => {
+            if !keep.quiet {
+                terminal::say(&format!("\nsaved in {}\n", saved.display()));
+            }
+            printed
         }
-        (printed, saved) => printed.and(saved),
+        (Err(unsaved), printed) => {
+            if let Err(unprinted) = printed {
+                terminal::say(&(unprinted.message() + "\n"));
+            }
+            Err(unsaved)
+        }
     }
 }
 
@@ -230,12 +236,10 @@ pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<P
         (SUMMARY.to_owned(), doc.markdown()),
         (PAGE.to_owned(), doc.html(&plots)),
     ];
-    for (name, text) in result.exports() {
-        files.push((name.to_owned(), text));
-    }
-    for plot in plots {
-        files.push((format!("plots/{}.svg", plot.name), plot.svg));
-    }
+    let exports = result.exports().into_iter();
+    files.extend(exports.map(|(name, text)| (name.to_owned(), text)));
+    let plots = plots.into_iter();
+    files.extend(plots.map(|plot| (format!("plots/{}.svg", plot.name), plot.svg)));
     directory.finish_with(files).map_err(Error::Result)
 }
 
@@ -250,16 +254,6 @@ pub(crate) fn print(result: &impl StudyResult, form: FormArgs) -> Result<(), Err
         _ => result.doc().terminal(terminal::columns()),
     };
     terminal::print(&text)
-}
-
-/// Say what is going to be done.
-fn announce((what, rows): &Announcement) {
-    let columns = terminal::columns_beside();
-    let mut text = text::wrapped(what, columns).join("\n") + "\n";
-    for (name, value) in rows {
-        text::write_row(&mut text, name, value, columns);
-    }
-    terminal::say(&text);
 }
 
 /// Show a time as `45 s` or `2 min 5 s`.
@@ -277,19 +271,16 @@ pub(crate) fn minutes(time: Duration) -> String {
 /// # Errors
 /// When they are no flags of `run`, or do not fit together.
 pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error> {
-    let line = ["crawlmark", "run"]
-        .into_iter()
-        .chain(words.iter().map(String::as_str));
+    let own = ["crawlmark", "run"].into_iter();
+    let line = own.chain(words.iter().map(String::as_str));
     match Cli::of(line).map(|cli| cli.command) {
         Ok(Command::Run(args)) => Ok(*args),
-        Ok(_) => Err(Error::Usage(format!(
-            "{whose}: not flags of `crawlmark run`"
-        ))),
+        Ok(_) => usage(format!("{whose}: not flags of `crawlmark run`")),
         Err(error) => {
             let text = error.render().to_string();
             // The parser begins with `error: `.
             let text = text.split_once(' ').map_or(&*text, |(_, text)| text);
-            Err(Error::Usage(format!("{whose}: {}", text.trim_end())))
+            usage(format!("{whose}: {}", text.trim_end()))
         }
     }
 }

@@ -60,8 +60,8 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
         }
     };
     let mut rounds = Vec::new();
-    for (number, order) in OrderSchedule::new(3).take(pairs).enumerate() {
-        for arm in order.arms() {
+    for (number, first) in OrderSchedule::new(3).take(pairs).enumerate() {
+        for arm in first.and_other() {
             let seed = 2 * number + arm as usize;
             rounds.push(round(number + 1, arm, 1.0 + (seed * 7 % 11) as f64 * 1e-3));
         }

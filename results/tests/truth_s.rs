@@ -15,9 +15,9 @@ mod noise;
 use std::collections::BTreeMap;
 
 use crawlmark_results::studies::compare::{
-    Arm, CPU_PER_ATTEMPT, CPU_TIME, Comparison, DesignError, Disturbance, Execution, Metric,
-    MetricVerdict, OK_SHARE, Order, OrderSchedule, Overall, PEAK_MEMORY, Pair, Reading, Readings,
-    Round, RoundReport, Rule, SERVICE_P50, SERVICE_P99, THROUGHPUT, Undecided, WALL_TIME,
+    Arm, CPU_PER_ATTEMPT, CPU_TIME, Comparison, DesignError, Disturbance, Execution, LOOKS, Look,
+    Metric, MetricVerdict, OK_SHARE, OrderSchedule, Overall, PEAK_MEMORY, Pair, Reading, Readings,
+    Round, RoundReport, SERVICE_P50, SERVICE_P99, THROUGHPUT, Undecided, WALL_TIME,
     command_metrics, holm, judge, judge_rounds, pair_up, run_metrics,
 };
 
@@ -29,7 +29,7 @@ fn share(trials: u32, mut is_so: impl FnMut() -> bool) -> f64 {
 }
 
 fn judged(pairs: &[Pair]) -> Comparison {
-    judge(&run_metrics(), pairs, &Rule::standard()).expect("the pairs are in blocks")
+    judge(&run_metrics(), pairs, &LOOKS).expect("the pairs are in blocks")
 }
 
 /// The band of S1: three and a fifth standard errors of 5,000 trials either side of a nominal 1 %.
@@ -45,7 +45,7 @@ fn is_nominal(rate: f64) -> bool {
 /// than 2 %, too: the test alone decides.
 #[test]
 fn s1_equal_arms_differ_as_often_as_the_level_says() {
-    let rule = Rule::one_look(28, 0.01);
+    let rule = [Look::new(28, 0.01)];
     let mut machine = Machine::new(1, Noise::Gaussian(0.10));
     let rate = share(5_000, || {
         let pairs = machine.pairs(&[THROUGHPUT], 0.0);
@@ -106,8 +106,7 @@ fn power_of(metrics: &[Metric], names: &[&'static str], loss: f64, mut machine: 
     let (mut power, first) = (Power::default(), names[0]);
     for _ in 0..TRIALS {
         let pairs = machine.pairs(names, loss);
-        let comparison =
-            judge(metrics, &pairs, &Rule::standard()).expect("the pairs are in blocks");
+        let comparison = judge(metrics, &pairs, &LOOKS).expect("the pairs are in blocks");
         let one = 1.0 / f64::from(TRIALS);
         match comparison.of(first).expect("it was read").verdict {
             MetricVerdict::Regression => {
@@ -169,7 +168,7 @@ fn s3_unpaired_and_sequential_data_are_refused() {
     let (a, b) = (Arm::Base, Arm::Candidate);
     let refused = |arms: Vec<Arm>| {
         pair_up(&rounds(arms.into_iter()))
-            .and_then(|pairs| judge(&run_metrics(), &pairs, &Rule::standard()))
+            .and_then(|pairs| judge(&run_metrics(), &pairs, &LOOKS))
             .expect_err("it is refused")
     };
     let repeat = |arms: &[Arm], times| arms.repeat(times);
@@ -186,14 +185,14 @@ fn s3_unpaired_and_sequential_data_are_refused() {
         refused(repeat(&[a, b], 16)),
         DesignError::NotInBlocks {
             pair: 1,
-            order: Order::BaseFirst
+            first: Arm::Base
         }
     );
     assert_eq!(
         refused(repeat(&[b, a], 16)),
         DesignError::NotInBlocks {
             pair: 1,
-            order: Order::CandidateFirst
+            first: Arm::Candidate
         }
     );
     assert_eq!(refused(Vec::new()), DesignError::NoRounds);
@@ -230,7 +229,7 @@ fn s4_any_of_several_equal_metrics_is_a_regression_in_at_most_1_percent() {
 
 /// How often the interval of 16 pairs holds the true ratio of 1.05.
 fn coverage(seed: u64, noise: Noise) -> f64 {
-    let rule = Rule::one_look(16, 0.01);
+    let rule = [Look::new(16, 0.01)];
     let mut machine = Machine::new(seed, noise);
     share(5_000, || {
         let pairs = machine.pairs(&[SERVICE_P50], 0.05);
@@ -294,7 +293,7 @@ fn s6_twelve_metrics_need_eleven_pairs() {
     assert!(smallest_adjusted(11) <= 0.01);
     // And one pair fewer than the rule's own first look needs for its alpha and four metrics is not
     // enough either.
-    let first = Rule::standard().looks()[0];
+    let first = LOOKS[0];
     assert!(4.0 * 2.0_f64.powi(-11) > first.alpha && 4.0 * 2.0_f64.powi(-12) <= first.alpha);
 }
 
@@ -319,7 +318,7 @@ fn operating_characteristics() {
                 let mut machine = Machine::new(100, noise);
                 let (mut counts, mut pairs) = ([0_u32; 3], 0);
                 for _ in 0..TRIALS {
-                    let comparison = judge(metrics, &machine.pairs(names, loss), &Rule::standard())
+                    let comparison = judge(metrics, &machine.pairs(names, loss), &LOOKS)
                         .expect("the pairs are in blocks");
                     counts[comparison.verdict as usize] += 1;
                     pairs += comparison.look.map_or(0, |taken| taken.look.pairs);
@@ -353,10 +352,10 @@ fn operating_characteristics() {
 /// lasts for ten executions on average, where the candidate takes more time by `loss`.
 fn in_two_modes(draw: &mut fastrand::Rng, loss: f64) -> Vec<RoundReport> {
     let (mut rounds, mut slow) = (Vec::new(), false);
-    for (pair, order) in (1..=44).zip(OrderSchedule::new(draw.u64(..))) {
+    for (pair, first) in (1..=44).zip(OrderSchedule::new(draw.u64(..))) {
         let mut both = [Vec::new(), Vec::new()];
-        let turns = std::iter::once(order).chain(OrderSchedule::new(draw.u64(..)));
-        for arm in turns.take(4).flat_map(Order::arms) {
+        let turns = std::iter::once(first).chain(OrderSchedule::new(draw.u64(..)));
+        for arm in turns.take(4).flat_map(Arm::and_other) {
             slow ^= draw.f64() < 0.1;
             let more = 1.0 + if arm == Arm::Candidate { loss } else { 0.0 };
             let us = 40_000.0 * more * if slow { 1.4 } else { 1.0 } * (1.0 + 0.02 * draw.f64());
@@ -368,7 +367,7 @@ fn in_two_modes(draw: &mut fastrand::Rng, loss: f64) -> Vec<RoundReport> {
                 values: BTreeMap::new(),
             });
         }
-        rounds.extend(order.arms().map(|arm| {
+        rounds.extend(first.and_other().map(|arm| {
             let executions = std::mem::take(&mut both[arm as usize]);
             RoundReport::of_command(executions, pair, arm, ["", ""].map(str::to_owned))
         }));

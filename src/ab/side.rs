@@ -1,17 +1,16 @@
-//! One side of a comparison: what runs in each of its rounds.
+//! One side of a comparison: what runs in each of its rounds; and the metrics of commands.
 
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_results::studies::compare::Arm;
+use crawlmark_results::studies::compare::{Arm, Metric, Worse, command_metrics};
 use crawlmark_results::studies::differences::{Difference, TARGET_COMMAND};
 
-use super::command;
-use crate::cli::{AbArgs, Auto};
+use crate::cli::{AbArgs, Auto, Better};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{CommandSetup, PORT, Setup, round_flags, understood, usage};
+use crate::study::{CommandRound, CommandSetup, PORT, Setup, round_flags, understood, usage};
 
 /// Default duration of a round.
 const ROUND: Duration = Duration::from_secs(2);
@@ -65,16 +64,12 @@ impl Side {
             Arm::Base => &args.base_command,
             Arm::Candidate => &args.cand_command,
         };
-        match line {
-            Some(line) => Self::of_command(arm, line, args),
-            None => Self::of_crawl(arm, args),
-        }
-    }
-
-    fn of_command(arm: Arm, line: &str, args: &AbArgs) -> Result<Self, Error> {
+        let Some(line) = line else {
+            return Self::of_crawl(arm, args);
+        };
         Ok(Self {
             arm,
-            subject: Subject::Command(command::setup(format!("the {arm}"), line, args)?),
+            subject: Subject::Command(setup(format!("the {arm}"), line, args)?),
             what: redact::line(line),
         })
     }
@@ -120,11 +115,12 @@ impl Side {
             Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
             error => error,
         })?;
-        let parts = [
-            target.as_deref().map(redact::line),
-            Some(redact::line(own).trim().to_owned()).filter(|own| !own.is_empty()),
-        ];
-        let what = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let parts = [target.as_deref().map(redact::line), Some(redact::line(own))];
+        let parts = parts.iter().flatten().map(|part| part.trim());
+        let what = parts
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ");
         Ok(Self {
             arm,
             subject: Subject::Crawl(Box::new(Crawl {
@@ -152,7 +148,7 @@ impl Side {
         let is_named = command.contains("PORT") || command.contains(PORT);
         let flag = flag(self.arm);
         (!is_named).then(|| {
-            format!("{flag}-target has no {PORT}: its program has to listen on the port in the variable PORT")
+            format!(". {flag}-target has no {PORT}: its program has to listen on the port in the variable PORT")
         })
     }
 
@@ -189,4 +185,86 @@ impl Side {
             Subject::Command(_) => None,
         }
     }
+}
+
+/// Default duration of a round of a command.
+const COMMAND_ROUND: Duration = Duration::from_millis(500);
+
+/// The most executions of a round, if that is not given.
+const MOST: u64 = 100;
+
+/// The command of a side: `line`.
+///
+/// # Errors
+/// When it is empty, or has a quotation mark that is not closed.
+fn setup(label: String, line: &str, args: &AbArgs) -> Result<CommandSetup, Error> {
+    let beside = |flag: &str, line: &Option<String>| {
+        let line = line.as_deref();
+        line.map(|line| words(args, flag, line)).transpose()
+    };
+    Ok(CommandSetup {
+        words: words(args, &format!("the command of {label}"), line)?,
+        prepare: beside("--prepare", &args.prepare)?,
+        cleanup: beside("--cleanup", &args.cleanup)?,
+        ignores_failure: args.ignore_failure,
+        values: args.value.clone(),
+        label,
+    })
+}
+
+fn words(args: &AbArgs, flag: &str, line: &str) -> Result<Vec<String>, Error> {
+    let words = if args.shell == "none" {
+        shlex::split(line)
+    } else {
+        let shell = shlex::split(&args.shell).filter(|shell| !shell.is_empty());
+        shell.map(|shell| [shell, vec!["-c".to_owned(), line.to_owned()]].concat())
+    };
+    match words {
+        Some(words) if !line.trim().is_empty() => Ok(words),
+        Some(_) => usage(format!("{flag} is empty: name a program")),
+        None => usage(format!(
+            "{flag} or --shell is empty, or has a quotation mark that is not closed"
+        )),
+    }
+}
+
+/// The metrics of a comparison of commands, the numbers that they print first.
+///
+/// # Errors
+/// When two numbers have one name, or there are more directions or units than numbers.
+pub(super) fn command_metrics_of(args: &AbArgs) -> Result<Vec<Metric>, Error> {
+    let all = command_metrics();
+    let mut metrics = Vec::new();
+    for (flag, count) in [("--better", args.better.len()), ("--unit", args.unit.len())] {
+        if count > args.value.len().max(1) {
+            return usage(format!(
+                "{count} x {flag} for {} x --value: give each number one",
+                args.value.len()
+            ));
+        }
+    }
+    for (index, value) in args.value.iter().enumerate() {
+        let mut taken = all.iter().chain(&metrics);
+        if taken.any(|metric| metric.name == value.name) {
+            return usage(format!("--value {}: the name is taken", value.name));
+        }
+        let worse = match args.better.get(index).or(args.better.last()) {
+            Some(Better::Higher) => Worse::Less,
+            Some(Better::Lower) | None => Worse::More,
+        };
+        let unit = args.unit.get(index).or(args.unit.last());
+        metrics.push(value.metric(worse, unit.map_or("", |unit| unit)));
+    }
+    metrics.extend(all);
+    Ok(metrics)
+}
+
+/// Return the number of executions of a round, known the last of each side before: 1 if there was
+/// none.
+pub(super) fn fitting_executions(before: &[CommandRound]) -> u64 {
+    let last = before.iter().filter_map(|round| round.executions.last());
+    let longest = last.map(|one| one.wall_us).fold(0.0, f64::max);
+    let longest = Duration::from_secs_f64(longest / 1e6).as_nanos();
+    let fitting = COMMAND_ROUND.as_nanos().checked_div(longest).unwrap_or(1);
+    u64::try_from(fitting).unwrap_or(MOST).clamp(1, MOST)
 }

@@ -59,9 +59,6 @@ const OPEN_CONNECTIONS: u32 = 400;
 /// Pairs of R8: as many as the comparison's first look wants.
 const PAIRS: u32 = 16;
 
-/// Starting and ending the processes of a run, for the estimate of how long it all takes.
-const START_AND_END: Duration = Duration::from_millis(150);
-
 /// Seed of the target; it decides which items are slow.
 const SEED: u64 = 1;
 
@@ -79,6 +76,8 @@ pub(super) struct Form {
     pub(super) name: &'static str,
     /// Time after which no attempt may end; the first ones are always made.
     pub(super) latest_end: Duration,
+    /// About how long each of [`EXPERIMENTS`] takes, s.
+    takes_s: [f64; 5],
     /// Items of the experiment with two holds.
     modes_items: u64,
     /// The stall, and the runs through it.
@@ -96,6 +95,7 @@ pub(super) struct Form {
 pub(super) const FULL: Form = Form {
     name: "full",
     latest_end: Duration::MAX,
+    takes_s: [6.6, 20.3, 8.3, 4.2, 36.0],
     modes_items: 3_200,
     scene: Scene {
         lasts: Duration::from_secs(10),
@@ -112,6 +112,7 @@ pub(super) const FULL: Form = Form {
 pub(super) const QUICK: Form = Form {
     name: "quick",
     latest_end: Duration::from_secs(38),
+    takes_s: [2.9, 11.3, 3.3, 2.7, 25.0],
     modes_items: 1_200,
     scene: Scene {
         lasts: Duration::from_millis(5_500),
@@ -185,10 +186,8 @@ pub(super) struct Experiment {
     pub(super) rows: &'static [Row],
     /// Short description.
     pub(super) does: &'static str,
-    /// About how long it takes.
-    pub(super) takes: fn(&Form) -> Duration,
     /// Make it: an attempt at each of its rows.
-    pub(super) make: fn(&Form, &mut Rounds<'_>, usize) -> Result<Vec<Attempt>, Error>,
+    pub(super) make: fn(&Form, &mut Rounds<'_>, u32) -> Result<Vec<Attempt>, Error>,
 }
 
 /// All experiments, in the order in which they are made.
@@ -196,51 +195,40 @@ pub(super) const EXPERIMENTS: [Experiment; 5] = [
     Experiment {
         rows: &[Row::R1, Row::R2],
         does: "items of 20 and 500 ms",
-        takes: |form| {
-            let mean = HOLD.mul_f64(1.0 - SLOW_SHARE) + SLOW_HOLD.mul_f64(SLOW_SHARE);
-            // And the last slow one.
-            crawl_takes(form.modes_items, MODES_CONNECTIONS, mean) + SLOW_HOLD
-        },
         make: modes,
     },
     Experiment {
         rows: &[Row::R3, Row::R4, Row::R5],
         does: "through a stall of the target, open and closed loop",
-        takes: |form| (form.scene.lasts + START_AND_END) * 2,
         make: stall,
     },
     Experiment {
         rows: &[Row::R6],
         does: "one shard, then two",
-        takes: |form| (form.shards_run + START_AND_END) * 2,
         make: shards,
     },
     Experiment {
         rows: &[Row::R7],
         does: "a shard is stopped for 500 ms",
-        takes: |form| form.freeze_run + START_AND_END,
         make: freeze,
     },
     Experiment {
         rows: &[Row::R8],
         does: "20 against 21 ms, 16 pairs of runs",
-        takes: |form| {
-            let [base, candidate] = [HOLD, CANDIDATE_HOLD]
-                .map(|hold| crawl_takes(form.pair_items, SHARD_CONNECTIONS, hold));
-            (base + candidate) * PAIRS
-        },
         make: pairs,
     },
 ];
 
-/// Estimate the duration of a crawl of `items` items with a mean hold of `hold`.
-fn crawl_takes(items: u64, connections: u32, hold: Duration) -> Duration {
-    hold.mul_f64(items as f64 / f64::from(connections)) + START_AND_END
+impl Form {
+    /// The experiments, and about how long each takes.
+    pub(super) fn experiments(&self) -> impl Iterator<Item = (&'static Experiment, Duration)> {
+        let takes = self.takes_s.map(Duration::from_secs_f64);
+        EXPERIMENTS.iter().zip(takes)
+    }
 }
 
-fn modes(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
-    let mut observer = RunObserver::of(rounds.stages);
-    let run = measure(&modes_flags(form), HoldHeader::Read, &mut observer)?;
+fn modes(form: &Form, rounds: &mut Rounds<'_>, _: u32) -> Result<Vec<Attempt>, Error> {
+    let run = measure(&modes_flags(form), &mut RunObserver::of(rounds.stages))?;
     Ok(vec![
         judge::modes(&run, slow_items(form)),
         judge::overhead(&run),
@@ -262,12 +250,12 @@ fn slow_items(form: &Form) -> u64 {
         .count() as u64
 }
 
-fn stall(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
+fn stall(form: &Form, rounds: &mut Rounds<'_>, _: u32) -> Result<Vec<Attempt>, Error> {
     let scene = &form.scene;
-    let [open, closed] = scene.flags();
-    let mut observer = RunObserver::of(rounds.stages);
-    let open = measure(&open, HoldHeader::Ignored, &mut observer)?;
-    let closed = measure(&closed, HoldHeader::Ignored, &mut observer)?;
+    let [open, closed] = scene
+        .flags()
+        .map(|flags| measure(&flags, &mut RunObserver::of(rounds.stages)));
+    let (open, closed) = (open?, closed?);
     Ok(vec![
         judge::open_loop(scene, &open),
         judge::closed_loop(scene, &open, &closed),
@@ -275,11 +263,12 @@ fn stall(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>,
     ])
 }
 
-fn shards(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
-    let mut observer = RunObserver::of(rounds.stages);
+fn shards(form: &Form, rounds: &mut Rounds<'_>, _: u32) -> Result<Vec<Attempt>, Error> {
     let [one, two] = [1, 2].map(|shards| {
-        let flags = shards_flags(form, shards);
-        measure(&flags, HoldHeader::Ignored, &mut observer)
+        measure(
+            &shards_flags(form, shards),
+            &mut RunObserver::of(rounds.stages),
+        )
     });
     Ok(vec![judge::scaling(&one?, &two?)])
 }
@@ -292,12 +281,10 @@ fn shards_flags(form: &Form, shards: u32) -> String {
     )
 }
 
-fn freeze(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
-    let mut observer = RunObserver {
-        freezes: true,
-        ..RunObserver::of(rounds.stages)
-    };
-    let run = measure(&freeze_flags(form), HoldHeader::Ignored, &mut observer)?;
+fn freeze(form: &Form, rounds: &mut Rounds<'_>, _: u32) -> Result<Vec<Attempt>, Error> {
+    let mut observer = RunObserver::of(rounds.stages);
+    observer.freezes = true;
+    let run = measure(&freeze_flags(form), &mut observer)?;
     Ok(vec![judge::freeze(&run, observer.stopped)])
 }
 
@@ -314,29 +301,24 @@ fn open_loop_flags() -> String {
 /// Arguments of `run` for a crawl of the bundled target with these flags.
 fn arguments(flags: &str) -> Result<RunArgs, Error> {
     let line = format!("{flags} --seed {SEED} --timeout {TIMEOUT:?} --target-processes 1");
-    let words = line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     understood("an experiment", &words)
 }
 
 /// Crawl the bundled target, and read the run from the crawl's report and the target's counts.
-fn measure(
-    flags: &str,
-    held: HoldHeader,
-    observer: &mut RunObserver<'_>,
-) -> Result<ObservedRun, Error> {
-    let (report, record, ledger) = run::crawl_bundled(&arguments(flags)?, held, observer)?;
-    if let Some(signal) = record.interrupted {
-        return Err(Error::Stopped(signal));
+fn measure(flags: &str, observer: &mut RunObserver<'_>) -> Result<ObservedRun, Error> {
+    let (report, record, ledger) =
+        run::crawl_bundled(&arguments(flags)?, HoldHeader::Read, observer)?;
+    match record.interrupted {
+        Some(signal) => Err(Error::Stopped(signal)),
+        None => Ok(ObservedRun::new(&report, &record, &ledger)),
     }
-    Ok(ObservedRun::new(&report, &record, &ledger))
 }
 
 /// Pairs as `ab` runs and judges them.
-fn pairs(form: &Form, rounds: &mut Rounds<'_>, number: usize) -> Result<Vec<Attempt>, Error> {
+fn pairs(form: &Form, rounds: &mut Rounds<'_>, number: u32) -> Result<Vec<Attempt>, Error> {
     let line = format!(
-        "--base '--target-latency {}ms' --cand '--target-latency {}ms' --pairs {PAIRS} -- -c {SHARD_CONNECTIONS} -n {}",
-        HOLD.as_millis(),
-        CANDIDATE_HOLD.as_millis(),
+        "--base '--target-latency {HOLD:?}' --cand '--target-latency {CANDIDATE_HOLD:?}' --pairs {PAIRS} -- -c {SHARD_CONNECTIONS} -n {}",
         form.pair_items
     );
     let comparison = ab::compare_pairs(rounds, &line, format!("pairs-{number}"))?;
@@ -474,18 +456,11 @@ impl ObservedRun {
         })
     }
 
-    /// Values of a series that are 0.
-    pub(super) fn at_zero(&self, series: Series) -> u64 {
-        self.stats
-            .timing(series)
-            .map_or(0, |timing| timing.histogram().count_at(0))
-    }
-
-    /// Return the number of values of a series.
-    pub(super) fn count(&self, series: Series) -> u64 {
-        self.stats
-            .timing(series)
-            .map_or(0, |timing| timing.exact().count)
+    /// Values of a series, and those of them that are 0.
+    pub(super) fn counts(&self, series: Series) -> [u64; 2] {
+        self.stats.timing(series).map_or([0; 2], |timing| {
+            [timing.exact().count, timing.histogram().count_at(0)]
+        })
     }
 }
 

@@ -125,10 +125,9 @@ impl Attempt {
     /// Percentiles with too few samples mark an attempt as disturbed, unless it already is or
     /// another figure failed.
     fn weighed(mut disturbed_by: Vec<String>, figures: Vec<Figure>) -> Self {
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            figures.iter().partition(|figure| figure.measured.is_some());
-        if disturbed_by.is_empty() && known.iter().all(|figure| figure.met) {
-            let few = unknown.iter();
+        let is_unknown = |figure: &&Figure| figure.measured.is_none();
+        if disturbed_by.is_empty() && figures.iter().all(|it| it.met || is_unknown(&it)) {
+            let few = figures.iter().filter(is_unknown);
             disturbed_by.extend(few.map(|figure| format!("{}: too few responses", figure.what)));
         }
         Self {
@@ -175,8 +174,8 @@ pub(super) fn modes(run: &ObservedRun, slow: u64) -> Attempt {
 
 /// R2: service time minus the hold that the target reports.
 pub(super) fn overhead(run: &ObservedRun) -> Attempt {
-    let (all, held) = (run.count(Series::ServiceOk), run.count(Series::Overhead));
-    let early = run.at_zero(Series::Overhead);
+    let [all, _] = run.counts(Series::ServiceOk);
+    let [held, early] = run.counts(Series::Overhead);
     let mut figures = vec![
         Figure::count("responses with a hold", all, held).certain(),
         Figure::count("shorter than held", 0, early).certain(),
@@ -185,14 +184,8 @@ pub(super) fn overhead(run: &ObservedRun) -> Attempt {
         ("service - hold p50", 0.5, 1.5e3),
         ("service - hold p99", 0.99, 15e3),
     ] {
-        let measured = run.quantile_us(Series::Overhead, q);
-        figures.push(Figure::number(
-            what,
-            Unit::Us,
-            0.0,
-            measured,
-            [0.0, most_us],
-        ));
+        let (measured, within) = (run.quantile_us(Series::Overhead, q), [0.0, most_us]);
+        figures.push(Figure::number(what, Unit::Us, 0.0, measured, within));
     }
     Attempt::of(&[run], figures)
 }

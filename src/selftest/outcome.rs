@@ -11,7 +11,7 @@ use super::judge::{Attempt, Figure, Unit};
 use crate::cli::Row;
 
 /// Attempts at a row, at most.
-pub(super) const ATTEMPTS: usize = 3;
+pub(super) const ATTEMPTS: u32 = 3;
 
 /// Attempts that count and miss, before a row has failed: one alone may be noise that no gate
 /// knows.
@@ -75,34 +75,28 @@ impl RowOutcome {
     /// Add an attempt.
     pub(super) fn add(&mut self, attempt: Attempt) {
         self.attempts.push(attempt);
-        let mut all = self.attempts.iter();
-        let impossible = all.clone().find(|one| one.is_impossible());
-        // Of those that count, the one that missed the least.
-        let decided = impossible.or_else(|| {
-            all.clone().min_by_key(|one| {
-                (
-                    !one.counts(),
-                    one.figures.iter().filter(|of| !of.met).count(),
-                )
-            })
+        let all = &self.attempts;
+        let decided = all.iter().min_by_key(|one| {
+            let missed = one.figures.iter().filter(|of| !of.met).count();
+            (!one.is_impossible(), !one.counts(), missed)
         });
-        let result = if impossible.is_some() {
+        self.figures = decided.map_or_else(Vec::new, |one| one.figures.clone());
+        let counted = all.iter().filter(|one| one.counts()).count();
+        self.result = if all.iter().any(Attempt::is_impossible) {
             RowResult::Failed
-        } else if all.clone().any(Attempt::passes) {
+        } else if all.iter().any(Attempt::passes) {
             RowResult::Passed
-        } else if all.by_ref().filter(|one| one.counts()).count() >= MISSES {
+        } else if counted >= MISSES {
             RowResult::Failed
         } else {
             RowResult::Disturbed
         };
-        self.figures = decided.map_or_else(Vec::new, |one| one.figures.clone());
-        self.result = result;
     }
 
     /// True if another attempt cannot change anything.
     pub(super) fn is_settled(&self) -> bool {
         self.result == RowResult::Passed
-            || self.attempts.len() >= ATTEMPTS
+            || self.attempts.len() >= ATTEMPTS as usize
             || self.attempts.iter().any(Attempt::is_impossible)
     }
 
@@ -110,11 +104,11 @@ impl RowOutcome {
     fn lines(&self) -> Vec<Vec<String>> {
         let mut lines: Vec<Vec<String>> = self.figures.iter().map(line).collect();
         if lines.is_empty() {
-            lines.push(vec![String::new(); COLUMNS]);
+            lines.push(vec![String::new(); COLUMNS.len()]);
         }
         lines[0][0].clone_from(&self.row);
         self.result.name().clone_into(&mut lines[0][1]);
-        lines[0][COLUMNS - 1].clone_from(&self.tests);
+        lines[0][COLUMNS.len() - 1].clone_from(&self.tests);
         lines
     }
 }
@@ -133,27 +127,15 @@ const fn tests(row: Row) -> &'static str {
     }
 }
 
-/// Measurement error of this machine, by row R2.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct MeasurementError {
-    /// Excess of the measured service time at the median, µs.
-    pub(crate) service_p50_us: f64,
-    /// Excess of the measured service time at the 99th percentile, µs.
-    pub(crate) service_p99_us: f64,
-    /// True if that is the machine's, or that of a disturbed one.
-    pub(crate) disturbed: bool,
-}
-
-impl MeasurementError {
-    fn of(rows: &[RowOutcome]) -> Option<Self> {
-        let row = rows.iter().find(|row| row.row == Row::R2.to_string())?;
-        let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us);
-        Some(Self {
-            service_p50_us: times.next()?.measured?,
-            service_p99_us: times.next()?.measured?,
-            disturbed: row.result == RowResult::Disturbed,
-        })
-    }
+/// Measurement error of this machine, by row R2: that of the median and of the 99th percentile.
+fn measurement_error(rows: &[RowOutcome]) -> Option<StudyFinding> {
+    let row = rows.iter().find(|row| row.row == Row::R2.to_string())?;
+    let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us);
+    Some(StudyFinding::MeasurementError {
+        service_p50_us: times.next()?.measured?,
+        service_p99_us: times.next()?.measured?,
+        disturbed: row.result == RowResult::Disturbed,
+    })
 }
 
 /// The whole outcome.
@@ -166,8 +148,6 @@ pub(crate) struct SelftestResult {
     pub(crate) form: String,
     /// The gravest of the rows'.
     pub(crate) verdict: RowResult,
-    /// Measurement error of this machine; none if it was not measured.
-    pub(crate) measurement_error: Option<MeasurementError>,
     /// The machine.
     pub(crate) environment: Environment,
     /// The rows that were asked for.
@@ -183,7 +163,6 @@ impl SelftestResult {
             header,
             form: form.to_owned(),
             verdict,
-            measurement_error: MeasurementError::of(&rows),
             environment: Environment::read(Placement::Colocated),
             rows,
         }
@@ -191,7 +170,15 @@ impl SelftestResult {
 }
 
 /// Columns of the table.
-const COLUMNS: usize = 7;
+const COLUMNS: [&str; 7] = [
+    "row",
+    "result",
+    "figure",
+    "expected",
+    "measured",
+    "tolerance",
+    "test",
+];
 
 impl StudyResult for SelftestResult {
     const SCHEMA: &'static str = "crawlmark.selftest/1";
@@ -227,12 +214,7 @@ impl StudyResult for SelftestResult {
             RowResult::Disturbed => StudyFinding::Busy { rows },
             RowResult::NotRun => StudyFinding::NotRun { rows },
         }];
-        let error = self.measurement_error.as_ref();
-        all.extend(error.map(|error| StudyFinding::MeasurementError {
-            service_p50_us: error.service_p50_us,
-            service_p99_us: error.service_p99_us,
-            disturbed: error.disturbed,
-        }));
+        all.extend(measurement_error(&self.rows));
         let mut open = self.rows.clone();
         open.retain(|row| row.result != RowResult::Passed);
         all.extend(open.into_iter().filter_map(|row| {
@@ -247,15 +229,11 @@ impl StudyResult for SelftestResult {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        let columns: [Column; COLUMNS] = [
-            Column::words("row"),
-            Column::words("result"),
-            Column::words("figure"),
-            Column::numbers("expected"),
-            Column::numbers("measured"),
-            Column::words("tolerance"),
-            Column::sentences("test"),
-        ];
+        let columns = COLUMNS.map(|name| match name {
+            "expected" | "measured" => Column::numbers(name),
+            "test" => Column::sentences(name),
+            _ => Column::words(name),
+        });
         doc.table(Table {
             columns: columns.to_vec(),
             rows: self.rows.iter().flat_map(RowOutcome::lines).collect(),
@@ -266,20 +244,20 @@ impl StudyResult for SelftestResult {
 
 /// The line of a figure.
 fn line(figure: &Figure) -> Vec<String> {
-    let [expected, low] = [figure.expected, figure.low].map(|value| number(figure.unit, value));
+    let text = |value| number(figure.unit, value);
+    let low = text(figure.low);
     let tolerance = match figure.high {
         None => format!("at least {low}"),
         Some(high) if high <= figure.low => "exactly".to_owned(),
-        Some(high) => format!("{low} to {}", number(figure.unit, high)),
+        Some(high) => format!("{low} to {}", text(high)),
     };
-    let measured = figure.measured.map(|value| number(figure.unit, value));
     let missed = if figure.met { "" } else { "missed: " };
     vec![
         String::new(),
         String::new(),
         format!("{missed}{}", figure.what),
-        expected,
-        measured.unwrap_or_else(|| "-".to_owned()),
+        text(figure.expected),
+        figure.measured.map_or_else(|| "-".to_owned(), text),
         tolerance,
         String::new(),
     ]
@@ -329,7 +307,7 @@ mod tests {
         ] {
             let outcome = row(Row::R2, &attempts);
             assert_eq!(outcome.result, result, "{attempts:?}");
-            let is_settled = result == RowResult::Passed || attempts.len() == ATTEMPTS;
+            let is_settled = result == RowResult::Passed || attempts.len() == ATTEMPTS as usize;
             assert_eq!(outcome.is_settled(), is_settled, "{attempts:?}");
         }
         assert_eq!(
@@ -378,8 +356,14 @@ mod tests {
         ] {
             assert_eq!(outcome(rows).conclusion(), conclusion);
         }
-        let error = outcome(vec![busy()]).measurement_error.unwrap();
-        assert_eq!((error.service_p50_us, error.disturbed), (50.0, true));
-        assert_eq!(outcome(vec![good()]).measurement_error, None);
+        let error = measurement_error(&[busy()]);
+        assert!(matches!(
+            error,
+            Some(StudyFinding::MeasurementError {
+                disturbed: true,
+                ..
+            })
+        ));
+        assert_eq!(measurement_error(&[good()]), None);
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::{ProcessUse, ShardExit};
 use crawlmark_harness::supervisor::HeldSuspension;
-use crawlmark_results::studies::compare::{Execution, Order};
+use crawlmark_results::studies::compare::{Arm, Execution};
 use nix::sys::signal::Signal;
 
-use super::rounds::{LOOK, Rounds, memory, read_back, telling_line};
+use super::rounds::{Rounds, memory, read_back, telling_line};
 use super::session::Session;
 use crate::cli::PrintedValue;
 use crate::error::Error;
@@ -54,17 +54,17 @@ struct Ended {
 
 impl Rounds<'_> {
     /// Run a round of each of two sides, base first: an execution of either for each of `orders`,
-    /// in that order.
+    /// the arm that goes first.
     ///
     /// # Errors
     /// When one fails, or prints none of the numbers wanted; when a signal asks for a stop.
     pub(crate) fn execute(
         &mut self,
         setups: [&CommandSetup; 2],
-        orders: impl Iterator<Item = Order>,
+        orders: impl Iterator<Item = Arm>,
     ) -> Result<[CommandRound; 2], Error> {
         let mut ran = [CommandRound::default(), CommandRound::default()];
-        for arm in orders.flat_map(Order::arms) {
+        for arm in orders.flat_map(Arm::and_other) {
             let (setup, round) = (setups[arm as usize], &mut ran[arm as usize]);
             self.beside(setup, "--prepare", setup.prepare.as_deref())?;
             let ended = self.wait_for(&setup.words, setup)?;
@@ -86,10 +86,10 @@ impl Rounds<'_> {
             return Ok(());
         };
         let mut ended = self.wait_for(words, setup)?;
-        if ended.exit == ShardExit::Clean {
-            return Ok(());
+        match ended.exit {
+            ShardExit::Clean => Ok(()),
+            _ => Err(ended.failed(&format!("{flag} of {}", setup.label))),
         }
-        Err(ended.failed(&format!("{flag} of {}", setup.label)))
     }
 
     /// Run a program to its end.
@@ -111,20 +111,14 @@ impl Rounds<'_> {
         }
         command.stderr(errors.try_clone().map_err(Error::Output)?);
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
-        let (clock, mut suspended) = (Clock::start(), Duration::ZERO);
+        let clock = Clock::start();
         let session = Session::start("crawlmark-command", command)?;
-        while !session.has_ended() {
-            if suspension.came().map_err(Error::Signal)? {
-                let at = clock.now();
-                session.signal(Signal::SIGSTOP);
-                suspension.suspend();
-                session.signal(Signal::SIGCONT);
-                suspended += Duration::from_nanos(clock.now().0 - at.0);
-            }
-            if let Some(signal) = self.asks_to_stop(LOOK)? {
-                return Err(Error::Stopped(signal));
-            }
-            self.stages.show();
+        let pass_on = |signal| _ = session.signal(signal);
+        let has_ended = || session.has_ended();
+        let (stopped, suspended) =
+            self.watch(&suspension, Signal::SIGSTOP, &pass_on, &has_ended)?;
+        if let Some(signal) = stopped {
+            return Err(Error::Stopped(signal));
         }
         let wall = Duration::from_nanos(clock.now().0);
         let (exit, used) = session.end();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::{Role, ShardExit, ended_children_cpu, fork};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
@@ -24,7 +25,7 @@ use crate::error::Error;
 use crate::terminal::Stages;
 
 /// Between two looks at the terminal.
-pub(super) const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Time limit for a run to end after a signal: for its requests in flight, and its report.
 const GRACE: Duration = Duration::from_secs(30);
@@ -167,14 +168,8 @@ impl<'a> Rounds<'a> {
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
                 let errors = read_back(&mut errors);
                 let _ = fs::write(place.with_extension("log"), &errors);
-                let why = telling_line(&errors).map_or_else(
-                    || {
-                        format!(
-                            "{} saved no result and printed nothing: check that it is a build of crawlmark",
-                            setup.program.display()
-                        )
-                    },
-                    str::to_owned,
+                let why = telling_line(&errors).unwrap_or(
+                    "it saved no result and printed nothing: check that the program is a build of crawlmark",
                 );
                 return Err(failed(format!("{exit}: {why}")));
             }
@@ -210,10 +205,8 @@ impl<'a> Rounds<'a> {
         place: &Path,
         errors: &File,
     ) -> Result<ShardExit, Error> {
-        let words = setup.words.iter().map(|word| match service {
-            Some(service) => word.replace(PORT, &service.port().to_string()),
-            None => word.clone(),
-        });
+        let port = service.map_or_else(|| PORT.to_owned(), |service| service.port().to_string());
+        let words = setup.words.iter().map(|word| word.replace(PORT, &port));
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet");
         run.arg("--out").arg(place);
@@ -227,34 +220,54 @@ impl<'a> Rounds<'a> {
             let _ = run.exec();
             127
         })?;
-        loop {
+        let has_ended = || child.has_ended() || service.is_some_and(Service::has_ended);
+        let pass_on = |signal| child.signal(signal);
+        let (stopped, _) = self.watch(&suspension, Signal::SIGTSTP, &pass_on, &has_ended)?;
+        let Some(signal) = stopped else {
+            return Ok(if child.has_ended() {
+                child.wait()
+            } else {
+                child.end(GRACE)
+            });
+        };
+        let exit = child.end(GRACE);
+        match result_dir::read(place) {
+            // It was over when the signal came: it counts, and no other begins.
+            Ok(report) if report.interrupted_by.is_none() => {
+                self.stopped_by = Some(signal);
+                return Ok(exit);
+            }
+            // Stopped before its first request: there is nothing in it.
+            Ok(report) if report.totals.attempts == 0 => drop(fs::remove_dir_all(place)),
+            _ => {}
+        }
+        Err(Error::Stopped(signal))
+    }
+
+    /// Wait until a process has ended, or a signal asks for a stop, which is returned. Ctrl-Z is
+    /// passed on as `stop`; the time for which the process was suspended is returned as well.
+    pub(super) fn watch(
+        &mut self,
+        suspension: &HeldSuspension,
+        stop: Signal,
+        pass_on: &dyn Fn(Signal),
+        has_ended: &dyn Fn() -> bool,
+    ) -> Result<(Option<i32>, Duration), Error> {
+        let (clock, mut suspended) = (Clock::start(), Duration::ZERO);
+        while !has_ended() {
             if suspension.came().map_err(Error::Signal)? {
-                child.signal(Signal::SIGTSTP);
+                let at = clock.now();
+                pass_on(stop);
                 suspension.suspend();
-                child.signal(Signal::SIGCONT);
-            }
-            if child.has_ended() {
-                return Ok(child.wait());
-            }
-            if service.is_some_and(Service::has_ended) {
-                return Ok(child.end(GRACE));
+                pass_on(Signal::SIGCONT);
+                suspended += Duration::from_nanos(clock.now().0 - at.0);
             }
             if let Some(signal) = self.asks_to_stop(LOOK)? {
-                let exit = child.end(GRACE);
-                match result_dir::read(place) {
-                    // It was over when the signal came: it counts, and no other begins.
-                    Ok(report) if report.interrupted_by.is_none() => {
-                        self.stopped_by = Some(signal);
-                        return Ok(exit);
-                    }
-                    // Stopped before its first request: there is nothing in it.
-                    Ok(report) if report.totals.attempts == 0 => drop(fs::remove_dir_all(place)),
-                    _ => {}
-                }
-                return Err(Error::Stopped(signal));
+                return Ok((Some(signal), suspended));
             }
             self.stages.show();
         }
+        Ok((None, suspended))
     }
 }
 

@@ -76,9 +76,8 @@ impl Service {
                 return Ok(());
             }
             if Duration::from_nanos(clock.now().0) > ready {
-                let waited = humantime(ready);
                 return Err(self.failed(&format!(
-                    "nothing accepts connections at {address} after {waited} (--ready): the command has to listen on \
+                    "nothing accepts connections at {address} after {ready:?} (--ready): the command has to listen on \
                      {PORT}, or on $PORT"
                 )));
             }
@@ -129,8 +128,4 @@ impl Service {
 fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::Port)?;
     Ok(listener.local_addr().map_err(Error::Port)?.port())
-}
-
-fn humantime(time: Duration) -> String {
-    crawlmark_results::show::text::micros(time.as_secs_f64() * 1e6)
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crawlmark_results::run::report::{Report, config_hash};
 use crawlmark_results::run::result_dir::read;
-use crawlmark_results::studies::compare::{Order, OrderSchedule};
+use crawlmark_results::studies::compare::OrderSchedule;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -32,12 +32,9 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
     let pairs = rounds.chunks(2);
     let undisturbed = pairs.filter(|pair| pair[0]["disturbance"] == "none");
     for (pair, order) in undisturbed.zip(OrderSchedule::new(7)) {
-        let arms = if order == Order::BaseFirst {
-            ["base", "candidate"]
-        } else {
-            ["candidate", "base"]
-        };
-        assert_eq!([&pair[0]["arm"], &pair[1]["arm"]], arms);
+        for (round, arm) in pair.iter().zip(order.and_other()) {
+            assert_eq!(round["arm"], arm.to_string());
+        }
     }
     let mut supervisors = BTreeSet::new();
     for round in rounds {
@@ -128,7 +125,7 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
 fn a_target_that_does_not_listen_or_stay_is_named_and_nothing_of_its_session_is_left() {
     for (target, says) in [
         ("echo error: no such disk.; exit 3", "no such disk"),
-        ("exec sleep 100", "after 300 ms (--ready)"),
+        ("exec sleep 100", "after 300ms (--ready)"),
     ] {
         let done = run(&format!(
             "ab --out out --ready 300ms --base-target '{target}' --cand-target '{target}' \

@@ -8,14 +8,11 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `design` | arms, rounds and pairs; the order in which pairs run |
-//! | `metric` | a metric as data, and its reading in a round |
-//! | `runs` | metrics of crawls, and their readings in a saved run |
-//! | `commands` | metrics of commands, and their readings in a round of executions |
-//! | `disturbance` | state of the machine during a pair |
+//! | `design` | arms, rounds and pairs; the order in which pairs run; what disturbed them |
+//! | `metric` | a metric as data; those of crawls and of commands, and what a round read of them |
 //! | `statistics` | test of a difference, its size, correction for several metrics |
 //! | `judgement` | looks and their error, verdicts at a look, result |
-//! | `contest`, `chart` | `comparison.json`: its findings, tables and chart |
+//! | `contest` | `comparison.json`: its findings, tables and chart |
 //!
 //! # Method
 //!
@@ -37,7 +34,7 @@
 //! 2. **Effect**: Hodges and Lehmann's estimate of the centre of the `d_i` (1963), with an exact
 //!    interval of at least 95 %.
 //! 3. **Looks** after 16, 28 and 44 undisturbed pairs, each with its own share of the error
-//!    ([`Rule::standard`]). The first look at which a metric is a regression, or all pass, ends the
+//!    ([`LOOKS`]). The first look at which a metric is a regression, or all pass, ends the
 //!    comparison; pairs beyond it are not looked at.
 //!
 //! | verdict | when |
@@ -87,7 +84,7 @@
 //! | 2 % and outliers | 0.88, 82.4, 34.6 | 11.4, 55.3 | 85.5, 0.56, 34.3 |
 //!
 //! At any noise, a regression is called of any of four equal metrics in at most 0.97 % of
-//! comparisons ([`Rule::standard`]); where items fail there are five, and their p values are a
+//! comparisons ([`LOOKS`]); where items fail there are five, and their p values are a
 //! quarter greater: without that it would be 1.05 % (60,000). The promises, each held by a test of
 //! `truth_s` where neighbouring rounds share an autocorrelated, drifting noise and the second round
 //! of a pair is always 2 % slower: at most 1 % false regressions over all metrics; at least 95 % of
@@ -102,42 +99,23 @@
 //! Statistics 6, 65-70. Lehmann, E. L. (1975), *Nonparametrics: Statistical Methods Based on
 //! Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
 
-mod chart;
-mod commands;
 mod contest;
 mod design;
-mod disturbance;
 mod judgement;
 mod metric;
-mod runs;
 mod statistics;
 #[cfg(test)]
 mod tests;
 
-pub use self::commands::{
-    CPU_TIME, Execution, PEAK_MEMORY, WALL_TIME, command_metrics, readings_of_executions,
-};
 pub(super) use self::contest::change;
 pub use self::contest::{
     Contest, ContestContext, RoundReport, Side, contest_standing, judge_rounds, round_folder,
 };
-pub use self::design::{Arm, DesignError, Order, OrderSchedule, Pair, Round, pair_up};
-pub use self::disturbance::{Disturbance, MachineState};
-pub use self::judgement::{
-    Comparison, Evidence, FinalLook, Look, MetricResult, MetricVerdict, Overall, Rule,
-    STATED_POWER, Undecided,
-};
-pub use self::metric::{
-    BYTES, MICROSECONDS, Metric, PER_SECOND, Reading, Readings, SHARE, Statistic, Worse,
-};
-pub use self::runs::{
-    CPU_PER_ATTEMPT, OK_SHARE, SERVICE_P50, SERVICE_P99, TARGET_CPU_PER_ATTEMPT, THROUGHPUT,
-    readings_of_run, run_metrics,
-};
+pub use self::design::*;
+pub use self::judgement::*;
+pub use self::metric::*;
 pub(super) use self::statistics::autocorrelation;
 pub use self::statistics::{Interval, LEVEL, holm};
-
-use self::judgement::Seen;
 
 /// Judges the pairs by these metrics, given in the order in which they ran, disturbed ones included.
 ///
@@ -148,10 +126,14 @@ use self::judgement::Seen;
 ///
 /// # Errors
 /// [`DesignError`] when there are no pairs, or when their order does not allow a verdict.
-pub fn judge(metrics: &[Metric], pairs: &[Pair], rule: &Rule) -> Result<Comparison, DesignError> {
+pub fn judge(
+    metrics: &[Metric],
+    pairs: &[Pair],
+    looks: &[Look],
+) -> Result<Comparison, DesignError> {
     design::check(pairs)?;
     let mut standing = Comparison::new(Vec::new(), 0);
-    for (number, &look) in (1..).zip(rule.looks()) {
+    for (number, &look) in (1..).zip(looks) {
         let seen = Seen::until(metrics, pairs, look.pairs);
         let doubt = seen.doubt(look);
         if let Some(Undecided::TooFewPairs { needed }) = doubt {

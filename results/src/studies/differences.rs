@@ -41,33 +41,25 @@ pub struct Incomparable {
 }
 
 /// Keys that make two results incomparable when they differ, and why.
-const DECISIVE: [(&str, &str); 7] = [
+const DECISIVE: [(&[&str], &str); 5] = [
     (
-        "plan.arrivals",
+        &["plan.arrivals"],
         "an open loop's times count waits that a closed loop does not make",
     ),
     (
-        "plan.rate",
+        &["plan.rate", "plan.shape"],
         "the two runs had different loads, so their figures cannot be compared",
     ),
     (
-        "plan.shape",
-        "the two runs had different loads, so their figures cannot be compared",
-    ),
-    (
-        "plan.warmup_us",
+        &["plan.warmup_us"],
         "one side would leave out requests that the other counts",
     ),
     (
-        "plan.workload.expect",
+        &["plan.workload.expect"],
         "both sides need the same definition of a good response",
     ),
     (
-        "environment.cpu_model",
-        "two machines are compared, and not two programs",
-    ),
-    (
-        "environment.cores",
+        &["environment.cpu_model", "environment.cores"],
         "two machines are compared, and not two programs",
     ),
 ];
@@ -132,12 +124,12 @@ fn between(mut base: Values, mut candidate: Values) -> Vec<Difference> {
 /// # Errors
 /// With the first difference that makes them two different things.
 pub fn comparable(differences: &[Difference]) -> Result<(), Incomparable> {
-    for (key, because) in DECISIVE {
-        let below = format!("{key}.");
-        if let Some(difference) = differences
-            .iter()
-            .find(|one| one.what == key || one.what.starts_with(&below))
-        {
+    for (keys, because) in DECISIVE {
+        let is_decisive = |one: &&Difference| {
+            let mut keys = keys.iter();
+            keys.any(|key| one.what == *key || one.what.starts_with(&format!("{key}.")))
+        };
+        if let Some(difference) = differences.iter().find(is_decisive) {
             return Err(Incomparable {
                 difference: difference.clone(),
                 because,

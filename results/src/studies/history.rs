@@ -12,6 +12,7 @@
 mod changes;
 mod points;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -105,28 +106,24 @@ impl History {
             several(|point| &point.machine),
         );
         let mut all = BTreeMap::new();
-        for Point {
-            time,
-            commit,
-            machine,
-            name,
-            plan,
-            metrics,
-            ..
-        } in &points
-        {
-            for (metric, value) in metrics {
-                let series = all.entry((name, plan, machine, metric)).or_insert_with(|| {
+        for point in &points {
+            let (name, machine) = (&point.name, &point.machine);
+            for (metric, value) in &point.metrics {
+                let key = (name, &point.plan, machine, metric);
+                let series = all.entry(key).or_insert_with(|| {
                     let metric = value.metric(metric);
-                    let mut title = metric.title.to_string();
-                    if names {
-                        title = format!("{name}: {title}");
-                    }
-                    if machines {
-                        title = format!("{title}, on {machine}");
-                    }
+                    let of = if names {
+                        format!("{name}: ")
+                    } else {
+                        String::new()
+                    };
+                    let on = if machines {
+                        format!(", on {machine}")
+                    } else {
+                        String::new()
+                    };
                     Series {
-                        title,
+                        title: format!("{of}{}{on}", metric.title),
                         name: name.clone(),
                         machine: machine.clone(),
                         metric,
@@ -136,8 +133,8 @@ impl History {
                     }
                 });
                 series.results.push(PastResult {
-                    time: time.clone(),
-                    commit: commit.clone(),
+                    time: point.time.clone(),
+                    commit: point.commit.clone(),
                     value: value.value,
                 });
             }
@@ -229,31 +226,24 @@ impl StudyResult for History {
             let results = self.results;
             return vec![StudyFinding::TooFewResults { results, needed }];
         }
-        let changed = self
-            .series
-            .iter()
-            .filter_map(|one| Some((one, one.changes.last()?)));
-        let mut changed: Vec<_> = changed
-            .map(|(one, change)| {
-                let ratio = change
-                    .shift
-                    .ratio
-                    .unwrap_or(change.shift.after - change.shift.before + 1.0);
-                let is_worse = one.metric.toward_worse(ratio.ln()) > 0.0;
-                (is_worse, &one.results[change.at].time, one, change)
-            })
-            .collect();
-        changed.sort_by(|one, other| (other.0, other.1).cmp(&(one.0, one.1)));
-        let mut found: Vec<_> = changed
-            .into_iter()
-            .take(NAMED)
-            .map(|(is_worse, _, one, change)| StudyFinding::Changed {
-                title: one.title.clone(),
-                since: one.since(change.at),
-                is_worse,
-                change: *change,
-            })
-            .collect();
+        let changed = self.series.iter().filter_map(|one| {
+            let change = one.changes.last()?;
+            let shift = change.shift;
+            let ratio = shift.ratio.unwrap_or(shift.after - shift.before + 1.0);
+            let is_worse = one.metric.toward_worse(ratio.ln()) > 0.0;
+            Some((is_worse, &one.results[change.at].time, one, *change))
+        });
+        let mut changed: Vec<_> = changed.collect();
+        changed.sort_by_key(|(is_worse, time, ..)| Reverse((*is_worse, *time)));
+        changed.truncate(NAMED);
+        let changed = changed.into_iter();
+        let changed = changed.map(|(is_worse, _, one, change)| StudyFinding::Changed {
+            title: one.title.clone(),
+            since: one.since(change.at),
+            is_worse,
+            change,
+        });
+        let mut found: Vec<_> = changed.collect();
         if found.is_empty() {
             let (results, series) = (self.results, self.series.len());
             found.push(StudyFinding::NoChange { results, series });
@@ -308,23 +298,19 @@ impl StudyResult for History {
 impl History {
     /// The table of changes.
     fn changes(&self) -> Table {
-        let mut rows = Vec::new();
-        for one in &self.series {
-            for change in &one.changes {
-                rows.push(vec![
+        let rows = self.series.iter().flat_map(|one| {
+            one.changes.iter().map(|change| {
+                let within = [change.earliest, change.latest].map(|at| one.result(at));
+                vec![
                     one.title.clone(),
                     change.shift.words(),
                     one.metric.in_unit(change.shift.before),
                     one.metric.in_unit(change.shift.after),
                     one.result(change.at),
-                    format!(
-                        "{} .. {}",
-                        one.result(change.earliest),
-                        one.result(change.latest)
-                    ),
-                ]);
-            }
-        }
+                    within.join(" .. "),
+                ]
+            })
+        });
         Table {
             columns: vec![
                 Column::words("metric"),
@@ -334,7 +320,7 @@ impl History {
                 Column::words("since"),
                 Column::sentences("began within (95 %)"),
             ],
-            rows,
+            rows: rows.collect(),
             ..Table::default()
         }
     }
@@ -408,14 +394,7 @@ fn format(metric: &Metric) -> Format {
 fn span(metric: &Metric, dots: &[Dot]) -> Range {
     let (least, most) = least_and_most(dots.iter().map(|dot| dot.at.1));
     let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
-    let bound = if metric.unit == SHARE {
-        1.0
-    } else {
-        f64::INFINITY
-    };
-    if least <= most {
-        Range::Between((least - missing).max(0.0), (most + missing).min(bound))
-    } else {
-        Range::FromZero
-    }
+    let is_share = metric.unit == SHARE;
+    let bound = if is_share { 1.0 } else { f64::INFINITY };
+    Range::Between((least - missing).max(0.0), (most + missing).min(bound))
 }

@@ -61,9 +61,9 @@ mod tests;
 
 use serde::Serialize;
 
-pub use self::curve::{Axis, Curve, FixedQuantity, Point};
-pub use self::estimate::{Estimate, LEVEL};
-pub use self::round::{Round, Size, order};
+pub use self::curve::*;
+pub use self::estimate::*;
+pub use self::round::*;
 use super::findings::factor;
 use super::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, load, or_dash};
 use crate::run::report::Environment;

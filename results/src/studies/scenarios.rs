@@ -7,22 +7,17 @@
 //! | module | holds |
 //! |---|---|
 //! | `lists` | the scenarios, with the published figures |
-//! | `readings`, `limit` | readings of a run, and its limit |
-//! | `chart` | the chart |
+//! | `readings` | readings of a run, and its limit |
 
-mod chart;
-mod limit;
 mod lists;
 mod readings;
 
 use serde::Serialize;
 
-pub use self::limit::limit_of;
-use self::lists::NOTES;
-pub use self::lists::{FLAGS, Published, SCENARIOS, Scenario};
-pub use self::readings::{CpuUse, ScenarioReadings};
+pub use self::lists::*;
+pub use self::readings::*;
 use crate::run::report::{Environment, Report, Verdict};
-use crate::show::chart::Panel;
+use crate::show::chart::{Axis, Block, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{decimal, grouped_f64, micros};
 use crate::studies::findings::three_digits;
@@ -240,10 +235,47 @@ impl StudyResult for Scenarios {
                 "Flags of crawlmark run for each rung:",
                 &commands.collect::<Vec<_>>(),
             )
-            .text("CPU is that of client and target, memory that of this client.")
+            .text("CPU is that of client and target.")
     }
 
     fn panels(&self) -> Option<Vec<Panel>> {
-        Some(vec![chart::steps(&self.scenarios)])
+        Some(vec![steps(&self.scenarios)])
+    }
+}
+
+/// Height of a row with two bars, CSS pixels.
+const STEP: f64 = 40.0;
+
+/// The panel of measured and published rates.
+fn steps(all: &[ScenarioReport]) -> Panel {
+    let rates = all
+        .iter()
+        .flat_map(|of| [of.readings.ok_per_s, of.published.high_per_s]);
+    let rates = rates.filter(|rate| *rate > 0.0);
+    let (least, high) = rates.fold((1.0_f64, 10.0_f64), |(least, high), rate| {
+        (least.min(rate), high.max(rate))
+    });
+    let low = 10f64.powf(least.log10().floor());
+    let (mut names, mut measured, mut published) = (Vec::new(), Vec::new(), Vec::new());
+    for (row, of) in all.iter().rev().enumerate() {
+        names.push(format!("{}. {}", of.number, of.name));
+        let per_s = of.readings.ok_per_s;
+        let to = per_s.max(low);
+        measured.push(Block::row(row, [0.06, 0.5], [low, to], rate(per_s)));
+        let (to, text) = (of.published.high_per_s.max(low), of.published.to_string());
+        published.push(Block::row(row, [0.56, 0.86], [low, to], text));
+    }
+    Panel {
+        x: Axis::new(
+            "good items per second (log scale)",
+            Range::LogBetween(low, high),
+            Format::Number,
+        ),
+        height: names.len() as f64 * STEP,
+        y: Axis::new("", Range::Rows(names), Format::Number),
+        marks: vec![
+            Mark::new(Role::Good, "measured", Shape::Blocks(measured)),
+            Mark::new(Role::Limit, "published", Shape::Blocks(published)),
+        ],
     }
 }

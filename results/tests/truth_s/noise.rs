@@ -2,8 +2,7 @@
 //! same for good.
 
 use crawlmark_results::studies::compare::{
-    Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings, command_metrics,
-    run_metrics,
+    Arm, Disturbance, Metric, OrderSchedule, Pair, Reading, Readings, command_metrics, run_metrics,
 };
 
 /// Neighbouring rounds share the machine's mood: an autoregressive process of this coefficient and
@@ -52,8 +51,8 @@ impl Machine {
     /// The pairs of one comparison of `metrics`, of which the candidate is worse in the first, by
     /// `loss` of the base.
     pub(crate) fn pairs(&mut self, metrics: &[&str], loss: f64) -> Vec<Pair> {
-        let blank = |order| Pair {
-            order,
+        let blank = |first| Pair {
+            first,
             base: Readings::default(),
             candidate: Readings::default(),
             parts: Vec::new(),
@@ -78,9 +77,9 @@ impl Machine {
                 mood = MOOD_COEFFICIENT * mood + MOOD_SD * innovation() * self.gaussian();
                 *worse = self.round(2 * index + second, mood);
             }
-            let [base, candidate] = match pair.order {
-                Order::BaseFirst => worse,
-                Order::CandidateFirst => [worse[1], worse[0]],
+            let [base, candidate] = match pair.first {
+                Arm::Base => worse,
+                Arm::Candidate => [worse[1], worse[0]],
             };
             let reading = |worse| Reading::Gating(metric.toward_worse(worse).exp());
             pair.base.set(metric.name.clone(), reading(base));

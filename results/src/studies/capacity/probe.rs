@@ -78,14 +78,8 @@ pub struct ProbeReport {
     /// Its run.
     #[serde(flatten)]
     pub run: RoundRun,
-    /// Connections that it had.
-    pub connections: u32,
-    /// Attempts per second.
-    pub achieved_per_s: f64,
     /// Good responses per second: see `accepted_per_s`.
     pub accepted_per_s: f64,
-    /// Requests that went, as a part of those that were due.
-    pub sent_share: f64,
     /// Throttled attempts as a part of all, after the warm-up.
     pub throttled_share: f64,
     /// Attempts that failed or were cut off at the end, as a part of all, after the warm-up.
@@ -125,10 +119,7 @@ impl ProbeReport {
             seen,
             reasons,
             run: RoundRun::of(report, result),
-            connections: report.plan.run.connections,
-            achieved_per_s: report.achieved_per_s(),
             accepted_per_s,
-            sent_share: sent_share(report),
             throttled_share: counted.throttled_share(),
             error_share: counted.error_share(),
             counted,

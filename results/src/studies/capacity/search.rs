@@ -509,17 +509,6 @@ impl Search {
         }
     }
 
-    /// Rates from `ceiling` on are beyond this client.
-    fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> SearchStep {
-        let middle = pass.between(ceiling);
-        let is_tried =
-            self.rates.contains_key(&middle) && self.standing(middle) != RateState::Unknown;
-        if ceiling.over(pass) > NEAR_CEILING && middle > pass && middle < ceiling && !is_tried {
-            return SearchStep::Probe(middle, ProbeKind::Full);
-        }
-        self.settle(&[pass], SearchOutcome::ClientLimited)
-    }
-
     /// Between a rate that seems to pass and one that seems to fail.
     fn narrow(&self, pass: Pace, fail: Pace) -> SearchStep {
         // A scout is short and may be unlucky: what it says of the upper end is asked once more,
@@ -532,16 +521,25 @@ impl Search {
         let undecided = self.rates.range(pass..fail).map(|(pace, _)| *pace).skip(1);
         let first = undecided.clone().next().unwrap_or(fail);
         let last = undecided.last().unwrap_or(pass);
-        for (low, high) in [(pass, first), (last, fail)] {
-            let middle = low.between(high);
-            if high.over(low) > 1.0 + self.bounds.precision && middle > low && middle < high {
-                return SearchStep::Probe(middle, ProbeKind::Full);
-            }
+        let apart = 1.0 + self.bounds.precision;
+        let middle = middle(pass, first, apart).or_else(|| middle(last, fail, apart));
+        if let Some(middle) = middle {
+            return SearchStep::Probe(middle, ProbeKind::Full);
         }
         // The less certain one first.
         let mut ends = [pass, fail];
         ends.sort_by_key(|pace| self.rates.get(pace).map_or(0, |tally| tally.net().abs()));
         self.settle(&ends, SearchOutcome::Found)
+    }
+
+    /// Rates from `ceiling` on are beyond this client.
+    fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> SearchStep {
+        let middle = middle(pass, ceiling, NEAR_CEILING);
+        let untried = middle.filter(|middle| self.standing(*middle) == RateState::Unknown);
+        untried.map_or_else(
+            || self.settle(&[pass], SearchOutcome::ClientLimited),
+            |middle| SearchStep::Probe(middle, ProbeKind::Full),
+        )
     }
 
     /// Another probe of the first of these rates that is not settled, or else the end.
@@ -554,6 +552,12 @@ impl Search {
                 SearchStep::Probe(*pace, ProbeKind::Full)
             })
     }
+}
+
+/// The step in the middle between two rates whose ratio is above `apart`.
+fn middle(low: Pace, high: Pace, apart: f64) -> Option<Pace> {
+    let middle = low.between(high);
+    (high.over(low) > apart && middle > low && middle < high).then_some(middle)
 }
 
 impl RateState {

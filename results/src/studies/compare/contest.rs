@@ -10,19 +10,19 @@ use crawlmark_harness::stats::median;
 use crawlmark_harness::units::percent;
 use serde::{Deserialize, Serialize};
 
-use super::commands::{Execution, readings_of_executions, readings_of_parts};
-use super::design::{Arm, DesignError, Pair, Round, pair_up};
-use super::disturbance::{BEYOND, Disturbance};
+use super::design::{Arm, BEYOND, DesignError, Disturbance, Pair, Round, pair_up};
+use super::judge;
 use super::judgement::{
-    Comparison, Evidence, MetricResult, MetricVerdict, Overall, Rule, Undecided,
+    Comparison, Evidence, LOOKS, MetricResult, MetricVerdict, Overall, Undecided,
 };
-use super::metric::{Metric, Reading, SHARE, Statistic, Worse};
-use super::runs::readings_of_run;
+use super::metric::{
+    Execution, Metric, Reading, SHARE, Statistic, Worse, readings_of_executions, readings_of_parts,
+    readings_of_run,
+};
 use super::statistics::Interval;
-use super::{chart, judge};
 use crate::export::contest_junit;
 use crate::run::report::{Report, Verdict};
-use crate::show::chart::Panel;
+use crate::show::chart::{Axis, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most};
 use crate::show::doc::{Column, Doc, Table};
 use crate::studies::differences::Difference;
 use crate::studies::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, or_dash};
@@ -146,7 +146,7 @@ pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Compar
         });
         pair.parts = base.zip(candidate).map(Into::into).collect();
     }
-    let comparison = judge(&telling, &pairs, &Rule::standard())?;
+    let comparison = judge(&telling, &pairs, &LOOKS)?;
     let plain = telling.iter().filter(|metric| is_plain(metric, &pairs));
     let plain: Vec<&str> = plain.map(|metric| &*metric.name).collect();
     Ok(if plain.is_empty() {
@@ -169,18 +169,17 @@ fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
     if metric.statistic == Statistic::Tail {
         return false;
     }
-    let counted = pairs.iter().filter(|pair| pair.undisturbed());
     let (mut least, mut count) = (PLAIN_WITHOUT_GOOD, 0);
-    for pair in counted {
+    for pair in pairs.iter().filter(|pair| pair.undisturbed()) {
         let both = [&pair.base, &pair.candidate].map(|side| side.of(&metric.name));
         let [Reading::Gating(base), Reading::Gating(candidate)] = both else {
             return false;
         };
-        let is_worse = match metric.worse {
-            Worse::Less => base > candidate * BEYOND,
-            Worse::More => candidate > base * BEYOND,
+        let [good, bad] = match metric.worse {
+            Worse::Less => [base, candidate],
+            Worse::More => [candidate, base],
         };
-        if !is_worse {
+        if good <= bad * BEYOND {
             return false;
         }
         if metric.worse == Worse::More || candidate > 0.0 {
@@ -334,7 +333,7 @@ impl StudyResult for Contest {
     }
 
     fn panels(&self) -> Option<Vec<Panel>> {
-        Some(chart::panels(self))
+        Some(panels(self))
     }
 
     fn conclusion(&self) -> Conclusion {
@@ -454,5 +453,91 @@ fn probability(p: f64) -> String {
         "below 0.0001".to_owned()
     } else {
         format!("{p:.4}")
+    }
+}
+
+/// Part of the axis that is free beyond the outermost dots.
+const AIR: f64 = 0.06;
+
+/// Height of the estimate over the axis, where a pair has 1.
+const ESTIMATE: f64 = 0.8;
+
+/// A panel for each metric.
+pub(super) fn panels(contest: &Contest) -> Vec<Panel> {
+    let metrics = contest.comparison.metrics.iter();
+    let panels = metrics.filter_map(|one| {
+        let changes = changes(contest, &one.metric);
+        let evidence = one.evidence.as_ref().filter(|_| !changes.is_empty())?;
+        Some(panel(&one.metric, evidence, &changes))
+    });
+    panels.collect()
+}
+
+/// Change of each undisturbed pair, percent.
+fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
+    let counted = contest.rounds.chunks(2).filter(|pair| pair[0].counts());
+    let changes = counted.filter_map(|pair| {
+        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| {
+            let round = &pair.iter().find(|of| of.round.arm == arm)?.round;
+            round.readings.of(&metric.name).value()
+        });
+        Some((candidate? / base? - 1.0) * 100.0)
+    });
+    changes.filter(|change| change.is_finite()).collect()
+}
+
+/// The field of a metric, as wide as its values are.
+fn panel(metric: &Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
+    let rows = changes.len() as f64 + 2.0;
+    let in_percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let estimate = in_percent(evidence.ratio);
+    let interval = evidence.ratio_interval.map(|it| it.map(in_percent));
+    let loss = metric.toward_worse(metric.loss(metric.smallest_effect));
+    let loss = loss.exp_m1() * 100.0;
+    // A loss that counts has to be seen, too.
+    let ends = interval.map_or([estimate; 2], |it| [it.low, it.high]);
+    let values = changes.iter().copied().chain(ends).chain([0.0, 2.0 * loss]);
+    let (least, most) = least_and_most(values);
+    let air = (most - least) * AIR;
+    let (low, high) = (least - air, most + air);
+    let band = if loss > 0.0 {
+        (loss, high)
+    } else {
+        (low, loss)
+    };
+    let pairs = changes.iter().enumerate();
+    let pairs = pairs.map(|(n, change)| Dot::at(*change, rows - 1.0 - n as f64));
+    let mut marks = vec![
+        Mark::new(
+            Role::Highlight,
+            "a loss that counts",
+            Shape::Band(band.0, band.1),
+        ),
+        Mark::new(Role::Reference, "", Shape::Upright(0.0)),
+        Mark::new(Role::Good, "a pair", Shape::Dots(pairs.collect())),
+        Mark::new(
+            Role::Reference,
+            "estimate",
+            Shape::Dots(vec![Dot::at(estimate, ESTIMATE)]),
+        ),
+    ];
+    marks.extend(interval.map(|it| {
+        let line = vec![(it.low, ESTIMATE), (it.high, ESTIMATE)];
+        Mark::new(Role::Reference, "interval, 95 %", Shape::Line(line))
+    }));
+    Panel {
+        x: Axis::new(
+            "candidate against base",
+            Range::Between(low, high),
+            Format::Change,
+        ),
+        y: Axis::new(
+            format!("{}: {}", metric.title, evidence.change()),
+            Range::Between(0.0, rows),
+            Format::Number,
+        )
+        .hidden(),
+        height: 84.0,
+        marks,
     }
 }

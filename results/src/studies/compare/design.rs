@@ -11,13 +11,21 @@
 //! 5 %; a fixed order within pairs called 16 % different when the second round of a pair was 2 %
 //! slower; pairs in random order called 5 % different (simulated). No formula repairs data that
 //! were taken in the wrong order, so they are refused.
+//!
+//! # Disturbance
+//!
+//! Whether the machine was disturbed in one of the two rounds of a pair is judged without a look at
+//! which arm is which: a machine that is called disturbed because of what the candidate did to it
+//! would be a way to choose the result.
 
 use std::fmt;
 
+use crawlmark_harness::stats::Series;
 use serde::{Deserialize, Serialize};
 
-use super::disturbance::Disturbance;
-use super::metric::Readings;
+use super::metric::{Metric, Readings, Statistic, readings_of_run, run_metrics};
+use crate::judge::thresholds::{FREEZE_US, SHORTEST_FOR_STEAL_S, SPEED, STEAL};
+use crate::run::report::Report;
 
 /// One of the two things compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,16 +35,6 @@ pub enum Arm {
     Base,
     /// The arm that is judged.
     Candidate,
-}
-
-/// Order in which the two rounds of a pair ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// AB.
-    BaseFirst,
-    /// BA.
-    CandidateFirst,
 }
 
 /// One round: fresh processes, one arm.
@@ -65,8 +63,8 @@ impl Round {
 /// unit of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Order of the two: the arm that ran first.
-    pub order: Order,
+    /// The arm that ran first.
+    pub first: Arm,
     /// The base's.
     pub base: Readings,
     /// The candidate's.
@@ -96,14 +94,14 @@ pub enum DesignError {
     },
     /// Two pairs that should be a block ran in the same order.
     #[error(
-        "counted pairs {} and {} both ran {order}: swap the rounds of one. In each two counted pairs the base goes first once and \
+        "counted pairs {} and {} both ran the {first} first: swap the rounds of one. In each two counted pairs the base goes first once and \
          second once, so that a second round that is always slower does not look like an effect", .pair, .pair + 1
     )]
     NotInBlocks {
         /// The first of the two, counted from 1 over the undisturbed pairs.
         pair: usize,
-        /// The order of both.
-        order: Order,
+        /// The arm that ran first in both.
+        first: Arm,
     },
 }
 
@@ -116,40 +114,19 @@ impl fmt::Display for Arm {
     }
 }
 
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BaseFirst => "the base first",
-            Self::CandidateFirst => "the candidate first",
-        })
-    }
-}
-
 impl Arm {
-    /// The order of a pair whose first round is this arm's.
-    pub const fn first(self) -> Order {
-        match self {
-            Self::Base => Order::BaseFirst,
-            Self::Candidate => Order::CandidateFirst,
-        }
-    }
-}
-
-impl Order {
-    /// The arms in this order.
-    pub const fn arms(self) -> [Arm; 2] {
-        match self {
-            Self::BaseFirst => [Arm::Base, Arm::Candidate],
-            Self::CandidateFirst => [Arm::Candidate, Arm::Base],
-        }
-    }
-
     /// The other one.
-    pub const fn reversed(self) -> Self {
+    #[must_use]
+    pub const fn other(self) -> Self {
         match self {
-            Self::BaseFirst => Self::CandidateFirst,
-            Self::CandidateFirst => Self::BaseFirst,
+            Self::Base => Self::Candidate,
+            Self::Candidate => Self::Base,
         }
+    }
+
+    /// Both, this one first.
+    pub const fn and_other(self) -> [Self; 2] {
+        [self, self.other()]
     }
 }
 
@@ -203,7 +180,7 @@ fn paired(first: &Round, second: &Round) -> Pair {
         Arm::Candidate => (second, first),
     };
     Pair {
-        order: first.arm.first(),
+        first: first.arm,
         base: base.readings.clone(),
         candidate: candidate.readings.clone(),
         parts: Vec::new(),
@@ -218,37 +195,33 @@ pub(super) fn check(pairs: &[Pair]) -> Result<(), DesignError> {
     if pairs.is_empty() {
         return Err(DesignError::NoRounds);
     }
-    let kept: Vec<Order> = pairs
-        .iter()
-        .filter(|pair| pair.undisturbed())
-        .map(|pair| pair.order)
-        .collect();
-    let all: Vec<Order> = pairs.iter().map(|pair| pair.order).collect();
+    let all: Vec<Arm> = pairs.iter().map(|pair| pair.first).collect();
+    let kept = pairs.iter().filter(|pair| pair.undisturbed());
+    let kept: Vec<Arm> = kept.map(|pair| pair.first).collect();
     match (uneven(&kept), uneven(&all)) {
         (Some(block), Some(_)) => Err(DesignError::NotInBlocks {
             pair: 2 * block + 1,
-            order: kept[2 * block],
+            first: kept[2 * block],
         }),
         _ => Ok(()),
     }
 }
 
 /// The first block of two with one order.
-fn uneven(orders: &[Order]) -> Option<usize> {
-    orders
-        .chunks_exact(2)
-        .position(|block| block[0] == block[1])
+fn uneven(first: &[Arm]) -> Option<usize> {
+    let mut blocks = first.chunks_exact(2);
+    blocks.position(|block| block[0] == block[1])
 }
 
-/// The orders of the pairs of a comparison, without end: each two make a block, one of either
-/// order, and a fair coin says which comes first. The same seed gives the same orders.
+/// The arms that go first in the pairs of a comparison, without end: each two make a block, one of
+/// either order, and a fair coin says which comes first. The same seed gives the same orders.
 ///
 /// A pair that turns out to be disturbed is run again in its own order, right away: ask for the
 /// next order only after an undisturbed pair.
 #[derive(Debug, Clone)]
 pub struct OrderSchedule {
     draw: fastrand::Rng,
-    second: Option<Order>,
+    second: Option<Arm>,
 }
 
 impl OrderSchedule {
@@ -262,19 +235,119 @@ impl OrderSchedule {
 }
 
 impl Iterator for OrderSchedule {
-    type Item = Order;
+    type Item = Arm;
 
-    fn next(&mut self) -> Option<Order> {
+    fn next(&mut self) -> Option<Arm> {
         if let Some(second) = self.second.take() {
             return Some(second);
         }
         let first = if self.draw.bool() {
-            Order::BaseFirst
+            Arm::Base
         } else {
-            Order::CandidateFirst
+            Arm::Candidate
         };
-        self.second = Some(first.reversed());
+        self.second = Some(first.other());
         Some(first)
+    }
+}
+
+/// Difference in the state of the machine between the rounds of a pair: it decides if the pair
+/// counts. Other findings of a round, such as a CPU wait or a retransmission, may be the arm's own
+/// doing, so that leaving them out would choose the result; they are counted. To be judged without
+/// knowing which arm ran: otherwise it is a way to choose the result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disturbance {
+    /// Nothing was noticed.
+    #[default]
+    None,
+    /// The fixed work before and after took more time in one of the rounds.
+    SpeedProbe,
+    /// The hypervisor took more time away from one of the rounds.
+    Steal,
+    /// In one of the rounds, a shard was not run for longer.
+    RunQueue,
+}
+
+impl Disturbance {
+    /// The reason in words; empty without one.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::SpeedProbe => "the CPU changed its speed",
+            Self::Steal => "CPU time was stolen",
+            Self::RunQueue => "a shard froze",
+        }
+    }
+}
+
+/// Factor by which a reading has to differ for a disturbance not to explain it: more than a change
+/// of the CPU's speed, stolen time or a freeze in one of the rounds does.
+pub(super) const BEYOND: f64 = 1.5;
+
+/// State of the machine during a round, as far as it can be measured.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MachineState {
+    /// Mean time of the fixed work before and after, µs; 0 if that is unknown.
+    pub work_us: f64,
+    /// The greatest part of a CPU's time that was stolen; 0 of a round shorter than 1 s, in which
+    /// that cannot be told.
+    pub stolen: f64,
+    /// The longest time in which a shard did not run, µs.
+    pub frozen_us: f64,
+}
+
+impl MachineState {
+    /// The state during a run.
+    pub fn of_run(report: &Report) -> Self {
+        let usages = || report.shards.iter().map(|shard| &shard.usage);
+        let works = usages().flat_map(|usage| [usage.speed_before_us, usage.speed_after_us]);
+        let works: Vec<f64> = works.flatten().collect();
+        let long =
+            usages().filter(|usage| usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S));
+        let stolen = long.filter_map(|usage| usage.steal_share);
+        let lag = report.latency(Series::LoopLag);
+        Self {
+            work_us: works.iter().sum::<f64>() / works.len().max(1) as f64,
+            stolen: stolen.fold(0.0, f64::max),
+            frozen_us: lag.and_then(|lag| lag.max_us).unwrap_or(0.0),
+        }
+    }
+}
+
+impl Disturbance {
+    /// Find the disturbance of a pair in its two rounds: that by which they differ. None if both
+    /// were disturbed alike, or if one is better or worse than the other by more than a disturbance
+    /// explains. Neither looks at which arm is which, so under the hypothesis of equal arms the
+    /// differences of the pairs that count stay as likely of either sign.
+    pub fn of_pair(
+        [one, other]: [MachineState; 2],
+        readings: [&Readings; 2],
+        metrics: &[Metric],
+    ) -> Self {
+        let mut typical = metrics
+            .iter()
+            .filter(|metric| metric.statistic != Statistic::Tail);
+        let is_explained = typical.all(|metric| {
+            let values = readings.map(|of| of.of(&metric.name).value());
+            !matches!(values, [Some(one), Some(other)] if one.max(other) > one.min(other) * BEYOND)
+        });
+        // NaN or infinite if either is unknown.
+        let slower = one.work_us.max(other.work_us) / one.work_us.min(other.work_us);
+        match () {
+            () if !is_explained => Self::None,
+            () if slower.is_finite() && slower > 1.0 + SPEED => Self::SpeedProbe,
+            () if (one.stolen - other.stolen).abs() > STEAL => Self::Steal,
+            () if (one.frozen_us - other.frozen_us).abs() > FREEZE_US => Self::RunQueue,
+            () => Self::None,
+        }
+    }
+
+    /// The disturbance of a pair of runs: see [`Disturbance::of_pair`].
+    pub fn of_runs(runs: [&Report; 2]) -> Self {
+        let readings = runs.map(readings_of_run);
+        let states = runs.map(MachineState::of_run);
+        Self::of_pair(states, readings.each_ref(), &run_metrics())
     }
 }
 
@@ -319,7 +392,7 @@ mod tests {
             .iter()
             .map(|pair| {
                 (
-                    pair.order,
+                    pair.first,
                     pair.base.of("m").value(),
                     pair.candidate.of("m").value(),
                     pair.disturbance,
@@ -329,13 +402,8 @@ mod tests {
         assert_eq!(
             seen,
             [
-                (Order::BaseFirst, Some(0.0), Some(1.0), Disturbance::None),
-                (
-                    Order::CandidateFirst,
-                    Some(3.0),
-                    Some(2.0),
-                    Disturbance::Steal
-                ),
+                (Arm::Base, Some(0.0), Some(1.0), Disturbance::None),
+                (Arm::Candidate, Some(3.0), Some(2.0), Disturbance::Steal),
             ]
         );
         assert!(pair_up(&rounds[..2]).is_ok(), "one pair is no sequence");
@@ -347,9 +415,9 @@ mod tests {
         for good in ["AB", "ABBA", "BAAB", "ABBAABBA", "ABBABAABBA"] {
             assert_eq!(check(&pairs(good)), Ok(()), "{good}");
         }
-        let refused = |pair, order| Err(DesignError::NotInBlocks { pair, order });
-        assert_eq!(check(&pairs("ABAB")), refused(1, Order::BaseFirst));
-        assert_eq!(check(&pairs("ABBABABA")), refused(3, Order::CandidateFirst));
+        let refused = |pair, first| Err(DesignError::NotInBlocks { pair, first });
+        assert_eq!(check(&pairs("ABAB")), refused(1, Arm::Base));
+        assert_eq!(check(&pairs("ABBABABA")), refused(3, Arm::Candidate));
         assert_eq!(check(&[]), Err(DesignError::NoRounds));
     }
 
@@ -366,7 +434,7 @@ mod tests {
         let orders = |seed, count| -> String {
             OrderSchedule::new(seed)
                 .take(count)
-                .map(|o| if o == Order::BaseFirst { 'A' } else { 'B' })
+                .map(|o| if o == Arm::Base { 'A' } else { 'B' })
                 .collect()
         };
         assert_eq!(orders(1, 16), orders(1, 16));
@@ -378,11 +446,11 @@ mod tests {
 
     #[test]
     fn blocks_are_whole_and_a_fair_coin_opens_them() {
-        let orders: Vec<Order> = OrderSchedule::new(7).take(20_000).collect();
+        let orders: Vec<Arm> = OrderSchedule::new(7).take(20_000).collect();
         assert!(orders.chunks_exact(2).all(|block| block[0] != block[1]));
         let opened = orders
             .chunks_exact(2)
-            .filter(|block| block[0] == Order::BaseFirst)
+            .filter(|block| block[0] == Arm::Base)
             .count();
         // Five standard deviations of 10,000 fair coins.
         assert!(opened.abs_diff(5_000) < 250, "{opened}");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::design::Pair;
-use super::metric::{Metric, Reading, Statistic, Worse};
+use super::metric::{Metric, Reading, Statistic};
 use super::statistics::{
     Centre, Interval, autocorrelation, holm, p_above_zero, standard_deviation,
 };
@@ -56,13 +56,8 @@ pub enum Undecided {
         /// In so many pairs.
         pairs: usize,
     },
-    /// A reading is missing in either arm.
-    Missing {
-        /// In so many pairs.
-        pairs: usize,
-    },
-    /// A reading has no logarithm: it is 0, negative or not finite.
-    NotPositive {
+    /// A reading is missing in either arm, or has no logarithm: it is 0, negative or not finite.
+    Unread {
         /// In so many pairs.
         pairs: usize,
     },
@@ -242,28 +237,28 @@ impl MetricVerdict {
 
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pairs = |pairs: usize| counted(pairs as u64, "pair");
-        match *self {
-            Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} counted pairs"),
-            Self::TooDisturbed { disturbed } => write!(
+        let (Self::TooFewPairs { needed: count }
+        | Self::TooDisturbed { disturbed: count }
+        | Self::Coarse { pairs: count }
+        | Self::Unread { pairs: count }) = *self
+        else {
+            return f.write_str("the values vary too much between pairs to exclude a loss");
+        };
+        let pairs = counted(count as u64, "pair");
+        match self {
+            Self::TooFewPairs { .. } => write!(f, "a verdict needs {count} counted pairs"),
+            Self::TooDisturbed { .. } => write!(
                 f,
-                "disturbed: {}, more than a quarter; use a quieter machine",
-                pairs(disturbed)
+                "disturbed: {pairs}, more than a quarter; use a quieter machine"
             ),
-            Self::Coarse { pairs: count } => write!(
+            Self::Coarse { .. } => write!(
                 f,
-                "in {}, the candidate's value is a lower bound or too coarse, and the base's is not: use longer rounds (-d)",
-                pairs(count)
+                "in {pairs}, the candidate's value is a lower bound or too coarse, and the base's is not: use longer rounds (-d)"
             ),
-            Self::Missing { pairs: count } => write!(
+            _ => write!(
                 f,
-                "readings are missing in {}: use longer rounds (-d)",
-                pairs(count)
+                "readings are missing or 0 in {pairs}: use longer rounds (-d)"
             ),
-            Self::NotPositive { pairs: count } => {
-                write!(f, "a value is 0 in {}, which gives no ratio", pairs(count))
-            }
-            Self::Noise => f.write_str("the values vary too much between pairs to exclude a loss"),
         }
     }
 }
@@ -283,51 +278,32 @@ pub struct Look {
     pub alpha: f64,
 }
 
-/// The looks of a comparison, by growing numbers of pairs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    looks: Vec<Look>,
-}
-
-impl Rule {
-    /// Three looks, at 16, 28 and 44 pairs, at .0015, .003 and .0075.
-    ///
-    /// The probability that a true null hypothesis is rejected at any of them is at most their sum,
-    /// 1.2 %, and is in fact less, because the looks share pairs (alpha spending: Lan, K. K. G. and
-    /// `DeMets`, D. L. (1983), *Discrete sequential boundaries for clinical trials*, Biometrika
-    /// 70). How much less was simulated, 4,000,000 trials of Gaussian noise: 0.98 % for one metric,
-    /// and 0.97 % for any of four, whichever way they depend on each other (four times the
-    /// probability that one is rejected at a quarter of the alphas; 0.005 % standard error).
-    ///
-    /// The looks were first to be at 16, 28 and 40 pairs at .002, .003 and .0075. In the same
-    /// simulation that was 1.005 % for any of four, and found a cost that is 5 % higher in one of
-    /// four metrics, at a noise of 5 %, in 87.9 % of trials; with 40 pairs even a single look that
-    /// spends all of 1 % finds only 89.4 %. With 44 it is 91.6 %.
-    pub fn standard() -> Self {
-        let looks = [(16, 0.0015), (28, 0.003), (44, 0.0075)];
-        Self {
-            looks: looks.map(|(pairs, alpha)| Look { pairs, alpha }).to_vec(),
-        }
-    }
-
-    /// A single look at `pairs` pairs, at least one. Its exact test rejects a true null hypothesis
-    /// with the greatest probability of at most `alpha` that so many signs can have.
-    pub fn one_look(pairs: usize, alpha: f64) -> Self {
-        Self {
-            looks: vec![Look {
-                pairs: pairs.max(1),
-                alpha,
-            }],
-        }
-    }
-
-    /// The looks.
-    pub fn looks(&self) -> &[Look] {
-        &self.looks
-    }
-}
+/// Three looks, at 16, 28 and 44 pairs, at .0015, .003 and .0075.
+///
+/// The probability that a true null hypothesis is rejected at any of them is at most their sum,
+/// 1.2 %, and is in fact less, because the looks share pairs (alpha spending: Lan, K. K. G. and
+/// `DeMets`, D. L. (1983), *Discrete sequential boundaries for clinical trials*, Biometrika
+/// 70). How much less was simulated, 4,000,000 trials of Gaussian noise: 0.98 % for one metric,
+/// and 0.97 % for any of four, whichever way they depend on each other (four times the
+/// probability that one is rejected at a quarter of the alphas; 0.005 % standard error).
+///
+/// The looks were first to be at 16, 28 and 40 pairs at .002, .003 and .0075. In the same
+/// simulation that was 1.005 % for any of four, and found a cost that is 5 % higher in one of
+/// four metrics, at a noise of 5 %, in 87.9 % of trials; with 40 pairs even a single look that
+/// spends all of 1 % finds only 89.4 %. With 44 it is 91.6 %.
+pub const LOOKS: [Look; 3] = [
+    Look::new(16, 0.0015),
+    Look::new(28, 0.003),
+    Look::new(44, 0.0075),
+];
 
 impl Look {
+    /// A look at so many pairs. Its exact test rejects a true null hypothesis with the greatest
+    /// probability of at most `alpha` that so many signs can have.
+    pub const fn new(pairs: usize, alpha: f64) -> Self {
+        Self { pairs, alpha }
+    }
+
     /// True if `disturbed` pairs, run again on the way to this look, are more than a quarter of all
     /// that were run.
     const fn is_too_disturbed(self, disturbed: usize) -> bool {
@@ -374,15 +350,12 @@ pub(super) struct Seen<'a> {
 impl<'a> Seen<'a> {
     /// View the pairs up to the `most`-th undisturbed one, or to the last.
     pub(super) fn until(metrics: &'a [Metric], pairs: &'a [Pair], most: usize) -> Self {
-        let mut left = most;
-        let seen = pairs
+        let undisturbed = pairs
             .iter()
-            .take_while(|pair| {
-                let is_before = left > 0;
-                left -= usize::from(is_before && pair.undisturbed());
-                is_before
-            })
-            .count();
+            .enumerate()
+            .filter(|(_, pair)| pair.undisturbed());
+        let last = undisturbed.map(|(at, _)| at).nth(most - 1);
+        let seen = last.map_or(pairs.len(), |last| last + 1);
         let run = &pairs[..seen];
         Self {
             metrics,
@@ -414,16 +387,10 @@ impl<'a> Seen<'a> {
     /// Return the comparison at this look, with the finding of each metric that was read; a `doubt`
     /// leaves every metric undecided.
     pub(super) fn comparison(&self, look: Look, doubt: Option<Undecided>) -> Comparison {
-        let mut all: Vec<MetricReadings> = self
-            .metrics
-            .iter()
-            .filter_map(|metric| self.readings(metric))
-            .collect();
-        let mut gating: Vec<&mut Evidence> = all
-            .iter_mut()
-            .filter(|readings| readings.role == MetricRole::Gating)
-            .filter_map(|readings| readings.evidence.as_mut())
-            .collect();
+        let metrics = self.metrics.iter();
+        let mut all: Vec<MetricReadings> = metrics.filter_map(|it| self.readings(it)).collect();
+        let gating = all.iter_mut().filter(|of| of.role == MetricRole::Gating);
+        let mut gating: Vec<&mut Evidence> = gating.filter_map(|of| of.evidence.as_mut()).collect();
         let raw: Vec<f64> = gating.iter().map(|evidence| evidence.p_value).collect();
         let crowd = (raw.len() as f64 / CHOSEN_FOR).max(1.0);
         for (evidence, p) in gating.iter_mut().zip(holm(&raw)) {
@@ -431,36 +398,30 @@ impl<'a> Seen<'a> {
         }
         // As if there were so many: 25/4 of five.
         let family = raw.len().max((raw.len() * raw.len()).div_ceil(4));
-        Comparison::new(
-            all.iter()
-                .map(|readings| MetricResult {
-                    metric: readings.metric.clone(),
-                    verdict: readings.verdict(look, family, doubt),
-                    evidence: readings.evidence,
-                })
-                .collect(),
-            self.disturbed(),
-        )
+        let results = all.iter().map(|readings| MetricResult {
+            metric: readings.metric.clone(),
+            verdict: readings.verdict(look, family, doubt),
+            evidence: readings.evidence,
+        });
+        Comparison::new(results.collect(), self.disturbed())
     }
 
     /// The readings of `metric`; none when no round has any.
     fn readings(&self, metric: &'a Metric) -> Option<MetricReadings<'a>> {
-        let mut rounds = self
-            .run
-            .iter()
-            .flat_map(|pair| [&pair.base, &pair.candidate]);
+        let rounds = self.run.iter();
+        let mut rounds = rounds.flat_map(|pair| [&pair.base, &pair.candidate]);
         if rounds.all(|round| round.of(&metric.name) == Reading::Absent) {
             return None;
         }
-        let values = self.pairs.iter();
-        let log_ratios = log_ratios(values.flat_map(|pair| pair.values(&metric.name)));
+        let values = self.pairs.iter().flat_map(|pair| pair.values(&metric.name));
+        let log_ratios = log_ratios(&values.collect::<Vec<_>>());
         Some(MetricReadings {
             metric,
             role: self.role(metric),
             mismatch: log_ratios.as_ref().err().copied(),
             evidence: log_ratios
                 .ok()
-                .and_then(|log_ratios| Evidence::of(metric, &log_ratios)),
+                .and_then(|ratios| Evidence::of(metric, &ratios)),
         })
     }
 
@@ -498,24 +459,17 @@ enum MetricRole {
     Lopsided(usize),
 }
 
-/// The logarithms of candidate over base of pairs of readings.
-fn log_ratios(values: impl Iterator<Item = [Option<f64>; 2]>) -> Result<Vec<f64>, Undecided> {
-    let (mut ratios, mut missing, mut not_positive) = (Vec::new(), 0, 0);
-    for pair in values {
-        match pair {
-            // The difference of logarithms: the ratio itself may be too great or too small for a
-            // number.
-            [Some(base), Some(candidate)] => match candidate.ln() - base.ln() {
-                ratio if ratio.is_finite() => ratios.push(ratio),
-                _ => not_positive += 1,
-            },
-            _ => missing += 1,
-        }
-    }
-    match (missing, not_positive) {
-        (0, 0) => Ok(ratios),
-        (0, pairs) => Err(Undecided::NotPositive { pairs }),
-        (pairs, _) => Err(Undecided::Missing { pairs }),
+/// The logarithms of candidate over base of pairs of readings. The difference of logarithms: the
+/// ratio itself may be too great or too small for a number.
+fn log_ratios(values: &[[Option<f64>; 2]]) -> Result<Vec<f64>, Undecided> {
+    let ratios = values.iter().filter_map(|[base, candidate]| {
+        let ratio = (*candidate)?.ln() - (*base)?.ln();
+        ratio.is_finite().then_some(ratio)
+    });
+    let ratios: Vec<f64> = ratios.collect();
+    match values.len() - ratios.len() {
+        0 => Ok(ratios),
+        pairs => Err(Undecided::Unread { pairs }),
     }
 }
 
@@ -588,11 +542,8 @@ impl MetricReadings<'_> {
 
     fn passes(&self, evidence: &Evidence) -> bool {
         evidence.log_ratio_interval.is_some_and(|interval| {
-            let most = match self.metric.worse {
-                Worse::More => interval.high,
-                Worse::Less => -interval.low,
-            };
-            most < self.metric.loss(self.metric.passes_below)
+            let ends = [interval.low, interval.high].map(|end| self.metric.toward_worse(end));
+            ends[0].max(ends[1]) < self.metric.loss(self.metric.passes_below)
         })
     }
 }

@@ -60,15 +60,11 @@
 //! Holm, S. (1979), *A simple sequentially rejective multiple test procedure*, Scandinavian Journal
 //! of Statistics 6. It assumes nothing about how the tests depend on each other.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crawlmark_harness::stats::median;
 use serde::{Deserialize, Serialize};
-
-/// Distributions of fewer pairs than this are kept once they are made, at most 0.4 MB of them: each
-/// costs as much as hundreds of tests. Of the others, the last one is kept for the metrics of the
-/// same pairs.
-const KEPT_BELOW: usize = 64;
 
 /// `P(W+ >= w)` under the null hypothesis, for the sums `w` of some ranks.
 #[derive(Debug)]
@@ -96,20 +92,13 @@ impl NullDistribution {
         Self { at_least: density }
     }
 
-    /// Distribution of `1 ..= n`, the ranks of `n` differences without ties and zeros.
+    /// Distribution of `1 ..= n`, the ranks of `n` differences without ties and zeros. It is kept
+    /// once it is made: it costs as much as hundreds of tests.
     fn untied(n: usize) -> Arc<Self> {
-        static KEPT: [OnceLock<Arc<NullDistribution>>; KEPT_BELOW] =
-            [const { OnceLock::new() }; KEPT_BELOW];
-        static LAST: Mutex<Option<(usize, Arc<NullDistribution>)>> = Mutex::new(None);
+        static KEPT: Mutex<BTreeMap<usize, Arc<NullDistribution>>> = Mutex::new(BTreeMap::new());
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         let made = || Arc::new(Self::of(1..=n));
-        if let Some(kept) = KEPT.get(n) {
-            return Arc::clone(kept.get_or_init(made));
-        }
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((of, known)) if *of == n => Arc::clone(known),
-            _ => Arc::clone(&last.insert((n, made())).1),
-        }
+        Arc::clone(kept.entry(n).or_insert_with(made))
     }
 
     /// `P(W+ >= w)`; 0 beyond the greatest sum. More than 52 ranks round, by less than 1e-12.
@@ -120,13 +109,9 @@ impl NullDistribution {
     /// The greatest `w` with `P(W+ <= w) <= tail`; none when even 0 is likelier than that.
     fn critical(&self, tail: f64) -> Option<usize> {
         // By symmetry P(W+ <= w) is P(W+ >= greatest - w), which grows from the end on.
-        let within = self
-            .at_least
-            .iter()
-            .rev()
-            .take_while(|p| **p <= tail)
-            .count();
-        within.checked_sub(1)
+        let from_end = self.at_least.iter().rev();
+        let within = from_end.take_while(|p| **p <= tail);
+        within.count().checked_sub(1)
     }
 }
 
@@ -136,29 +121,15 @@ pub(super) fn p_above_zero(differences: &[f64]) -> f64 {
     let mut by_size: Vec<f64> = differences.to_vec();
     by_size.sort_unstable_by(|one, other| one.abs().total_cmp(&other.abs()));
     let ranks = doubled_ranks(&by_size);
-    let sum = |taken: &dyn Fn(f64) -> bool| -> usize {
-        by_size
-            .iter()
-            .zip(&ranks)
-            .filter(|(difference, _)| taken(**difference))
-            .map(|(_, rank)| rank)
-            .sum()
-    };
-    let above = sum(&|difference| difference > 0.0);
-    if ranks
-        .iter()
-        .enumerate()
-        .all(|(index, rank)| *rank == 2 * (index + 1))
-        && by_size.first() != Some(&0.0)
-    {
+    let ranked = || by_size.iter().zip(ranks.iter().copied());
+    let above = ranked().filter(|(difference, _)| **difference > 0.0);
+    let above: usize = above.map(|(_, rank)| rank).sum();
+    let is_untied = (1..).zip(&ranks).all(|(n, rank)| *rank == 2 * n);
+    if is_untied && by_size.first() != Some(&0.0) {
         return NullDistribution::untied(by_size.len()).at_least(above / 2);
     }
-    let taking_part = by_size
-        .iter()
-        .zip(&ranks)
-        .filter(|(difference, _)| **difference != 0.0)
-        .map(|(_, rank)| *rank);
-    NullDistribution::of(taking_part).at_least(above)
+    let taking_part = ranked().filter(|(difference, _)| **difference != 0.0);
+    NullDistribution::of(taking_part.map(|(_, rank)| rank)).at_least(above)
 }
 
 /// Twice the mid-rank of each magnitude; `by_size` is sorted by it.
@@ -253,13 +224,10 @@ impl Centre {
 
 /// All averages of two differences and of each with itself.
 fn walsh_averages(differences: &[f64]) -> Vec<f64> {
-    let mut averages = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);
+    let mut averages = Vec::new();
     for (index, one) in differences.iter().enumerate() {
-        averages.extend(
-            differences[..=index]
-                .iter()
-                .map(|other| f64::midpoint(*one, *other)),
-        );
+        let others = differences[..=index].iter();
+        averages.extend(others.map(|other| f64::midpoint(*one, *other)));
     }
     averages
 }

@@ -9,8 +9,8 @@ use super::*;
 fn pairs(readings: impl IntoIterator<Item = (f64, f64)>) -> Vec<Pair> {
     OrderSchedule::new(1)
         .zip(readings)
-        .map(|(order, (base, candidate))| Pair {
-            order,
+        .map(|(first, (base, candidate))| Pair {
+            first,
             base: gating(base),
             candidate: gating(candidate),
             parts: Vec::new(),
@@ -54,7 +54,7 @@ fn throughput_only(mut pairs: Vec<Pair>) -> Vec<Pair> {
 }
 
 fn judged(pairs: &[Pair]) -> Comparison {
-    judge(&run_metrics(), pairs, &Rule::standard()).unwrap()
+    judge(&run_metrics(), pairs, &LOOKS).unwrap()
 }
 
 fn verdict(comparison: &Comparison, metric: &str) -> MetricVerdict {
@@ -265,10 +265,10 @@ fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Inconclusive);
     let because = |metric| verdict(&comparison, metric).because();
-    assert_eq!(because(SERVICE_P50), Some(Undecided::Missing { pairs: 1 }));
+    assert_eq!(because(SERVICE_P50), Some(Undecided::Unread { pairs: 1 }));
     assert_eq!(
         because(CPU_PER_ATTEMPT),
-        Some(Undecided::NotPositive { pairs: 1 })
+        Some(Undecided::Unread { pairs: 1 })
     );
     assert_eq!(verdict(&comparison, THROUGHPUT), MetricVerdict::Pass);
     assert!(comparison.is_over(), "no pair would repair that");
@@ -290,7 +290,7 @@ fn evidence(comparison: &Comparison) -> Evidence {
 
 /// One look at all of them.
 fn at_once(pairs: &[Pair]) -> Comparison {
-    judge(&run_metrics(), pairs, &Rule::one_look(pairs.len(), 0.01)).unwrap()
+    judge(&run_metrics(), pairs, &[Look::new(pairs.len(), 0.01)]).unwrap()
 }
 
 proptest! {
@@ -306,7 +306,7 @@ proptest! {
     #[test]
     fn swapping_the_arms_mirrors_the_effect(readings in readings()) {
         let pairs = pairs(readings);
-        let swap = |pair: &Pair| Pair { order: pair.order.reversed(), base: pair.candidate.clone(), candidate: pair.base.clone(), ..pair.clone() };
+        let swap = |pair: &Pair| Pair { first: pair.first.other(), base: pair.candidate.clone(), candidate: pair.base.clone(), ..pair.clone() };
         let swapped: Vec<Pair> = pairs.iter().map(swap).collect();
         let (one, other) = (evidence(&at_once(&pairs)), evidence(&at_once(&swapped)));
         prop_assert!((one.log_ratio + other.log_ratio).abs() < 1e-12);

@@ -143,7 +143,7 @@ pub const SCENARIOS: [Scenario; 8] = [
 ];
 
 /// Differences from the published crawl by design, with the scenarios that they concern.
-pub(super) const NOTES: [(&[u8], &str); 4] = [
+pub const NOTES: [(&[u8], &str); 4] = [
     (
         &[1, 2, 3, 4, 5, 6, 7, 8],
         "no network: target and client share this machine's cores, response delays are simulated, and no packet is lost, \

@@ -1,10 +1,17 @@
-//! Readings of a scenario's run.
+//! Readings of a scenario's run, and its limit, from these readings and from nothing else.
+//!
+//! Causes are tested in this order, and the first that holds is the limit: refusals and failures
+//! (then the rate is not the crawl's own), the crawl's own budget, the CPU, and last the time in
+//! which its connections waited for answers. For that Little's law (Little, "A Proof for the
+//! Queuing Formula L = λW", 1961) is what ties the figures together: `L` requests in flight, each
+//! of which takes `W`, are `L / W` per second and cannot be more.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::run::report::{BindingReport, Report, ShardReport};
+use crate::studies::StudyFinding;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::parse_duration;
 
@@ -22,12 +29,6 @@ pub struct ScenarioReadings {
     pub shards: u32,
     /// Requests in flight allowed, over all of them.
     pub connections: u32,
-    /// Requests in flight at most, over all of them.
-    pub peak_in_flight: u64,
-    /// Memory of all shards at most; null where the machine does not tell.
-    pub memory_bytes: Option<u64>,
-    /// From the common start to the last answer.
-    pub duration_s: f64,
     /// Attempts.
     pub attempts: u64,
     /// Good items.
@@ -86,13 +87,6 @@ impl ScenarioReadings {
             attempts_per_s: totals.attempts_per_s,
             shards: report.plan.run.shards,
             connections: report.plan.run.in_flight(),
-            peak_in_flight: totals.peak_in_flight,
-            memory_bytes: report
-                .shards
-                .iter()
-                .map(|shard| shard.usage.max_rss_bytes)
-                .sum(),
-            duration_s: totals.duration_s,
             attempts: totals.attempts,
             ok: ledger.ok,
             failed: ledger.failed + ledger.gave_up,
@@ -157,5 +151,196 @@ impl CpuUse {
     /// Return the CPUs that all processes used; null where a part is not known.
     pub fn used_cores(&self) -> Option<f64> {
         Some(self.client_cores? + self.target_cores?)
+    }
+}
+
+/// Part of the attempts, or of the items, from which refusals or failures are what was measured.
+const REFUSED: f64 = 0.01;
+
+/// Part of the shards' time in which they waited for the budget: with more it is what set the pace.
+const BY_BUDGET: f64 = 0.5;
+
+/// Part of the CPUs in use, or of the one that a single-threaded shard can have: with more there is
+/// no room left. That of the check of CPU use, for the same reason.
+const CPU: f64 = 0.85;
+
+/// Part of their time that shards were ready to run and had no CPU: with as much they were kept
+/// from theirs, by the target, by each other, or by other programs.
+const KEPT_FROM_CPU: f64 = 0.25;
+
+/// Part of the connections' time that was spent on answers: with less, something else than waiting
+/// for them was the limit.
+const WAITED: f64 = 0.8;
+
+/// Part of a request's time that went into its connection: with more, that is what it waited for.
+const OPENING: f64 = 0.5;
+
+/// Find the limit of the run that read this.
+pub fn limit_of(readings: &ScenarioReadings) -> StudyFinding {
+    refusals(readings)
+        .or_else(|| budget(readings))
+        .or_else(|| cpu(readings))
+        .or_else(|| waiting(readings))
+        .unwrap_or(StudyFinding::Unclear {})
+}
+
+fn refusals(readings: &ScenarioReadings) -> Option<StudyFinding> {
+    let failed = readings.failed as f64 / (readings.ok + readings.failed).max(1) as f64;
+    match readings.throttled_share() {
+        share if share >= REFUSED => Some(StudyFinding::Refusals { share }),
+        _ => (failed >= REFUSED).then_some(StudyFinding::Failures { share: failed }),
+    }
+}
+
+fn budget(readings: &ScenarioReadings) -> Option<StudyFinding> {
+    let used = readings.budget_used?;
+    (readings.binding.rate >= BY_BUDGET).then_some(StudyFinding::OwnBudget { used })
+}
+
+fn cpu(readings: &ScenarioReadings) -> Option<StudyFinding> {
+    let of = readings.cpu;
+    let each = of.client_cores? / f64::from(readings.shards.max(1));
+    let cores = of.cores;
+    let used = of.used_cores().filter(|used| *used >= CPU * cores as f64);
+    let waited = of.run_delay_share.filter(|share| *share >= KEPT_FROM_CPU);
+    let full = used.map(|used_cores| StudyFinding::CpuFull { used_cores, cores });
+    full.or_else(|| waited.map(|share| StudyFinding::CpuWait { share }))
+        .or_else(|| (each >= CPU).then_some(StudyFinding::OneCpu { each }))
+}
+
+/// By Little's law: a request occupies its connection while it is answered, and while the
+/// connection is opened, as often as that happens.
+fn waiting(readings: &ScenarioReadings) -> Option<StudyFinding> {
+    let (connections, opened) = (readings.connections, readings.opened_per_attempt());
+    let connect_us = readings.connect_mean_us.unwrap_or(0.0);
+    let each_us = readings.service_mean_us? + connect_us * opened;
+    let waited = readings.attempts_per_s * each_us / 1e6 / f64::from(connections.max(1));
+    let opening_us = (connect_us + readings.handshake_us) * opened;
+    let opening_us = Some(opening_us).filter(|opening| *opening >= OPENING * each_us);
+    (waited >= WAITED).then_some(StudyFinding::Waiting {
+        connections,
+        each_us,
+        opening_us,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty in flight on kept connections, 60 ms each, on two idle cores.
+    fn pooled() -> ScenarioReadings {
+        ScenarioReadings {
+            ok_per_s: 330.0,
+            attempts_per_s: 330.0,
+            shards: 1,
+            connections: 20,
+            attempts: 1_320,
+            ok: 1_320,
+            failed: 0,
+            throttled: 0,
+            connections_opened: 20,
+            connect_mean_us: Some(100.0),
+            handshake_us: 100_000.0,
+            service_mean_us: Some(60_000.0),
+            service_p50_us: Some(59_000.0),
+            service_p99_us: None,
+            binding: BindingReport {
+                concurrency: 1.0,
+                ..BindingReport::default()
+            },
+            budget_used: None,
+            cpu: CpuUse {
+                cores: 2,
+                client_cores: Some(0.02),
+                target_cores: Some(0.02),
+                client_us_per_attempt: Some(60.0),
+                run_delay_share: Some(0.001),
+            },
+        }
+    }
+
+    /// The limit of a run that read something else than [`pooled`].
+    fn changed(change: impl FnOnce(&mut ScenarioReadings)) -> StudyFinding {
+        let mut readings = pooled();
+        change(&mut readings);
+        limit_of(&readings)
+    }
+
+    /// As many new connections as requests, which take 160 ms, or 60 ms with a handshake for free.
+    fn unpooled(readings: &mut ScenarioReadings) {
+        readings.connections_opened = readings.attempts;
+        readings.attempts_per_s = 124.0;
+        readings.service_mean_us = Some(160_000.0);
+    }
+
+    #[test]
+    fn requests_wait_for_responses_or_for_the_connections_that_take_most_of_their_time() {
+        let waiting = |limit: StudyFinding| match limit {
+            StudyFinding::Waiting { opening_us, .. } => opening_us,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(waiting(limit_of(&pooled())), None);
+        assert_eq!(waiting(changed(unpooled)), Some(100_100.0));
+        let for_free = changed(|readings| {
+            unpooled(readings);
+            readings.handshake_us = 0.0;
+        });
+        assert_eq!(waiting(for_free), None);
+        assert_eq!(
+            changed(|readings| readings.attempts_per_s = 100.0),
+            StudyFinding::Unclear {}
+        );
+        assert_eq!(
+            changed(|readings| readings.service_mean_us = None),
+            StudyFinding::Unclear {}
+        );
+    }
+
+    #[test]
+    fn cpu_comes_before_the_waiting_that_it_makes() {
+        let busy = changed(|readings| {
+            (readings.cpu.client_cores, readings.cpu.target_cores) = (Some(0.9), Some(1.0));
+        });
+        assert!(matches!(busy, StudyFinding::CpuFull { cores: 2, .. }));
+        // A single process can use a single core, however many there are; ten can use ten.
+        let alone = |shards| {
+            changed(|readings| {
+                (readings.cpu.cores, readings.cpu.client_cores) = (10, Some(0.97));
+                readings.shards = shards;
+            })
+        };
+        assert!(matches!(alone(1), StudyFinding::OneCpu { .. }));
+        assert_eq!(alone(10).kind(), "Waiting");
+        // Other programs use half of the machine.
+        let kept_from = changed(|readings| readings.cpu.run_delay_share = Some(0.4));
+        assert!(matches!(kept_from, StudyFinding::CpuWait { .. }));
+    }
+
+    #[test]
+    fn refusals_failures_and_a_budget_come_first() {
+        let full = CpuUse {
+            client_cores: Some(1.0),
+            target_cores: Some(1.0),
+            ..pooled().cpu
+        };
+        for (throttled, failed, name) in [
+            (132, 100, "Refusals"),
+            (0, 132, "Failures"),
+            (0, 0, "CpuFull"),
+            (5, 0, "CpuFull"),
+        ] {
+            let limit = changed(|readings| {
+                (readings.throttled, readings.failed, readings.cpu) = (throttled, failed, full);
+            });
+            assert_eq!(limit.kind(), name);
+        }
+        for (share, name) in [(0.7, "OwnBudget"), (0.1, "CpuFull")] {
+            let limit = changed(|readings| {
+                readings.binding.rate = share;
+                (readings.budget_used, readings.cpu) = (Some(0.999), full);
+            });
+            assert_eq!(limit.kind(), name);
+        }
     }
 }
