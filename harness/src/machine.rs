@@ -7,8 +7,8 @@
 
 mod speed;
 mod text;
-mod watch;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::speed::{probe_speed, probe_speed_since};
-pub use self::watch::{HostRecord, NetworkCounts, Watch};
 
 /// The unit of [`CpuTicks`].
 const TICK: Duration = Duration::from_millis(10);
@@ -60,13 +59,28 @@ impl CpuTicks {
     }
 }
 
-/// Counters of the whole machine since it booted, and the state of its sockets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Time in which something was ready to run and had no CPU, us (`/proc/pressure/cpu`, `some`).
-    pub cpu_pressure_us: Option<u64>,
-    /// Counts of its network.
-    pub network: NetworkCounts,
+/// Counters of the whole machine since it booted, by name; of its network, in this namespace.
+/// Without those that it does not give.
+pub type Counters = BTreeMap<String, u64>;
+
+/// The name of each counter; its file, the start of its line, and its name there.
+const COUNTERS: [(&str, [&str; 3]); 5] = [
+    ("cpu_pressure_us", ["pressure/cpu", "some ", "total"]),
+    ("listen_drops", ["net/netstat", "TcpExt:", "ListenDrops"]),
+    (
+        "listen_overflows",
+        ["net/netstat", "TcpExt:", "ListenOverflows"],
+    ),
+    ("tcp_retransmits", ["net/snmp", "Tcp:", "RetransSegs"]),
+    ("tcp_timeouts", ["net/netstat", "TcpExt:", "TCPTimeouts"]),
+];
+
+/// Return how much each counter has grown since `earlier`.
+pub(crate) fn growth(now: &Counters, earlier: &Counters) -> Counters {
+    let grown = now.iter().filter_map(|(name, count)| {
+        Some((name.clone(), count.saturating_sub(*earlier.get(name)?)))
+    });
+    grown.collect()
 }
 
 impl Proc {
@@ -90,37 +104,11 @@ impl Proc {
 
     /// Read the machine's counters.
     pub fn counters(&self) -> Counters {
-        let (snmp, netstat, sockets) = (
-            self.read("net/snmp"),
-            self.read("net/netstat"),
-            self.read("net/sockstat"),
-        );
-        let [tcp_timeouts, listen_overflows, listen_drops] =
-            ["TCPTimeouts", "ListenOverflows", "ListenDrops"]
-                .map(|name| text::in_table(netstat.as_deref()?, "TcpExt", name));
-        let [sockets_in_use, time_wait] =
-            ["inuse", "tw"].map(|name| text::in_line(sockets.as_deref()?, "TCP", name));
-        Counters {
-            cpu_pressure_us: self
-                .read("pressure/cpu")
-                .as_deref()
-                .and_then(text::some_pressure_us),
-            network: NetworkCounts {
-                tcp_retransmits: snmp
-                    .as_deref()
-                    .and_then(|snmp| text::in_table(snmp, "Tcp", "RetransSegs")),
-                tcp_timeouts,
-                listen_overflows,
-                listen_drops,
-                sockets_in_use,
-                time_wait,
-            },
-        }
-    }
-
-    /// Closed connections that the kernel keeps now, of whichever side of them.
-    pub fn time_wait(&self) -> Option<u64> {
-        text::in_line(&self.read("net/sockstat")?, "TCP", "tw")
+        let known = COUNTERS.iter().filter_map(|(name, [file, line, counter])| {
+            let count = text::counter(&self.read(file)?, line, counter)?;
+            Some(((*name).to_owned(), count))
+        });
+        known.collect()
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -152,26 +140,19 @@ mod tests {
                 "net/netstat",
                 "TcpExt: ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 3 4 5\nIpExt: InOctets\nIpExt: 8\n",
             ),
-            (
-                "net/sockstat",
-                "sockets: used 15\nTCP: inuse 11 orphan 0 tw 21 alloc 12 mem 1\nUDP: inuse 0 mem 0\n",
-            ),
         ]);
-        assert_eq!(
-            proc.counters(),
-            Counters {
-                cpu_pressure_us: Some(123_456),
-                network: NetworkCounts {
-                    tcp_retransmits: Some(7),
-                    tcp_timeouts: Some(5),
-                    listen_overflows: Some(3),
-                    listen_drops: Some(4),
-                    sockets_in_use: Some(11),
-                    time_wait: Some(21),
-                },
-            }
-        );
-        assert_eq!(proc.time_wait(), Some(21));
+        let counters = [
+            ("cpu_pressure_us", 123_456),
+            ("listen_drops", 4),
+            ("listen_overflows", 3),
+            ("tcp_retransmits", 7),
+            ("tcp_timeouts", 5),
+        ];
+        let counters = Counters::from(counters.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(proc.counters(), counters);
+        let before = Counters::from([("tcp_retransmits".to_owned(), 4)]);
+        let grown = Counters::from([("tcp_retransmits".to_owned(), 3)]);
+        assert_eq!(growth(&counters, &before), grown);
         assert_eq!(
             proc.cpu_ticks(None),
             Some(CpuTicks {
@@ -199,16 +180,12 @@ mod tests {
     fn what_a_machine_does_not_say_is_absent_and_not_nothing() {
         let (_directory, proc) = proc_with(&[]);
         assert_eq!(proc.counters(), Counters::default());
-        assert_eq!(
-            (proc.cpu_ticks(None), proc.time_wait(), proc.busy()),
-            (None, None, None)
-        );
+        assert_eq!((proc.cpu_ticks(None), proc.busy()), (None, None));
         let (_directory, proc) = proc_with(&[
             ("stat", "cpu  40 0 20 900\n"),
             ("pressure/cpu", "some avg10=0.00\n"),
             ("net/snmp", "Tcp: RtoMin RetransSegs\nTcp: 200\n"),
             ("net/netstat", "TcpExt: TCPTimeouts\n"),
-            ("net/sockstat", "TCP: inuse x tw\n"),
         ]);
         assert_eq!(proc.counters(), Counters::default());
         assert_eq!(proc.cpu_ticks(None), None);

@@ -515,7 +515,6 @@ pub fn own_usage() -> Usage {
             .and_then(peak_memory)
             .unwrap_or(0),
         run_delay_ns,
-        involuntary_switches: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
     }
 }
 

@@ -15,14 +15,12 @@
 //! | `timeline`, `times`, `windows` | seconds, histograms and the audit of rate limits, merged over shards |
 //! | [`parts`] | parts of a crawl on several machines, as streams of frames, and their merge |
 //! | `view` | live view ([`Live`]) and record of a run ([`RunRecord`]) |
-//! | `phases` | CPU of the supervisor itself |
 //! | `rehearsal` | whole runs in virtual time, for tests |
 
 mod line;
 mod member;
 mod moves;
 pub mod parts;
-mod phases;
 mod ranges;
 #[cfg(feature = "virtual-time")]
 #[path = "supervisor/tests/rehearsal.rs"]
@@ -49,7 +47,6 @@ use nix::unistd::pipe2;
 use self::line::{Pipes, Process, ShardLine};
 pub use self::member::Left;
 use self::member::Member;
-use self::phases::Phases;
 use self::ranges::Ranges;
 #[cfg(feature = "virtual-time")]
 pub(crate) use self::rehearsal::{Stage, conduct};
@@ -60,13 +57,13 @@ use self::timeline::{Measuring, Timeline};
 pub use self::times::{Recent, ShardTimes};
 pub use self::view::{
     Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, PastLife, RunRecord,
-    ShardFault, ShardRecord, ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
+    ShardFault, ShardRecord, ShardSecond, Stopped, Stopping, WorkloadFailure,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
 use crate::clock::{Clock, Nanos, duration_ns, wall_time};
-use crate::machine::{Proc, Watch};
+use crate::machine::{Counters, Proc, growth};
 use crate::pacer::Growth;
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, Role, fork, own_usage};
@@ -134,9 +131,7 @@ pub fn supervise<O: Observer>(
         supervisor.take_in(shard, process);
     }
     let wakers = Wakers::open(bell.clone())?;
-    let mut started = (wall_time(), clock.now());
-    let mut phases = Phases::default();
-    let used_us = || own_usage().since(usage_before).cpu_us();
+    let mut started = None;
     while !supervisor.is_over() {
         let mut event = supervisor.wait(&wakers)?;
         if event.take_suspension() {
@@ -149,27 +144,16 @@ pub fn supervise<O: Observer>(
                 Err(_) => supervisor.go_without(shard.shard as usize),
             }
         }
-        if !phases.have_begun() {
-            if supervisor.start.is_some() {
-                started = (wall_time(), clock.now());
-                phases.begin(used_us(), clock.now());
-            }
-        } else if supervisor
-            .members
-            .iter()
-            .any(|member| member.last.is_some())
-        {
-            phases.close(used_us, clock.now());
+        if supervisor.start.is_some() {
+            started.get_or_insert_with(|| (wall_time(), clock.now()));
         }
     }
     supervisor.finish(observer);
     let usage = own_usage().since(usage_before);
     // The calendar clock may have been set since the start.
-    let finished_at = started.0 + Duration::from_nanos(clock.now().since(started.1));
-    Ok(RunRecord {
-        effort: phases.effort(),
-        ..supervisor.into_record([started.0, finished_at], usage)
-    })
+    let (started_at, start) = started.unwrap_or_else(|| (wall_time(), clock.now()));
+    let finished_at = started_at + Duration::from_nanos(clock.now().since(start));
+    Ok(supervisor.into_record([started_at, finished_at], usage))
 }
 
 /// From the last `ready` to the common start of so many shards.
@@ -207,11 +191,10 @@ struct Supervisor<L = Process> {
     moved: Moved,
     pauses: u64,
     live: Live,
-    /// The machine that is watched once the run has begun; none when it is not the machine's time
-    /// that passes.
+    /// The machine whose counters are read; none when it is not the machine's time that passes.
     machine: Option<Proc>,
-    /// The machine from the common start on.
-    watch: Option<Watch>,
+    /// Its counters at the common start.
+    counters: Counters,
 }
 
 impl Supervisor {
@@ -300,7 +283,7 @@ impl<L: ShardLine> Supervisor<L> {
             pauses: 0,
             live: Live::default(),
             machine: None,
-            watch: None,
+            counters: Counters::new(),
         }
     }
 
@@ -333,7 +316,8 @@ impl<L: ShardLine> Supervisor<L> {
             moved,
             pauses,
             members,
-            watch,
+            machine,
+            counters,
             ..
         } = self;
         RunRecord {
@@ -367,10 +351,7 @@ impl<L: ShardLine> Supervisor<L> {
             busiest: windows.busiest(),
             shards: members.into_iter().map(Member::into_record).collect(),
             supervisor: usage,
-            effort: SupervisorCpu::default(),
-            host: watch
-                .map(|watch| watch.end(clock.now()))
-                .unwrap_or_default(),
+            host: machine.map_or_else(Counters::new, |proc| growth(&proc.counters(), &counters)),
         }
     }
 
@@ -404,9 +385,6 @@ impl<L: ShardLine> Supervisor<L> {
             self.check_deadlines(now);
             self.members.iter_mut().for_each(Member::flush);
             self.renew_lease(now, observer);
-            if let Some(watch) = &mut self.watch {
-                watch.look(now);
-            }
             self.refresh(now);
             observer.progress(&self.live);
         }
@@ -472,10 +450,11 @@ impl<L: ShardLine> Supervisor<L> {
                 .for_each(|member| member.tell(Control::Go { start, from: start }));
             self.start = Some(start);
             // While the shards read when to start.
-            self.watch = self
+            self.counters = self
                 .machine
-                .take()
-                .map(|proc| Watch::begin(proc, self.clock.now()));
+                .as_ref()
+                .map(Proc::counters)
+                .unwrap_or_default();
         }
         Ok(())
     }

@@ -404,7 +404,7 @@ fn missing_parts_and_other_attempts_are_named() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("part 2 has no result. Run what is not running"),
+        error.contains("1 part without a result (2). Run what is not running"),
         "{error}"
     );
     let per_part = AttemptRecord::read(&directory.result(0))

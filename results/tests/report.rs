@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use crawlmark_harness::adaptive::ControllerState;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::fixtures::{attempt_of, permit_at};
-use crawlmark_harness::machine::{CpuTicks, HostRecord, NetworkCounts};
+use crawlmark_harness::machine::CpuTicks;
 use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
@@ -20,7 +20,6 @@ use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sampl
 use crawlmark_harness::stats::{Bounds, Failures, Series, ShardStats};
 use crawlmark_harness::supervisor::{
     BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
-    SupervisorCpu,
 };
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{
@@ -34,7 +33,7 @@ use crawlmark_results::run::report::{
     Environment, IntervalRow, Labels, Report, Source, Verdict, Witness,
 };
 use crawlmark_results::run::result_dir::{
-    RESULT, ResultDir, ResultError, default_path, left_over, made_from, read,
+    RESULT, ResultDir, ResultError, left_over, made_from, read,
 };
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
@@ -163,7 +162,6 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             remaining: if whole { 0 } else { 480 },
             first_sent: whole.then_some(Nanos(3 * MS)),
             last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
-            last_ended: whole.then_some(Nanos(2_000 * MS)),
             failures: if whole {
                 failures(&plan)
             } else {
@@ -186,7 +184,6 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
                 cpu_system_us: 11_000,
                 max_rss_bytes: 12 << 20,
                 run_delay_ns: None,
-                involuntary_switches: 3,
             }),
             cpu: whole.then_some(CpuHealth {
                 measured_ns: 2_000 * MS,
@@ -295,23 +292,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
             max_rss_bytes: 8 << 20,
             ..Usage::default()
         },
-        effort: SupervisorCpu {
-            starting_us: 3_000,
-            running_us: 5_000,
-            running: Duration::from_secs(2),
-        },
-        host: HostRecord {
-            watched_ns: 10_000 * MS,
-            cpu_pressure_us: Some(100_000),
-            network: NetworkCounts {
-                tcp_retransmits: Some(1),
-                tcp_timeouts: None,
-                listen_overflows: Some(0),
-                listen_drops: Some(0),
-                sockets_in_use: Some(14),
-                time_wait: Some(2),
-            },
-        },
+        host: [("tcp_retransmits".to_owned(), 1)].into(),
     };
     let environment = Environment {
         cpu_model: Some("Example 9000".to_owned()),
@@ -640,10 +621,11 @@ fn a_directory_is_left_over_once_nobody_is_at_it() {
 #[test]
 fn runs_of_one_second_have_names_of_their_own() {
     let home = tempfile::tempdir().unwrap();
-    let next = || default_path(home.path(), SystemTime::UNIX_EPOCH, "crawl");
-    let (first, started) = (next(), ResultDir::create(&next()).unwrap());
-    let second = next();
-    assert_ne!(first, second);
-    assert_eq!(started.finish(&report(None, None)).unwrap(), first);
-    assert_eq!(next(), second);
+    let next = || ResultDir::create_in(home.path(), SystemTime::UNIX_EPOCH, "crawl").unwrap();
+    let (first, second) = (next(), next());
+    let paths = [first.path().to_owned(), second.path().to_owned()];
+    assert_ne!(paths[0], paths[1]);
+    assert_eq!(first.finish(&report(None, None)).unwrap(), paths[0]);
+    drop(second);
+    assert_eq!(next().path(), paths[1]);
 }

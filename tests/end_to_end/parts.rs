@@ -295,7 +295,7 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     fs::remove_file(&result).unwrap();
     let said = run(&format!("verify {into}")).code(&[0]).stdout;
     assert!(
-        said.contains("800 items left; part 2 has no result."),
+        said.contains("800 items left; 1 part without a result (2)."),
         "{said}"
     );
 }
@@ -375,7 +375,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     let sent = target.requests();
     let missing = parts.merge().code(&[1]).stderr;
     assert!(
-        missing.contains("parts 0 and 1 have no result"),
+        missing.contains("2 parts without a result (0, 1)"),
         "{missing}"
     );
     // The last one is done already: nothing is sent.

@@ -44,38 +44,15 @@ fn cpu_times(text: &str, cpu: Option<usize>) -> Option<[u64; STOLEN + 1]> {
         .ok()
 }
 
-/// Parse the total of `pressure/cpu`, µs: `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`.
-pub(super) fn some_pressure_us(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    line.split_whitespace()
-        .find_map(|field| field.strip_prefix("total="))?
-        .parse()
-        .ok()
-}
-
-/// Return the value of `name` in a line of names and values: `TCP: inuse 1 orphan 0`.
-pub(super) fn in_line(text: &str, line: &str, name: &str) -> Option<u64> {
-    let mut fields = text
-        .lines()
-        .find_map(|text| text.strip_prefix(line)?.strip_prefix(':'))?
-        .split_whitespace();
-    fields.find(|field| *field == name)?;
-    fields.next()?.parse().ok()
-}
-
-/// Return the value of `name` in a table of two lines, names above values, both of which begin with
-/// `table`.
-pub(super) fn in_table(text: &str, table: &str, name: &str) -> Option<u64> {
-    let mut lines = text
-        .lines()
-        .filter_map(|line| line.strip_prefix(table)?.strip_prefix(':'));
-    let (names, values) = (
-        lines.next()?.split_whitespace(),
-        lines.next()?.split_whitespace(),
-    );
-    names
-        .zip(values)
-        .find_map(|(key, value)| (key == name).then_some(value))?
-        .parse()
-        .ok()
+/// Return the counter `name` in lines that begin with `line`: one of names above one of values, or
+/// one of names with their values, as in `some avg10=0.00 total=123`.
+pub(super) fn counter(text: &str, line: &str, name: &str) -> Option<u64> {
+    let lines = text.lines().filter_map(|text| text.strip_prefix(line));
+    let mut lines = lines.map(str::split_whitespace);
+    let mut names = lines.next()?;
+    let value = match lines.next() {
+        Some(mut values) => values.nth(names.position(|it| it == name)?),
+        None => names.find_map(|field| field.strip_prefix(name)?.strip_prefix('=')),
+    };
+    value?.parse().ok()
 }

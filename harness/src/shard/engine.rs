@@ -88,8 +88,6 @@ struct Books {
     /// [`NEVER`] before the first.
     first_sent: Nanos,
     last_done: Nanos,
-    /// As `last_done`, without what was cut off.
-    last_ended: Nanos,
 }
 
 impl<W: Workload> Engine<W> {
@@ -116,7 +114,6 @@ impl<W: Workload> Engine<W> {
             intervals: Intervals::new(start, start.plus(plan.warmup), bounds, per_interval),
             first_sent: NEVER,
             last_done: start,
-            last_ended: start,
         };
         let groups = [&books.hosts, &books.templates, &books.sources];
         let has_groups = groups.iter().any(|groups| !groups.as_slice().is_empty());
@@ -599,10 +596,8 @@ impl<W: Workload> Engine<W> {
             peak_in_flight: self.gate.peak_in_flight(),
             first_sent: Some(books.first_sent).filter(|sent| *sent != NEVER),
             last_done: books.last_done,
-            last_ended: Some(books.last_ended),
             budgets: limits.budget_uses(),
             timetable: limits.timetable_use(),
-            longest_slack: Some(limits.longest_slack),
             longest_linger: None,
             warmup: books.intervals.warmup.clone(),
             tcp: books.tcp,
@@ -641,7 +636,6 @@ impl Books {
         self.intervals.finish(interval, sample);
         self.first_sent = self.first_sent.min(sent.unwrap_or(NEVER));
         self.last_done = self.last_done.max(done);
-        self.last_ended = self.last_ended.max(done);
     }
 
     /// Record what an attempt that ended noted of its connection, and return the reading of that.

@@ -17,10 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use super::timeline::Timeline;
 use super::view::{
-    Interval, Moved, Observer, PastLife, RunRecord, ShardFault, ShardRecord, Stopped, SupervisorCpu,
+    Interval, Moved, Observer, PastLife, RunRecord, ShardFault, ShardRecord, Stopped,
 };
 use crate::clock::{Nanos, duration_ns};
-use crate::machine::HostRecord;
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::ShardExit;
 use crate::shard::INTERVAL;
@@ -150,7 +149,7 @@ impl PartEnd {
         );
         let mut stats = ShardStats::new(bounds);
         let mut outcome = ShardOutcome::new(EncodedStats::counted(bounds, Counters::default()));
-        (outcome.last_done, outcome.last_ended) = (record.start, Some(record.start));
+        outcome.last_done = record.start;
         for shard in shards {
             shard.stats.add_to(&mut stats);
             outcome.merge(shard);
@@ -423,8 +422,7 @@ impl Merged {
             busiest: BTreeMap::new(),
             shards,
             supervisor: Usage::default(),
-            effort: SupervisorCpu::default(),
-            host: HostRecord::default(),
+            host: BTreeMap::new(),
         };
         Self { record }
     }

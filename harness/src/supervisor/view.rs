@@ -11,7 +11,7 @@ use super::times::{Recent, ShardTimes};
 use super::windows::BusiestWindow;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
-use crate::machine::HostRecord;
+use crate::machine::Counters as MachineCounters;
 use crate::plan::{ShardPlan, micros};
 use crate::process::ShardExit;
 use crate::stats::{ShardStats, counters};
@@ -201,10 +201,8 @@ pub struct RunRecord {
     pub shards: Vec<ShardRecord>,
     /// Resource usage of the supervisor itself, from the fork to the end.
     pub supervisor: Usage,
-    /// Breakdown of that CPU.
-    pub effort: SupervisorCpu,
-    /// Counts of the machine during the run.
-    pub host: HostRecord,
+    /// Growth of the machine's counters during the run.
+    pub host: MachineCounters,
 }
 
 impl RunRecord {
@@ -213,19 +211,6 @@ impl RunRecord {
         self.interrupted.is_some()
             || matches!(self.stopped, Stopped::ByObserver | Stopped::ByWorkload)
     }
-}
-
-/// CPU time of the supervisor, by phase. The rest of its CPU time was for reading the final
-/// reports.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SupervisorCpu {
-    /// From the first fork until the common start was sent, µs. It grows with the number of shards.
-    pub starting_us: u64,
-    /// From then until the first final report of a shard, µs. It grows with the duration of the
-    /// run.
-    pub running_us: u64,
-    /// Duration of the time that `running_us` covers.
-    pub running: Duration,
 }
 
 /// Failure of a shard's workload: it took no more results, or could not finish them.

@@ -382,17 +382,11 @@ pub struct ShardOutcome {
     /// When its last attempt ended, the start when there was none; of one that died, when it was
     /// last heard.
     pub last_done: Nanos,
-    /// When its last attempt ended that was not cut off, the start when there was none; none of one
-    /// that died.
-    pub last_ended: Option<Nanos>,
     /// The hardest-used window of each limit that any request was sent under, and whether every
     /// window kept to it.
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
-    /// Longest slack that its pacing used, 0 if no request waited for its time; none of one that
-    /// died.
-    pub longest_slack: Option<Duration>,
     /// Longest time for which it waited for more responses before it slept; none of one that died.
     pub longest_linger: Option<Duration>,
     /// Counts of what ended in the warm-up.
@@ -435,10 +429,8 @@ impl ShardOutcome {
             peak_in_flight: 0,
             first_sent: None,
             last_done: Nanos::default(),
-            last_ended: None,
             budgets: Vec::new(),
             timetable: None,
-            longest_slack: None,
             longest_linger: None,
             warmup: Counters::default(),
             tcp: TcpCounts::default(),
@@ -464,7 +456,6 @@ impl ShardOutcome {
         self.peak_in_flight += other.peak_in_flight;
         self.first_sent = either(self.first_sent, other.first_sent, Nanos::min);
         self.last_done = self.last_done.max(other.last_done);
-        self.last_ended = self.last_ended.max(other.last_ended);
         for (scope, used) in &other.budgets {
             match self.budgets.iter_mut().find(|(known, _)| known == scope) {
                 Some((_, known)) => *known = known.harder(*used),
@@ -472,7 +463,6 @@ impl ShardOutcome {
             }
         }
         self.timetable = either(self.timetable, other.timetable, TimetableUse::plus);
-        self.longest_slack = self.longest_slack.max(other.longest_slack);
         self.longest_linger = self.longest_linger.max(other.longest_linger);
         self.warmup.merge(&other.warmup);
         self.tcp.merge(&other.tcp);
@@ -495,7 +485,6 @@ impl ShardOutcome {
         self.failures.shift(&clock);
         self.slowest.shift(&clock);
         self.first_sent = self.first_sent.map(&clock);
-        self.last_ended = self.last_ended.map(&clock);
         self.last_done = clock(self.last_done);
     }
 }
@@ -569,8 +558,6 @@ pub struct Usage {
     pub max_rss_bytes: u64,
     /// Time spent runnable without a CPU, ns; none when the kernel does not say.
     pub run_delay_ns: Option<u64>,
-    /// Times that the kernel took the CPU away.
-    pub involuntary_switches: u64,
 }
 
 impl Usage {
@@ -584,9 +571,6 @@ impl Usage {
                 .run_delay_ns
                 .zip(earlier.run_delay_ns)
                 .map(|(now, then)| now.saturating_sub(then)),
-            involuntary_switches: self
-                .involuntary_switches
-                .saturating_sub(earlier.involuntary_switches),
         }
     }
 
@@ -596,7 +580,6 @@ impl Usage {
             cpu_system_us: self.cpu_system_us + other.cpu_system_us,
             max_rss_bytes: self.max_rss_bytes.max(other.max_rss_bytes),
             run_delay_ns: either(self.run_delay_ns, other.run_delay_ns, u64::saturating_add),
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
         }
     }
 

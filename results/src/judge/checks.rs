@@ -178,13 +178,10 @@ fn measured_time(report: &Report) -> Found {
     let warmup_s = report.plan.run.warmup.as_secs_f64();
     let shards = report.shards.iter();
     let mut lags = shards.filter_map(|it| times(it, Series::SchedLag));
-    let is_warm = requests > 0 && warmup_s > 0.0 && lags.all(|lag| lag.count == 0);
+    let is_warm = requests > unsendable(report) && warmup_s > 0.0 && lags.all(|lag| lag.count == 0);
     some(if is_all_skipped {
         let items = ledger.skipped;
         Some(Finding::AllSkipped { items })
-    } else if unsendable(report) > 0 {
-        let causes = causes(report);
-        Some(Finding::Unsendable { causes })
     } else {
         is_warm.then_some(Finding::WithinWarmUp {
             requests,
@@ -223,13 +220,16 @@ fn failed_share(report: &Report) -> f64 {
 fn failed(report: &Report) -> Found {
     let (share, counted) = (failed_share(report), report.measured());
     let is_none_good = counted.items.ok + counted.items.not_found == 0;
-    some(if share < limits::FAILED {
-        None
-    } else if is_none_good && share >= limits::MOST_FAILED {
+    let unsendable = unsendable(report);
+    let has_failed_all = is_none_good && share >= limits::MOST_FAILED;
+    some(if unsendable > 0 || has_failed_all {
         Some(Finding::AllFailed {
-            requests: counted.requests.attempts,
+            requests: counted.requests.attempts.max(unsendable),
+            sent: unsendable == 0,
             causes: causes(report),
         })
+    } else if share < limits::FAILED {
+        None
     } else {
         Some(Finding::RequestsFailed {
             share,
@@ -342,16 +342,9 @@ fn dead(report: &Report) -> Found {
 fn silent(report: &Report) -> Option<Finding> {
     let (totals, ledger) = (&report.totals, &report.ledger);
     let (rows, shards) = (&report.intervals, &report.shards);
-    // A shard that died did not say when.
-    let told: Option<Vec<f64>> = shards.iter().map(|shard| shard.last_ended_s).collect();
-    let last_row = rows
-        .iter()
-        .rev()
-        .find(|row| row.ok + row.not_found + row.throttled + row.failed > 0);
-    let last_s = told.map_or_else(
-        || last_row.map_or(0.0, |row| row.start_s as f64 + 1.0),
-        |last_s| last_s.into_iter().fold(0.0, f64::max),
-    );
+    let is_heard = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
+    let last = rows.iter().rev().find(is_heard);
+    let last_s = last.map_or(0.0, |row| row.start_s as f64 + 1.0);
     let silent_s = totals.duration_s - last_s;
     let mut later = rows.iter().filter(|row| row.start_s as f64 >= last_s);
     let is_paused = later.any(|row| row.binding.pause >= limits::PAUSED);

@@ -311,14 +311,6 @@ findings! {
         effect: NothingMeasured,
         remedy: "Crawl other URLs, or use --robots ignore if you are allowed to.",
         covers: [NothingSent, RateMissed, LimitedBy, CpusShared];
-    /// No request could be sent, because settings of client and target do not fit.
-    Unsendable { causes: Vec<CauseCount> } => format!("No request could be sent: {}", in_words(&causes)),
-        effect: NothingMeasured,
-        advice: advice(&causes),
-        covers: [
-            Silent, HostsDown, NoGoodResponse, Stalled, RequestsFailed, CutOff, Throttled, CpuFull, CpuWait, ShardPaused,
-            SentLate, ReadLate, RateMissed, NotFound, ConnectionsNotKept, LimitedBy, CpusShared
-        ];
     /// Every request was within the warm-up.
     WithinWarmUp { requests: u64, duration_s: f64, warmup_s: f64 } =>
         format!(
@@ -330,10 +322,10 @@ findings! {
         effect: NothingMeasured,
         remedy: "Use a shorter --warmup, or a longer run.",
         covers: [RateMissed, LimitedBy];
-    /// No request succeeded, and half of them or more failed.
-    AllFailed { requests: u64, causes: Vec<CauseCount> } =>
-        format!("None of {} requests succeeded: {}", grouped(requests), in_words(&causes)),
-        effect: TargetLimited,
+    /// No request succeeded, and half of them or more failed, or could not be sent.
+    AllFailed { requests: u64, sent: bool, causes: Vec<CauseCount> } =>
+        format!("None of {} requests {}: {}", grouped(requests), if sent { "succeeded" } else { "could be sent" }, in_words(&causes)),
+        effect: if sent { TargetLimited } else { NothingMeasured },
         severity: Severity::Error,
         advice: advice(&causes),
         covers: [

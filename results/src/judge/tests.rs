@@ -7,12 +7,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::run::report::{
-    Audit, BindingReport, ConnectionsReport, Course, Environment, HostReport, IntervalRow, Latency,
-    Ledger, ShardReport, TargetReport, Totals, UsageReport, WindowReport, share,
+    Audit, BindingReport, ConnectionsReport, Course, Environment, IntervalRow, Latency, Ledger,
+    ShardReport, TargetReport, Totals, UsageReport, WindowReport, share,
 };
 use crawlmark_harness::fixtures::{plan, proc_with};
 use crawlmark_harness::machine::CpuTicks;
-use crawlmark_harness::machine::NetworkCounts;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
@@ -29,7 +28,6 @@ use crawlmark_harness::wire::{Scheduled, SecondFigures};
 struct Run {
     plan: RunPlan,
     environment: Environment,
-    host: HostReport,
     shards: Vec<ShardReport>,
     counters: Counters,
     tcp: TcpCounts,
@@ -68,17 +66,6 @@ impl Run {
                 colocated: false,
                 git_revision: None,
             },
-            host: HostReport {
-                cpu_pressure: Some(0.9),
-                network: NetworkCounts {
-                    tcp_retransmits: Some(0),
-                    tcp_timeouts: Some(0),
-                    listen_overflows: Some(0),
-                    listen_drops: Some(0),
-                    sockets_in_use: Some(10),
-                    time_wait: Some(0),
-                },
-            },
             shards: vec![shard(0), shard(1)],
             counters: Counters {
                 items,
@@ -105,7 +92,6 @@ impl Run {
         let mut report: Report = serde_json::from_str(example).unwrap();
         report.plan.run = self.plan.clone();
         report.environment = self.environment.clone();
-        report.host = self.host;
         report.target = Some(TargetReport::default());
         report.shards = self.shards.clone();
         report.totals = Totals::new(&self.counters, duration_s, 8);
@@ -183,8 +169,6 @@ fn shard(number: u32) -> ShardReport {
         scheduled: None,
         postponed: None,
         dropped_by: None,
-        last_ended_s: Some(10.0),
-        longest_slack_us: None,
         longest_linger_us: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
         course: Course::default(),

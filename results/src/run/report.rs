@@ -14,7 +14,7 @@
 //! | `interval`, `course`, `shard` | figures per second, per shard over time, per shard |
 //! | `connections` | readings of TCP connections, closed connections, parts of response times, slowest requests |
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
-//! | `environment` | machine; system-wide counters |
+//! | `environment` | machine |
 //! | `target` | CPU, waits and memory of the target's processes |
 //! | `crawl` | recorded command line; saved crawl; rules of robots.txt; merged parts |
 
@@ -55,7 +55,7 @@ pub use self::crawl::{
 };
 pub use self::diagnosis::{Change, Experiment, InStep};
 pub use self::distribution::Distribution;
-pub use self::environment::{Environment, HostReport, Placement};
+pub use self::environment::{Environment, Placement};
 pub use self::gate::GateReport;
 pub(crate) use self::gate::in_unit;
 pub use self::groups::{Group, GroupRow, HostLimits};
@@ -230,8 +230,9 @@ pub struct Report {
     pub intervals: Vec<IntervalRow>,
     /// Resources that the supervisor used.
     pub supervisor: SupervisorReport,
-    /// Counters of the machine during the run.
-    pub host: HostReport,
+    /// Growth of counters of the whole machine during the run, in this network namespace; without
+    /// those that it does not give.
+    pub host: BTreeMap<String, u64>,
     /// The target's processes. Absent if no probe was started: see `--target-probe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetReport>,
@@ -279,11 +280,6 @@ pub struct SupervisorReport {
     /// From the start of the program to the first request, of those that ended by themselves; null
     /// when none did.
     pub first_request_ms: Option<f64>,
-    /// CPU before the common start: once in a run, more with more shards.
-    pub start_cpu_s: Option<f64>,
-    /// CPU over time from the common start until the first shard told its end: what goes on with
-    /// every second. Null when no time passed between them.
-    pub running_cpu_share: Option<f64>,
 }
 
 impl SupervisorReport {
@@ -291,8 +287,7 @@ impl SupervisorReport {
     /// them, and receives their results.
     fn new(record: &RunRecord, worked_s: f64) -> Self {
         let ms = |at: Nanos| at.0 as f64 / 1e6;
-        let (effort, cpu_s) = (&record.effort, cpu_s(&record.supervisor));
-        let running_s = effort.running.as_secs_f64();
+        let cpu_s = cpu_s(&record.supervisor);
         let first_sent = record.shards.iter().filter_map(|shard| shard.first_sent);
         Self {
             cpu_s,
@@ -301,9 +296,6 @@ impl SupervisorReport {
             start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(record.start)),
             lookup_ms: None,
             first_request_ms: first_sent.min().map(ms),
-            start_cpu_s: Some(effort.starting_us as f64 / 1e6),
-            running_cpu_share: (running_s > 0.0)
-                .then(|| effort.running_us as f64 / 1e6 / running_s),
         }
     }
 }
@@ -468,7 +460,7 @@ impl Report {
             split: Split::of(&split),
             slowest: SlowRow::all(plan, record),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
-            host: HostReport::from(record.host),
+            host: record.host.clone(),
             target: None,
             in_step: InStep::of(record),
             experiments: Vec::new(),

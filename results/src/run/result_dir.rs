@@ -226,23 +226,25 @@ impl ResultDir {
         }
     }
 
-    /// Makes the directory of a result without a given name: in `runs`, by the time and the run's
-    /// name, and a number when another run has that.
+    /// Makes the directory of a result without a given name: in `runs`, by the time in UTC and the
+    /// run's name, and a number when another run has that or is about to.
     ///
     /// # Errors
     /// As [`ResultDir::create`].
     pub fn create_in(runs: &Path, started_at: SystemTime, name: &str) -> Result<Self, ResultError> {
-        // Others may take a name between the look and the making, but hardly time and again.
-        const TRIES: usize = 16;
-        let mut made = Self::create(&default_path(runs, started_at, name));
-        for _ in 1..TRIES {
-            if !matches!(
+        const MOST: u32 = 1_000;
+        let time = humantime::format_rfc3339_seconds(started_at).to_string();
+        let first = runs.join(format!("{}-{name}", time.replace(':', "-")));
+        let mut made = Self::create(&first);
+        for number in 2..MOST {
+            let is_taken = matches!(
                 made,
                 Err(ResultError::InUse { .. } | ResultError::Exists(_))
-            ) {
+            );
+            if !is_taken {
                 break;
             }
-            made = Self::create(&default_path(runs, started_at, name));
+            made = Self::create(&PathBuf::from(format!("{}-{number}", first.display())));
         }
         made
     }
@@ -385,31 +387,4 @@ fn part(file: &str, error: ResultError, place: PathBuf) -> ResultError {
         }
         other => other,
     }
-}
-
-/// A path in `runs` for a result that has none: UTC time to the second, the run's name, and a
-/// number when another run has that or is about to.
-pub fn default_path(runs: &Path, started_at: SystemTime, name: &str) -> PathBuf {
-    let time = humantime::format_rfc3339_seconds(started_at)
-        .to_string()
-        .replace(':', "-");
-    let names: Vec<_> = fs::read_dir(runs)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name())
-        .collect();
-
-    let first = format!("{time}-{name}");
-    let numbered = (2..).map(|number| format!("{first}-{number}"));
-    let free = std::iter::once(first.clone())
-        .chain(numbered)
-        .find(|wanted| {
-            let partial = format!(".{wanted}.");
-            !names
-                .iter()
-                .map(|name| name.to_string_lossy())
-                .any(|name| name == *wanted || name.starts_with(&partial))
-        });
-    runs.join(free.unwrap_or(first))
 }

@@ -75,7 +75,6 @@ pub(in crate::shard) struct Limits {
     retries: RetryBudget,
     /// Service times of the last good responses, by which the slack of the pacing is chosen.
     service: RunningMedian,
-    pub(in crate::shard) longest_slack: Duration,
     pub(in crate::shard) ribbon: LimitHistory,
     /// Limits of the shard without the rates of hosts: a host that waits for its own rate leaves
     /// the others free. Kept with several hosts.
@@ -164,7 +163,6 @@ impl Limits {
             in_turn_since: Nanos::default(),
             retries: RetryBudget::new(plan),
             service: RunningMedian::default(),
-            longest_slack: Duration::ZERO,
             ribbon: LimitHistory::new(start),
             common_ribbon: LimitHistory::new(start),
             host_ribbons: (0..plan.per_host.hosts)
@@ -429,7 +427,6 @@ impl Limits {
         } else {
             self.service.median()
         });
-        self.longest_slack = self.longest_slack.max(span);
         match self.limiter.pacer.rings(Slack {
             span,
             most: self.waiting.len(),

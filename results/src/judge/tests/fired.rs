@@ -199,7 +199,6 @@ fn with(kind: FindingKind) -> Report {
             nothing_sent(it);
             it.ledger.items.skipped = 1_000;
         }),
-        Is::Unsendable => run(|it| it.fail(ErrorKind::TlsExpired, 1_000)),
         Is::WithinWarmUp => run(|it| {
             it.plan.warmup = Duration::from_secs(10);
             it.shards.iter_mut().for_each(|shard| shard.latency.clear());
@@ -209,9 +208,6 @@ fn with(kind: FindingKind) -> Report {
         Is::Silent => run(|it| {
             it.intervals = at_once(&[NONE; 10]);
             (it.ledger.ok, it.ledger.aborted) = (0, 1_000);
-            it.shards
-                .iter_mut()
-                .for_each(|shard| shard.last_ended_s = Some(0.0));
         }),
         Is::NoGoodResponse => run(|it| {
             it.intervals = at_once(&[GOOD, GOOD, (0, 1), NONE, NONE, GOOD, GOOD, GOOD, GOOD, GOOD]);

@@ -18,7 +18,7 @@ use crawlmark_harness::stats::ItemCounts;
 const SCHEMA: &str = "crawlmark.part/1";
 
 /// An attempt that has ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {
     /// `crawlmark.part/1`.
     pub schema: String,
@@ -82,15 +82,6 @@ impl AttemptRecord {
     pub fn of(report: &Report, whole: bool) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
-            plan: String::new(),
-            part: 0,
-            attempt: String::new(),
-            slot: 0,
-            host: String::new(),
-            started_at_us: 0,
-            finished_at_us: 0,
-            clock: None,
-            clock_error_us: None,
             finished_before: report.finished_before.unwrap_or(0),
             items: report.ledger.items,
             requests: report.totals.attempts_sent,
@@ -103,9 +94,8 @@ impl AttemptRecord {
             whole,
             verdict: report.validity.verdict,
             reasons: report.reasons(),
-            files: BTreeMap::new(),
-            saved: None,
             environment: report.environment.clone(),
+            ..Self::default()
         }
     }
 

@@ -19,6 +19,7 @@ use crate::run::report::{
     Source, Verdict,
 };
 use crate::run::result_dir::{IntervalLog, LogFile, ResultError, foreign};
+use crate::show::text::counted;
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::FileCounters;
@@ -26,7 +27,7 @@ use crawlmark_harness::supervisor::parts::{
     MOST_TIMES, PartError, PartFrame, PartReader, PartStart, merge as merge_frames,
 };
 use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord};
-use crawlmark_harness::units::{Rate, grouped};
+use crawlmark_harness::units::Rate;
 
 /// Missing parts, and attempts that were not merged, that a report names.
 const NAMED_PARTS: usize = 100;
@@ -94,28 +95,12 @@ impl MergeError {
     }
 }
 
-/// Return the first numbers of a list, and the number of others.
-fn listed(parts: &[u32]) -> String {
-    let shown: Vec<String> = parts.iter().take(SHOWN).map(u32::to_string).collect();
-    match parts.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {} more", shown.join(", "), grouped(more as u64)),
-    }
-}
-
-/// Say which parts have no result.
+/// Say which parts have no result: the first of them by their numbers.
 pub fn without_result(parts: &[u32]) -> String {
-    match parts {
-        [part] => format!("part {part} has no result"),
-        [others @ .., last] if parts.len() <= SHOWN => {
-            format!("parts {} and {last} have no result", listed(others))
-        }
-        parts => format!(
-            "{} parts have no result: {}",
-            grouped(parts.len() as u64),
-            listed(parts)
-        ),
-    }
+    let shown: Vec<String> = parts.iter().take(SHOWN).map(u32::to_string).collect();
+    let more = if parts.len() > SHOWN { ", ..." } else { "" };
+    let count = counted(parts.len() as u64, "part");
+    format!("{count} without a result ({}{more})", shown.join(", "))
 }
 
 /// The parts of a crawl, and the attempts that count.
@@ -243,12 +228,8 @@ impl PublishedParts {
                 .as_ref()
                 .map(|all| number(all.iter().filter(|us| **us > SECOND_US).count())),
             last_start_us: late_us.and_then(|all| all.into_iter().max()),
-            other_attempts: 0,
             robots_requests: sum(attempts.iter().map(|attempt| attempt.robots_requests)),
-            additional_requests: 0,
-            died_attempts: 0,
-            uncounted_attempts: 0,
-            others: Vec::new(),
+            ..MergedReport::default()
         };
         for part in 0..plan.nodes {
             let counts = self.attempt(part).map(|attempt| &*attempt.attempt);

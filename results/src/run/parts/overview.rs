@@ -144,7 +144,7 @@ pub struct HighestTime {
 }
 
 /// All parts at a glance. The key `schema` has the name of the format.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(tag = "schema", rename = "crawlmark.watch/1")]
 pub struct PartsOverview {
     /// See [`PlanFile`].
@@ -272,18 +272,9 @@ impl PartsWatch {
                 ..PartCounts::default()
             },
             items_planned: plan.crawl.ids.len(),
-            items: 0,
-            items_failed: 0,
-            items_per_s: None,
-            requests_per_s: 0,
             budget_per_s: plan.crawl.rate.map(|rate| rate.per_second()),
             slots: plan.slots,
-            slots_in_use: 0,
-            additional_attempts: 0,
-            highest_p50: None,
-            highest_p99: None,
-            unread: None,
-            rows: Vec::new(),
+            ..PartsOverview::default()
         };
         let mut slots = BTreeSet::new();
         for (part, seen) in (0..).zip(&self.parts) {

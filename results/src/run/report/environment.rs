@@ -1,17 +1,12 @@
-//! The machine a run was measured on, and its counters during the run, which are system-wide. A reading that the machine does not give is absent, never 0.
+//! The machine a run was measured on. A reading that the machine does not give is absent, never 0.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::share;
-use super::totals::reads_as;
-use crawlmark_harness::clock::duration_ns;
-use crawlmark_harness::machine::{HostRecord, NetworkCounts};
 use crawlmark_harness::process::usable_cpus;
 
 /// True if client and target share a machine.
@@ -24,7 +19,7 @@ pub enum Placement {
 }
 
 /// The machine and its limits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// As the kernel names it.
     pub cpu_model: Option<String>,
@@ -97,40 +92,4 @@ fn git_revision() -> Option<String> {
         .output();
     let output = git.ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
-}
-
-/// The kernel brings its count of pressure up to date every two seconds, so that either reading may
-/// be as old: in a run shorter than this, too much of what was counted lies before it.
-const SHORTEST_FOR_PRESSURE: Duration = Duration::from_secs(10);
-
-/// Counters of the machine during the run, in this network namespace where it has several. Null
-/// where it does not say.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct HostReport {
-    /// The part of the time in which something was ready to run and had no CPU; null of a run that
-    /// is too short to tell.
-    pub cpu_pressure: Option<f64>,
-    /// Counts of its network.
-    #[serde(flatten)]
-    pub network: NetworkCounts,
-}
-
-reads_as!(HostReport, network: NetworkCounts);
-
-impl From<HostRecord> for HostReport {
-    fn from(
-        HostRecord {
-            watched_ns,
-            cpu_pressure_us,
-            network,
-        }: HostRecord,
-    ) -> Self {
-        let cpu_pressure = cpu_pressure_us
-            .filter(|_| watched_ns >= duration_ns(SHORTEST_FOR_PRESSURE))
-            .map(|us| share(us as f64 * 1e3, watched_ns as f64).min(1.0));
-        Self {
-            cpu_pressure,
-            network,
-        }
-    }
 }

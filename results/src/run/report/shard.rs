@@ -49,15 +49,9 @@ pub struct ShardReport {
     pub postponed: Option<u64>,
     /// The limit that its dropped requests waited for; null when none was dropped.
     pub dropped_by: Option<Binding>,
-    /// Longest time for which its pacing let a request wait for others, us; null if no request
-    /// waited for its time, of a shard with a fault.
-    pub longest_slack_us: Option<f64>,
     /// Longest time for which it waited for more responses before it slept (--linger), us; null of a
     /// shard with a fault.
     pub longest_linger_us: Option<f64>,
-    /// When its last attempt ended that was not cut off, in seconds after the common start; 0 when
-    /// none did. Null of a shard with a fault.
-    pub last_ended_s: Option<f64>,
     /// Its counts.
     pub totals: Totals,
     /// Its course over time.
@@ -87,8 +81,6 @@ pub struct UsageReport {
     pub run_delay_share: Option<f64>,
     /// Largest resident set.
     pub max_rss_bytes: Option<u64>,
-    /// Times that the kernel took the CPU away.
-    pub involuntary_switches: Option<u64>,
     /// From the common start to the shard's end, over which all of these were read.
     pub measured_s: Option<f64>,
     /// The part of its CPU's time that the machine below gave to others; of all CPUs' when it was
@@ -149,14 +141,9 @@ impl ShardReport {
             scheduled: record.timetable.map(|used| used.scheduled),
             postponed: record.timetable.map(|used| used.postponed),
             dropped_by: record.timetable.and_then(|used| used.dropped_by),
-            longest_slack_us: record
-                .longest_slack
-                .filter(|slack| !slack.is_zero())
-                .map(|slack| slack.as_nanos() as f64 / 1e3),
             longest_linger_us: record
                 .longest_linger
                 .map(|linger| linger.as_nanos() as f64 / 1e3),
-            last_ended_s: record.last_ended.map(|at| seconds(at.since(run.start))),
             latency: if is_whole {
                 let kept = Series::of(arrivals)[0];
                 Latency::all(&record.stats.unpacked(), kept, Detail::Figures)
@@ -185,7 +172,6 @@ impl UsageReport {
             run_delay_s,
             run_delay_share: run_delay_s.map(|waited| share(waited, measured_s)),
             max_rss_bytes: Some(usage.max_rss_bytes),
-            involuntary_switches: Some(usage.involuntary_switches),
             measured_s: Some(measured_s),
             // Without a single tick nothing is known.
             steal_share: health
