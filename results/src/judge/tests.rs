@@ -8,10 +8,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::run::report::{
     Audit, BindingReport, ConnectionsReport, Course, Environment, IntervalRow, Latency, Ledger,
-    ShardReport, TargetReport, Totals, UsageReport, WindowReport, share,
+    ShardReport, TargetReport, Totals, UsageReport, WindowReport,
 };
-use crawlmark_harness::fixtures::{plan, proc_with};
-use crawlmark_harness::machine::CpuTicks;
+use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
@@ -654,15 +653,6 @@ fn g_cpu_use() {
 }
 
 #[test]
-fn g_run_delay() {
-    trips(Verdict::ClientLimited, FindingKind::CpuWait, |run| {
-        run.usage().run_delay_share = Some(0.051);
-    });
-    passes(|run| run.usage().run_delay_share = Some(0.05));
-    passes(|run| (run.usage().run_delay_share, run.usage().measured_s) = (Some(0.5), Some(0.19)));
-}
-
-#[test]
 fn g_sched_lag() {
     trips(Verdict::ClientLimited, FindingKind::SentLate, |run| {
         run.times(Series::SchedLag).p99_us = Some(2_100.0);
@@ -718,66 +708,6 @@ fn g_receive_delay() {
         starved(run);
         run.times(Series::ReceiveDelay).p99_us = None;
         run.times(Series::ReceiveDelay).p90_us = None;
-    });
-}
-
-#[test]
-fn g_loop_lag() {
-    trips(Verdict::ClientLimited, FindingKind::ShardPaused, |run| {
-        run.times(Series::LoopLag).max_us = Some(480_000.0);
-        run.times(Series::LoopLag).p99_us = Some(300_000.0);
-    });
-    trips(Verdict::ClientLimited, FindingKind::ShardPaused, |run| {
-        run.times(Series::LoopLag).max_us = Some(101_000.0);
-    });
-    passes(|run| run.times(Series::LoopLag).max_us = Some(100_000.0));
-}
-
-/// The part of a CPU's time that a machine with such files, before and after, says was stolen.
-fn stolen(before: &str, after: &str) -> Option<f64> {
-    let read = |text: &str| {
-        let (_directory, proc) = proc_with(&[("stat", text)]);
-        proc.cpu_ticks(Some(1))
-    };
-    let CpuTicks { stolen, all } = read(after)?.since(read(before)?);
-    Some(share(stolen as f64, all as f64))
-}
-
-#[test]
-fn g_steal() {
-    let stat = |idle: u64, steal: u64| {
-        format!("cpu  9 9 9 9 9 9 9 9\ncpu1 100 0 50 {idle} 0 0 0 {steal} 0 0\n")
-    };
-    let after = |steal: u64| stolen(&stat(1_000, 40), &stat(2_000 - steal, 40 + steal)).unwrap();
-    trips(Verdict::Disturbed, FindingKind::CpuSteal, |run| {
-        run.usage().steal_share = Some(after(21));
-    });
-    passes(|run| run.usage().steal_share = Some(after(20)));
-    passes(|run| (run.usage().steal_share, run.usage().measured_s) = (Some(after(21)), Some(0.9)));
-    unavailable(&["CPU steal"], |run| {
-        run.shards
-            .iter_mut()
-            .for_each(|shard| shard.usage.steal_share = None);
-    });
-    assert_eq!(stolen("cpu  1 2 3 4\n", "cpu  1 2 3 4\n"), None);
-}
-
-#[test]
-fn g_speed() {
-    let speed = |run: &mut Run, before, after| {
-        (run.usage().speed_before_us, run.usage().speed_after_us) = (Some(before), Some(after));
-    };
-    trips(Verdict::Disturbed, FindingKind::CpuSpeed, |run| {
-        speed(run, 1_000.0, 1_000.0 * (1.01 + thresholds::SPEED));
-    });
-    trips(Verdict::Disturbed, FindingKind::CpuSpeed, |run| {
-        speed(run, 1_000.0 * (1.01 + thresholds::SPEED), 1_000.0);
-    });
-    passes(|run| speed(run, 1_000.0, 1_000.0 * (0.99 + thresholds::SPEED)));
-    unavailable(&["CPU speed"], |run| {
-        run.shards
-            .iter_mut()
-            .for_each(|shard| shard.usage.speed_after_us = None);
     });
 }
 
@@ -848,20 +778,6 @@ fn g_listen_queue() {
         run.closed.opened_after_retransmit = 3;
         run.tcp.slow_with_retransmit = 100;
     });
-}
-
-#[test]
-fn g_timeouts() {
-    for (unacknowledged, acknowledged, found) in [
-        (3, 2, Some(FindingKind::NeverReceived)),
-        (2, 3, Some(FindingKind::NotAnswered)),
-        (2, 2, None),
-    ] {
-        finds(found, |run| {
-            run.tcp.timeouts_unacknowledged = unacknowledged;
-            run.tcp.timeouts_acknowledged = acknowledged;
-        });
-    }
 }
 
 #[test]
