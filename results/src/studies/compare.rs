@@ -107,15 +107,14 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::contest::change;
 pub use self::contest::{
     Contest, ContestContext, RoundReport, Side, contest_standing, judge_rounds, round_folder,
 };
 pub use self::design::*;
 pub use self::judgement::*;
 pub use self::metric::*;
-pub(super) use self::statistics::autocorrelation;
 pub use self::statistics::{Interval, LEVEL, holm};
+pub(super) use self::statistics::{autocorrelation, change};
 
 /// Judges the pairs by these metrics, given in the order in which they ran, disturbed ones included.
 ///

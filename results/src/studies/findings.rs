@@ -3,10 +3,11 @@
 
 use serde::Serialize;
 
-use super::capacity::SearchOutcome;
+use super::capacity::search::SearchOutcome;
 use super::compare::{Disturbance, MetricResult, Overall, Undecided};
 use super::history::ChangePoint;
-use super::scale::{Estimate, FixedQuantity};
+use super::scale::estimate::Estimate;
+use super::scale::size::FixedQuantity;
 use super::{Notice, rate};
 use crate::judge::Finding;
 use crate::run::gates::{Condition, Unit};

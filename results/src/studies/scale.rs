@@ -54,8 +54,9 @@
 
 mod chart;
 mod curve;
-mod estimate;
+pub(super) mod estimate;
 mod round;
+pub(super) mod size;
 #[cfg(test)]
 mod tests;
 
@@ -64,6 +65,7 @@ use serde::Serialize;
 pub use self::curve::*;
 pub use self::estimate::*;
 pub use self::round::*;
+pub use self::size::*;
 use super::findings::factor;
 use super::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, load, or_dash};
 use crate::run::report::Environment;

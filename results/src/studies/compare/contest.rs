@@ -19,7 +19,7 @@ use super::metric::{
     Execution, Metric, Reading, SHARE, Statistic, Worse, readings_of_executions, readings_of_parts,
     readings_of_run,
 };
-use super::statistics::Interval;
+use super::statistics::change;
 use crate::export::contest_junit;
 use crate::run::report::{Report, Verdict};
 use crate::show::chart::{Axis, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most};
@@ -229,30 +229,10 @@ impl Contest {
     }
 }
 
-/// A ratio and its interval as a change: `+4.9 % (+4.7 .. +5.1)`.
-pub(crate) fn change(ratio: f64, interval: Option<Interval>) -> String {
-    let interval = interval.map_or_else(String::new, |interval| {
-        format!(" ({} .. {})", signed(interval.low), signed(interval.high))
-    });
-    format!("{} %{interval}", signed(ratio))
-}
-
 impl Evidence {
     /// The estimate and its interval, as a change.
     pub(in crate::studies) fn change(&self) -> String {
         change(self.ratio, self.ratio_interval)
-    }
-}
-
-/// A ratio as a change in percent, with its sign.
-pub(in crate::studies) fn signed(ratio: f64) -> String {
-    let percent = (ratio - 1.0) * 100.0;
-    // Without it, a small loss is shown as -0.0.
-    let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
-    if percent.abs() < 9.95 {
-        format!("{percent:+.1}")
-    } else {
-        format!("{percent:+.0}")
     }
 }
 

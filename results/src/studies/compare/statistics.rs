@@ -258,6 +258,26 @@ pub fn holm(raw: &[f64]) -> Vec<f64> {
     adjusted
 }
 
+/// A ratio and its interval as a change: `+4.9 % (+4.7 .. +5.1)`.
+pub(crate) fn change(ratio: f64, interval: Option<Interval>) -> String {
+    let interval = interval.map_or_else(String::new, |interval| {
+        format!(" ({} .. {})", signed(interval.low), signed(interval.high))
+    });
+    format!("{} %{interval}", signed(ratio))
+}
+
+/// A ratio as a change in percent, with its sign.
+fn signed(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    // Without it, a small loss is shown as -0.0.
+    let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
+    if percent.abs() < 9.95 {
+        format!("{percent:+.1}")
+    } else {
+        format!("{percent:+.0}")
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "the probabilities are exact")]
 mod tests {

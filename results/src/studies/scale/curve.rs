@@ -1,87 +1,16 @@
 //! Growth of throughput over sizes that differ in one quantity: shards or connections.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Serialize;
 
 use super::Room;
 use super::estimate::Estimate;
-use super::round::{Round, Size};
+use super::round::Round;
+use super::size::{FixedQuantity, Size};
 use crate::run::report::{BindingReport, Limit, Verdict};
 use crate::show::text::counted;
 use crate::studies::LoadStep;
-
-/// Quantity in which sizes differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Axis {
-    /// Shards.
-    Shards,
-    /// Connections.
-    Connections,
-}
-
-impl Axis {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shards => "shards",
-            Self::Connections => "connections",
-        }
-    }
-}
-
-/// Quantity that all sizes of a curve have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FixedQuantity {
-    /// Connections for each shard: the load grows with the shards.
-    ConnectionsPerShard(u32),
-    /// Connections over all shards: the same load on more shards.
-    Connections(u32),
-    /// Number of shards.
-    Shards(u32),
-}
-
-impl FixedQuantity {
-    /// Return the quantity in which the sizes differ.
-    pub const fn axis(self) -> Axis {
-        match self {
-            Self::ConnectionsPerShard(_) | Self::Connections(_) => Axis::Shards,
-            Self::Shards(_) => Axis::Connections,
-        }
-    }
-
-    /// Return the position of a size on the axis.
-    pub(super) fn n(self, size: Size) -> f64 {
-        match self.axis() {
-            Axis::Shards => f64::from(size.shards),
-            Axis::Connections => f64::from(size.connections),
-        }
-    }
-
-    /// True if a size is one of its curve.
-    pub const fn has(self, size: Size) -> bool {
-        match self {
-            Self::ConnectionsPerShard(each) => {
-                size.connections as u64 == size.shards as u64 * each as u64
-            }
-            Self::Connections(all) => size.connections == all,
-            Self::Shards(shards) => size.shards == shards,
-        }
-    }
-}
-
-impl fmt::Display for FixedQuantity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (n, what, rest) = match *self {
-            Self::ConnectionsPerShard(n) => (n, "connection", " for each shard"),
-            Self::Connections(n) => (n, "connection", " in all"),
-            Self::Shards(n) => (n, "shard", ""),
-        };
-        write!(f, "{}{rest}", counted(n.into(), what))
-    }
-}
 
 /// A size.
 #[derive(Debug, Clone, PartialEq, Serialize)]

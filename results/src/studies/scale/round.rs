@@ -1,39 +1,20 @@
 //! One round at one size, as it is read from its report; and the order in which sizes run.
 
-use std::fmt;
 use std::time::Duration;
 
 use crawlmark_harness::stats::Series;
 use serde::Serialize;
 
+use super::size::Size;
 use crate::judge::Finding;
 use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
 use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
-use crate::show::text::counted;
 use crate::studies::compare::{CPU_PER_ATTEMPT, readings_of_run};
 use crate::studies::{RoundRun, TargetUse};
 
 /// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one
 /// free.
 const MUCH_CPU: f64 = 0.5;
-
-/// Size of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Size {
-    /// Processes that crawl.
-    pub shards: u32,
-    /// Connections, over all of them.
-    pub connections: u32,
-}
-
-/// `2 shards and 8 connections`.
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shards = counted(self.shards.into(), "shard");
-        let connections = counted(self.connections.into(), "connection");
-        write!(f, "{shards} and {connections}")
-    }
-}
 
 /// A round.
 #[derive(Debug, Clone, PartialEq, Serialize)]
