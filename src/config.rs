@@ -13,7 +13,7 @@ const FLAG: &str = "--config";
 /// Return a command line with the words of the files that it names.
 ///
 /// # Errors
-/// When a file cannot be read, or is not words as a shell writes them.
+/// When a file cannot be read, is not words as a shell writes them, or names another file.
 pub(crate) fn expanded(words: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, Error> {
     let mut words = words.into_iter();
     let mut all = Vec::new();
@@ -46,6 +46,14 @@ fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
     let words = shlex::split(&text).ok_or_else(|| {
         refused("a quote is not closed: write flags as in a shell, one or more a line")
     })?;
+    if words
+        .iter()
+        .any(|word| word.split('=').next() == Some(FLAG))
+    {
+        return Err(refused(
+            "it names another file: write the flags of that one here",
+        ));
+    }
     Ok(words.into_iter().map(OsString::from).collect())
 }
 
@@ -75,6 +83,10 @@ mod tests {
         );
         // Without a value, clap refuses it.
         assert_eq!(of("c run --config").unwrap(), "c|run|--config");
+        for words in ["-n 3 --config x", "--config=x"] {
+            fs::write(&file, words).unwrap();
+            assert!(of("c run --config FILE").is_err(), "{words}");
+        }
         fs::write(&file, "-H 'x").unwrap();
         for line in ["c run --config FILE", "c run --config FILE.absent"] {
             assert!(of(line).is_err(), "{line}");

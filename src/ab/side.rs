@@ -6,7 +6,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::studies::compare::{Arm, Metric, Worse, command_metrics};
 use crawlmark_results::studies::differences::{Difference, TARGET_COMMAND};
 
-use crate::cli::{AbArgs, Auto, Better};
+use crate::cli::{AbArgs, Better};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
@@ -92,7 +92,7 @@ impl Side {
             round = Some(ROUND);
             words.extend(["-d".to_owned(), format!("{}s", ROUND.as_secs())]);
         }
-        if typed.linger == Auto::Auto {
+        if !words.iter().any(|word| word.starts_with("--linger")) {
             // A shard that lingers and one that does not are not compared unawares.
             words.extend(["--linger".to_owned(), "0".to_owned()]);
         }

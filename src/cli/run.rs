@@ -59,13 +59,14 @@ fn parse_linger(text: &str) -> Result<Auto<Duration>, String> {
     if text == "auto" {
         return Ok(Auto::Auto);
     }
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    if time > MOST_LINGER {
-        return Err(format!(
-            "`{text}` is longer than {MOST_LINGER:?}: write 50us, for instance"
-        ));
-    }
-    Ok(Auto::Exactly(time))
+    let time = parse_duration(text)
+        .ok()
+        .filter(|time| *time <= MOST_LINGER);
+    time.map(Auto::Exactly).ok_or_else(|| {
+        format!(
+            "`{text}` is neither `auto` nor a time up to {MOST_LINGER:?}: write 50us, for instance"
+        )
+    })
 }
 
 pub(super) const RUN_EXAMPLES: &str = "\
@@ -274,11 +275,12 @@ pub struct RunArgs {
     ///
     /// Before a shard sleeps until the next response, it waits up to TIME (at most
     /// 1ms) for more of them, and then handles all at once: less CPU per request,
-    /// for response times that are up to TIME longer. It waits at most a
-    /// twentieth of the mean time of a request, and only where responses come one by
-    /// one and that brings two or more; longest_linger_us of each shard in the result
-    /// says for how long. auto is 50us with --streams in a closed loop without a rate,
-    /// else 0 (and 0 in the rounds of ab).
+    /// for response times that are up to TIME longer. It waits at most a twentieth
+    /// of the mean time of a request, and only where fewer than four responses come
+    /// per wake-up and the wait brings two more; otherwise, as with the bundled
+    /// target, it does not. longest_linger_us of each shard in the result says for
+    /// how long. auto is 50us with --streams and without a rate of any kind, else 0;
+    /// the rounds of ab have 0 unless --linger is given.
     /// Example: --http 2 -c 8 --streams 16 --linger 0
     #[arg(long, value_name = "auto|TIME", default_value = "auto", value_parser = parse_linger, verbatim_doc_comment)]
     pub linger: Auto<Duration>,

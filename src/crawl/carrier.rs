@@ -58,7 +58,9 @@ impl<S: Stream> Carrier<S> {
     fn unusable(&mut self, flight: &Flight) -> Option<ErrorKind> {
         match self {
             Self::Connection(connection) => connection.unusable(flight),
-            _ => (!self.is_reusable(flight)).then_some(ErrorKind::Closed),
+            Self::Stream(_) => (!self.is_reusable(flight)).then_some(ErrorKind::Closed),
+            #[cfg(feature = "http3")]
+            Self::Quic(_) => (!self.is_reusable(flight)).then_some(ErrorKind::Closed),
         }
     }
 

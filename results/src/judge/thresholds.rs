@@ -190,6 +190,9 @@ pub(crate) const IN_WAVES: f64 = 1.2;
 /// run are in step with it.
 pub(crate) const CLOCKED_S: f64 = 2.0;
 
+/// Shortest experiment in which a tick of 10 ms is looked for: 50 of them.
+pub(crate) const CLOCKED_EXPERIMENT_S: f64 = 0.5;
+
 /// Least responses to look for a clock in.
 pub(crate) const CLOCKED: u64 = 50;
 

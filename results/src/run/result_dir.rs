@@ -249,7 +249,7 @@ impl ResultDir {
         made
     }
 
-    /// Begins the directory of a result: `out`, or one of this name in [`RUNS`].
+    /// Begins the directory of a result: `out`, or one of this name in `results/runs`.
     ///
     /// # Errors
     /// As [`ResultDir::create`].

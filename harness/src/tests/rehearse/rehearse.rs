@@ -12,7 +12,9 @@
 //! [`Incident::Disorder`] draws from its seed. Each report of a shard is checked before it leaves.
 //! It must not measure anything itself.
 
+#[path = "process.rs"]
 mod process;
+#[path = "reports.rs"]
 mod reports;
 
 use std::cell::RefCell;

@@ -18,11 +18,16 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
     });
     let rate = plan.shaped_rate().map(|rate| rate.to_string());
     let warmup = Some(plan.warmup).filter(|warmup| !warmup.is_zero());
+    let linger = Some(plan.linger).filter(|linger| !linger.is_zero());
     let rows = [
         ("items", Some(planned_items(plan))),
         ("shards", Some(number(plan.shards))),
         ("connections", Some(number(plan.connections))),
         ("streams", (plan.streams > 1).then(|| number(plan.streams))),
+        (
+            "linger",
+            linger.map(|linger| format!("up to {}, where responses come one by one", time(linger))),
+        ),
         ("rate", Some(rate.unwrap_or_else(|| "unlimited".to_owned()))),
         ("arrivals", Some(plan.arrivals.name().to_owned())),
         ("burst", plan.has_budget().then(|| grouped(plan.burst))),

@@ -39,33 +39,35 @@ fn table(caption: &str, columns: Vec<Column>, rows: impl Iterator<Item = Vec<Str
 type Shown = fn(f64) -> String;
 
 /// Ends of the names of figures in `result.json`, and how a figure of this unit is shown.
-const UNITS: [(&str, Shown); 8] = [
+const UNITS: [(&str, Shown); 9] = [
     ("_per_s", |n| format!("{}/s", decimal(n))),
     ("_us", micros),
     ("_us_per_attempt", micros),
     ("_ms", |ms| micros(ms * 1e3)),
     ("_s", seconds),
     ("_ns", |ns| micros(ns / 1e3)),
-    ("_bytes", |n| format!("{} KiB", decimal(n / 1024.0))),
-    ("_share", rounded_percent),
+    ("_bytes", |n| format!("{} MiB", decimal(n / 1_048_576.0))),
+    ("share", rounded_percent),
+    ("id", |n| format!("{n:.0}")),
 ];
 
 /// Figures of the target's processes beside the times.
-const TARGET: [&str; 10] = [
+const TARGET: [&str; 11] = [
     "names",
     "processes",
     "threads",
     "CPU per request",
     "busiest thread",
-    "run delay us per attempt",
-    "throttled us per attempt",
+    "waits for a CPU, per request",
+    "throttled by its quota, per request",
     "accept queue",
-    "rss",
-    "unavailable",
+    "memory",
+    "not known",
+    "probe ended early",
 ];
 
 /// Figures whose names say too little beside others.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 18] = [
     ("at_s", "scheduled at"),
     ("ttfb_us", "first byte"),
     ("cpu_us_per_attempt", "CPU per request"),
@@ -74,6 +76,19 @@ const NAMES: [(&str, &str); 8] = [
     ("longest_promise_ns", "longest wait asked for"),
     ("honoured", "waits respected"),
     ("violated", "waits violated"),
+    ("paused_s", "paused, mean of the shards"),
+    ("paused_ns", "paused, sum of the shards"),
+    ("p99_us", "p99"),
+    ("p99_without_us", "p99 without retransmitted responses"),
+    ("rate_per_s", "rate, per second"),
+    ("run_delay_us_per_attempt", "waits for a CPU, per request"),
+    (
+        "throttled_us_per_attempt",
+        "throttled by its quota, per request",
+    ),
+    ("rss_bytes", "memory"),
+    ("unavailable", "not known"),
+    ("ended", "probe ended early"),
 ];
 
 /// The name of a figure for people, and how it is shown.
@@ -125,8 +140,12 @@ fn records<T: Serialize>(parts: &[T]) -> Table {
     )
 }
 
+/// True of 0, and of what has nothing but zeros.
 fn is_zero(value: &Value) -> bool {
-    value.as_f64() == Some(0.0)
+    match value.as_object() {
+        Some(all) => all.values().all(is_zero),
+        None => value.as_f64() == Some(0.0),
+    }
 }
 
 /// A value in its unit; none of one that says nothing, and of a list of objects.
@@ -146,9 +165,11 @@ fn shown(value: &Value, unit: Option<Shown>) -> Option<String> {
             all.collect::<Vec<_>>().join(", ")
         }
         Value::Object(all) => {
-            let all = all.iter().filter(|(_, one)| !is_zero(one)).take(MOST);
-            let all = all.filter_map(|(name, one)| Some(format!("{name}: {}", shown(one, None)?)));
-            all.collect::<Vec<_>>().join("  ")
+            let all = all.iter().take(MOST).filter_map(|(key, one)| {
+                let (name, unit) = named(key);
+                Some(format!("{name}: {}", shown(one, unit)?))
+            });
+            all.collect::<Vec<_>>().join(", ")
         }
     };
     Some(text).filter(|text| !text.is_empty())

@@ -185,6 +185,14 @@ fn write_indented(out: &mut String, text: &str, indent: usize, columns: usize) {
 
 fn write_table(out: &mut String, table: &Table, columns: usize) {
     write_indented(out, &table.caption, 2, columns);
+    if table.columns.iter().all(|column| column.heading.is_empty()) {
+        let names = table.width(0);
+        for row in &table.rows {
+            let line = format!("{:<names$}  {}", row[0], row[1..].join("  "));
+            write_hanging(out, line.trim_end(), GAP, columns);
+        }
+        return;
+    }
     let mut tail = table.of_kinds(&[Kind::Sentences]);
     let lead = tail.first().copied().filter(|first| *first == 0);
     if lead.is_some() {
