@@ -40,6 +40,7 @@ fn open(mut report: Report) -> Report {
         dropped: 0,
         dropped_by: std::collections::BTreeMap::new(),
         postponed: 0,
+        unscheduled: 0,
         sent_share: 1.0,
         achieved_per_s: 980.0,
         shifted_s: 0.0,

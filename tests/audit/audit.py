@@ -559,7 +559,7 @@ def a_dead_shard_is_not_hidden(audit, full):
     schedule, sent = run.result["schedule"], len(target.arrivals)
     audit.equal("exit code", run.code, 4)
     # What it sent after it was last heard is unknown, and what is left is counted by the rate.
-    due = run.result["totals"]["attempts"] + run.result["totals"]["dropped"] + schedule["postponed"]
+    due = run.result["totals"]["attempts"] + run.result["totals"]["dropped"] + schedule["postponed"] + schedule["unscheduled"]
     audit.check("all that was due is accounted for", abs(due - rate * seconds) <= rate, f"{due} of {rate * seconds}")
     audit.check("no more is claimed than arrived", run.result["totals"]["attempts_sent"] <= sent,
                 f"{run.result['totals']['attempts_sent']} of {sent}")

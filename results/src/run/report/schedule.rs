@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Totals, share};
-use crawlmark_harness::plan::{Arrivals, RunPlan};
+use super::{Ledger, Totals, share};
+use crawlmark_harness::clock::duration_ns;
+use crawlmark_harness::pacer::Curve;
+use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
 use crawlmark_harness::stats::{Counters, ItemCounts, RequestCounts};
-use crawlmark_harness::supervisor::RunRecord;
+use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 use crawlmark_harness::wire::Binding;
 
 /// Adherence of an open loop to its timetable.
@@ -29,8 +31,11 @@ pub struct ScheduleReport {
     pub dropped_by: BTreeMap<Binding, u64>,
     /// Those that throttle pauses moved past the end of the run: never sent.
     pub postponed: u64,
-    /// Those that had a connection and were sent, as a part of all that was due: scheduled, and told by
-    /// shards that died.
+    /// Requests that the timetable held for shards that had died: no other shard took them over.
+    /// Counted from when a shard was last heard, by the rate.
+    pub unscheduled: u64,
+    /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by
+    /// shards that died, and unscheduled.
     pub sent_share: f64,
     /// Attempts per second of the timetable, the warm-up included, until the last request was
     /// scheduled. Answers may take longer than that, so this is no throughput; that is
@@ -56,7 +61,7 @@ pub struct WarmUpReport {
     pub counted: WarmUpCounts,
 }
 
-/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`](super::Ledger) and
+/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and
 /// [`Totals`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpCounts {
@@ -89,7 +94,9 @@ impl ScheduleReport {
                 *dropped_by.entry(limit).or_default() += requests.dropped;
             }
         }
-        let all: u64 = scheduled + known;
+        let of_dead = record.shards.iter();
+        let unscheduled: u64 = of_dead.filter_map(|shard| unscheduled(shard, record)).sum();
+        let all: u64 = scheduled + known + unscheduled;
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
@@ -98,6 +105,7 @@ impl ScheduleReport {
             dropped: totals.dropped,
             dropped_by,
             postponed,
+            unscheduled,
             sent_share: if all > 0 {
                 totals.attempts_sent as f64 / all as f64
             } else {
@@ -108,6 +116,33 @@ impl ScheduleReport {
             untold_shards,
         })
     }
+}
+
+/// Requests that the timetable held for a shard after it had died, as far as it had IDs for them:
+/// until the end of the run's duration, or until the last shard was heard. None in a closed loop,
+/// and of a shard that lived.
+fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
+    let ShardPlan {
+        timetable,
+        shape,
+        duration,
+        ..
+    } = shard.plan;
+    let TimetablePlan { rate, stride, .. } = timetable.filter(|_| shard.fault.is_some())?;
+    let heard = |shard: &ShardRecord| shard.outcome.last_done.since(record.start);
+    let last = record.shards.iter().map(heard).max().unwrap_or(0);
+    let end = duration
+        .filter(|_| !record.was_stopped())
+        .map_or(last, duration_ns);
+    let curve = Curve::of(shape, duration);
+    let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard))))
+        / u64::from(stride.max(1));
+    let Ledger {
+        not_attempted,
+        lost,
+        ..
+    } = Ledger::of(shard);
+    Some(held.min(not_attempted + lost))
 }
 
 /// [`ScheduleReport::achieved_per_s`]. A run of constant gaps is never ahead of its rate: its last
