@@ -61,10 +61,11 @@ fn parse_linger(text: &str) -> Result<Auto<Duration>, String> {
     }
     let time = parse_duration(text)
         .ok()
-        .filter(|time| *time <= MOST_LINGER);
+        // The result has whole microseconds.
+        .filter(|time| *time <= MOST_LINGER && time.subsec_nanos() % 1_000 == 0);
     time.map(Auto::Exactly).ok_or_else(|| {
         format!(
-            "`{text}` is neither `auto` nor a time up to {MOST_LINGER:?}: write 50us, for instance"
+            "`{text}` is neither `auto` nor whole us up to {MOST_LINGER:?}: write 50us, for instance"
         )
     })
 }
@@ -279,7 +280,7 @@ pub struct RunArgs {
     /// of the mean time of a request, and only where fewer than four responses come
     /// per wake-up and the wait brings two more; otherwise, as with the bundled
     /// target, it does not. longest_linger_us of each shard in the result says for
-    /// how long. auto is 50us with --streams and without a rate of any kind, else 0;
+    /// how long it meant to. auto is 50us with --streams and without a rate of any kind, else 0;
     /// the rounds of ab have 0 unless --linger is given.
     /// Example: --http 2 -c 8 --streams 16 --linger 0
     #[arg(long, value_name = "auto|TIME", default_value = "auto", value_parser = parse_linger, verbatim_doc_comment)]

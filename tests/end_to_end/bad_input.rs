@@ -67,6 +67,7 @@ fn flags_that_make_no_sense_are_refused() {
         "run",
         &[
             "--linger 2ms",
+            "--linger 500ns",
             "--linger always",
             "URL --no-such-flag",
             "URL -H Host:evil -H host:two",

@@ -83,7 +83,12 @@ impl Linger {
     /// not make the wait longer, so timers of the calling thread lose their slack.
     pub(super) fn hook(&self) -> Option<impl Fn() + Send + Sync + use<>> {
         let runtime = Arc::clone(&self.runtime);
-        (!self.most.is_zero() && set_timerslack(1).is_ok()).then_some(move || runtime.linger())
+        if self.most.is_zero() {
+            return None;
+        }
+        // Refused, it lingers by some microseconds longer.
+        let _ = set_timerslack(1);
+        Some(move || runtime.linger())
     }
 
     /// Choose the time to linger by what was answered since the last call.
@@ -113,7 +118,7 @@ impl Linger {
             .store(duration_ns(span), Ordering::Relaxed);
     }
 
-    /// Return the longest time for which it lingered at once.
+    /// Return the longest time to linger that it chose.
     pub(super) const fn longest(&self) -> Duration {
         self.longest.get()
     }

@@ -387,7 +387,7 @@ pub struct ShardOutcome {
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
-    /// Longest time for which it waited for more responses before it slept; none of one that died.
+    /// Longest time that it chose to wait for more responses before it slept; none of one that died.
     pub longest_linger: Option<Duration>,
     /// Counts of what ended in the warm-up.
     pub warmup: Counters,

@@ -1,16 +1,17 @@
 //! Watches the seconds of a run for the conditions that need them, says when one that may stop the
 //! run is broken, and closes the report.
 //!
-//! Fed by the supervisor's observer: nothing of it runs in a shard. Counts and rates are of what
-//! ended in a second, times of what was scheduled in it, so a second comes once every request that
-//! was scheduled in it has gone and ended, and perhaps after later ones. Seconds are judged in
-//! order, each once a later one shows that it is whole. As in the report, no count holds what was
-//! scheduled in the warm-up, whenever it ended.
+//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. Counts and
+//! rates are of what ended in a second, times of what was scheduled in it, so a second comes once
+//! every request that was scheduled in it has gone and ended, and perhaps after later ones. It is
+//! known to be whole when a later one is there: a window is judged once, when it has all of its
+//! seconds and each of them is whole. As in the report, no count holds what was scheduled in the
+//! warm-up, whenever it ended.
 //!
 //! A window that is not judged must not let a threshold pass unnoticed: the verdict says how many
 //! there were, and leaves the threshold undecided where they are more than [`MOST_UNJUDGED`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Breach, Condition, Measured, Metric, Objective, Window, of_condition, of_stats};
@@ -27,9 +28,6 @@ use crawlmark_harness::units::grouped;
 /// the start and the end of a short run are less.
 const MOST_UNJUDGED: f64 = 0.1;
 
-/// Seconds that wait for an earlier one at most: it is given up then.
-const MOST_WAITING: usize = 600;
-
 /// Watches the objectives of one run.
 #[derive(Debug)]
 pub struct LiveThresholds {
@@ -40,14 +38,16 @@ pub struct LiveThresholds {
     /// The first second in which nothing is started any more, and only answers come; none when that
     /// is not planned.
     end: Option<u64>,
-    /// Seconds that wait for an earlier one, or for a later one.
-    waiting: BTreeMap<u64, ShardStats>,
-    /// The next second to judge.
+    /// Seconds that a window that is still to be judged may hold.
+    seconds: BTreeMap<u64, ShardStats>,
+    /// The first second that has not come.
     next: u64,
-    /// The last seconds that were judged, without a gap: as many as the longest window has.
-    recent: VecDeque<ShardStats>,
-    /// All that were judged, for objectives without a window.
+    /// The last second that has come: those before it were whole.
+    newest: Option<u64>,
+    /// All that came, for objectives without a window.
     so_far: ShardStats,
+    /// Number of seconds in it.
+    count: u64,
     /// Index of the objective that wants the run to stop. What comes after it is not judged: only
     /// answers come then.
     stop: Option<usize>,
@@ -64,32 +64,61 @@ impl LiveThresholds {
             watched: objectives.iter().copied().map(Watched::new).collect(),
             first,
             end: plan.duration.map(|duration| duration.as_secs()),
-            waiting: BTreeMap::new(),
+            seconds: BTreeMap::new(),
             next: first,
-            recent: VecDeque::new(),
+            newest: None,
             so_far: ShardStats::new(bounds),
+            count: 0,
             stop: None,
         }
     }
 
     /// Take a second that is complete.
     pub fn hear(&mut self, interval: &Interval) {
-        let live = self.watched.iter().filter(|watched| watched.is_live());
-        let live: Vec<Option<Series>> = live.map(|it| it.condition().metric.series()).collect();
-        if self.stop.is_some() || live.is_empty() || interval.index < self.first {
+        let index = interval.index;
+        if self.stop.is_some() || !self.watched.iter().any(Watched::is_live) {
             return;
         }
-        let timings = interval.merged.timings();
-        let timings = timings.filter(|(series, _)| live.contains(&Some(*series)));
-        let timings = timings.map(|(series, timing)| (series, timing.clone()));
-        let counters = interval.merged.counters.clone();
-        let second = ShardStats::from_parts(self.bounds, counters, timings.collect());
-        self.waiting.insert(interval.index, second);
-        while self.waiting.len() > 1
-            && (self.waiting.contains_key(&self.next) || self.waiting.len() > MOST_WAITING)
-        {
-            self.judge_next(f64::INFINITY);
+        if index < self.first {
+            return;
         }
+        let counters = interval.merged.counters.clone();
+        let timings = interval.merged.timings();
+        let timings = timings.filter(|(series, _)| self.is_wanted(*series));
+        let timings = timings.map(|(series, timing)| (series, timing.clone()));
+        let second = ShardStats::from_parts(self.bounds, counters, timings.collect());
+        let before = self.newest;
+        let is_newest = before.is_none_or(|before| before < index);
+        if is_newest {
+            self.newest = Some(index);
+            self.judge_so_far(true);
+        }
+        self.so_far.merge(&second);
+        self.count += 1;
+        self.seconds.insert(index, second);
+        for i in 0..self.watched.len() {
+            let length = self.watched[i].window_s();
+            // Windows that a newer second makes whole, or that a late one completes.
+            let ends = match before {
+                Some(before) if is_newest => before..before + 1,
+                Some(before) => index..before.min(index + length),
+                None => 0..0,
+            };
+            for last in ends {
+                self.judge_window(i, last, true);
+            }
+        }
+        while self.seconds.contains_key(&self.next) {
+            self.next += 1;
+        }
+        let longest = self.watched.iter().map(Watched::window_s).max();
+        let oldest = self.next.saturating_sub(longest.unwrap_or(0));
+        self.seconds = self.seconds.split_off(&oldest);
+    }
+
+    fn is_wanted(&self, series: Series) -> bool {
+        let mut live = self.watched.iter().filter(|watched| watched.is_live());
+        live.any(|watched| watched.condition().metric.series() == Some(series))
     }
 
     /// True if a condition that may stop the run is broken.
@@ -99,87 +128,103 @@ impl LiveThresholds {
 
     /// Judge every objective, and close the report with what was found.
     pub fn close(mut self, report: &mut Report) {
+        let duration_s = report.totals.duration_s;
         // It may have wanted to when the run was over, or a signal or a failure had come first.
         let is_other = report.interrupted_by.is_some() || report.storage_failure.is_some();
         let stopped_by = self.stop.filter(|_| report.interrupted && !is_other);
         report.stopped_by = stopped_by.map(|i| self.watched[i].condition().to_string());
-        self.judge_rest(report.totals.duration_s);
+        self.judge_last(duration_s);
+        let ended = Duration::try_from_secs_f64(duration_s).unwrap_or_default();
+        let end_s = self
+            .end
+            .map_or(ended.as_secs(), |end| end.min(ended.as_secs()));
         let watched = self.watched.into_iter();
-        report.gates = watched.map(|watched| watched.close(report)).collect();
+        report.gates = watched
+            .map(|watched| watched.close(report, end_s))
+            .collect();
         report.note_thresholds();
     }
 
-    /// Judge the seconds that wait, of which the last one is whole if the run lasted as long.
-    fn judge_rest(&mut self, duration_s: f64) {
-        while !self.waiting.is_empty() {
-            self.judge_next(duration_s);
+    /// Judge what the last second is part of, which is whole if the run lasted as long.
+    fn judge_last(&mut self, duration_s: f64) {
+        if let Some(last) = self.newest.filter(|_| self.stop.is_none()) {
+            let is_whole = (last + 1) as f64 <= duration_s;
+            self.judge_so_far(is_whole);
+            for i in 0..self.watched.len() {
+                self.judge_window(i, last, is_whole);
+            }
         }
     }
 
-    /// Judge the first second that waits, in a run that lasted until `duration_s` at least.
-    fn judge_next(&mut self, duration_s: f64) {
-        let Some((index, second)) = self.waiting.pop_first().filter(|_| self.stop.is_none()) else {
-            return;
-        };
-        if index != self.next {
-            self.recent.clear();
-        }
-        self.next = index + 1;
-        self.so_far.merge(&second);
-        self.recent.push_back(second);
-        let longest = self.watched.iter().map(Watched::window).max().unwrap_or(0);
-        while self.recent.len() > longest {
-            self.recent.pop_front();
-        }
-        // While the last answers come, fewer of them are no slower target.
-        let until_s = self.next;
-        let is_due = until_s as f64 <= duration_s && self.end.is_none_or(|end| until_s <= end);
+    /// Judge the objectives without a window.
+    fn judge_so_far(&mut self, is_whole: bool) {
+        let until_s = self.first + self.count;
+        let seconds = self.count as f64;
         for i in 0..self.watched.len() {
             let condition = self.watched[i].condition();
-            if !self.watched[i].is_live() || condition.needs_whole_seconds() && !is_due {
-                continue;
-            }
-            let Some(seen) = self.seen(condition) else {
-                continue;
-            };
-            let is_broken = self.watched[i].note(seen, is_due);
-            if is_broken && self.watched[i].objective.breach == Breach::Stops {
-                self.stop = self.stop.or(Some(i));
+            if condition.window.is_none() && self.count > 0 && self.is_due(i, until_s, is_whole) {
+                let measured = of_stats(condition.metric, &self.so_far, seconds);
+                self.note(
+                    i,
+                    Seen {
+                        measured,
+                        until_s,
+                        samples: 0,
+                    },
+                );
             }
         }
     }
 
-    /// Measure a condition at the end of the last second; none of a window that lacks a second. Too
-    /// few samples that break a share whatever the missing ones had been are enough.
-    fn seen(&self, condition: Condition) -> Option<Seen> {
-        let (metric, until_s) = (condition.metric, self.next);
+    /// Judge the window of an objective that ends with the second `last`, if it has all of its
+    /// seconds.
+    fn judge_window(&mut self, i: usize, last: u64, is_whole: bool) {
+        let condition = self.watched[i].condition();
         let Some(window) = condition.window else {
-            let seconds = until_s.saturating_sub(self.first) as f64;
-            return Some(Seen {
-                measured: of_stats(metric, &self.so_far, seconds),
-                until_s,
-                samples: 0,
-            });
+            return;
         };
-        let before = self.recent.len().checked_sub(window.len())?;
-        let merged = merged(self.bounds, metric, self.recent.iter().skip(before));
-        let broken = metric.share(&merged);
-        let broken = broken.filter(|share| condition.is_broken_by_few(*share));
-        let broken = broken.and_then(|share| Some(Measured::Exactly(share.value()?)));
-        Some(Seen {
-            measured: broken.unwrap_or_else(|| of_stats(metric, &merged, window.seconds() as f64)),
-            until_s,
-            samples: metric.samples(&merged),
-        })
+        let held = (last + 1).saturating_sub(window.seconds())..=last;
+        let parts: Vec<&ShardStats> = self.seconds.range(held).map(|(_, part)| part).collect();
+        if parts.len() == window.len() && self.is_due(i, last + 1, is_whole) {
+            let merged = merged(self.bounds, condition.metric, &parts);
+            let seen = seen(condition, &merged, last + 1);
+            self.note(i, seen);
+        }
+    }
+
+    /// True if an objective is judged by what was seen until then. While the last answers come,
+    /// fewer of them are no slower target.
+    fn is_due(&self, i: usize, until_s: u64, is_whole: bool) -> bool {
+        let needs_whole = self.watched[i].condition().needs_whole_seconds();
+        let is_over = self.end.is_some_and(|end| until_s > end);
+        self.watched[i].is_live() && !(needs_whole && (is_over || !is_whole))
+    }
+
+    fn note(&mut self, i: usize, seen: Seen) {
+        if self.watched[i].note(seen) && self.watched[i].objective.breach == Breach::Stops {
+            self.stop = self.stop.or(Some(i));
+        }
+    }
+}
+
+/// Measure a window. Too few samples that break a share whatever the missing ones had been are
+/// enough.
+fn seen(condition: Condition, merged: &ShardStats, until_s: u64) -> Seen {
+    let metric = condition.metric;
+    let seconds = condition.window.map_or(0, Window::seconds);
+    let broken = metric
+        .share(merged)
+        .filter(|share| condition.is_broken_by_few(*share));
+    let broken = broken.and_then(|share| Some(Measured::Exactly(share.value()?)));
+    Seen {
+        measured: broken.unwrap_or_else(|| of_stats(metric, merged, seconds as f64)),
+        until_s,
+        samples: metric.samples(merged),
     }
 }
 
 /// Merge from some seconds as much as a metric needs.
-fn merged<'a>(
-    bounds: Bounds,
-    metric: Metric,
-    seconds: impl Iterator<Item = &'a ShardStats>,
-) -> ShardStats {
+fn merged(bounds: Bounds, metric: Metric, seconds: &[&ShardStats]) -> ShardStats {
     let mut counters = Counters::default();
     let mut times: Option<Timing> = None;
     for second in seconds {
@@ -205,10 +250,8 @@ struct Watched {
     open: Option<Seen>,
     /// The window that broke it, or came nearest.
     worst: Option<Seen>,
-    /// Windows in which requests were due and that had too few samples.
-    few: u64,
-    /// Of the windows that could not be judged, the one with the most samples.
-    fullest: Option<Seen>,
+    /// Windows that held too few samples, or could not be judged otherwise.
+    unjudged: Vec<Seen>,
 }
 
 /// Value that was measured up to a second after the start.
@@ -227,8 +270,7 @@ impl Watched {
             judged: 0,
             open: None,
             worst: None,
-            few: 0,
-            fullest: None,
+            unjudged: Vec::new(),
         }
     }
 
@@ -236,8 +278,8 @@ impl Watched {
         self.objective.condition
     }
 
-    fn window(&self) -> usize {
-        self.condition().window.map_or(0, Window::len)
+    fn window_s(&self) -> u64 {
+        self.condition().window.map_or(0, Window::seconds)
     }
 
     /// True if it is looked at while the run goes on.
@@ -246,25 +288,14 @@ impl Watched {
         condition.metric.is_live() && (condition.window.is_some() || breach == Breach::Stops)
     }
 
-    /// Note what was seen, in a window in which requests were due or not. Return whether it breaks
-    /// the condition.
-    fn note(&mut self, seen: Seen, is_due: bool) -> bool {
+    /// Note what was seen. Return whether it breaks the condition.
+    fn note(&mut self, seen: Seen) -> bool {
         let condition = self.condition();
         let held = condition.judge(&seen.measured);
         let Some(holds) = held else {
-            if seen.measured.value().is_some() {
-                self.open = Some(seen);
-                return false;
-            }
-            // Only every good answer has to be there: without a request, or without any that was
-            // throttled or failed, a window has nothing to judge.
-            let series = condition.metric.series();
-            let is_of_good = matches!(series, Some(Series::ServiceOk | Series::ResponseOk));
-            let is_few = seen.samples < condition.metric.samples_of_part();
-            self.few += u64::from(is_due && is_few && (is_of_good || seen.samples > 0));
-            let fullest = self.fullest.as_ref();
-            if fullest.is_none_or(|fullest| seen.samples >= fullest.samples) {
-                self.fullest = Some(seen);
+            match seen.measured {
+                Measured::Unknown(_) => self.unjudged.push(seen),
+                _ => self.open = Some(seen),
             }
             return false;
         };
@@ -288,11 +319,21 @@ impl Watched {
         worst.is_some_and(|worst| self.condition().judge(&worst.measured) == Some(false))
     }
 
-    /// Windows with too few samples, in words, and whether they leave the threshold undecided; none
-    /// without any.
-    fn too_few(&self) -> Option<(String, bool)> {
-        let (few, all) = (self.few, self.few + self.judged);
-        let need = self.condition().metric.samples_of_part();
+    /// Windows in which requests were due until `end_s` and that had too few samples, in words, and
+    /// whether they leave the threshold undecided; none without any. Only every good answer has to
+    /// be there: without a request, or without any that was throttled or failed, a window has
+    /// nothing to judge.
+    fn too_few(&self, end_s: u64) -> Option<(String, bool)> {
+        let metric = self.condition().metric;
+        let need = metric.samples_of_part();
+        let of_good = [Series::ServiceOk, Series::ResponseOk];
+        let is_of_good = metric.series().is_some_and(|it| of_good.contains(&it));
+        let few = self.unjudged.iter().filter(|seen| {
+            let is_due = seen.until_s <= end_s && (is_of_good || seen.samples > 0);
+            is_due && seen.samples < need
+        });
+        let few = few.count() as u64;
+        let all = few + self.judged;
         let words = format!(
             "{} of {} windows had fewer than {} samples and were not evaluated",
             grouped(few),
@@ -302,19 +343,20 @@ impl Watched {
         (few > 0 && need > 1).then_some((words, few as f64 > all as f64 * MOST_UNJUDGED))
     }
 
-    /// The verdict on a run. What was once seen to be broken is, whatever the whole run comes to.
-    fn close(self, report: &Report) -> GateReport {
+    /// The verdict on a run that was to send requests until `end_s`. What was once seen to be
+    /// broken is, whatever the whole run comes to.
+    fn close(self, report: &Report, end_s: u64) -> GateReport {
         let condition = self.condition();
         if condition.window.is_some() || self.is_broken() {
-            return self.close_by_seconds(report.measured_s());
+            return self.close_by_seconds(end_s, report.measured_s());
         }
         self.objective.row(&of_condition(&condition, report))
     }
 
     /// The verdict by what was seen in the seconds of the run, `measured_s` of them after the
     /// warm-up.
-    fn close_by_seconds(self, measured_s: f64) -> GateReport {
-        let (is_broken, few) = (self.is_broken(), self.too_few());
+    fn close_by_seconds(self, end_s: u64, measured_s: f64) -> GateReport {
+        let (is_broken, few) = (self.is_broken(), self.too_few(end_s));
         // One undecided window leaves the whole undecided, unless another one broke it.
         let seen = if is_broken {
             self.worst
@@ -328,7 +370,7 @@ impl Watched {
                 (Measured::Unknown(why), None)
             }
             (Some(seen), _) => (seen.measured, Some(seen.until_s)),
-            (None, _) => (never_judged(self.fullest, window, measured_s), None),
+            (None, _) => (never_judged(self.unjudged, window, measured_s), None),
         };
         let mut row = self.objective.row(&measured);
         row.windows = window.map(|_| self.judged);
@@ -341,12 +383,15 @@ impl Watched {
 }
 
 /// Reason why no window was judged: that of the one with the most samples, or that none was full.
-fn never_judged(fullest: Option<Seen>, window: Option<Window>, measured_s: f64) -> Measured {
+fn never_judged(unjudged: Vec<Seen>, window: Option<Window>, measured_s: f64) -> Measured {
+    let fullest = unjudged.into_iter().max_by_key(|seen| seen.samples);
     fullest.map_or_else(
         || {
-            let needed = window.map_or(0, Window::seconds);
-            let measured = seconds(measured_s);
-            Measured::Unknown(format!("not enough data: {measured}, {needed} s needed"))
+            Measured::Unknown(format!(
+                "not enough data: {}, {} s needed",
+                seconds(measured_s),
+                window.map_or(0, Window::seconds)
+            ))
         },
         |fullest| fullest.measured,
     )

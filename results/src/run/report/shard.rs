@@ -49,8 +49,8 @@ pub struct ShardReport {
     pub postponed: Option<u64>,
     /// The limit that its dropped requests waited for; null when none was dropped.
     pub dropped_by: Option<Binding>,
-    /// Longest time for which it waited for more responses before it slept (--linger), us; null of a
-    /// shard with a fault.
+    /// Longest time that it chose to wait for more responses before it slept (--linger), us; 0 if it
+    /// never waited, null of a shard with a fault.
     pub longest_linger_us: Option<f64>,
     /// Its counts.
     pub totals: Totals,

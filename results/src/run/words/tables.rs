@@ -51,23 +51,23 @@ const UNITS: [(&str, Shown); 9] = [
     ("id", |n| format!("{n:.0}")),
 ];
 
-/// Figures of the target's processes beside the times.
+/// Figures of the target's processes beside the times, by their names in `result.json`.
 const TARGET: [&str; 11] = [
     "names",
     "processes",
     "threads",
-    "CPU per request",
-    "busiest thread",
-    "waits for a CPU, per request",
-    "throttled by its quota, per request",
-    "accept queue",
-    "memory",
-    "not known",
-    "probe ended early",
+    "cpu_us_per_attempt",
+    "busiest_thread",
+    "run_delay_us_per_attempt",
+    "throttled_us_per_attempt",
+    "accept_queue",
+    "rss_bytes",
+    "unavailable",
+    "ended",
 ];
 
 /// Figures whose names say too little beside others.
-const NAMES: [(&str, &str); 18] = [
+const NAMES: [(&str, &str); 17] = [
     ("at_s", "scheduled at"),
     ("ttfb_us", "first byte"),
     ("cpu_us_per_attempt", "CPU per request"),
@@ -78,7 +78,6 @@ const NAMES: [(&str, &str); 18] = [
     ("violated", "waits violated"),
     ("paused_s", "paused, mean of the shards"),
     ("paused_ns", "paused, sum of the shards"),
-    ("p99_us", "p99"),
     ("p99_without_us", "p99 without retransmitted responses"),
     ("rate_per_s", "rate, per second"),
     ("run_delay_us_per_attempt", "waits for a CPU, per request"),
@@ -388,8 +387,11 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
 /// Where the time of a request goes: the parts of the mean response time, and what the target's
 /// processes used.
 pub(super) fn split(report: &Report) -> Part {
-    let mut target = figures("Target's processes", &report.target);
-    target.rows.retain(|row| TARGET.contains(&&*row[0]));
+    let mut target = serde_json::to_value(&report.target).unwrap_or_default();
+    if let Some(figures) = target.as_object_mut() {
+        figures.retain(|key, _| TARGET.contains(&key.as_str()));
+    }
+    let mut target = figures("Target's processes", &target);
     if let (Some(cores), Some(of)) = (report.target_cores(), &report.target) {
         let of = counted(of.cpus.len() as u64, "CPU");
         let cores = format!("{} of {of}", decimal(cores));

@@ -60,10 +60,11 @@ fn closed(
     let mut live = watch(text, Breach::Fails, &RunPlan { duration, ..plan() });
     for (i, numbers) in seconds {
         live.hear(&second(*i as u64, *numbers));
-        assert!(live.recent.len() <= 60);
+        assert!(live.seconds.len() <= seconds.len().min(60));
     }
-    live.judge_rest(duration_s);
-    live.watched.remove(0).close_by_seconds(duration_s)
+    live.judge_last(duration_s);
+    let end_s = Duration::from_secs_f64(planned.unwrap_or(duration_s)).as_secs();
+    live.watched.remove(0).close_by_seconds(end_s, duration_s)
 }
 
 fn in_order(seconds: &[Second]) -> Vec<(usize, Second)> {
@@ -283,7 +284,7 @@ fn after_a_stop_only_answers_come_and_nothing_is_judged() {
     for (numbers, i) in [GOOD, BAD, [200, 70, 90], BAD].iter().zip(0..) {
         live.hear(&second(i, *numbers));
     }
-    live.judge_rest(4.0);
+    live.judge_last(4.0);
     assert_eq!(live.stop, Some(0));
     let judged: Vec<u64> = live.watched.iter().map(|watched| watched.judged).collect();
     assert_eq!(judged, [2, 2]);
