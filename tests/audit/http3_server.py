@@ -3,7 +3,7 @@
     server.py FOLDER [--idle S] [--alpn NAME] [--reset N] [--port P]
 
 It writes its certificate to FOLDER/cert.pem, prints its port once it listens, and writes FOLDER/log.json, the
-requests by path and the connections, when it gets SIGTERM. Paths: /items/N answers N; /slow/N after a second;
+requests by path and the connections, when it gets SIGTERM and all connections are closed, or 5 seconds later. Paths: /items/N answers N; /slow/N after a second;
 /limit/N alternates between 429 and 200; /goaway/N is the last request of its connection; /lost/N gets a stateless reset; with --reset N, every Nth request is reset.
 """
 
@@ -111,6 +111,11 @@ async def main():
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     print(server._transport.get_extra_info("sockname")[1], flush=True)
     await stop.wait()
+    # What a client sent before the signal may still be in the socket: its closes come last.
+    for _ in range(500):
+        if sum(log["closed"].values()) >= log["connections"]:
+            break
+        await asyncio.sleep(0.01)
     (folder / "log.json").write_text(json.dumps(log))
 
 
