@@ -489,10 +489,7 @@ pub(crate) fn with_findings() -> Vec<Capacity> {
     let mut doubtful = concluded(question, probes, Some(ending));
     (doubtful.out_of_time, doubtful.header.interrupted) = (true, true);
     let drops = Finding::ListenDrops { drops: 9, limit: 8 };
-    let ran_out = loaded(|_| None, &[drops]);
-    let nothing = loaded(|_| None, &[]);
-    let few = loaded(|per_s| Some(under_way(per_s)), &[]);
-    vec![doubtful, used_up(900.0), ran_out, nothing, few]
+    vec![doubtful, used_up(900.0), loaded(&[drops]), loaded(&[])]
 }
 
 /// Kinds of reasons for a probe that is no pass, whether judged above or made here.
@@ -513,23 +510,11 @@ pub(crate) fn reasons() -> [&'static str; 12] {
     ]
 }
 
-/// Requests under way at a target that works on forty at a time, 10 ms each.
-fn under_way(per_s: f64) -> f64 {
-    match per_s {
-        ..4_000.0 => per_s / 100.0,
-        ..6_000.0 => per_s / 20.0,
-        _ => per_s / 2.0,
-    }
-}
-
-/// A search of a target with so many requests under way at a rate, which ran out of this.
-fn loaded(in_flight: fn(f64) -> Option<f64>, ran_out: &[Finding]) -> Capacity {
+/// A search of a target that ran out of this.
+fn loaded(ran_out: &[Finding]) -> Capacity {
     let question = question(&["response_p99 < 50ms", "throttled_rate < 1%"]);
     let (mut probes, ending) = probes(&question);
     for probe in &mut probes {
-        let per_s = probe.plan.per_min.per_s();
-        probe.accepted_per_s = per_s.min(4_000.0);
-        probe.in_flight = in_flight(per_s);
         probe.target = Some(TargetUse {
             ran_out: ran_out.to_vec(),
             ..TargetUse::default()

@@ -35,7 +35,7 @@ fn a_limit_is_found_and_saved() {
             pass <= offered && fail / offered <= 1.101,
             "{offered} to {fail}"
         );
-        let said = ["ran_out", "nothing_ran_out", "works_on_few"].map(|kind| {
+        let said = ["ran_out", "nothing_ran_out"].map(|kind| {
             let findings = saved["findings"].as_array().unwrap();
             findings.iter().any(|finding| finding["kind"] == kind)
         });

@@ -162,11 +162,6 @@ pub(crate) const QUEUES: f64 = 0.75;
 /// than the work, so that the number worked on at a time is not known.
 pub(crate) const WORK_US: f64 = 2_000.0;
 
-/// Part of its rate by which a step of a load may be off one that grows in proportion and then no
-/// more. Noise of 3 % is 4.6 % off; rates that grow ever more slowly (Amdahl, Gunther) are 7 % off or
-/// more, at sizes that double from 1 to 128.
-pub(crate) const HINGE: f64 = 0.06;
-
 /// Part of an experiment's requests that may fail.
 pub(crate) const FEW_FAIL: f64 = 0.05;
 

@@ -306,8 +306,6 @@ impl StudyResult for Capacity {
             let probe = self.telling(of).filter(|probe| probe.seen.speaks())?;
             Some(LoadStep {
                 name: rate(of.rate_per_s),
-                in_flight: probe.in_flight,
-                per_s: probe.accepted_per_s,
                 target: probe.target.clone(),
                 fails: probe.seen.fails(),
             })

@@ -79,15 +79,6 @@ findings! {
             "At {at}: what the target ran out of was not seen; it used {cpus_used:.2} of its {}",
             counted(cpus as u64, "CPU")
         );
-    /// The rate grows with the requests under way up to a number of them, and no further.
-    WorksOnFew { at_a_time: f64, per_s: f64, alone_us: f64 } => Neutral,
-        format!(
-            "The rate grows up to about {at_a_time:.0} requests at a time, of {} each, and stays at {}: this looks like as \
-             many workers of the target, or a limit on its rate",
-            micros(alone_us),
-            rate(per_s)
-        ),
-        "Run with --diagnose, which tells these apart.";
     /// Not all rounds were run.
     Interrupted {} => Warning, "Interrupted before all rounds were run";
 

@@ -139,8 +139,6 @@ impl Point {
         let round = of_size.find(|round| round.counts())?;
         Some(LoadStep {
             name: counted(self.size.connections.into(), "connection"),
-            in_flight: Some(round.in_flight.into()),
-            per_s: self.items_per_s?.median,
             target: round.target.clone(),
             fails: false,
         })
