@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::speed::{probe_speed, probe_speed_since};
+pub use self::speed::probe_speed_since;
 
 /// The unit of [`CpuTicks`].
 const TICK: Duration = Duration::from_millis(10);

@@ -76,6 +76,18 @@ pub enum ShardExit {
     Unknown,
 }
 
+impl ShardExit {
+    /// None of a process that goes on.
+    const fn of(status: WaitStatus) -> Option<Self> {
+        match status {
+            WaitStatus::Exited(_, 0) => Some(Self::Clean),
+            WaitStatus::Exited(_, code) => Some(Self::Code(code)),
+            WaitStatus::Signaled(_, signal, _) => Some(Self::Signal(signal as i32)),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for ShardExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -257,19 +269,14 @@ impl Child {
                 _ => break,
             }
         }
-        let exit = match WaitStatus::from_raw(self.pid, status) {
-            Ok(WaitStatus::Exited(_, 0)) => ShardExit::Clean,
-            Ok(WaitStatus::Exited(_, code)) => ShardExit::Code(code),
-            Ok(WaitStatus::Signaled(_, signal, _)) => ShardExit::Signal(signal as i32),
-            _ => ShardExit::Unknown,
-        };
+        let exit = WaitStatus::from_raw(self.pid, status).ok();
         let [in_user, in_kernel] = [usage.ru_utime, usage.ru_stime].map(|time| micros(time.into()));
         let used = ProcessUse {
             cpu: Duration::from_micros(in_user + in_kernel),
             // In KiB.
             peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
         };
-        (exit, used)
+        (exit.and_then(ShardExit::of).unwrap_or_default(), used)
     }
 
     /// Asks the child to end with SIGTERM and, after `grace`, makes it.
@@ -288,10 +295,8 @@ impl Child {
 
     fn wait_with(&self, flags: Option<WaitPidFlag>) -> Option<ShardExit> {
         match waitpid(self.pid, flags) {
-            Ok(WaitStatus::Exited(_, 0)) => Some(ShardExit::Clean),
-            Ok(WaitStatus::Exited(_, code)) => Some(ShardExit::Code(code)),
-            Ok(WaitStatus::Signaled(_, signal, _)) => Some(ShardExit::Signal(signal as i32)),
-            Ok(_) | Err(Errno::EINTR) => None,
+            Ok(status) => ShardExit::of(status),
+            Err(Errno::EINTR) => None,
             Err(_) => Some(ShardExit::Unknown),
         }
     }

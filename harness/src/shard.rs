@@ -299,7 +299,7 @@ where
             why = &mut failure, if !has_failed => {
                 // What is under way has until the supervisor's stop says.
                 (has_failed, cut_off) = (true, None);
-                engine.gate().send(Frame::Failed(why));
+                engine.gate().messages.send(Frame::Failed(why));
                 engine.close(clock.now());
             }
             () = sleep_until(clock, cut_off.map(|end| end.at)) => {

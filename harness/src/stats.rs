@@ -410,9 +410,9 @@ impl ShardStats {
         }
     }
 
-    /// Record a time in one distribution.
+    /// Record a time in one distribution, ns.
     #[inline]
-    pub(crate) fn record_one(&mut self, series: Series, ns: u64) {
+    pub fn record_one(&mut self, series: Series, ns: u64) {
         self.timing_mut(series).record(ns);
     }
 
@@ -425,21 +425,6 @@ impl ShardStats {
                 const { SeriesSet::of(&[Series::Overhead, Series::Reported]) },
             );
         }
-    }
-
-    /// Count a connection whose first request was held back until the end of the run.
-    pub const fn leave_unused(&mut self) {
-        self.counters.leave_unused();
-    }
-
-    /// Counts that the shard's loop looked up so late.
-    pub fn look_up_late(&mut self, ns: u64) {
-        self.timing_mut(Series::LoopLag).record(ns);
-    }
-
-    /// Record how long an answer lay unread, ns.
-    pub fn read_late(&mut self, ns: u64) {
-        self.timing_mut(Series::ReceiveDelay).record(ns);
     }
 
     /// Record the arrivals of the events of an answer to a request sent at `sent`; `cut_off_at` is
@@ -466,16 +451,6 @@ impl ShardStats {
         }
     }
 
-    /// Record the round trip of a connection, ns.
-    pub(crate) fn read_network(&mut self, ns: u64) {
-        self.timing_mut(Series::Network).record(ns);
-    }
-
-    /// Record the service time of a good answer that waited for a retransmission, ns.
-    pub(crate) fn wait_for_retransmission(&mut self, ns: u64) {
-        self.timing_mut(Series::ServiceRetransmitted).record(ns);
-    }
-
     /// Record a connection that was opened, in some of the distributions.
     pub fn open_connection(&mut self, opened: &Opened, kept: &[Series]) {
         self.counters.open_connection(opened);
@@ -491,22 +466,6 @@ impl ShardStats {
                 }
             }
         }
-    }
-
-    /// Counts an item that waited for another attempt when the run was stopped.
-    pub const fn leave_item(&mut self) {
-        self.counters.items.unfinished += 1;
-    }
-
-    /// Counts an attempt that was under way when the run was stopped, and what went over its
-    /// connection; its item had been attempted `attempt` times before.
-    pub fn abort(&mut self, attempt: u32, in_flight: Option<InFlight>) {
-        self.counters.abort(attempt, in_flight);
-    }
-
-    /// Counts a request of an open loop that was scheduled and never went.
-    pub const fn drop_request(&mut self) {
-        self.counters.drop_request();
     }
 
     /// Adds `other`, which must have the same bounds.
@@ -572,29 +531,30 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
+    fn part(&self, began: Option<Nanos>, ended: Option<Nanos>) -> Option<Took> {
+        Some(match (began?, ended) {
+            (began, Some(ended)) => Took::Exactly(ended.since(began)),
+            (began, None) => Took::AtLeast(self.now.since(began)),
+        })
+    }
+
     /// Its time in a series: a part that had ended is exact, the others have the age that they had
     /// reached.
     pub(crate) fn took(&self, series: Series) -> Option<Took> {
-        let from = |began: Option<Nanos>, ended: Option<Nanos>| {
-            Some(match (began?, ended) {
-                (began, Some(ended)) => Took::Exactly(ended.since(began)),
-                (began, None) => Took::AtLeast(self.now.since(began)),
-            })
-        };
         let sent = self.in_flight.map(|flight| flight.sent);
         match series {
-            Series::ServiceOk => from(sent, None),
-            Series::Ttfb => from(sent, self.in_flight.and_then(|flight| flight.first_byte)),
-            Series::BudgetWait => from(self.limited, None),
-            Series::PoolWait => from(self.admitted, sent),
+            Series::ServiceOk => self.part(sent, None),
+            Series::Ttfb => self.part(sent, self.in_flight.and_then(|flight| flight.first_byte)),
+            Series::BudgetWait => self.part(self.limited, None),
+            Series::PoolWait => self.part(self.admitted, sent),
             Series::Connect | Series::Tunnel | Series::Tls => match (series, self.opening?) {
                 (Series::Connect, Opening::Tcp(began))
                 | (Series::Tunnel, Opening::Tunnel(began))
-                | (Series::Tls, Opening::Tls(began)) => from(Some(began), None),
+                | (Series::Tls, Opening::Tls(began)) => self.part(Some(began), None),
                 _ => None,
             },
-            Series::Item => from(self.first_intended, None),
-            Series::ResponseOk => from(self.intended, None),
+            Series::Item => self.part(self.first_intended, None),
+            Series::ResponseOk => self.part(self.intended, None),
             // What came to no outcome is in none of them, and the others are known of attempts that
             // ended alone.
             _ => None,
@@ -900,7 +860,7 @@ pub(crate) mod tests {
         #[test]
         fn every_attempt_ends_in_one_state(samples in prop::collection::vec(any_sample(), 0..200), aborts in 0..5_u64) {
             let mut stats = stats_of(&samples);
-            (0..aborts).for_each(|_| stats.abort(0, None));
+            (0..aborts).for_each(|_| stats.counters.abort(0, None));
             let again = samples.iter().filter(|sample| sample.fate == Fate::Again).count() as u64;
             let counters = &stats.counters;
             prop_assert_eq!(counters.requests.attempts, samples.len() as u64 + aborts);

@@ -141,7 +141,7 @@ pub fn supervise<O: Observer>(
         for shard in supervisor.due_replacements(|plan, held| workloads.left(plan, held)) {
             match supervisor.fork_shard(&shard, &bell, workloads) {
                 Ok(process) => supervisor.replace(shard, process),
-                Err(_) => supervisor.go_without(shard.shard as usize),
+                Err(_) => supervisor.members[shard.shard as usize].go_without(),
             }
         }
         if supervisor.start.is_some() {
@@ -501,13 +501,12 @@ impl<L: ShardLine> Supervisor<L> {
     /// The index of the first second that may be reported again: this one while a shard may die, or
     /// has died, and another process may take its place.
     fn may_be_repeated(&self) -> u64 {
-        let may_return = |member: &Member<L>| {
-            member.is_speaking() && member.last.is_none() || member.may_return()
-        };
+        let may_return = self
+            .members
+            .iter()
+            .any(|member| member.is_speaking() && member.last.is_none() || member.may_return());
         match self.start {
-            Some(start) if self.members.iter().any(may_return) => {
-                self.clock.now().since(start) / duration_ns(INTERVAL)
-            }
+            Some(start) if may_return => self.clock.now().since(start) / duration_ns(INTERVAL),
             _ => u64::MAX,
         }
     }

@@ -68,12 +68,10 @@ pub fn parse_count(text: &str) -> Result<u64, UnitError> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(bad());
     }
-    let too_large = || UnitError::TooLarge(text.to_owned());
-    digits
-        .parse::<u64>()
-        .map_err(|_| too_large())?
-        .checked_mul(factor)
-        .ok_or_else(too_large)
+    let number: Option<u64> = digits.parse().ok();
+    number
+        .and_then(|number| number.checked_mul(factor))
+        .ok_or_else(|| UnitError::TooLarge(text.to_owned()))
 }
 
 /// Parses a duration such as `250ms`, `1m 30s` or `10` (seconds).
@@ -81,13 +79,14 @@ pub fn parse_count(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// When the text is neither a bare number of seconds nor numbers with units.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
-    let bad = || UnitError::Duration(text.to_owned());
-    if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
-        let seconds: f64 = text.parse().map_err(|_| bad())?;
-        return Duration::try_from_secs_f64(seconds).map_err(|_| bad());
-    }
-    // A Greek mu is as good as the sign for micro that looks the same.
-    humantime::parse_duration(&text.replace('μ', "µ")).map_err(|_| bad())
+    let time = if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        let seconds = text.parse().ok();
+        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    } else {
+        // A Greek mu is as good as the sign for micro that looks the same.
+        humantime::parse_duration(&text.replace('μ', "µ")).ok()
+    };
+    time.ok_or_else(|| UnitError::Duration(text.to_owned()))
 }
 
 /// A half-open range of IDs: `start` belongs to it, `end` does not. Never empty when it was parsed;

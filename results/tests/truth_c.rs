@@ -70,8 +70,8 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
     ids.for_each(|id| {
         stats.record(&sample(id));
         // The series that are not of attempts.
-        stats.look_up_late(id);
-        stats.read_late(id);
+        stats.record_one(Series::LoopLag, id);
+        stats.record_one(Series::ReceiveDelay, id);
         if id.is_multiple_of(1_000) {
             let handshake = Handshake {
                 ns: 90_000 + id,

@@ -99,8 +99,8 @@ impl Refused {
     /// its rate is the one beyond which they sent as much. None if there is no such rate, or if one
     /// request more would change it by more than [`CUT`].
     fn bucket(self, before: Self, least: f64) -> Option<f64> {
-        let most = |one: Self| one.curve.per_s(one.s);
-        let (mut low, mut high) = (least, most(self).min(most(before)));
+        let most = self.curve.per_s(self.s).min(before.curve.per_s(before.s));
+        let (mut low, mut high) = (least, most);
         let more =
             |rate: f64| self.curve.excess(self.s, rate) > before.curve.excess(before.s, rate);
         let is_more = more(low);

@@ -24,7 +24,7 @@ const RUNS: usize = 3;
 
 /// Return the CPU time that a fixed piece of work takes this thread, ns; none when the kernel does
 /// not report it. It is comparable only with another reading of the same program on the same CPU.
-pub fn probe_speed() -> Option<u64> {
+fn probe_speed() -> Option<u64> {
     (0..RUNS).map(|_| time_work()).min().flatten()
 }
 

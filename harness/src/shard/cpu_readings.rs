@@ -3,7 +3,7 @@
 //! Slow readings are taken before the shard sends `ready`, so that they delay no request.
 
 use crate::clock::Nanos;
-use crate::machine::{CpuTicks, Proc, probe_speed, probe_speed_since};
+use crate::machine::{CpuTicks, Proc, probe_speed_since};
 use crate::process::own_usage;
 use crate::wire::{CpuHealth, Usage};
 
@@ -24,13 +24,6 @@ impl Probing {
             Self::Probes
         } else {
             Self::LeftToAnother
-        }
-    }
-
-    fn speed(self) -> Option<u64> {
-        match self {
-            Self::Probes => probe_speed(),
-            Self::LeftToAnother => None,
         }
     }
 
@@ -60,18 +53,15 @@ impl CpuReadings {
     /// milliseconds of CPU.
     pub(super) fn before(cpu: Option<usize>, probing: Probing) -> Self {
         let proc = Proc::default();
-        let speed_before_ns = probing.speed();
-        let ticks = proc.cpu_ticks(cpu);
-        let (usage, start) = (Usage::default(), Nanos::default());
         Self {
-            proc,
             cpu,
             probing,
-            speed_before_ns,
-            ticks,
+            speed_before_ns: probing.speed_since(None),
+            ticks: proc.cpu_ticks(cpu),
+            proc,
             read: own_usage,
-            usage,
-            start,
+            usage: Usage::default(),
+            start: Nanos::default(),
         }
     }
 

@@ -253,7 +253,7 @@ impl<W: Workload> Engine<W> {
     /// Lets the workload finish, and tells the supervisor if it could not.
     pub(super) async fn finish_workload(&self) {
         if let Err(why) = self.workload.finish().await {
-            self.gate.send(Frame::Failed(why));
+            self.gate.messages.send(Frame::Failed(why));
         }
     }
 
@@ -362,7 +362,8 @@ impl<W: Workload> Engine<W> {
             && self.gate.limits().waiting_again() == 0;
         let needed_until = if is_done { books.last_done } else { now };
         while due <= now {
-            books.stats.look_up_late(needed_until.max(due).since(due));
+            let late_ns = needed_until.max(due).since(due);
+            books.stats.record_one(Series::LoopLag, late_ns);
             due = due.plus(BEAT);
         }
         self.next_beat.set(due);
@@ -408,8 +409,8 @@ impl<W: Workload> Engine<W> {
         let skipped = self.gate.take_skipped();
         if !skipped.is_empty() {
             let (mut books, now) = (self.books.borrow_mut(), self.clock.now());
-            books.stats.counters.skip_items(skipped.len() as u64);
-            books.intervals.skip_items(now, skipped.len() as u64);
+            books.stats.counters.items.skipped += skipped.len() as u64;
+            books.intervals.counters_at(now).items.skipped += skipped.len() as u64;
         }
         for id in skipped {
             self.workload.skipped(id);
@@ -457,7 +458,7 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         books.intervals.withdraw(interval);
         if has_opened {
-            books.stats.leave_unused();
+            books.stats.counters.requests.connections_unused += 1;
         }
         drop(books);
         self.give_back(permit);
@@ -535,7 +536,7 @@ impl<W: Workload> Engine<W> {
                 opening: flight.take_opening(),
                 in_flight,
             };
-            books.stats.abort(attempt, in_flight);
+            books.stats.counters.abort(attempt, in_flight);
             books.hosts.abort(|| permit.host);
             books.templates.abort(|| self.workload.template(permit.id));
             books.sources.abort(|| flight.source());
@@ -649,7 +650,7 @@ impl Books {
         let Permit { intended, .. } = sample.permit;
         if intended >= self.measured_from {
             if let Some(ns) = receive_delay_ns {
-                self.stats.read_late(ns);
+                self.stats.record_one(Series::ReceiveDelay, ns);
             }
             if let Some(reading) = &reading {
                 self.read_connection(sample, reading, flight.nth(), receive_delay_ns, interval);
@@ -715,7 +716,7 @@ impl Books {
         };
         self.stats.open_connection(opened, kept);
         self.connections.open(opened);
-        self.intervals.open_connection(now, opened);
+        self.intervals.counters_at(now).open_connection(opened);
     }
 
     /// Count what an attempt noted beside its connection.
@@ -723,7 +724,7 @@ impl Books {
         let asides = flight.take_asides();
         if asides != Asides::default() {
             self.stats.counters.add_asides(asides);
-            self.intervals.add_asides(now, asides);
+            self.intervals.counters_at(now).add_asides(asides);
             self.connections.opened_after_retransmit += asides.opened_after_retransmit;
         }
         for closed in flight.take_closed() {
@@ -746,10 +747,11 @@ impl Books {
             return;
         }
         if reading.retransmits > 0 {
-            self.stats.wait_for_retransmission(sample.service_ns());
+            let waited = Series::ServiceRetransmitted;
+            self.stats.record_one(waited, sample.service_ns());
         }
         if let Some(network_ns) = reading.network_ns.filter(|_| reading.is_sampled) {
-            self.stats.read_network(network_ns);
+            self.stats.record_one(Series::Network, network_ns);
             let split = SplitSums::of(sample, network_ns, receive_delay_ns);
             self.split.merge(&split);
             self.intervals.add_split(interval, &split);
@@ -759,7 +761,7 @@ impl Books {
     /// Counts an item that is to be tried again, and will not be, at the age that it has reached by
     /// `now`.
     fn leave_item(&mut self, first_intended: Nanos, now: Nanos) {
-        self.stats.leave_item();
+        self.stats.counters.items.unfinished += 1;
         self.cut_off(
             first_intended,
             &Unfinished {
@@ -782,7 +784,7 @@ impl Books {
             limited: admitted.is_none().then_some(intended),
             ..Unfinished::default()
         };
-        self.stats.drop_request();
+        self.stats.counters.requests.dropped += 1;
         self.cut_off(intended, &rest);
         self.intervals.drop_request(intended, &rest);
     }

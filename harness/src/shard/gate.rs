@@ -47,7 +47,7 @@ pub(super) struct Gate {
     /// Made when IDs were skipped and are yet to be counted.
     skipped: Call,
     /// Urgent frames for the supervisor.
-    messages: Messages,
+    pub(super) messages: Messages,
 }
 
 /// A keeper that wakes later than this has been kept from running.
@@ -443,23 +443,6 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         (inner.is_full, inner.room_since) = (false, self.clock.now());
         self.keeper.call();
-    }
-
-    /// Sends an urgent frame to the supervisor.
-    pub(super) fn send(&self, frame: Frame) {
-        self.messages.send(frame);
-    }
-
-    /// Return the urgent frames for the supervisor, as soon as there are any. Dropping the future
-    /// loses nothing.
-    pub(super) async fn messages(&self) -> Vec<Frame> {
-        self.messages.next().await
-    }
-
-    /// Return the urgent frames that were not sent to the supervisor yet, perhaps none. For the end
-    /// of the shard.
-    pub(super) fn last_messages(&self) -> Vec<Frame> {
-        self.messages.take()
     }
 
     /// Waits as the target told another shard.

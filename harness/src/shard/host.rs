@@ -19,7 +19,7 @@ const FIRST: u64 = 10;
 /// One host.
 #[derive(Debug)]
 pub(super) struct Host {
-    brake: ThrottlePauses,
+    pub(super) brake: ThrottlePauses,
     /// Its own rate limit.
     pub(super) limiter: Limiter,
     /// Limits that adaptation found; none unless the run is adaptive.
@@ -225,10 +225,5 @@ impl Host {
     pub(super) fn ordered(&mut self, order: PauseOrder) {
         self.brake.ordered(order);
         self.learn(order);
-    }
-
-    /// Throttle pauses, with their draws and counts.
-    pub(super) const fn brake(&mut self) -> &mut ThrottlePauses {
-        &mut self.brake
     }
 }

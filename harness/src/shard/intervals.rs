@@ -17,7 +17,6 @@ use crate::stats::{
     Unfinished,
 };
 use crate::wire::{BindingTimes, SecondFigures};
-use crate::workload::{Asides, Opened};
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -248,19 +247,9 @@ impl Intervals {
         }
     }
 
-    /// Counts a connection that opened `now`.
-    pub(super) fn open_connection(&mut self, now: Nanos, opened: &Opened) {
-        self.at(now).stats.counters.open_connection(opened);
-    }
-
-    /// Count events beside the attempts.
-    pub(super) fn add_asides(&mut self, now: Nanos, asides: Asides) {
-        self.at(now).stats.counters.add_asides(asides);
-    }
-
-    /// Count items that may not be requested.
-    pub(super) fn skip_items(&mut self, now: Nanos, count: u64) {
-        self.at(now).stats.counters.skip_items(count);
+    /// Return the counters of the interval of `now`.
+    pub(super) fn counters_at(&mut self, now: Nanos) -> &mut Counters {
+        &mut self.at(now).stats.counters
     }
 
     /// Books a request of an open loop that was intended and never went.
@@ -268,7 +257,7 @@ impl Intervals {
         let kept = self.kept;
         let interval = self.at(intended);
         interval.figures.scheduled.requests += 1;
-        interval.stats.counters.drop_request();
+        interval.stats.counters.requests.dropped += 1;
         interval.stats.cut_off(kept, rest);
     }
 

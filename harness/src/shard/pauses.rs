@@ -63,6 +63,17 @@ enum Broken {
     Yes,
 }
 
+impl Broken {
+    /// Count a promise that is over.
+    const fn settle(self, books: &mut ThrottlingCounts) {
+        match self {
+            Self::NoPromise => {}
+            Self::No => books.honoured += 1,
+            Self::Yes => books.violated += 1,
+        }
+    }
+}
+
 impl ThrottlePauses {
     /// The brake of a shard for host number `host`.
     pub(super) fn new(host: u32, plan: &ShardPlan) -> Self {
@@ -226,19 +237,10 @@ impl ThrottlePauses {
     /// Notes that the target asked for a wait until `until`.
     fn promise(&mut self, at: Nanos, until: Nanos) {
         if at >= self.promised {
-            self.settle_promise();
+            self.broken.settle(&mut self.books);
             self.broken = Broken::No;
         }
         self.promised = self.promised.max(until);
-    }
-
-    fn settle_promise(&mut self) {
-        match self.broken {
-            Broken::NoPromise => {}
-            Broken::No => self.books.honoured += 1,
-            Broken::Yes => self.books.violated += 1,
-        }
-        self.broken = Broken::NoPromise;
     }
 
     fn recovered(&mut self, permit: &Permit, attempt: &Attempt) {
@@ -271,11 +273,7 @@ impl ThrottlePauses {
             paused_ns: self.books.paused_ns - self.resume.since(now),
             ..self.books
         };
-        match self.broken {
-            Broken::NoPromise => {}
-            Broken::No => end.honoured += 1,
-            Broken::Yes => end.violated += 1,
-        }
+        self.broken.settle(&mut end);
         end
     }
 }

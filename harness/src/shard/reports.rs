@@ -42,7 +42,7 @@ where
         // Others wait for messages; there are none again until something else has run.
         tokio::select! {
             biased;
-            messages = engine.gate().messages() => {
+            messages = engine.gate().messages.next() => {
                 messages.iter().try_for_each(|message| outbox.queue(message))?;
             }
             () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
@@ -125,7 +125,8 @@ where
     let meters = meters(engine, vitals, now);
     engine
         .gate()
-        .last_messages()
+        .messages
+        .take()
         .iter()
         .try_for_each(|message| outbox.queue(message))?;
     for interval in engine.intervals(|intervals| intervals.take_all(meters)) {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::table::Count;
 use crate::clock::{Nanos, duration_ns};
 
 /// Answers of any status in each bin of a second.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnswerBins(Vec<u32>);
+pub struct AnswerBins(Vec<u64>);
 
 impl AnswerBins {
     /// Number of bins in a second.
@@ -28,23 +29,17 @@ impl AnswerBins {
             if self.0.is_empty() {
                 self.0.resize(Self::COUNT, 0);
             }
-            self.0[bin] += u32::try_from(count).unwrap_or(u32::MAX);
+            self.0[bin] += count;
         }
     }
 
     /// Add those of another shard in the same second.
     pub fn merge(&mut self, other: &Self) {
-        let Self(others) = other;
-        if self.0.len() < others.len() {
-            self.0.resize(others.len(), 0);
-        }
-        for (bin, other) in self.0.iter_mut().zip(others) {
-            *bin = bin.saturating_add(*other);
-        }
+        self.0.add(&other.0);
     }
 
     /// Number of answers in each bin.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..Self::COUNT).map(|bin| self.0.get(bin).copied().unwrap_or(0))
     }
 }
@@ -69,13 +64,8 @@ impl Phases {
     }
 
     /// Add those of another shard.
-    pub fn merge(&mut self, Self(others): &Self) {
-        if self.0.len() < others.len() {
-            self.0.resize(others.len(), 0);
-        }
-        for (bin, other) in self.0.iter_mut().zip(others) {
-            *bin = bin.saturating_add(*other);
-        }
+    pub fn merge(&mut self, other: &Self) {
+        self.0.add(&other.0);
     }
 
     /// Number of answers.

@@ -53,25 +53,11 @@ impl CoarseTimes {
 
 impl Count for CoarseTimes {
     fn add(&mut self, other: &Self) {
-        let Self(others) = other;
-        if self.0.len() < others.len() {
-            self.0.resize(others.len(), 0);
-        }
-        self.0
-            .iter_mut()
-            .zip(others)
-            .for_each(|(own, other)| own.add(other));
+        self.0.add(&other.0);
     }
 
     fn subtract(&mut self, part: &Self) {
-        self.0
-            .iter_mut()
-            .zip(&part.0)
-            .for_each(|(own, part)| own.subtract(part));
-    }
-
-    fn number(&self) -> Option<u64> {
-        None
+        self.0.subtract(&part.0);
     }
 }
 

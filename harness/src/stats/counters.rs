@@ -316,21 +316,6 @@ impl Counters {
         }
     }
 
-    /// Count a request of an open loop that was scheduled and never went.
-    pub(crate) const fn drop_request(&mut self) {
-        self.requests.dropped += 1;
-    }
-
-    /// Count a connection whose first request was held back until the end of the run.
-    pub(crate) const fn leave_unused(&mut self) {
-        self.requests.connections_unused += 1;
-    }
-
-    /// Count items that may not be requested.
-    pub(crate) const fn skip_items(&mut self, count: u64) {
-        self.items.skipped += count;
-    }
-
     /// Count events beside the attempts.
     pub(crate) const fn add_asides(&mut self, asides: Asides) {
         self.requests.unsolicited += asides.unsolicited;

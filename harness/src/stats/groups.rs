@@ -53,20 +53,6 @@ counters! {
     }
 }
 
-impl Count for HostTimes {
-    fn add(&mut self, other: &Self) {
-        self.merge(other);
-    }
-
-    fn subtract(&mut self, part: &Self) {
-        *self = self.without(part);
-    }
-
-    fn number(&self) -> Option<u64> {
-        None
-    }
-}
-
 /// Counts and times by the numbers of the groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups(Vec<GroupCounts>);
@@ -119,14 +105,7 @@ impl Groups {
 
     /// Merge with `other`.
     pub fn merge(&mut self, other: &Self) {
-        let Self(others) = other;
-        if self.0.len() < others.len() {
-            self.0.resize_with(others.len(), GroupCounts::default);
-        }
-        self.0
-            .iter_mut()
-            .zip(others)
-            .for_each(|(own, other)| own.merge(other));
+        self.0.add(&other.0);
     }
 
     /// Each group by its number, and at [`MOST_GROUPS`] all others together.
@@ -162,7 +141,7 @@ mod tests {
             for (sample, group, shard, is_cut) in &attempts {
                 let group = || group % many;
                 if *is_cut {
-                    stats.abort(0, None);
+                    stats.counters.abort(0, None);
                     shards[*shard].abort(group);
                     all.abort(group);
                 } else {

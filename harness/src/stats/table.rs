@@ -35,7 +35,9 @@ pub trait Count {
     fn subtract(&mut self, part: &Self);
 
     /// The number; none of several.
-    fn number(&self) -> Option<u64>;
+    fn number(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Count for u64 {
@@ -65,9 +67,23 @@ impl<K: Ord + Clone> Count for BTreeMap<K, u64> {
             *count > 0
         });
     }
+}
 
-    fn number(&self) -> Option<u64> {
-        None
+/// By place: what is beyond the end is none.
+impl<C: Count + Clone + Default> Count for Vec<C> {
+    fn add(&mut self, other: &Self) {
+        if self.len() < other.len() {
+            self.resize(other.len(), C::default());
+        }
+        self.iter_mut()
+            .zip(other)
+            .for_each(|(own, other)| own.add(other));
+    }
+
+    fn subtract(&mut self, part: &Self) {
+        self.iter_mut()
+            .zip(part)
+            .for_each(|(own, part)| own.subtract(part));
     }
 }
 
@@ -90,8 +106,7 @@ macro_rules! counters {
         impl $name {
             /// Merge with `other`, of another shard or another time.
             pub fn merge(&mut self, other: &Self) {
-                let Self { $($field),+ } = other;
-                $($crate::stats::counters!(@merge self.$field, $field $(, $merge)?);)+
+                $crate::stats::Count::add(self, other);
             }
 
             /// Both together.
@@ -104,8 +119,7 @@ macro_rules! counters {
             /// Return these counts without those in `part`, which are among them.
             #[must_use]
             pub fn without(mut self, part: &Self) -> Self {
-                let Self { $($field),+ } = part;
-                $($crate::stats::Count::subtract(&mut self.$field, $field);)+
+                $crate::stats::Count::subtract(&mut self, part);
                 self
             }
 
@@ -117,6 +131,18 @@ macro_rules! counters {
                     let counter = $crate::stats::Counter { name: stringify!($field), help, label };
                     $crate::stats::Count::number(&self.$field).map(|number| (counter, number))
                 }),+].into_iter().flatten()
+            }
+        }
+
+        impl $crate::stats::Count for $name {
+            fn add(&mut self, other: &Self) {
+                let Self { $($field),+ } = other;
+                $($crate::stats::counters!(@merge self.$field, $field $(, $merge)?);)+
+            }
+
+            fn subtract(&mut self, part: &Self) {
+                let Self { $($field),+ } = part;
+                $($crate::stats::Count::subtract(&mut self.$field, $field);)+
             }
         }
     };

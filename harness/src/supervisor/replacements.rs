@@ -109,11 +109,6 @@ impl<L: ShardLine> Supervisor<L> {
         due
     }
 
-    /// Goes on without shard `i`, which could not be replaced.
-    pub(super) fn go_without(&mut self, i: usize) {
-        self.members[i].go_without();
-    }
-
     /// Puts the process of `plan` in the place of the shard's dead one.
     pub(super) fn replace(&mut self, plan: ShardPlan, line: L) {
         let i = plan.shard as usize;

@@ -86,18 +86,10 @@ impl<L: ShardLine> Supervisor<L> {
             Some(stop) => {
                 (stop.asked_at, stop.is_hurried) = (now, true);
                 stop.kill_at = stop.kill_at.min(now.plus(STOP_MARGIN));
-                self.stop_shards(now);
+                self.tell_all(Control::Stop(now));
             }
         }
         self.check_deadlines(now);
-    }
-
-    /// Asks the shards to start nothing more, and to cut off at `until` what is under way.
-    fn stop_shards(&mut self, until: Nanos) {
-        self.members
-            .iter_mut()
-            .filter(|m| m.is_speaking())
-            .for_each(|m| m.tell(Control::Stop(until)));
     }
 
     /// The run goes on after it was stopped for so long, in which no shard could be silent or late.
@@ -125,7 +117,7 @@ impl<L: ShardLine> Supervisor<L> {
             kill_at,
             is_forced: false,
         });
-        self.stop_shards(until);
+        self.tell_all(Control::Stop(until));
     }
 
     pub(super) fn check_deadlines(&mut self, now: Nanos) {

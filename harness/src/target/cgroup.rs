@@ -156,7 +156,7 @@ pub(super) struct Cgroup {
     stat: Option<File>,
     pressure: Option<File>,
     /// CPU usage, of a target that is a cgroup.
-    usage: Option<File>,
+    pub(super) usage: Option<File>,
 }
 
 impl Cgroup {
@@ -195,14 +195,6 @@ impl Cgroup {
             stat: quota.and_then(|directory| open(directory, "cpu.stat")),
             pressure,
             usage: None,
-        }
-    }
-
-    /// Return it without its CPU time.
-    pub(super) fn without_usage(self) -> Self {
-        Self {
-            usage: None,
-            ..self
         }
     }
 

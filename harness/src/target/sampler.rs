@@ -129,13 +129,10 @@ impl Sampler {
                 let path = self.hierarchies.path(path);
                 let members = self.hierarchies.members(&path);
                 let has_probe = members.iter().any(|pid| self.own_line.contains(pid));
-                let cgroup = Cgroup::named(&self.hierarchies, &path);
+                let mut cgroup = Cgroup::named(&self.hierarchies, &path);
                 // The cgroup's CPU time is the target's alone if this probe is not in it.
-                if has_probe {
-                    cgroup.without_usage()
-                } else {
-                    cgroup
-                }
+                cgroup.usage.take_if(|_| has_probe);
+                cgroup
             }
             _ => first.map_or_else(Cgroup::default, |pid| {
                 Cgroup::of_process(&self.hierarchies, pid)

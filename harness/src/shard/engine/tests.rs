@@ -164,7 +164,13 @@ fn run_against(
         // No other task is there to read the messages.
         let until_idle = async || {
             loop {
-                if engine.gate().messages().await.contains(&Frame::Idle(0)) {
+                if engine
+                    .gate()
+                    .messages
+                    .next()
+                    .await
+                    .contains(&Frame::Idle(0))
+                {
                     return;
                 }
             }

@@ -210,12 +210,14 @@ impl Limits {
 
     /// IDs that were not started, or whose requests were withdrawn before they were sent.
     pub(super) fn not_started(&self) -> u64 {
-        self.supply.not_started() + self.returned + self.deferred_firsts()
+        self.supply.not_started()
+            + self.returned
+            + self.deferred().map(Deferred::firsts).sum::<u64>()
     }
 
     /// Items that wait for another attempt.
     pub(in crate::shard) fn waiting_again(&self) -> u64 {
-        self.supply.waiting_again() + self.deferred_agains()
+        self.supply.waiting_again() + self.deferred().map(Deferred::agains).sum::<u64>()
     }
 
     /// Adds IDs at `now`.
@@ -249,7 +251,7 @@ impl Limits {
         self.hosts
             .iter_mut()
             .fold(ThrottlingCounts::default(), |all, host| {
-                all.plus(&host.brake().books(now))
+                all.plus(&host.brake.books(now))
             })
     }
 
@@ -261,16 +263,6 @@ impl Limits {
     /// In an open loop, when the next request is due; none in a closed one.
     pub(super) fn due(&mut self) -> Option<Nanos> {
         self.limiter.pacer.timetable().map(|table| table.due())
-    }
-
-    /// IDs that were not started and had to let those of other hosts go first.
-    fn deferred_firsts(&self) -> u64 {
-        self.deferred().map(Deferred::firsts).sum()
-    }
-
-    /// Items that were tried before and had to.
-    fn deferred_agains(&self) -> u64 {
-        self.deferred().map(Deferred::agains).sum()
     }
 
     /// Return the limit and the pace of adaptive hosts, summed over them; none unless they are
@@ -319,10 +311,9 @@ impl Limits {
         if self.host_ribbons.is_empty() {
             return;
         }
-        let is_allowed = |pace| matches!(pace, Pace::Go(_));
         let is_of_run = now >= self.lease
-            || !is_allowed(self.limiter.peek(now))
-            || !is_allowed(self.limiter.peek_send(now));
+            || matches!(self.limiter.peek(now), Pace::Wait(_))
+            || matches!(self.limiter.peek_send(now), Pace::Wait(_));
         let is_of_host = binding == Binding::Rate && !is_of_run;
         self.common_ribbon
             .set(if is_of_host { Binding::Idle } else { binding }, now);
@@ -547,7 +538,7 @@ impl Limits {
         if let [host] = &mut self.hosts[..]
             && let Some(table) = self.limiter.pacer.timetable()
         {
-            table.shift_to(host.brake().paused_ns());
+            table.shift_to(host.brake.paused_ns());
         }
     }
 
@@ -616,7 +607,7 @@ impl Limits {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
-            self.host(permit.host).brake().denied();
+            self.host(permit.host).brake.denied();
             return None;
         }
         let attempts = permit.attempt + 1;
@@ -630,7 +621,7 @@ impl Limits {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {
-                self.host(permit.host).brake().denied();
+                self.host(permit.host).brake.denied();
                 return None;
             }
         }
@@ -642,7 +633,7 @@ impl Limits {
                 .advice
                 .wait
                 .filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
-            let unit = self.host(permit.host).brake().draw();
+            let unit = self.host(permit.host).brake.draw();
             let drawn = backoff(
                 permit.attempt - attempt.advice.earlier,
                 unit,

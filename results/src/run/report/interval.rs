@@ -184,6 +184,6 @@ impl IntervalRow {
 const RADIX: u32 = 36;
 
 /// The digit of a bin with `count` answers.
-fn digit(count: u32) -> char {
-    char::from_digit(u32::BITS - count.leading_zeros(), RADIX).unwrap_or('0')
+fn digit(count: u64) -> char {
+    char::from_digit(u64::BITS - count.leading_zeros(), RADIX).unwrap_or('0')
 }

@@ -75,7 +75,15 @@ fn run_hosts(
         let run = Rc::clone(&engine).run(Alarm::runtime(clock));
         let until = async {
             also(&engine).await;
-            let idle = async { while !engine.gate().messages().await.contains(&Frame::Idle(0)) {} };
+            let idle = async {
+                while !engine
+                    .gate()
+                    .messages
+                    .next()
+                    .await
+                    .contains(&Frame::Idle(0))
+                {}
+            };
             tokio::select! {
                 () = idle => {}
                 () = tokio::time::sleep(ends) => {}
@@ -271,7 +279,7 @@ fn what_is_deferred_is_neither_given_away_nor_forgotten_when_ranges_move() {
         // IDs that were not begun yet are given away; a part of them comes back.
         let before = engine.progress().remaining;
         engine.gate().shed();
-        let frames = engine.gate().messages().await;
+        let frames = engine.gate().messages.next().await;
         let shed = frames.iter().find_map(|frame| {
             if let Frame::Shed(range) = frame {
                 Some(*range)

@@ -96,7 +96,7 @@ impl Limits {
     pub(in crate::shard::gate) fn sent(&mut self, host: u32, now: Nanos) {
         let limits = self.host(host);
         limits.started();
-        limits.brake().sent(now);
+        limits.brake.sent(now);
         self.limiters(host)
             .into_iter()
             .for_each(|limiter| limiter.sent(now));
