@@ -39,7 +39,6 @@ mod serve;
 mod table;
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -161,8 +160,10 @@ impl Cli {
         };
         let mut cli = Self::from_arg_matches_mut(&mut matches)
             .map_err(|error| error.format(&mut Self::command()))?;
-        if let Some(run) = cli.command.run_mut() {
-            run.typed = typed;
+        match &mut cli.command {
+            Command::Run(run) => run.typed = typed,
+            Command::Plan(args) => args.run.typed = typed,
+            _ => {}
         }
         Ok(cli)
     }
@@ -268,17 +269,6 @@ pub enum Command {
     Man(ManArgs),
 }
 
-impl Command {
-    /// Return the flags of the run that the command is or plans; none of other commands.
-    pub(crate) const fn run_mut(&mut self) -> Option<&mut RunArgs> {
-        match self {
-            Self::Run(args) => Some(args),
-            Self::Plan(args) => Some(&mut args.run),
-            _ => None,
-        }
-    }
-}
-
 const COMPLETIONS: &str = "\
 Examples:
   Bash, with the package bash-completion:
@@ -330,18 +320,6 @@ pub struct OutputArgs {
     /// Do not show progress
     #[arg(hide_short_help = true, long)]
     pub no_progress: bool,
-}
-
-impl OutputArgs {
-    /// Return the name of the result: the one that was given, or else `command`.
-    pub fn name_or(&self, command: &str) -> String {
-        self.name.clone().unwrap_or_else(|| command.to_owned())
-    }
-
-    /// True if what was found is printed.
-    pub const fn is_printed(&self) -> bool {
-        !self.quiet || self.form.json || self.form.markdown
-    }
 }
 
 /// Format of a printed result.
@@ -437,6 +415,20 @@ fn time(range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, St
     }
 }
 
+/// Parse a number in a range; `example` follows "write".
+fn number(
+    range: RangeInclusive<f64>,
+    example: &'static str,
+) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (least, most) = (range.start(), range.end());
+        number.ok_or_else(|| {
+            format!("`{text}` is not a number from {least} to {most}: write {example}")
+        })
+    }
+}
+
 /// A time in which something can be done.
 fn parse_positive_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
@@ -468,22 +460,12 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
-impl Auto<u32> {
-    /// The number, or `fitting`.
-    pub fn or(self, fitting: u32) -> u32 {
+impl<T> Auto<T> {
+    /// Return what was given, or what fits.
+    pub fn or(self, fitting: T) -> T {
         match self {
             Self::Auto => fitting,
-            Self::Exactly(number) => number,
-        }
-    }
-}
-
-impl Auto<NonZeroUsize> {
-    /// The number, or one per core.
-    pub fn or_cores(self, cores: usize) -> NonZeroUsize {
-        match self {
-            Self::Auto => NonZeroUsize::new(cores).unwrap_or(NonZeroUsize::MIN),
-            Self::Exactly(number) => number,
+            Self::Exactly(given) => given,
         }
     }
 }

@@ -244,7 +244,9 @@ mod tests {
 
     fn resolved(words: &[String]) -> String {
         let mut cli = Cli::of(words).unwrap();
-        cli.command.run_mut().unwrap().typed = Typed::default();
+        if let Command::Run(run) = &mut cli.command {
+            run.typed = Typed::default();
+        }
         format!("{:?}", cli.command)
     }
 

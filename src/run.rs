@@ -64,7 +64,8 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
     let voice = wanted.voice;
     let mut resolved = resolve::resolve(args)?;
     let part = PartRun::begin(&mut resolved, clock, voice)?;
-    reach::check_machine(&resolved)?;
+    reach::check_descriptors(&resolved.plan)?;
+    reach::check_local_ips(&resolved)?;
     // For the rest of this process's life: neither what was measured nor the exit code that says
     // how it ended may be lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
@@ -110,7 +111,7 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
     });
     report.robots = robots;
     if let Some(Ok(outcome)) = &crawled.part {
-        report.add_lapse(outcome.lapsed());
+        report.add_lapse(outcome.lapsed);
     }
     report.command = Some(typed.command(Some(&report.plan.run)));
     let command = part.as_ref().map(PartRun::command);

@@ -29,11 +29,14 @@ const MAPPINGS: &str = "mappings";
 
 /// Serves until SIGINT or SIGTERM, then prints the counts.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
-    let processes = match args.record {
-        // One process has the whole recording.
-        Some(_) => args.processes.or_cores(1),
-        None => args.processes.or_cores(usable_cpus().len()),
+    // One process has the whole recording.
+    let most = if args.record.is_some() {
+        1
+    } else {
+        usable_cpus().len()
     };
+    let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
+    let processes = args.processes.or(most);
     check_processes("--processes", processes)?;
     check_http3(args)?;
     let behaviour = args.behaviour.config("--", args.seed)?;
@@ -99,7 +102,7 @@ fn check_http3(args: &ServeArgs) -> Result<(), Error> {
 /// `root` answers; then writes the recording.
 fn record(args: &ServeArgs, config: &Config, url: &Template, root: &Path) -> Result<u8, Error> {
     let file = root.join(RECORDED);
-    if args.processes.or_cores(1).get() > 1 {
+    if args.processes.or(NonZeroUsize::MIN).get() > 1 {
         return Err(Error::usage(
             "--record serves from one process: leave out --processes",
         ));

@@ -88,8 +88,8 @@ pub(crate) fn conduct<S: Study>(
     keep: &OutputArgs,
     command: &str,
 ) -> Result<u8, Error> {
-    let name = keep.name_or(command);
-    let directory = ResultDir::begin(keep.out.as_deref(), &name)?;
+    let name = keep.name.as_deref().unwrap_or(command);
+    let directory = ResultDir::begin(keep.out.as_deref(), name)?;
     if !keep.quiet {
         terminal::say(&left_over(directory.path()));
     }
@@ -111,7 +111,7 @@ pub(crate) fn conduct<S: Study>(
     std::mem::forget(held);
     let header = Header {
         interrupted: ended.is_err(),
-        ..Header::new::<S::Result>(&name, [&started_at, &rfc3339(wall_time())])
+        ..Header::new::<S::Result>(name, [&started_at, &rfc3339(wall_time())])
     };
     let (signal, failed) = match ended {
         Ok(()) => (None, None),
@@ -204,7 +204,7 @@ fn conclude(
     result: &impl StudyResult,
 ) -> Result<(), Error> {
     let saved = save(directory, result);
-    let printed = if keep.is_printed() {
+    let printed = if !keep.quiet || keep.form.json || keep.form.markdown {
         print(result, keep.form)
     } else {
         Ok(())

@@ -55,6 +55,7 @@ pub enum Better {
 
 /// Arguments of `ab`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Commands")]
 pub struct AbArgs {
     /// Flags of `crawlmark run`, or a URL, for the base only
     #[arg(
@@ -93,33 +94,23 @@ pub struct AbArgs {
     ///
     /// Each execution has a session of its own, and what it leaves running in that is ended. Its
     /// input is empty. Of its output, --value reads the first 16 MiB, and nothing is saved.
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        requires = "cand_command",
-        help_heading = "Commands"
-    )]
+    #[arg(long, value_name = "COMMAND", requires = "cand_command")]
     pub base_command: Option<String>,
     /// Shell command of the candidate; see --base-command
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        requires = "base_command",
-        help_heading = "Commands"
-    )]
+    #[arg(long, value_name = "COMMAND", requires = "base_command")]
     pub cand_command: Option<String>,
     /// Executions in a round [default: as many as take 0.5 s, 100 at most]
-    #[arg(hide_short_help = true, long, value_name = "N", value_parser = whole::<u64>(1..=10_000), requires = "base_command", help_heading = "Commands")]
+    #[arg(hide_short_help = true, long, value_name = "N", value_parser = whole::<u64>(1..=10_000), requires = "base_command")]
     pub executions: Option<u64>,
     /// Executions of each side before the first round, not counted
-    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=1_000), requires = "base_command", help_heading = "Commands")]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=1_000), requires = "base_command")]
     pub warmup: u64,
     /// Compare a number that the commands print; repeatable
     ///
     /// NAME=REGEX takes what the first group of the pattern matches in the output, or else in the
     /// errors. NAME=json:/POINTER takes a number of the output, which has to be JSON (RFC 6901).
     /// Time and memory are then only shown.
-    #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "base_command", help_heading = "Commands")]
+    #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "base_command")]
     pub value: Vec<PrintedValue>,
     /// Better direction of a --value
     ///
@@ -130,26 +121,18 @@ pub struct AbArgs {
         value_name = "DIRECTION",
         default_value = "lower",
         value_enum,
-        requires = "value",
-        help_heading = "Commands"
+        requires = "value"
     )]
     pub better: Vec<Better>,
     /// Unit of a --value, for display; assigned as --better is
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "UNIT",
-        requires = "value",
-        help_heading = "Commands"
-    )]
+    #[arg(hide_short_help = true, long, value_name = "UNIT", requires = "value")]
     pub unit: Vec<String>,
     /// Shell command before each execution, outside its time
     #[arg(
         hide_short_help = true,
         long,
         value_name = "COMMAND",
-        requires = "base_command",
-        help_heading = "Commands"
+        requires = "base_command"
     )]
     pub prepare: Option<String>,
     /// Shell command after each execution, outside its time
@@ -157,8 +140,7 @@ pub struct AbArgs {
         hide_short_help = true,
         long,
         value_name = "COMMAND",
-        requires = "base_command",
-        help_heading = "Commands"
+        requires = "base_command"
     )]
     pub cleanup: Option<String>,
     /// Shell that runs the commands; none executes them directly
@@ -167,18 +149,11 @@ pub struct AbArgs {
         long,
         value_name = "SHELL",
         default_value = "sh",
-        requires = "base_command",
-        help_heading = "Commands"
+        requires = "base_command"
     )]
     pub shell: String,
     /// Count executions with an exit code other than 0
-    #[arg(
-        hide_short_help = true,
-        short,
-        long,
-        requires = "base_command",
-        help_heading = "Commands"
-    )]
+    #[arg(hide_short_help = true, short, long, requires = "base_command")]
     pub ignore_failure: bool,
 
     /// Time limit for a target's command to accept connections
@@ -200,6 +175,6 @@ pub struct AbArgs {
     pub keep: OutputArgs,
 
     /// Flags of `crawlmark run` for both sides, and the URL
-    #[arg(last = true, value_name = "RUN FLAGS")]
+    #[arg(last = true, value_name = "RUN FLAGS", help_heading = None::<&str>)]
     pub run: Vec<String>,
 }

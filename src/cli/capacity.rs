@@ -34,10 +34,12 @@ Examples:
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Search")]
 pub struct CapacityArgs {
     /// Target URL, with {id} for the ID [default: the bundled target]
     ///
     /// The bundled target is started for each probe.
+    #[arg(help_heading = None::<&str>)]
     pub url: Option<String>,
 
     /// Fail a rate unless this holds, as `error_rate < 1%`; may be repeated
@@ -66,45 +68,40 @@ pub struct CapacityArgs {
     pub max_error_rate: Option<Condition>,
 
     /// Schedule requests evenly (constant) or at random (poisson)
-    #[arg(long, value_name = "constant|poisson", default_value = Arrivals::Constant.name(), help_heading = "Search")]
+    #[arg(long, value_name = "constant|poisson", default_value = Arrivals::Constant.name())]
     pub arrivals: Arrivals,
     /// Lowest rate to probe, and the first
-    #[arg(
-        long,
-        value_name = "RATE",
-        default_value = "50/s",
-        help_heading = "Search"
-    )]
+    #[arg(long, value_name = "RATE", default_value = "50/s")]
     pub from: Rate,
     /// Highest rate to probe [default: 100,000/s]
     ///
     /// Required for a target that is neither on this machine nor in a private network.
-    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Rate>,
     /// Stop when the highest pass and the lowest failure are this close
-    #[arg(hide_short_help = true, long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
+    #[arg(hide_short_help = true, long, value_name = "N%", default_value = "2%", value_parser = parse_precision)]
     pub precision: f64,
     /// Duration of a probe, after its warm-up; at least 1s
     ///
     /// Probes of low rates are longer with poisson arrivals and an objective on a time.
-    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
     pub probe: Duration,
     /// Warm-up of each probe, left out of its figures
     ///
     /// It also uses up the burst that a limit allows.
-    #[arg(hide_short_help = true, short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(hide_short_help = true, short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub warmup: Duration,
     /// Pause after each probe of a target given by URL
     ///
     /// The pause is three times as long after a probe that failed, and at least as long as the
     /// target asks.
-    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub rest: Duration,
     /// Start no probe after this time
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     pub budget: Duration,
     /// Seed of the first probe; each further probe uses the next one
-    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()), help_heading = "Search")]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     pub seed: u32,
 
     /// Output options.
@@ -112,7 +109,7 @@ pub struct CapacityArgs {
     pub keep: OutputArgs,
 
     /// Flags of `crawlmark run` for every probe
-    #[arg(last = true, value_name = "RUN FLAGS")]
+    #[arg(last = true, value_name = "RUN FLAGS", help_heading = None::<&str>)]
     pub run: Vec<String>,
 }
 

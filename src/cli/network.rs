@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use crawlmark_harness::units::Rate;
 
-use super::parse_positive_time;
+use super::{number, parse_positive_time};
 use crate::crawl::proxy::Session;
 use crate::crawl::tls::{Resume, Settings, Trust, Version};
 use crate::crawl::{HttpVersion, ReceiveStamps};
@@ -54,21 +54,22 @@ pub struct ConnectionArgs {
     ///
     ///   crawlmark run 'http://127.0.0.1:8080/items/{id}' \
     ///       --receive-stamps all --threshold 'receive_delay_p99 < 1ms'
-    #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), verbatim_doc_comment)]
+    #[arg(
+        long,
+        value_name = "all|sampled|off",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        verbatim_doc_comment
+    )]
     pub receive_stamps: ReceiveStamps,
     /// Send a trace id with each request (traceparent, W3C Trace Context)
     ///
     /// All attempts of an item share a trace id, each is a span of its own. `crawlmark report DIR
     /// --trace ID` says which item a trace id is of. A SHARE of the IDs has the flag `sampled`,
     /// which asks the target to record the trace [default: 0.015625, 1 of 64].
-    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "0.015625", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "0.015625", value_parser = number(0.0..=1.0, "0.1 for 10 %"))]
     pub trace: Option<f64>,
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok();
-    let share = share.filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is not a share from 0 to 1: write 0.1 for 10 %"))
 }
 
 /// Value of `--proxy` for no proxy at all.
@@ -137,10 +138,10 @@ pub struct TlsArgs {
     #[arg(long)]
     pub tls_resume: bool,
     /// Lowest TLS version: 1.2 or 1.3 [default: 1.2]
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_enum, hide_possible_values = true)]
     pub tls_min: Option<Version>,
     /// Highest TLS version: 1.2 or 1.3 [default: 1.3]
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_enum, hide_possible_values = true)]
     pub tls_max: Option<Version>,
 }
 

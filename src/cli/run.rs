@@ -15,7 +15,7 @@ use crawlmark_results::run::gates::Condition;
 use super::saved::EXPORT;
 use super::{
     Auto, BehaviourArgs, ConnectionArgs, Export, PartArgs, ProxyArgs, SaveArgs, TargetProbeArgs,
-    TlsArgs, Typed, parse_error_rate, parse_limit_time, parse_method, parse_name,
+    TlsArgs, Typed, number, parse_error_rate, parse_limit_time, parse_method, parse_name,
     parse_positive_time, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
@@ -43,16 +43,6 @@ impl RunArgs {
             .filter(|(_, file)| *file == Path::new("-"))
             .map(|(flag, _)| flag)
     }
-}
-
-fn parse_speed(text: &str) -> Result<f64, String> {
-    let speed = text
-        .parse()
-        .ok()
-        .filter(|speed| (0.001..=1000.0).contains(speed));
-    speed.ok_or_else(|| {
-        format!("`{text}` is not a factor from 0.001 to 1000: write 2 for twice as fast")
-    })
 }
 
 fn parse_linger(text: &str) -> Result<Auto<Duration>, String> {
@@ -248,7 +238,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "MODE", default_value = Arrivals::Asap.name(), verbatim_doc_comment)]
     pub arrivals: Arrivals,
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
-    #[arg(long, value_name = "X", value_parser = parse_speed)]
+    #[arg(long, value_name = "X", value_parser = number(0.001..=1000.0, "2 for twice as fast"))]
     pub speed: Option<f64>,
     /// Open loop: drop due requests while N wait for a connection
     ///
@@ -337,7 +327,13 @@ pub struct RunArgs {
     /// target does not speak it. Each connection waits for the target's HTTP/2 settings before its
     /// first request. 3: only HTTP/3, over QUIC, to https:// URLs; in a build with the feature
     /// `http3`. Example: --http 2 --connections 4 --streams 25
-    #[arg(long, value_name = "auto|1.1|2|3", default_value_t = HttpVersion::default())]
+    #[arg(
+        long,
+        value_name = "auto|1.1|2|3",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
     pub http: HttpVersion,
     /// Requests at a time on each connection of HTTP/2 or HTTP/3 [default: 1]
     ///

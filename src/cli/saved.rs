@@ -215,18 +215,10 @@ impl FromStr for Export {
                     "a file is missing after `{text}`: name one, or leave the `=` out"
                 ));
             }
-            Some(file) => parse_destination(file)?,
+            Some("-") => Destination::Output,
+            Some(file) => Destination::File(PathBuf::from(file)),
         };
         Ok(Self { format, to })
-    }
-}
-
-/// Parse a file; `-` is standard output.
-fn parse_destination(text: &str) -> Result<Destination, String> {
-    match text {
-        "" => Err("a file is missing: name one, or - for standard output".to_owned()),
-        "-" => Ok(Destination::Output),
-        file => Ok(Destination::File(PathBuf::from(file))),
     }
 }
 

@@ -82,8 +82,10 @@ pub(crate) async fn connect(
     match route.ends {
         [end] => connect_to(*end, name.to_owned(), tls.clone(), clock).await,
         ends => {
-            let open = |end| connect_to(end, name.to_owned(), tls.clone(), clock);
-            let (number, connected) = race(ends, open).await?;
+            let (number, connected) = race(ends, |end| {
+                connect_to(end, name.to_owned(), tls.clone(), clock)
+            })
+            .await?;
             route.answered.set(Some(number));
             Ok(connected)
         }

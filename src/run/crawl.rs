@@ -11,7 +11,7 @@ use crawlmark_results::run::words;
 
 use super::part::{PartOutcome, PartSeconds, PartSlot};
 use super::resolve::{BundledTarget, Resolved};
-use super::target_probe::TargetProbe;
+use super::target_probe::{ProbeChoice, TargetProbe};
 use crate::error::Error;
 use crate::measure::{self, Machine};
 use crate::target::Target;
@@ -70,12 +70,14 @@ pub(super) fn crawl(
     }
     let mut file = directory.log()?;
     let probe = TargetProbe::start(&resolved.probe, &resolved.spec, clock)?;
-    if let Some(probe) = probe.as_ref().filter(|_| resolved.probe.is_explicit())
-        && let Some(why) = probe.failure()
+    if let Some(probe) = probe
+        .as_ref()
+        .filter(|_| resolved.probe != ProbeChoice::Ports)
+        && let Some(why) = &probe.record.ended
     {
         voice.warn(&format!(
             "the target's side is not measured: {}: {why}",
-            probe.source()
+            probe.record.source
         ));
     }
     let taken = probe.as_ref().and_then(TargetProbe::cpus);

@@ -47,21 +47,11 @@ const STARTING: Duration = Duration::from_secs(1);
 /// Interval at which hosts are tried again in that time.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Check that this machine has what the run takes.
-///
-/// # Errors
-/// When not all connections of a shard can be open at once, or a source address is not of this
-/// machine.
-pub(super) fn check_machine(resolved: &Resolved) -> Result<(), Error> {
-    check_descriptors(&resolved.plan)?;
-    check_local_ips(resolved)
-}
-
 /// Raise the limit on descriptors.
 ///
 /// # Errors
 /// When not all connections of a shard can be open at once.
-fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
+pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
     let lanes = u64::from(plan.connections.div_ceil(plan.shards.max(1)));
     // There are no more connections to one host than requests in flight.
     let open_each = u64::from(plan.per_host.hosts).clamp(1, OPEN_PER_LANE as u64);
@@ -82,7 +72,7 @@ fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
 ///
 /// # Errors
 /// When there is one.
-fn check_local_ips(resolved: &Resolved) -> Result<(), Error> {
+pub(super) fn check_local_ips(resolved: &Resolved) -> Result<(), Error> {
     let spec = &resolved.spec;
     let Some(ips) = &spec.local_ips else {
         return Ok(());

@@ -89,11 +89,6 @@ impl ProbeChoice {
         }
     }
 
-    /// True if the user asked for it.
-    pub(super) fn is_explicit(&self) -> bool {
-        matches!(self, Self::Here(..) | Self::Command(_))
-    }
-
     /// Return the name of the probe's source, and its command line; none without a probe.
     fn command(&self, spec: &CrawlSpec) -> Result<Option<(String, Command)>, Error> {
         let (source, words) = match self {
@@ -165,7 +160,7 @@ pub(super) struct TargetProbe {
     input: Option<File>,
     output: File,
     lines: Lines,
-    record: TargetRecord,
+    pub(super) record: TargetRecord,
     /// Question that is not answered yet, and when it was sent.
     asked: (u64, Nanos),
     /// The best of the comparison that is under way.
@@ -266,20 +261,10 @@ impl TargetProbe {
         })
     }
 
-    /// Return the reason why it has no target; none if it has one.
-    pub(super) fn failure(&self) -> Option<&str> {
-        self.record.ended.as_deref()
-    }
-
     /// Return the CPUs that a target on this machine may run on; none if they are not known.
     pub(super) fn cpus(&self) -> Option<&[usize]> {
         let found = self.record.found.as_ref().filter(|_| self.record.is_here)?;
         Some(&*found.cpus).filter(|cpus| !cpus.is_empty())
-    }
-
-    /// Return the name of its source.
-    pub(super) fn source(&self) -> &str {
-        &self.record.source
     }
 
     /// Return what the target used in the last second; none once it has ended.

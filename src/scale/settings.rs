@@ -76,8 +76,10 @@ impl ScaleSettings {
                 "--arrivals sends at a rate of its own, and scale asks how throughput grows: remove it from {WHOSE}"
             ));
         }
-        let is_given = |name: &str| given_in_rounds(&words).iter().any(|given| given == name);
-        if args.latency_bound.is_some() && (!typed.is_bundled() || is_given("target_latency")) {
+        let given = given_in_rounds(&words);
+        let [has_latency, has_processes] = ["target_latency", "target_processes"]
+            .map(|name| given.iter().any(|given| given == name));
+        if args.latency_bound.is_some() && (!typed.is_bundled() || has_latency) {
             return usage(
                 "--latency-bound is --target-latency of the bundled target: remove it, or the URL or the flag after --",
             );
@@ -116,7 +118,7 @@ impl ScaleSettings {
         if let Some(hold) = args.latency_bound {
             own.extend(["--target-latency".to_owned(), format!("{hold:?}")]);
         }
-        if let Some(processes) = target_processes.filter(|_| !is_given("target_processes")) {
+        if let Some(processes) = target_processes.filter(|_| !has_processes) {
             own.extend(["--target-processes".to_owned(), processes.to_string()]);
         }
         words.extend(own);

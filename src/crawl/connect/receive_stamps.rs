@@ -6,12 +6,11 @@
 //! HTTP/2 read elsewhere and have none. It must not know what a response means.
 
 use std::cell::Cell;
-use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
-use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 
+use clap::ValueEnum;
 use crawlmark_harness::clock::{duration_ns, wall_time};
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
@@ -20,7 +19,7 @@ use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
 
 /// Answers whose receive time stamps are read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReceiveStamps {
     /// Every answer.
     All,
@@ -29,36 +28,6 @@ pub enum ReceiveStamps {
     Sampled,
     /// None, and the kernel is not asked for stamps.
     Off,
-}
-
-impl ReceiveStamps {
-    /// Every choice.
-    const CHOICES: [(Self, &str); 3] = [
-        (Self::All, "all"),
-        (Self::Sampled, "sampled"),
-        (Self::Off, "off"),
-    ];
-}
-
-impl fmt::Display for ReceiveStamps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Self::CHOICES
-            .iter()
-            .filter(|(choice, _)| choice == self)
-            .try_for_each(|(_, name)| f.write_str(name))
-    }
-}
-
-impl FromStr for ReceiveStamps {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let choice = Self::CHOICES
-            .iter()
-            .find(|(_, name)| *name == text)
-            .map(|(choice, _)| *choice);
-        choice.ok_or_else(|| format!("`{text}` is not one of all, sampled and off"))
-    }
 }
 
 /// Chooses the answers of a shard whose stamps and connections are read.

@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use crawlmark_harness::sample::ErrorKind;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
@@ -60,35 +61,14 @@ pub enum Resume {
 }
 
 /// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Version {
     /// TLS 1.2.
+    #[value(name = "1.2")]
     Tls12,
     /// TLS 1.3.
+    #[value(name = "1.3")]
     Tls13,
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tls12 => "1.2",
-            Self::Tls13 => "1.3",
-        })
-    }
-}
-
-impl std::str::FromStr for Version {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "1.2" => Ok(Self::Tls12),
-            "1.3" => Ok(Self::Tls13),
-            _ => Err(format!(
-                "`{text}` is neither 1.2 nor 1.3, the versions that crawlmark speaks"
-            )),
-        }
-    }
 }
 
 /// TLS settings, from the flags of the command line.

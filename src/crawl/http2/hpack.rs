@@ -442,14 +442,13 @@ pub(super) fn write_field(name: &str, value: &[u8], block: &mut Vec<u8>) {
 /// Append an integer after the pattern of its first byte.
 pub(super) fn write_integer(pattern: u8, bits: u32, value: usize, block: &mut Vec<u8>) {
     let most = (1_usize << bits) - 1;
-    let low = |value: usize| u8::try_from(value & 0xff).unwrap_or_default();
-    block.push(pattern | low(value.min(most)));
+    block.push(pattern | value.min(most).to_le_bytes()[0]);
     let Some(mut rest) = value.checked_sub(most) else {
         return;
     };
     while rest >= 0x80 {
-        block.push(0x80 | low(rest & 0x7f));
+        block.push(0x80 | rest.to_le_bytes()[0]);
         rest >>= 7;
     }
-    block.push(low(rest));
+    block.push(rest.to_le_bytes()[0]);
 }

@@ -1,6 +1,7 @@
 //! Hosts of a crawl, the schemes of their URLs, and the versions of HTTP: which one is spoken on a
 //! connection.
 
+use clap::ValueEnum;
 use http::header::HeaderValue;
 
 use super::template::{Template, TemplateError};
@@ -119,16 +120,19 @@ pub(crate) const ALPN_2: &[u8] = b"h2";
 pub(crate) const ALPN_3: &[u8] = b"h3";
 
 /// Versions of HTTP that may be spoken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum HttpVersion {
     /// HTTP/1.1.
     #[default]
+    #[value(name = "1.1")]
     Http1,
     /// HTTP/2: agreed on in the TLS handshake, or known to be spoken without TLS.
+    #[value(name = "2")]
     Http2,
     /// The version that the target chooses in the TLS handshake; HTTP/1.1 without TLS.
     Auto,
     /// HTTP/3, over QUIC; in a build with the feature `http3`.
+    #[value(name = "3")]
     Http3,
 }
 
@@ -147,36 +151,6 @@ impl Default for HttpSettings {
             version: HttpVersion::default(),
             streams: 1,
         }
-    }
-}
-
-/// Spellings of the versions.
-const VERSIONS: [(&str, HttpVersion); 4] = [
-    ("auto", HttpVersion::Auto),
-    ("1.1", HttpVersion::Http1),
-    ("2", HttpVersion::Http2),
-    ("3", HttpVersion::Http3),
-];
-
-impl std::str::FromStr for HttpVersion {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = VERSIONS.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, version)| *version)
-            .ok_or_else(|| format!("`{text}` is none of auto, 1.1, 2 and 3"))
-    }
-}
-
-impl std::fmt::Display for HttpVersion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(
-            VERSIONS
-                .iter()
-                .find(|(_, version)| version == self)
-                .map_or("", |(name, _)| name),
-        )
     }
 }
 

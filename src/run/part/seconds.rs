@@ -29,17 +29,12 @@ pub(in crate::run) struct PartOutcome {
     /// True if another attempt took the slot.
     lost_slot: bool,
     /// Time in which its lease had ended, and nothing was sent.
-    lapsed: Duration,
+    pub(in crate::run) lapsed: Duration,
     started_at_us: u64,
     finished_at_us: u64,
 }
 
 impl PartOutcome {
-    /// Time in which its lease had ended, and nothing was sent.
-    pub(in crate::run) const fn lapsed(&self) -> Duration {
-        self.lapsed
-    }
-
     /// Publish the result, and say what came of it.
     ///
     /// # Errors

@@ -26,7 +26,8 @@ pub(in crate::run) struct BundledTarget {
 impl BundledTarget {
     /// As it was asked for.
     pub(super) fn new(args: &RunArgs, template: Template) -> Result<Self, Error> {
-        let processes = args.target_processes.or_cores(usable_cpus().len().max(1));
+        let cpus = NonZeroUsize::new(usable_cpus().len()).unwrap_or(NonZeroUsize::MIN);
+        let processes = args.target_processes.or(cpus);
         check_processes("--target-processes", processes)?;
         let config = args.target.config("--target-", args.seed)?;
         let tls = args.target_tls.then(|| target::Tls::generate(&[]));

@@ -103,7 +103,6 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         (targets, Recorded::default())
     };
     let (flags, connection) = (&args.request, args.connection.clone());
-    let shuffle = |ids| Shuffle::new(args.ids.unwrap_or(ids), args.seed);
     let spec = CrawlSpec {
         addresses,
         expect: choose_expectations(args, &methods)?,
@@ -120,7 +119,9 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
             streams: args.streams.unwrap_or(1),
         },
         options: CrawlOptions {
-            shuffle: flags.shuffle.then(|| shuffle(ids)),
+            shuffle: flags
+                .shuffle
+                .then(|| Shuffle::new(args.ids.unwrap_or(ids), args.seed)),
             content: if flags.compressed {
                 Content::Decoded
             } else {
@@ -281,25 +282,20 @@ fn reuse(args: &RunArgs) -> Reuse {
 
 /// Return the objectives of a run of `plan`, those of the short flags included.
 pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
-    let series = if args.arrivals.gaps().is_some() {
-        Series::ResponseOk
-    } else {
-        Series::ServiceOk
-    };
     let slo_p99 = args
         .slo_p99
-        .map(|most| Condition::p99_at_most(series, most));
+        .map(|most| Condition::p99_at_most(Series::waited(args.arrivals), most));
     let fails = args
         .threshold
         .iter()
         .copied()
         .chain(slo_p99)
         .chain(args.max_error_rate);
-    let with = |breach| move |condition| Objective { condition, breach };
-    let all = fails
-        .map(with(Breach::Fails))
-        .chain(args.stop_if.iter().copied().map(with(Breach::Stops)));
-    all.map(|objective| objective.check(plan).map(|()| objective))
+    let fails = fails.map(|condition| (condition, Breach::Fails));
+    let stops = args.stop_if.iter();
+    let all = fails.chain(stops.map(|condition| (*condition, Breach::Stops)));
+    all.map(|(condition, breach)| Objective { condition, breach })
+        .map(|objective| objective.check(plan).map(|()| objective))
         .collect::<Result<_, _>>()
         .map_err(Error::usage)
 }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
 
 use crawlmark_harness::plan::{LOCAL_IPS, REQUESTS_PER_CONNECTION, SAME_REQUEST};
 use crawlmark_harness::trace::TRACE_RUN;
@@ -29,6 +28,7 @@ pub(super) fn workload(
     let list = args.list().map(|(_, file)| file.display().to_string());
     let is_same = targets.lines() == 1 && targets.asks_ids() == IdUse::No && !request.has_id();
     let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
+    let proxies: Vec<String> = proxies.map(|proxy| proxy.url.to_string()).collect();
     let trust = match &args.tls.cacert {
         _ if args.tls.insecure => UNVERIFIED.to_owned(),
         _ if bundled.is_some() => "the bundled target's authority".to_owned(),
@@ -40,7 +40,10 @@ pub(super) fn workload(
         ("headers", Some(request.header_names().join(", "))),
         ("body_bytes", Some(request.body_bytes().to_string())),
         ("expect", Some(spec.expect.to_string())),
-        ("connect_timeout_us", Some(us(args.connect_timeout))),
+        (
+            "connect_timeout_us",
+            Some(args.connect_timeout.as_micros().to_string()),
+        ),
         (
             "urls",
             list.clone().filter(|_| args.requests_file.is_none()),
@@ -54,17 +57,14 @@ pub(super) fn workload(
         (SAME_REQUEST, is_same.then(|| true.to_string())),
         (
             REQUESTS_PER_CONNECTION,
-            unless_default(&spec.reuse, &Reuse::default()),
+            (spec.reuse != Reuse::default()).then(|| spec.reuse.to_string()),
         ),
         (LOCAL_IPS, spec.local_ips.as_ref().map(ToString::to_string)),
         (
             "robots",
             (!resolved.robots.is_empty()).then(|| "honor".to_owned()),
         ),
-        (
-            PROXY,
-            non_empty(joined(proxies.map(|proxy| &proxy.url), ", ")),
-        ),
+        (PROXY, (!proxies.is_empty()).then(|| proxies.join(", "))),
         (PROXY_FROM, proxy_from),
         (
             "shuffle",
@@ -118,21 +118,4 @@ fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String);
 
 fn or_none(setting: Option<impl ToString>) -> String {
     setting.map_or_else(|| "none".to_owned(), |setting| setting.to_string())
-}
-
-fn us(time: Duration) -> String {
-    time.as_micros().to_string()
-}
-
-fn joined<T: ToString>(all: impl IntoIterator<Item = T>, between: &str) -> String {
-    let all: Vec<String> = all.into_iter().map(|one| one.to_string()).collect();
-    all.join(between)
-}
-
-fn non_empty(text: String) -> Option<String> {
-    Some(text).filter(|text| !text.is_empty())
-}
-
-fn unless_default<T: ToString + PartialEq>(value: &T, default: &T) -> Option<String> {
-    (value != default).then(|| value.to_string())
 }

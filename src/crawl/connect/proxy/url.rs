@@ -289,15 +289,18 @@ impl FromStr for Session {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let sticky = || text.strip_prefix("sticky=")?.parse().ok().map(Self::Sticky);
+        let sticky = text.strip_prefix("sticky=");
         match text {
             "per-connection" => Ok(Self::PerConnection),
             "per-request" => Ok(Self::PerRequest),
-            _ => sticky().ok_or_else(|| {
-                format!(
-                    "`{text}` is none of per-connection, per-request and sticky=N, where N sessions are used in turn"
-                )
-            }),
+            _ => sticky
+                .and_then(|n| n.parse().ok())
+                .map(Self::Sticky)
+                .ok_or_else(|| {
+                    format!(
+                        "`{text}` is none of per-connection, per-request and sticky=N, where N sessions are used in turn"
+                    )
+                }),
         }
     }
 }
