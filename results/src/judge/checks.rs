@@ -322,7 +322,9 @@ fn dead(report: &Report) -> Found {
     let end_s = report.due_until_s();
     let of_s = (end_s - first.start_s as f64).max(0.0);
     let DeadTime { s, longest, last } = dead_time(report, end_s);
-    let is_long = |from_s: f64, to_s: f64| to_s - from_s >= limits::LEAST_DEAD_S;
+    // However short the run was.
+    let long_s = limits::LEAST_DEAD_S.min(of_s * limits::DEAD);
+    let is_long = |from_s: f64, to_s: f64| to_s - from_s >= long_s;
     let is_much = s >= limits::LEAST_PARTLY_DEAD_S && s >= of_s * limits::PARTLY_DEAD;
     let last = last.filter(|(from_s, to_s)| is_long(*from_s, to_s.ceil()));
     let (from_s, to_s) = last.unwrap_or(longest);

@@ -502,6 +502,14 @@ fn g_time_without_a_good_answer() {
     let ends = |length: usize| [vec![GOOD; 10 - length], vec![FAILED; length]].concat();
     dead(graver, 2, at_once(&ends(2)));
     dead(lighter, 1, at_once(&ends(1)));
+    // It died in a short run, beside a client that had no CPU left.
+    let mut short = Run::quiet();
+    short.intervals = at_once(&[GOOD, GOOD, FAILED]);
+    short.intervals.truncate(3);
+    short.usage().cpu_share = Some(0.99);
+    let judged = short.judge_after(2.99);
+    assert_eq!(judged.validity.verdict, graver);
+    assert_eq!(judged.findings[0].kind(), FindingKind::NoGoodResponse);
     // It failed late in a second that had begun well, and was seen three seconds later.
     let hung = |until: u64| {
         let good = (0..=1_900)

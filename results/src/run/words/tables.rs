@@ -67,7 +67,7 @@ const TARGET: [&str; 11] = [
 ];
 
 /// Figures whose names say too little beside others.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 16] = [
     ("at_s", "scheduled at"),
     ("ttfb_us", "first byte"),
     ("cpu_us_per_attempt", "CPU per request"),
@@ -79,7 +79,6 @@ const NAMES: [(&str, &str); 17] = [
     ("paused_s", "paused, mean of the shards"),
     ("paused_ns", "paused, sum of the shards"),
     ("p99_without_us", "p99 without retransmitted responses"),
-    ("rate_per_s", "rate, per second"),
     ("run_delay_us_per_attempt", "waits for a CPU, per request"),
     (
         "throttled_us_per_attempt",
@@ -105,10 +104,11 @@ fn named(key: &str) -> (String, Option<Shown>) {
 }
 
 /// The figures of a part of the report by their names in `result.json`, each in its unit, without
-/// those that are null or 0; empty if all are.
+/// those that are null or 0; empty if all are. A rate is shown as it was asked for.
 pub(in crate::run) fn figures(caption: &str, part: &impl Serialize) -> Table {
     let part = serde_json::to_value(part).unwrap_or_default();
     let figures = part.as_object().into_iter().flatten();
+    let figures = figures.filter(|(key, _)| *key != "rate_per_s");
     let rows = figures.filter_map(|(key, value)| {
         let (name, unit) = named(key);
         Some(vec![name, shown(value, unit).filter(|_| !is_zero(value))?])
@@ -417,7 +417,7 @@ fn parts_of_time(report: &Report) -> Table {
         Column::numbers("mean"),
         Column::numbers("share"),
     ];
-    let caption = format!("Mean of {}", counted(split.n, "response"));
+    let caption = format!("Means of a sample of {}", counted(split.n, "response"));
     Table {
         has_sum: true,
         ..table(&caption, columns, rows)
