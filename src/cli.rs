@@ -181,25 +181,28 @@ impl Cli {
     }
 }
 
-/// Say where a URL goes that stands in the wrong place, which clap cannot know.
-fn explained(mut error: clap::Error) -> clap::Error {
-    let (kind, tip) = match error.kind() {
-        ErrorKind::UnknownArgument => (
-            ContextKind::InvalidArg,
-            "there is one URL; several are read from a file: --urls FILE",
-        ),
-        ErrorKind::InvalidSubcommand => (
-            ContextKind::InvalidSubcommand,
-            "a URL follows a command: crawlmark run URL",
-        ),
+/// Say what clap cannot know: where a URL goes that stands in the wrong place, and what to do about
+/// flags that exclude each other.
+fn explained(error: clap::Error) -> clap::Error {
+    let is_url =
+        |kind| matches!(error.get(kind), Some(ContextValue::String(word)) if word.contains("://"));
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument if is_url(ContextKind::InvalidArg) => {
+            "there is one URL; several are read from a file: --urls FILE"
+        }
+        ErrorKind::InvalidSubcommand if is_url(ContextKind::InvalidSubcommand) => {
+            "a URL follows a command: crawlmark run URL"
+        }
+        ErrorKind::ArgumentConflict => "keep one of them, and remove the others",
         _ => return error,
     };
-    if let Some(ContextValue::String(word)) = error.get(kind)
-        && word.contains("://")
-    {
-        let tip = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tip);
-    }
+    with_tip(error, tip.to_owned())
+}
+
+/// Add a remedy to the error of a command line.
+pub(crate) fn with_tip(mut error: clap::Error, tip: String) -> clap::Error {
+    let tip = ContextValue::StyledStrs(vec![tip.into()]);
+    error.insert(ContextKind::Suggested, tip);
     error
 }
 
@@ -476,6 +479,20 @@ mod tests {
 
     use super::*;
     use crate::study::understood;
+
+    #[test]
+    fn flags_that_exclude_each_other_have_a_remedy() {
+        for line in [
+            "run --save a --resume b",
+            "run http://h/ --urls x",
+            "scale -c 2 -s 1 --connections-per-shard 3",
+        ] {
+            let line = std::iter::once("crawlmark").chain(line.split(' '));
+            let error = Cli::of(line).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ArgumentConflict);
+            assert!(error.get(ContextKind::Suggested).is_some());
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

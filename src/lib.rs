@@ -69,16 +69,16 @@ pub fn main() -> ExitCode {
     let clock = Clock::start();
     crawlmark_harness::process::report_large_files();
     crawlmark_harness::process::prefer_small_pages();
-    let words = match config::expanded(std::env::args_os()) {
-        Ok(words) => words,
+    let line = match config::expanded(std::env::args_os()) {
+        Ok(line) => line,
         Err(error) => return ended(Err(error)),
     };
-    let cli = match Cli::of(&words) {
+    let cli = match Cli::of(&line.words) {
         Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage,
         // exit 2.
         Err(error) if error.use_stderr() => {
-            terminal::say_usage(&error);
+            terminal::say_usage(&line.located(error));
             return ExitCode::from(error::USAGE);
         }
         Err(help) => return ended(terminal::print_help(&help).map(|()| error::DONE)),
@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
     // Where that is not possible, they are as visible as on any command line.
     let _ = process_list::hide_credentials();
     terminal::set_color(cli.color);
-    ended(run::with_recorded_flags(cli, &words).and_then(|cli| execute(cli.command, clock)))
+    ended(run::with_recorded_flags(cli, &line.words).and_then(|cli| execute(cli.command, clock)))
 }
 
 /// Return the exit code of what ended so, and say why it failed.

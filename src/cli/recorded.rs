@@ -18,11 +18,16 @@ use crate::crawl::redact;
 /// The words before the flags of a run.
 const RUN: [&str; 2] = ["crawlmark", "run"];
 
+/// Arguments that name the same thing: one of them takes the place of the others.
+const SAME: [&[&str]; 2] = [&TARGETS, &["ids", "requests"]];
+
 /// Values that a command line gives the arguments of `run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Typed {
     /// Values as they were written, by the names of their fields.
     pub values: Values,
+    /// Those that were typed to go on with another command line, whose values are beside them.
+    pub now: Values,
 }
 
 impl Typed {
@@ -35,7 +40,10 @@ impl Typed {
                 values.insert(id.to_owned(), raw_values(matches, id));
             }
         }
-        Self { values }
+        Self {
+            values,
+            ..Self::default()
+        }
     }
 
     /// Read words after `run`; empty if they are not understood.
@@ -187,8 +195,9 @@ pub(crate) fn resumed(
     let recorded = Typed::of_words(command.arguments.get(2..).unwrap_or_default());
     for (argument, values) in recorded.arguments() {
         let id = argument.get_id().as_str();
-        let is_replaced = typed.values.contains_key(id) || (names_target && TARGETS.contains(&id));
-        if !is_replaced {
+        let same = SAME.iter().find(|same| same.contains(&id));
+        let same = same.map_or(std::slice::from_ref(&id), |same| same);
+        if !same.iter().any(|id| typed.values.contains_key(*id)) {
             all.extend(words(&argument, values));
         }
     }
@@ -263,6 +272,18 @@ mod tests {
             ),
         ] {
             assert_eq!(typed(words).arguments.join(" "), recorded);
+        }
+    }
+
+    #[test]
+    fn what_is_typed_takes_the_place_of_what_names_the_same() {
+        let saved = typed(&["http://h/", "--items", "100", "--shuffle"]);
+        for (now, all) in [
+            (["--ids", "0..7"], "http://h/ --shuffle --ids 0..7"),
+            (["--urls", "x"], "--items 100 --shuffle --urls x"),
+        ] {
+            let words = resumed(&saved, &line(&now)).unwrap();
+            assert_eq!(words[RUN.len()..].join(" "), all);
         }
     }
 

@@ -410,16 +410,13 @@ pub(crate) fn flags_of(key: &str) -> Vec<String> {
     )
 }
 
-/// Return the name of the first flag that sets one of these keys: of those that were given, or else
-/// of any. One that others follow from comes before them.
+/// Return the name of the first flag among those that were given that sets one of these keys. One
+/// that others follow from comes before them.
 pub(crate) fn first_flag_of(keys: &[String], given: &Values) -> Option<String> {
-    let flags = rows().map(|(_, flag)| flag);
-    let mut ids: Vec<&str> = flags
-        .filter(|flag| keys.iter().any(|key| flag.is_of(key)))
-        .map(|flag| flag.id)
-        .collect();
-    ids.sort_by_key(|id| !given.contains_key(*id));
-    names(ids).into_iter().next()
+    let mut flags = rows().map(|(_, flag)| flag);
+    let flag =
+        flags.find(|flag| given.contains_key(flag.id) && keys.iter().any(|key| flag.is_of(key)))?;
+    names([flag.id]).into_iter().next()
 }
 
 /// Return the arguments of `run`, in the order of the help.
@@ -500,6 +497,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn a_flag_that_was_not_given_is_not_named() {
+        let given = Values::from([("ids".to_owned(), Vec::new())]);
+        let named = |keys: &[&str]| {
+            let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+            first_flag_of(&keys, &given)
+        };
+        assert_eq!(named(&["ids", "shuffle"]).as_deref(), Some("--ids"));
+        assert_eq!(named(&["headers", "shuffle"]), None);
+    }
 
     #[test]
     fn every_flag_of_run_has_one_row() {

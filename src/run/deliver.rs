@@ -5,6 +5,7 @@ use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{ResultDir, ResultError};
 use crawlmark_results::run::words;
+use crawlmark_results::show::text::counted;
 
 use super::crawl::Crawled;
 use super::output::{Output, OutputOptions};
@@ -133,9 +134,10 @@ fn failure(report: &Report, code: u8, is_shown: bool) -> String {
     let finding = report.storage_failure.clone().or(finding);
     let finding = finding.filter(|_| !is_shown).unwrap_or_default();
     let (got, verdict) = (words::got(report), report.validity.verdict.name());
+    let abandoned = counted(report.ledger.gave_up, "item");
     let why = match code {
         FAILED => format!("no response was good: {got}. {finding}"),
-        INVALID => format!("the result is not whole ({verdict}): {got}. {finding}"),
+        INVALID => format!("the verdict is {verdict}, {abandoned} abandoned: {got}. {finding}"),
         GATE if !is_shown => format!(
             "threshold failed: {}",
             words::thresholds_line(report, Some(false))
@@ -185,6 +187,7 @@ mod tests {
                 prop_assert_eq!(code == INVALID, verdict != Verdict::Valid || gave_up > 0);
             }
             prop_assert_eq!(failure(&report, code, false).is_empty(), code == DONE);
+            prop_assert!(code != INVALID || failure(&report, code, false).contains(verdict.name()));
             let is_in_summary = [DONE, GATE, INCONCLUSIVE].contains(&code);
             prop_assert_eq!(failure(&report, code, true).is_empty(), is_in_summary);
         }

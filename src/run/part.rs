@@ -146,7 +146,7 @@ impl PartRun {
         let keys = plan_differences(&plan.crawl, &own).into_iter();
         let keys: Vec<String> = keys.map(|difference| difference.what).collect();
         if let Some(key) = keys.first() {
-            let name = first_flag_of(&keys, &resolved.typed.values);
+            let name = first_flag_of(&keys, &resolved.typed.now);
             let name = name.unwrap_or_else(|| format!("`{key}`"));
             return Err(Error::Usage(format!(
                 "{name} differs from the plan: leave it as it is there, or make another plan"

@@ -106,6 +106,17 @@ impl Resolved {
 /// Resolve `args`. Looks up the host's name; starts and writes nothing.
 pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
     let request = request::choose_request(args)?;
+    rules::check_flags(args, &request)?;
+    if args.list().is_some() {
+        // Standard input may take its time.
+        let inputs = Inputs {
+            request: request.clone(),
+            chosen: targets::stand_in()?,
+            proxies: None,
+            found: Found::default(),
+        };
+        plan::resolve(args, inputs)?;
+    }
     let chosen = targets::choose_targets(args, &request)?;
     let (mut proxies, proxy_from) = proxies::choose_proxies(args, &chosen.targets)?.unzip();
     rules::check(args, &request, &chosen, proxies.as_ref())?;

@@ -22,7 +22,7 @@ use crawlmark_results::show::text::shell_word;
 
 use super::output::OutputOptions;
 use super::resolve::Resolved;
-use crate::cli::{self, Cli, Command, resumed};
+use crate::cli::{self, Cli, Command, first_flag_of, resumed};
 use crate::dataset::disk::{Directory, DiskError};
 use crate::dataset::manifest::{
     FORMAT, LOCK, MANIFEST, Manifest, NEW_MANIFEST, Saved, ShuffledRange,
@@ -66,6 +66,7 @@ pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cl
     } else {
         return Ok(cli);
     };
+    let now = std::mem::take(&mut args.typed.values);
     let words = words.iter().map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.skip_while(|word| word != "run").skip(1).collect();
     let mut all = resumed(&command, &words).map_err(|missing| {
@@ -77,6 +78,9 @@ pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cl
     all.extend(saving);
     let mut merged = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
     merged.color = cli.color;
+    if let Some(run) = merged.command.run_mut() {
+        run.typed.now = now;
+    }
     Ok(merged)
 }
 
@@ -234,20 +238,24 @@ fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> 
     let lock = lock(place)?;
     let plan = &resolved.plan;
     let mut was = manifest.workload.clone();
-    was.insert("the target".to_owned(), manifest.target.clone());
-    was.insert("the range of IDs".to_owned(), manifest.ids.to_string());
+    was.insert("target".to_owned(), manifest.target.clone());
+    was.insert("ids".to_owned(), manifest.ids.to_string());
     let mut is = lasting(plan);
-    is.insert("the target".to_owned(), plan.target.clone());
-    is.insert("the range of IDs".to_owned(), plan.ids.to_string());
-    for what in was.keys().chain(is.keys()) {
-        let [was, is] =
-            [was.get(what), is.get(what)].map(|value| value.map_or("not set", String::as_str));
-        if was != is {
-            return Err(Error::Usage(format!(
-                "--resume {}: {what} was {was} when the crawl began, and is {is} now. Leave it out, or begin another crawl with --save",
-                place.display()
-            )));
-        }
+    is.insert("target".to_owned(), plan.target.clone());
+    is.insert("ids".to_owned(), plan.ids.to_string());
+    let keys = was.keys().chain(is.keys());
+    let differing = keys.filter(|key| was.get(*key) != is.get(*key));
+    let differing = differing.map(|key| {
+        let flag = first_flag_of(std::slice::from_ref(key), &resolved.typed.now);
+        (key, flag.map(|flag| format!("Leave {flag} out")))
+    });
+    if let Some((what, remedy)) = differing.max_by_key(|(_, remedy)| remedy.is_some()) {
+        let [was, is] = [&was, &is].map(|of| of.get(what).map_or("not set", String::as_str));
+        let remedy = remedy.as_deref().unwrap_or("Restore it");
+        return Err(Error::Usage(format!(
+            "--resume {}: {what} was {was} when the crawl began, and is {is} now. {remedy}, or begin another crawl with --save",
+            place.display()
+        )));
     }
     Ok((manifest, lock))
 }

@@ -62,6 +62,24 @@ fn assert_refused(command: &str, lines: &[&str]) {
 }
 
 #[test]
+fn flags_are_checked_before_a_list_is_read() {
+    let place = tempfile::tempdir().unwrap();
+    for (flags, is_read) in [
+        ("", true),
+        ("-c 1 -s 2", false),
+        ("--burst 5", false),
+        ("--speed 2", false),
+        ("--threshold 'response_p99 < 1s'", false),
+        ("-d 1s -w 1s", false),
+    ] {
+        for list in ["--urls absent", "--requests-file absent"] {
+            let said = call_line(place.path(), &format!("run {list} {flags}")).code(&[2]);
+            assert_eq!(said.stderr.contains(" absent "), is_read, "{}", said.stderr);
+        }
+    }
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused() {
     assert_refused(
         "run",

@@ -189,6 +189,11 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         Auto::Auto => Duration::ZERO,
     };
     let plan = plan.validate().map_err(Error::usage)?;
+    let short = plan.duration.filter(|all| plan.warmup > *all / 2);
+    let short = short.map(|all| {
+        let warmup = plan.warmup;
+        format!("--warmup {warmup:?} is most of the run of {all:?}: shorten it, or run longer")
+    });
     Ok(Resolved {
         objectives: objectives(args, &plan)?,
         plan,
@@ -206,7 +211,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         lookup,
         robots,
         methods,
-        notes: note.into_iter().collect(),
+        notes: note.into_iter().chain(short).collect(),
         save: args.save.clone(),
         part: args.part.clone(),
         burst: args.burst,
@@ -383,6 +388,17 @@ fn mean_rate(times: &[u64]) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::resolve::resolve;
+    use crate::study::understood;
+
+    #[test]
+    fn a_warm_up_of_most_of_the_run_is_noted() {
+        for (line, notes) in [("-d 10s -w 5s", 0), ("-d 10s -w 6s", 1), ("-n 5 -w 6s", 0)] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let args = understood("a test", &words).unwrap();
+            assert_eq!(resolve(&args).unwrap().notes.len(), notes, "{line}");
+        }
+    }
 
     #[test]
     fn the_rate_of_a_recording_is_its_mean_whatever_its_length() {

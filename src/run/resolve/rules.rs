@@ -20,31 +20,16 @@ const OF_HTTP_1: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
 /// Longest name of a host that SOCKS5 can carry, bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Check flags against each other, and against the targets and the proxies of the run.
-pub(super) fn check(
-    args: &RunArgs,
-    request: &RequestShape,
-    chosen: &Chosen,
-    proxies: Option<&Proxies>,
-) -> Result<(), Error> {
-    let targets = &chosen.targets;
-    let hosts = targets.hosts();
-    let streams = hosts
-        .iter()
-        .any(|host| args.http.may_have_streams(host.scheme()));
+/// Check flags against each other, before the targets are read.
+pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), Error> {
     let is_replay = args.arrivals == Arrivals::Replay;
     check_needs(&args.typed.values, |need| match need {
         Need::Url => !args.is_bundled(),
         Need::Rate => args.rate.is_some(),
         Need::Replay => is_replay,
         Need::NoReplay => !is_replay,
-        Need::Tls => hosts.iter().any(|host| host.scheme() == Scheme::Https),
-        Need::Http2 => streams,
-        Need::Http1 => !streams,
         Need::Tcp => args.http != HttpVersion::Http3,
-        Need::Session => {
-            proxies.is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session()))
-        }
+        Need::Tls | Need::Http2 | Need::Http1 | Need::Session => true,
     })
     .map_err(Error::Usage)?;
     let headers = request.header_names();
@@ -58,8 +43,6 @@ pub(super) fn check(
         && args.burst.is_some()
     {
         "--burst does not work with a --rate in windows, which has one of its own: remove --burst"
-    } else if args.request.cookies && targets.has_shared_values() {
-        "--cookies keeps cookies by connection, and a request with \"once\" is sent on one of them: remove --cookies, or \"once\""
     } else if args.connection.trace.is_some() && headers.contains(&TRACEPARENT.as_str()) {
         "--trace sends a traceparent header of its own: remove that of --header, or --trace"
     } else {
@@ -70,6 +53,36 @@ pub(super) fn check(
     }
     if let (Some(rate), Some(RateShape::Ramp { .. }), None) = (args.rate, rate, args.duration) {
         return Err(Error::usage(PlanError::RampTime(rate.to_string())));
+    }
+    Ok(())
+}
+
+/// Check flags against the targets and the proxies of the run.
+pub(super) fn check(
+    args: &RunArgs,
+    request: &RequestShape,
+    chosen: &Chosen,
+    proxies: Option<&Proxies>,
+) -> Result<(), Error> {
+    let targets = &chosen.targets;
+    let hosts = targets.hosts();
+    let streams = hosts
+        .iter()
+        .any(|host| args.http.may_have_streams(host.scheme()));
+    check_needs(&args.typed.values, |need| match need {
+        Need::Tls => hosts.iter().any(|host| host.scheme() == Scheme::Https),
+        Need::Http2 => streams,
+        Need::Http1 => !streams,
+        Need::Session => {
+            proxies.is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session()))
+        }
+        _ => true,
+    })
+    .map_err(Error::Usage)?;
+    if args.request.cookies && targets.has_shared_values() {
+        return Err(Error::usage(
+            "--cookies keeps cookies by connection, and a request with \"once\" is sent on one of them: remove --cookies, or \"once\"",
+        ));
     }
     let (methods, may_change) = (&chosen.methods, ["POST", "PATCH"]);
     if args.diagnose && may_change.iter().any(|method| methods.contains(method)) {
