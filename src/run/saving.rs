@@ -78,7 +78,7 @@ pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cl
     all.extend(saving);
     let mut merged = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
     merged.color = cli.color;
-    if let Some(run) = merged.command.run_mut() {
+    if let Command::Run(run) = &mut merged.command {
         run.typed.now = now;
     }
     Ok(merged)
