@@ -41,6 +41,9 @@ use answer::{Answers, ServerState};
 use connection::Entrance;
 use gateway::Gateway;
 pub use gateway::Upstream;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use served_stubs::ServedStubs;
 use socket2::SockRef;
 use std::cell::Cell;
@@ -48,10 +51,11 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::select;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -104,15 +108,28 @@ fn until_signal(
     shared: &Shared,
     upstream: Option<Upstream>,
 ) -> Result<Recording, ServeError> {
+    let blocked = SigSet::thread_get_mask().map_err(signal_error)?;
+    let ending = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1].into_iter();
+    let ending: SigSet = ending.filter(|signal| !blocked.contains(*signal)).collect();
+    ending.thread_block().map_err(signal_error)?;
+    // Those of tokio come through one pipe for a process and all that it forks, of which any may take
+    // what was to wake another.
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    let signals = SignalFd::with_flags(&ending, flags).map_err(signal_error)?;
     runtime()?.block_on(async {
-        let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signal)?;
-        let mut asked = signal(SignalKind::user_defined1()).map_err(ServeError::Signal)?;
-        let shutdown = async {
-            select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} _ = asked.recv() => {} }
-        };
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe and asks that the descriptor stay open and the same, which `SignalFd` ensures"
+        )]
+        let signals = AsyncFd::with_interest(signals, Interest::READABLE);
+        let signals = signals.map_err(ServeError::Signal)?;
+        let shutdown = async { drop(signals.readable().await) };
         serve(sockets, config, shared, upstream, shutdown).await
     })
+}
+
+fn signal_error(error: Errno) -> ServeError {
+    ServeError::Signal(error.into())
 }
 
 /// Serves `listener` until `shutdown` is ready, and leaves signals alone; the entry for a caller's

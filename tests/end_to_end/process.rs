@@ -1,6 +1,7 @@
 //! Looks at processes from outside, through `/proc`, and waits for events.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Child;
@@ -107,14 +108,20 @@ pub(crate) fn children(pid: i32) -> Vec<(i32, String)> {
         .collect()
 }
 
-/// The number of sockets that a process has open.
-pub(crate) fn sockets(pid: i32) -> usize {
+/// The sockets that a process has open, by the kernel's names.
+pub(crate) fn socket_names(pid: i32) -> BTreeSet<String> {
     let fds = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten();
     fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok())
-        .filter(|link| link.to_string_lossy().starts_with("socket:"))
-        .count()
+        .map(|link| link.to_string_lossy().into_owned())
+        .filter(|link| link.starts_with("socket:"))
+        .collect()
+}
+
+/// The number of sockets that a process has open.
+pub(crate) fn sockets(pid: i32) -> usize {
+    socket_names(pid).len()
 }
 
 /// The processes that work in `directory`: those that were started there and what they forked,

@@ -1,6 +1,7 @@
 //! What becomes of a run when somebody stops it, kills a part of it, or takes its target away: an
 //! exit code that says so, and a report that still adds up.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::command::{Done, Started};
-use crate::process::{children, is_ended, is_pending, is_stopped, signal, wait_for};
+use crate::process::{children, is_ended, is_pending, is_stopped, signal, socket_names, wait_for};
 use crate::run::{crawl, start, start_by};
 use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
@@ -34,6 +35,21 @@ fn a_signal_ends_a_run_whose_output_nobody_reads() {
     nobody.args(["-c", "exec \"$0\" \"$@\" > >(:)"]);
     let run = start_by(nobody, &line);
     target.wait_for_requests(1);
+    stop(run, Signal::SIGINT).report(130);
+}
+
+/// What arrives at a socket that several hold wakes only one of them: so a word to end was lost.
+#[test]
+fn no_two_processes_of_a_run_hold_the_same_socket() {
+    let run = start("-n 1m --rate 100/s --shards 2 --target-processes 2");
+    let shards = [0, 1].map(|number| run.shard(number, 1));
+    let mut seen = BTreeSet::new();
+    for pid in run.processes() {
+        let names = socket_names(pid);
+        assert!(seen.is_disjoint(&names), "{pid}: {names:?} of {seen:?}");
+        seen.extend(names);
+    }
+    assert!(seen.len() >= 2 * shards.len());
     stop(run, Signal::SIGINT).report(130);
 }
 
