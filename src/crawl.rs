@@ -233,7 +233,7 @@ impl<D: Dial> Crawl<D> {
         let host = &self.spec.targets.hosts()[host];
         redact::url(
             &[
-                host.scheme().prefix(),
+                host.scheme.prefix(),
                 host.header().to_str().unwrap_or_default(),
                 path,
             ]
@@ -719,7 +719,7 @@ impl<D: Dial> Workload for Crawl<D> {
                         let of_chain = redirected.as_ref().and_then(|it| it.jar.as_ref());
                         let of_step = progress.as_ref().and_then(|it| it.jar.as_ref());
                         let used = Rc::clone(of_chain.or(of_step).unwrap_or(&lent.jar));
-                        let scheme = self.spec.targets.hosts()[host].scheme();
+                        let scheme = self.spec.targets.hosts()[host].scheme;
                         used.borrow().add_to(output, scheme, wall_time());
                         jar = Some(used);
                     }

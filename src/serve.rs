@@ -144,7 +144,7 @@ fn upstream(url: &Template, args: &ServeArgs) -> Result<Upstream, Error> {
         ));
     }
     let host = Host::of(url).map_err(|error| invalid(&error))?;
-    let addresses = find(host.local_name(), host.port())?;
+    let addresses = find(host.local_name(), host.port)?;
     let public = addresses.iter().find(|address| !is_private(address.ip()));
     if let Some(address) = public.filter(|_| args.behaviour.target_limits.is_empty()) {
         return Err(invalid(&format!(
@@ -152,7 +152,7 @@ fn upstream(url: &Template, args: &ServeArgs) -> Result<Upstream, Error> {
             address.ip()
         )));
     }
-    let tls = match host.scheme() {
+    let tls = match host.scheme {
         Scheme::Http => None,
         Scheme::Https => {
             let tls = Tls::new(&Settings::default(), slice::from_ref(&host))

@@ -223,7 +223,7 @@ where
         cpu_us: link.vitals.cpu_us(),
         ..Meters::default()
     };
-    engine.intervals(|intervals| intervals.meter_from(before));
+    engine.intervals(|intervals| intervals.at_cut = before);
     alarm.until(start).await;
     let end = plan.duration.map(|duration| ShardEnd {
         at: start.plus(duration),

@@ -398,7 +398,7 @@ impl<D: Dial> Carriers<D> {
             let stream = self.dial.dial(route, flight).await?;
             dialled.set(clock.now());
             tcp.set(TcpReadings::begin(stream.socket()));
-            let scheme = spec.targets.hosts()[route.host].scheme();
+            let scheme = spec.targets.hosts()[route.host].scheme;
             if speaks_2(spec.http.version, scheme, stream.alpn())? {
                 flight.greeting(HTTP_2, dialled.get());
                 let greeted = http2::greet(stream, spec.http.streams, clock, &has_settings).await?;

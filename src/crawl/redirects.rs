@@ -128,5 +128,5 @@ fn url(host: &Host) -> Option<Url> {
     } else {
         name.to_owned()
     };
-    Url::parse(&format!("{}{name}:{}", host.scheme().prefix(), host.port())).ok()
+    Url::parse(&format!("{}{name}:{}", host.scheme.prefix(), host.port)).ok()
 }

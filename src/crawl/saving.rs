@@ -28,12 +28,11 @@ pub(crate) struct Collector {
 impl Collector {
     /// Collect records for `writer`, from a task that lasts as long as the collector.
     pub(crate) fn start(writer: Writer, clock: Clock) -> Rc<Self> {
-        let (epoch_us, redirected_to) = (Cell::default(), RefCell::default());
         let collector = Rc::new(Self {
             writer,
             clock,
-            epoch_us,
-            redirected_to,
+            epoch_us: Cell::default(),
+            redirected_to: RefCell::default(),
         });
         collector.read_calendar();
         let kept = Rc::downgrade(&collector);

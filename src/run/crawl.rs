@@ -129,7 +129,7 @@ pub(super) fn crawl(
     let hosts: Vec<String> = targets
         .hosts()
         .iter()
-        .map(|host| format!("{}:{}", host.local_name(), host.port()))
+        .map(|host| format!("{}:{}", host.local_name(), host.port))
         .collect();
     let templates = targets.templates(resolved.spec.request.method());
     let ips = resolved.spec.local_ips.as_ref();

@@ -357,7 +357,7 @@ impl<W: Workload> Engine<W> {
         }
         let mut books = self.books.borrow_mut();
         // Nothing waits for a shard that is done: its looks are late for nothing.
-        let is_done = books.intervals.in_flight() == 0
+        let is_done = books.intervals.in_flight == 0
             && self.gate.remaining() == 0
             && self.gate.limits().waiting_again() == 0;
         let needed_until = if is_done { books.last_done } else { now };
@@ -558,7 +558,7 @@ impl<W: Workload> Engine<W> {
         Progress {
             at: now,
             counters: books.counters().clone(),
-            in_flight: books.intervals.in_flight(),
+            in_flight: books.intervals.in_flight,
             peak_in_flight: self.gate.peak_in_flight(),
             remaining,
             received: limits.received(),

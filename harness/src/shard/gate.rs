@@ -215,7 +215,7 @@ impl Gate {
             slot.called.made().await;
             (now, has_waited) = (self.clock.now(), true);
         }
-        let resumed = self.inner.borrow_mut().host(host).resume().min(now);
+        let resumed = self.inner.borrow_mut().host(host).brake.resume().min(now);
         slot.held_ns.set(slot.held_ns.get() + now.since(began));
         slot.paused_ns
             .set(slot.paused_ns.get() + resumed.since(began));
@@ -474,7 +474,7 @@ impl Gate {
 
     /// Gives away the upper half of the IDs that were not started, and says which.
     pub(super) fn shed(&self) {
-        let range = self.inner.borrow_mut().shed();
+        let range = self.inner.borrow_mut().supply.shed();
         self.messages.send(Frame::Shed(range));
         self.note_idleness(&mut self.inner.borrow_mut());
     }

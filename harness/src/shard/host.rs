@@ -26,7 +26,7 @@ pub(super) struct Host {
     adaptive: Option<Adaptive>,
     /// Requests that may be under way at most.
     most: u32,
-    under_way: u32,
+    pub(super) under_way: u32,
     /// Requests that were let through and are not written yet.
     starting: u32,
     /// Those of them that have their connections and wait until they may be written.
@@ -108,7 +108,7 @@ impl Host {
 
     /// True if nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.limiter.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
+        self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
     }
 
     /// True if fewer requests are under way than may be.
@@ -142,11 +142,11 @@ impl Host {
                 Pace::Wait(next) => return Err(Refusal::at(next, Binding::Target)),
             }
         }
-        match self.brake.poll_quota(now) {
+        match self.brake.quota.poll(now) {
             Pace::Go(at) => since = since.max(at),
             Pace::Wait(next) => return Err(Refusal::at(next, Binding::Target)),
         }
-        match self.limiter.peek(now) {
+        match self.limiter.pacer.peek(now) {
             Pace::Go(at) => Ok(since.max(at)),
             Pace::Wait(next) => Err(Refusal::at(next, Binding::Rate)),
         }
@@ -161,16 +161,6 @@ impl Host {
             adaptive.admitted();
         }
         self.limiter.admitted(now);
-    }
-
-    /// Before this moment nothing may be written to it.
-    pub(super) const fn resume(&self) -> Nanos {
-        self.brake.resume()
-    }
-
-    /// A request that was let through does not go after all. What it was charged stays charged.
-    pub(super) const fn revoked(&mut self) {
-        self.under_way -= 1;
     }
 
     /// A request that was let through is written, or will not be.

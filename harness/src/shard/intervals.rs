@@ -43,7 +43,7 @@ pub(super) struct Intervals {
     has_responses: bool,
     first: u64,
     open: VecDeque<Option<ShardInterval>>,
-    in_flight: u32,
+    pub(super) in_flight: u32,
     /// Attempts that are not counted yet.
     uncounted: Option<Uncounted>,
     /// Counters of the attempts that ended by themselves, until they are taken.
@@ -51,7 +51,7 @@ pub(super) struct Intervals {
     /// Counters of the attempts that ended in the warm-up.
     pub(super) warmup: Counters,
     /// Meters at the last cut.
-    at_cut: Meters,
+    pub(super) at_cut: Meters,
     /// Answers by phase, over all intervals.
     pub(super) phases: Phases,
 }
@@ -129,11 +129,6 @@ impl Intervals {
     /// Leaves out the seconds before that of `from`, in which the shard begins.
     pub(super) fn begin_late(&mut self, from: Nanos) {
         self.first = from.since(self.blank.start) / duration_ns(INTERVAL);
-    }
-
-    /// Notes what the meters show at the start.
-    pub(super) fn meter_from(&mut self, meters: Meters) {
-        self.at_cut = meters;
     }
 
     /// Counts the start of an attempt and says in which interval it counts.
@@ -268,11 +263,6 @@ impl Intervals {
             interval.pending -= 1;
             interval.figures.scheduled.requests -= 1;
         }
-    }
-
-    /// Attempts under way.
-    pub(super) const fn in_flight(&self) -> u32 {
-        self.in_flight
     }
 
     /// When the interval that `now` lies in ends.
@@ -499,10 +489,10 @@ mod tests {
     #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
         let mut intervals = Intervals::new(Nanos(0), Nanos(0), bounds(), &Series::PER_INTERVAL);
-        intervals.meter_from(Meters {
+        intervals.at_cut = Meters {
             cpu_us: 900,
             ..Meters::default()
-        });
+        };
         intervals.cut(
             Nanos(S),
             Meters {
@@ -577,7 +567,7 @@ mod tests {
             }
             out.extend(intervals.take_all(Meters::default()));
             let indices: BTreeSet<u64> = out.iter().map(|interval| interval.figures.index).collect();
-            prop_assert_eq!((indices.len(), intervals.in_flight()), (out.len(), 0));
+            prop_assert_eq!((indices.len(), intervals.in_flight), (out.len(), 0));
             prop_assert_eq!(out.iter().map(|i| i.stats.counters.items.ok).sum::<u64>(), attempts.len() as u64);
             let warm = out.iter().filter(|interval| interval.figures.index < warmup);
             let warm: u64 = warm.map(|interval| interval.stats.counters.requests.attempts).sum();

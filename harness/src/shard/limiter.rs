@@ -93,16 +93,6 @@ impl Limiter {
         }
     }
 
-    /// True if requests may be let through and written at any time, and none of them is counted.
-    pub(super) const fn is_unlimited(&self) -> bool {
-        self.pacer.is_unlimited()
-    }
-
-    /// Ask if a request may be let through at `now`, and since when. Nothing is charged.
-    pub(super) fn peek(&self, now: Nanos) -> Pace {
-        self.pacer.peek(now)
-    }
-
     /// Charge a request that is admitted at `now`, which [`Limiter::peek`] allowed.
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.pacer.poll(now);

@@ -14,7 +14,6 @@ use std::time::Duration;
 use super::quota::{QuotaPace, is_renewed_at_once};
 use super::retry::backoff_ceiling;
 use crate::clock::{Nanos, duration_ns};
-use crate::pacer::Pace;
 use crate::plan::{OnThrottle, ShardPlan, ThrottlingPolicy};
 use crate::sample::{Attempt, Outcome, Permit};
 use crate::wire::{PauseCause, PauseOrder, ThrottlingCounts};
@@ -48,8 +47,8 @@ pub(super) struct ThrottlePauses {
     paused_at: Nanos,
     /// Number of throttled answers in a row that did not say how long to wait.
     untold: u32,
-    quota: QuotaPace,
-    books: ThrottlingCounts,
+    pub(super) quota: QuotaPace,
+    pub(super) books: ThrottlingCounts,
 }
 
 /// True if the running promise was broken.
@@ -106,19 +105,9 @@ impl ThrottlePauses {
         self.resume == Nanos::default() && self.promised == Nanos::default()
     }
 
-    /// For how long nothing was allowed to go, or will be by what is known, ns.
-    pub(super) const fn paused_ns(&self) -> u64 {
-        self.books.paused_ns
-    }
-
     /// A draw from 0 to 1.
     pub(super) fn draw(&mut self) -> f64 {
         self.draw.f64()
-    }
-
-    /// When a request may go at the pace at which the target's quota lasts. Going is not charged.
-    pub(super) fn poll_quota(&self, now: Nanos) -> Pace {
-        self.quota.poll(now)
     }
 
     /// Count a request that is admitted at `now`.
@@ -260,11 +249,6 @@ impl ThrottlePauses {
             self.books.recovery_sum_ns += took;
             self.books.recovery_max_ns = self.books.recovery_max_ns.max(took);
         }
-    }
-
-    /// Counts an item that was not tried again because the run had retried as much as it may.
-    pub(super) fn denied(&mut self) {
-        self.books.retries_denied += 1;
     }
 
     /// The counts as they would be if the run ended at `now`.

@@ -33,7 +33,7 @@ impl ConnectTo {
         self.host
             .as_ref()
             .is_none_or(|name| name.eq_ignore_ascii_case(host.name()))
-            && self.port.is_none_or(|port| port == host.port())
+            && self.port.is_none_or(|port| port == host.port)
     }
 
     /// Host and port to connect to instead of those of `host`.
@@ -41,7 +41,7 @@ impl ConnectTo {
     pub fn destination<'a>(&'a self, host: &'a Host) -> (&'a str, u16) {
         (
             self.to_host.as_deref().unwrap_or(host.local_name()),
-            self.to_port.unwrap_or(host.port()),
+            self.to_port.unwrap_or(host.port),
         )
     }
 }

@@ -65,7 +65,7 @@ impl Proxies {
     /// True if one of the proxies of a host would forward its http:// requests.
     #[must_use]
     pub fn forwards(&self, host: usize) -> bool {
-        self.of(host).any(|url| url.protocol() == Protocol::Http)
+        self.of(host).any(|url| url.protocol == Protocol::Http)
     }
 
     /// Connect to a host directly: its address is unknown, and no proxy is to look it up.
@@ -103,7 +103,7 @@ impl Proxies {
         let proxy = list[usize::try_from(session % list.len() as u64).unwrap_or(0)];
         let url = &self.all[proxy].url;
         let credentials = url.credentials(self.seed, session);
-        let way = match (url.protocol(), host.scheme()) {
+        let way = match (url.protocol, host.scheme) {
             (Protocol::Http, Scheme::Http) => Way::Absolute(Absolute {
                 proxy: url.to_string(),
                 origin: [Scheme::Http.prefix().as_bytes(), host.header().as_bytes()].concat(),

@@ -169,7 +169,7 @@ impl Tls {
             http: settings.http,
             names: hosts
                 .iter()
-                .map(|host| match host.scheme() {
+                .map(|host| match host.scheme {
                     Scheme::Http => Ok(None),
                     Scheme::Https => ServerName::try_from(host.name().to_owned())
                         .map(Some)

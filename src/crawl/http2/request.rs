@@ -90,7 +90,7 @@ fn write_start(request: &Request<'_>, targets: &Targets, host: usize, block: &mu
     let typed = request.shape.headers.iter().find(|(name, _)| *name == HOST);
     let typed = typed.filter(|_| request.sends(&HOST));
     write_field(":method", request.method().as_str().as_bytes(), block);
-    let scheme = of_url.scheme().prefix().trim_end_matches("://");
+    let scheme = of_url.scheme.prefix().trim_end_matches("://");
     write_field(":scheme", scheme.as_bytes(), block);
     let mut authority = Vec::new();
     match typed {

@@ -38,10 +38,12 @@ impl Scheme {
 /// A host: what requests of one scheme at one name and port have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    pub(crate) scheme: Scheme,
+    /// Scheme of its URLs.
+    pub scheme: Scheme,
     /// With the zone of an IPv6 address.
     pub(crate) name: String,
-    pub(crate) port: u16,
+    /// Port, typed or that of the scheme.
+    pub port: u16,
     pub(crate) header: HeaderValue,
     pub(crate) origin: String,
 }
@@ -56,9 +58,9 @@ impl Host {
             TemplateError::Url(template.to_string(), format!("cannot be read: {error}"))
         })?;
         Ok(Self {
-            scheme: template.scheme(),
+            scheme: template.scheme,
             name: template.host().to_owned(),
-            port: template.port(),
+            port: template.port,
             header,
             origin: template.origin().to_owned(),
         })
@@ -74,18 +76,6 @@ impl Host {
     #[must_use]
     pub fn local_name(&self) -> &str {
         &self.name
-    }
-
-    /// Scheme of its URLs.
-    #[must_use]
-    pub const fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    /// Its port.
-    #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
     }
 
     /// Its scheme, name and port, as a URL begins.

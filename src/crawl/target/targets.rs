@@ -35,7 +35,7 @@ const LONG_ID: usize = 8;
 
 /// The lines of a crawl: item `i` asks line `i` modulo their number, or one that is drawn by
 /// weight. One URL is one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
     hosts: Vec<Host>,
     /// The paths, one behind the other.
@@ -60,9 +60,10 @@ pub struct Targets {
 
 /// Line of each item. It depends on the item alone, so that every number of shards sends the same
 /// requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum LineOrder {
     /// One after the other, again and again.
+    #[default]
     InTurn,
     /// By weight, from a seed. Holds the sum of the weights up to each line, its own included.
     Drawn { seed: u64, sums: Vec<u64> },
@@ -110,11 +111,12 @@ impl From<Template> for Line {
 }
 
 /// Use of the ID in a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IdUse {
     /// At least one line has a place for the ID.
     Yes,
     /// Each line is one URL.
+    #[default]
     No,
 }
 
@@ -167,20 +169,7 @@ impl Targets {
     pub fn collect<L: Into<Line>, E: From<TemplateError>>(
         lines: impl IntoIterator<Item = Result<L, E>>,
     ) -> Result<Self, E> {
-        let mut targets = Self {
-            hosts: Vec::new(),
-            paths: String::new(),
-            lines: Vec::new(),
-            line_templates: Vec::new(),
-            templates: Vec::new(),
-            shapes: Vec::new(),
-            line_shapes: Vec::new(),
-            flows: Vec::new(),
-            line_flows: Vec::new(),
-            order: LineOrder::InTurn,
-            first: String::new(),
-            asks_ids: IdUse::No,
-        };
+        let mut targets = Self::default();
         let mut known = Known::default();
         for line in lines {
             targets.push(line?.into(), &mut known)?;
@@ -291,7 +280,7 @@ impl Targets {
         template: &Template,
         known: &mut Known,
     ) -> Result<u32, TemplateError> {
-        let (scheme, name, port) = (template.scheme(), template.host(), template.port());
+        let (scheme, name, port) = (template.scheme, template.host(), template.port);
         let key = (scheme, name.to_owned(), port);
         if let Some(number) = known.hosts.get(&key) {
             return Ok(*number);
@@ -559,7 +548,7 @@ mod tests {
         let hosts: Vec<_> = targets
             .hosts()
             .iter()
-            .map(|host| (host.name(), host.port()))
+            .map(|host| (host.name(), host.port))
             .collect();
         assert_eq!(hosts, [("a", 80), ("b", 81)]);
     }

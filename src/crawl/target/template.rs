@@ -27,11 +27,13 @@ const PATH: &AsciiSet = &QUERY.add(b'^').add(b'`');
 /// A URL as it is sent: ASCII, and percent-encoded where that is needed. Parsing resolves no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    scheme: Scheme,
+    /// Scheme.
+    pub scheme: Scheme,
     origin: String,
     authority: String,
     host: String,
-    port: u16,
+    /// Port, typed or that of the scheme.
+    pub port: u16,
     before: String,
     after: Option<String>,
 }
@@ -83,18 +85,6 @@ impl Template {
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
-    }
-
-    /// Scheme of the URL.
-    #[must_use]
-    pub const fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    /// The port; that of the scheme when the URL names none.
-    #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
     }
 
     /// Host and port as the `Host` header says them: without a zone (RFC 6874, 4).
@@ -312,7 +302,7 @@ mod tests {
         }
         let template: Template = "http://[::1%lo]:81/x".parse().unwrap();
         assert_eq!(
-            (template.host(), template.port(), template.authority()),
+            (template.host(), template.port, template.authority()),
             ("::1%lo", 81, "[::1]:81")
         );
         for (url, port) in [
@@ -320,7 +310,7 @@ mod tests {
             ("https://h/x", 443),
             ("https://h:80/x", 80),
         ] {
-            assert_eq!(url.parse::<Template>().unwrap().port(), port, "{url}");
+            assert_eq!(url.parse::<Template>().unwrap().port, port, "{url}");
         }
     }
 
@@ -411,7 +401,7 @@ mod tests {
             // As another parser reads it.
             let uri: Uri = format!("http://{}{sent}", template.authority()).parse().unwrap();
             prop_assert_eq!(uri.authority().unwrap().as_str(), template.authority());
-            prop_assert_eq!(uri.port_u16().unwrap_or(template.scheme().port()), template.port());
+            prop_assert_eq!(uri.port_u16().unwrap_or(template.scheme.port()), template.port);
             let path = if typed.starts_with('/') { [&path, &id].map(String::as_str).concat() } else { "/".to_owned() };
             prop_assert_eq!(percent_decode_str(uri.path()).collect::<Vec<u8>>(), meaning(&path));
             prop_assert_eq!(uri.query().map(meaning), query.strip_prefix('?').map(meaning));

@@ -65,7 +65,7 @@ pub(super) fn find_all(
         let to_look_up = looked_up(name, port).filter(|_| is_needed && !is_on_socket);
         let mut addresses = match () {
             // It stands for the socket: nothing is connected to it.
-            () if is_on_socket => vec![SocketAddr::from(([127, 0, 0, 1], host.port()))],
+            () if is_on_socket => vec![SocketAddr::from(([127, 0, 0, 1], host.port))],
             () if is_needed => find(name, port).unwrap_or_else(|error| {
                 all.unresolved.push((number, error));
                 Vec::new()
@@ -98,7 +98,7 @@ pub(super) fn find_all(
             proxies.exclude(*number);
         }
         let urls = proxies.all.iter().map(|proxy| &proxy.url);
-        names.extend(urls.map(|url| looked_up(url.host(), url.port())));
+        names.extend(urls.map(|url| looked_up(&url.host, url.port)));
     }
     let Some(ttl) = args.connection.dns_ttl else {
         return Ok(all);
@@ -128,7 +128,7 @@ pub(super) fn find_all(
 /// Look up the addresses of the proxies.
 fn find_proxies(args: &RunArgs, proxies: &mut Proxies) -> Result<(), Error> {
     for Proxy { url, addresses } in &mut proxies.all {
-        *addresses = find(url.host(), url.port())?;
+        *addresses = find(&url.host, url.port)?;
         if args.is_bundled() && !addresses.iter().any(is_own) {
             return Err(Error::usage(
                 "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
@@ -136,7 +136,7 @@ fn find_proxies(args: &RunArgs, proxies: &mut Proxies) -> Result<(), Error> {
             ));
         }
         if let Some(ips) = &args.local_ips {
-            keep_families(ips, url.host(), addresses)?;
+            keep_families(ips, &url.host, addresses)?;
         }
     }
     Ok(())
@@ -145,7 +145,7 @@ fn find_proxies(args: &RunArgs, proxies: &mut Proxies) -> Result<(), Error> {
 /// Return the name or address, and the port, that connections to a host go to.
 fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16) {
     let rule = connect_to.iter().find(|rule| rule.is_for(host));
-    rule.map_or((host.local_name(), host.port()), |rule| {
+    rule.map_or((host.local_name(), host.port), |rule| {
         rule.destination(host)
     })
 }

@@ -53,7 +53,7 @@ impl BundledTarget {
 
     /// Return the URL of its items, when it listens at `address`.
     pub(super) fn at(&self, address: SocketAddr) -> Result<Template, Error> {
-        let prefix = self.template.scheme().prefix();
+        let prefix = self.template.scheme.prefix();
         format!("{prefix}{address}{ITEMS}")
             .parse()
             .map_err(Error::usage)

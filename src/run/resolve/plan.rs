@@ -259,7 +259,7 @@ fn tls(
     bundled: Option<&BundledTarget>,
 ) -> Result<Option<Tls>, Error> {
     let hosts = targets.hosts();
-    if hosts.iter().all(|host| host.scheme() == Scheme::Http) {
+    if hosts.iter().all(|host| host.scheme == Scheme::Http) {
         return Ok(None);
     }
     let own = bundled.and_then(|target| target.config.tls.as_ref());

@@ -70,7 +70,7 @@ impl Named {
             let url: ProxyUrl = url
                 .parse()
                 .map_err(|error| Error::usage(format!("--proxy: {error}")))?;
-            weights.push(url.weight());
+            weights.push(url.weight);
             self.add(url, "--proxy");
         }
         self.proxies.lists = vec![turns(&weights)];
@@ -88,7 +88,7 @@ impl Named {
         let excluded = excluded.unwrap_or_default();
         for host in hosts {
             // No HTTP_PROXY: a CGI program gets that from the header `Proxy` of its client.
-            let variables: &[&str] = match host.scheme() {
+            let variables: &[&str] = match host.scheme {
                 Scheme::Http => &["http_proxy", "all_proxy", "ALL_PROXY"],
                 Scheme::Https => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
             };
@@ -147,7 +147,7 @@ fn excludes(rule: &str, host: &Host) -> bool {
     let is_of_domain = rest.is_some_and(|(before, end)| {
         end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.'))
     });
-    !name.is_empty() && is_of_domain && port.is_none_or(|port| port.parse() == Ok(host.port()))
+    !name.is_empty() && is_of_domain && port.is_none_or(|port| port.parse() == Ok(host.port))
 }
 
 #[cfg(test)]

@@ -68,9 +68,9 @@ pub(super) fn check(
     let hosts = targets.hosts();
     let streams = hosts
         .iter()
-        .any(|host| args.http.may_have_streams(host.scheme()));
+        .any(|host| args.http.may_have_streams(host.scheme));
     check_needs(&args.typed.values, |need| match need {
-        Need::Tls => hosts.iter().any(|host| host.scheme() == Scheme::Https),
+        Need::Tls => hosts.iter().any(|host| host.scheme == Scheme::Https),
         Need::Http2 => streams,
         Need::Http1 => !streams,
         Need::Session => {
@@ -109,10 +109,7 @@ pub(super) fn check(
 /// Check that nothing of a run of HTTP/3 would go over TCP.
 fn check_http3(targets: &Targets, proxies: Option<&Proxies>) -> Result<(), Error> {
     let mut hosts = targets.hosts().iter().enumerate();
-    if let Some((_, host)) = hosts
-        .clone()
-        .find(|(_, host)| host.scheme() == Scheme::Http)
-    {
+    if let Some((_, host)) = hosts.clone().find(|(_, host)| host.scheme == Scheme::Http) {
         return Err(Error::usage(format!(
             "--http 3 is for https:// URLs, and {} is none: change it (without a URL, add --target-tls)",
             host.origin()
@@ -184,7 +181,7 @@ fn check_proxies(args: &RunArgs, targets: &Targets, proxies: &Proxies) -> Result
             )));
         }
         if args.http == HttpVersion::Http2
-            && host.scheme() == Scheme::Http
+            && host.scheme == Scheme::Http
             && proxies.forwards(number)
         {
             return Err(Error::usage(format!(

@@ -59,7 +59,7 @@ pub(super) const SKIP_PAUSE: Duration = Duration::from_micros(20);
 
 /// Work and limits of a shard, by which its gate decides.
 pub(in crate::shard) struct Limits {
-    supply: Supply,
+    pub(super) supply: Supply,
     hosts: Vec<Host>,
     host_of: HostOf,
     /// The numbers of the hosts that something was deferred for, the one served last at the end.
@@ -234,11 +234,6 @@ impl Limits {
         self.supply.received()
     }
 
-    /// Gives away the upper half of the IDs that were not started.
-    pub(super) fn shed(&mut self) -> IdRange {
-        self.supply.shed()
-    }
-
     /// Applies a pause that another shard received.
     pub(super) fn order(&mut self, order: PauseOrder) {
         if let Some(host) = self.hosts.get_mut(order.host as usize) {
@@ -277,7 +272,7 @@ impl Limits {
     /// True if nothing has to be timed: a lane goes on at the moment at which it became free.
     pub(super) fn is_unlimited(&self) -> bool {
         self.lease == Nanos(u64::MAX)
-            && self.limiter.is_unlimited()
+            && self.limiter.pacer.is_unlimited()
             && matches!(&self.hosts[..], [host] if host.is_unlimited())
     }
 
@@ -312,7 +307,7 @@ impl Limits {
             return;
         }
         let is_of_run = now >= self.lease
-            || matches!(self.limiter.peek(now), Pace::Wait(_))
+            || matches!(self.limiter.pacer.peek(now), Pace::Wait(_))
             || matches!(self.limiter.peek_send(now), Pace::Wait(_));
         let is_of_host = binding == Binding::Rate && !is_of_run;
         self.common_ribbon
@@ -369,7 +364,7 @@ impl Limits {
                 return Err(Refusal::blocked(Binding::Concurrency));
             }
         }
-        let since = match self.limiter.peek(now) {
+        let since = match self.limiter.pacer.peek(now) {
             Pace::Go(since) => since,
             Pace::Wait(next) => return Err(self.refused(next, now)),
         };
@@ -538,7 +533,7 @@ impl Limits {
         if let [host] = &mut self.hosts[..]
             && let Some(table) = self.limiter.pacer.timetable()
         {
-            table.shift_to(host.brake.paused_ns());
+            table.shift_to(host.brake.books.paused_ns);
         }
     }
 
@@ -607,7 +602,7 @@ impl Limits {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
-            self.host(permit.host).brake.denied();
+            self.host(permit.host).brake.books.retries_denied += 1;
             return None;
         }
         let attempts = permit.attempt + 1;
@@ -621,7 +616,7 @@ impl Limits {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {
-                self.host(permit.host).brake.denied();
+                self.host(permit.host).brake.books.retries_denied += 1;
                 return None;
             }
         }

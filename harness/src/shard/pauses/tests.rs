@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fixtures::plan;
+use crate::pacer::Pace;
 use crate::sample::{Advice, ErrorKind, Quota};
 use crate::stats::tests::{attempt_of, permit_at};
 
@@ -194,7 +195,7 @@ fn left(remaining: u64, limit: Option<u64>, resets_in_s: u64) -> Advice {
 fn greedy(brake: &mut ThrottlePauses, from: u64, to: u64) -> u64 {
     let (mut now, mut went) = (Nanos(from), 0);
     while now.0 < to {
-        match brake.poll_quota(now) {
+        match brake.quota.poll(now) {
             Pace::Go(_) => {
                 brake.admitted(now);
                 went += 1;
@@ -296,7 +297,7 @@ proptest! {
                 prop_assert!(brake.resume() >= Nanos(now).plus(wait.min(max_pause)));
                 prop_assert!(order.promised == Nanos(now).plus(wait));
             }
-            if let Pace::Wait(next) = brake.poll_quota(Nanos(now)) {
+            if let Pace::Wait(next) = brake.quota.poll(Nanos(now)) {
                 prop_assert!(next > Nanos(now) && next <= Nanos(now).plus(max_pause));
             }
             brake.admitted(Nanos(now));

@@ -64,7 +64,7 @@ fn with_length(text: &str) -> Vec<u8> {
 impl Handshake {
     /// Return the request to an HTTP proxy for a tunnel to `host`.
     pub(crate) fn connect(host: &Host, credentials: Option<&Credentials>) -> Self {
-        let (name, port) = (host.name(), host.port());
+        let (name, port) = (host.name(), host.port);
         let name = if name.contains(':') {
             format!("[{name}]")
         } else {
@@ -88,7 +88,7 @@ impl Handshake {
             Some(IpAddr::V6(ip)) => [&[4][..], &ip.octets()].concat(),
             None => [&[3][..], &with_length(host.name())].concat(),
         };
-        let port = address.map_or(host.port(), |address| address.port());
+        let port = address.map_or(host.port, |address| address.port());
         Self::Socks {
             login: credentials.map(|Credentials { user, password }| {
                 Secret([vec![1], with_length(user), with_length(password)].concat())

@@ -48,11 +48,15 @@ impl Protocol {
 /// URL of a proxy. Neither its text nor its debug output has the credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyUrl {
-    protocol: Protocol,
-    host: String,
-    port: u16,
+    /// Protocol of the proxy.
+    pub protocol: Protocol,
+    /// Name or address of the proxy, without brackets.
+    pub host: String,
+    /// Port of the proxy.
+    pub port: u16,
     credentials: Option<[SessionTemplate; 2]>,
-    weight: u32,
+    /// Weight among other proxies, 1 to 1000.
+    pub weight: u32,
 }
 
 /// User name and password of a connection.
@@ -91,30 +95,6 @@ pub enum ProxyUrlError {
 }
 
 impl ProxyUrl {
-    /// Protocol of the proxy.
-    #[must_use]
-    pub const fn protocol(&self) -> Protocol {
-        self.protocol
-    }
-
-    /// Name or address of the proxy, without brackets.
-    #[must_use]
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Port of the proxy.
-    #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Weight among other proxies, 1 to 1000.
-    #[must_use]
-    pub const fn weight(&self) -> u32 {
-        self.weight
-    }
-
     /// True if the credentials have a place for a session label.
     #[must_use]
     pub fn has_session(&self) -> bool {

@@ -31,9 +31,9 @@ impl Limits {
     /// if the timetable had scheduled it by then: a pause of the only host moves it past the end.
     pub(in crate::shard::gate) fn withdraw(&mut self, permit: &Permit, now: Nanos) -> bool {
         self.under_way -= 1;
-        self.host(permit.host).revoked();
+        self.host(permit.host).under_way -= 1;
         self.returned += u64::from(permit.attempt == 0);
-        let is_paused = self.host(permit.host).resume() > now;
+        let is_paused = self.host(permit.host).brake.resume() > now;
         let Some(table) = self.limiter.pacer.timetable() else {
             return false;
         };

@@ -31,8 +31,8 @@ impl Limits {
         let host = &self.hosts[host as usize % self.hosts.len()];
         let pace = if now >= self.lease {
             Pace::Wait(Nanos(u64::MAX))
-        } else if host.resume() > now {
-            Pace::Wait(host.resume())
+        } else if host.brake.resume() > now {
+            Pace::Wait(host.brake.resume())
         } else if is_counted {
             Pace::Go(now)
         } else {
@@ -49,7 +49,9 @@ impl Limits {
     pub(in crate::shard::gate) fn holds_sending(&self, now: Nanos) -> Binding {
         match self.sending.front() {
             None => Binding::Idle,
-            Some((_, host)) if self.hosts[*host as usize % self.hosts.len()].resume() > now => {
+            Some((_, host))
+                if self.hosts[*host as usize % self.hosts.len()].brake.resume() > now =>
+            {
                 Binding::Pause
             }
             Some(_) => Binding::Rate,
