@@ -93,7 +93,7 @@ impl Limiter {
         }
     }
 
-    /// Charge a request that is admitted at `now`, which [`Limiter::peek`] allowed.
+    /// Charge a request that is admitted at `now`, which [`Pacer::peek`] allowed.
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.pacer.poll(now);
     }
