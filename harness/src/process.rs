@@ -243,7 +243,8 @@ impl Child {
     /// True if the child has ended. Leaves it to be waited for.
     pub fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-        !matches!(waitid(Id::Pid(self.pid), flags), Ok(WaitStatus::StillAlive))
+        let seen = waitid(Id::Pid(self.pid), flags);
+        !matches!(seen, Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
     }
 
     /// Waits until the child has ended.
