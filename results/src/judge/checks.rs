@@ -324,7 +324,7 @@ fn dead(report: &Report) -> Found {
     let DeadTime { s, longest, last } = dead_time(report, end_s);
     // However short the run was.
     let long_s = limits::LEAST_DEAD_S.min(of_s * limits::DEAD);
-    let is_long = |from_s: f64, to_s: f64| to_s - from_s >= long_s;
+    let is_long = |from_s: f64, to_s: f64| to_s > from_s && to_s - from_s >= long_s;
     let is_much = s >= limits::LEAST_PARTLY_DEAD_S && s >= of_s * limits::PARTLY_DEAD;
     let last = last.filter(|(from_s, to_s)| is_long(*from_s, to_s.ceil()));
     let (from_s, to_s) = last.unwrap_or(longest);
