@@ -183,7 +183,7 @@ impl Cli {
 
 /// Say what clap cannot know: where a URL goes that stands in the wrong place, and what to do about
 /// flags that exclude each other.
-fn explained(error: clap::Error) -> clap::Error {
+fn explained(mut error: clap::Error) -> clap::Error {
     let is_url =
         |kind| matches!(error.get(kind), Some(ContextValue::String(word)) if word.contains("://"));
     let tip = match error.kind() {
@@ -196,13 +196,10 @@ fn explained(error: clap::Error) -> clap::Error {
         ErrorKind::ArgumentConflict => "keep one of them, and remove the others",
         _ => return error,
     };
-    with_tip(error, tip.to_owned())
-}
-
-/// Add a remedy to the error of a command line.
-pub(crate) fn with_tip(mut error: clap::Error, tip: String) -> clap::Error {
-    let tip = ContextValue::StyledStrs(vec![tip.into()]);
-    error.insert(ContextKind::Suggested, tip);
+    error.insert(
+        ContextKind::Suggested,
+        ContextValue::StyledStrs(vec![tip.into()]),
+    );
     error
 }
 

@@ -5,9 +5,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
-
-use crate::cli::with_tip;
 use crate::error::Error;
 
 /// The flag.
@@ -17,24 +14,8 @@ const FLAG: &str = "--config";
 #[derive(Debug)]
 pub(crate) struct Expanded {
     pub(crate) words: Vec<OsString>,
-    /// Each file, and its words.
-    files: Vec<(OsString, Vec<OsString>)>,
-}
-
-impl Expanded {
-    /// Name the file that an argument is from of which clap says that it is unknown or wrong.
-    pub(crate) fn located(&self, error: clap::Error) -> clap::Error {
-        let argument = match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::String(argument)) => argument.split(' ').next(),
-            _ => None,
-        };
-        let is_it = |word: &OsString| word.to_string_lossy().split('=').next() == argument;
-        let file = self.files.iter().find(|(_, words)| words.iter().any(is_it));
-        match file {
-            Some((file, _)) => with_tip(error, format!("correct it in {FLAG} {}", file.display())),
-            None => error,
-        }
-    }
+    /// The files.
+    pub(crate) files: Vec<OsString>,
 }
 
 /// Read the files that a command line names.
@@ -56,9 +37,8 @@ pub(crate) fn expanded(words: impl IntoIterator<Item = OsString>) -> Result<Expa
             None => None,
         };
         if let Some(file) = file {
-            let own = words_of(Path::new(&file))?;
-            all.extend(own.iter().cloned());
-            files.push((file, own));
+            all.extend(words_of(Path::new(&file))?);
+            files.push(file);
         } else {
             all.push(word);
         }
@@ -89,7 +69,6 @@ fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
 
     #[test]
     fn words_of_a_file_stand_in_place_of_the_flag() {
@@ -109,20 +88,6 @@ mod tests {
         let words = "--rate|5k|-H|x: a b";
         for line in ["c run --config FILE -n 3", "c run --config=FILE -n 3"] {
             assert_eq!(of(line).unwrap(), format!("c|run|{words}|-n|3"));
-        }
-        fs::write(&file, "--no-such=3").unwrap();
-        for (line, is_named) in [
-            ("c run --config FILE", true),
-            ("c run --config FILE --nor", true),
-            ("c run --nor --config FILE", false),
-        ] {
-            let line = line.replace("FILE", &file.display().to_string());
-            let line = expanded(line.split(' ').map(OsString::from)).unwrap();
-            let error = line.located(Cli::of(&line.words).unwrap_err());
-            assert_eq!(
-                error.to_string().contains(&*file.to_string_lossy()),
-                is_named
-            );
         }
         // It may be what a round of a study has, which refuses it.
         assert!(

@@ -78,7 +78,13 @@ pub fn main() -> ExitCode {
         // Help and version are "errors" that print to stdout and succeed; the rest is usage,
         // exit 2.
         Err(error) if error.use_stderr() => {
-            terminal::say_usage(&line.located(error));
+            terminal::say_usage(&error);
+            for file in line.files {
+                terminal::say(&format!(
+                    "The command line has the flags of --config {}",
+                    file.display()
+                ));
+            }
             return ExitCode::from(error::USAGE);
         }
         Err(help) => return ended(terminal::print_help(&help).map(|()| error::DONE)),

@@ -53,3 +53,11 @@ fn a_configured_run_is_repeated_by_its_recorded_command_line() {
     fs::write(place.path().join("flags"), "-H 'x").unwrap();
     call_line(place.path(), "run --config flags").code(&[2]);
 }
+
+#[test]
+fn a_refused_command_line_names_its_files() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("flags"), "--no-such=3").unwrap();
+    let said = call_line(place.path(), "run --config flags").code(&[2]);
+    assert!(said.stderr.contains("--config flags"), "{}", said.stderr);
+}

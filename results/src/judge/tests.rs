@@ -510,6 +510,12 @@ fn g_time_without_a_good_answer() {
     let judged = short.judge_after(2.99);
     assert_eq!(judged.validity.verdict, graver);
     assert_eq!(judged.findings[0].kind(), FindingKind::NoGoodResponse);
+    // It ended with its warm-up: nothing was due in the second after it.
+    short.plan.warmup = std::time::Duration::from_secs(2);
+    short.plan.duration = Some(short.plan.warmup);
+    let judged = short.judge_after(2.0);
+    let is_dead = |finding: &Finding| finding.kind() == FindingKind::NoGoodResponse;
+    assert!(!judged.findings.iter().any(is_dead));
     // It failed late in a second that had begun well, and was seen three seconds later.
     let hung = |until: u64| {
         let good = (0..=1_900)
