@@ -5,6 +5,7 @@
 //! the start and the end of what is measured. A reading that the machine does not give is absent,
 //! never 0. Nothing here judges what was read.
 
+pub(crate) mod cgroup;
 mod speed;
 mod text;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::cgroup::{Cgroup, Hierarchies, Throttling};
 pub use self::speed::probe_speed_since;
 
 /// The unit of [`CpuTicks`].
@@ -59,9 +61,15 @@ impl CpuTicks {
     }
 }
 
-/// Counters of the whole machine since it booted, by name; of its network, in this namespace.
-/// Without those that it does not give.
+/// Counters of the whole machine since it booted, by name; of its network, in this namespace; of
+/// the nearest CPU quota that applies to this process. Without those that it does not give.
 pub type Counters = BTreeMap<String, u64>;
+
+/// Periods of this process's CPU quota in which it ran: a [counter](Counters).
+pub const QUOTA_PERIODS: &str = "quota_periods";
+
+/// Periods of them in which the quota stopped it.
+pub const QUOTA_THROTTLED_PERIODS: &str = "quota_throttled_periods";
 
 /// The name of each counter; its file, the start of its line, and its name there.
 const COUNTERS: [(&str, [&str; 3]); 5] = [
@@ -108,7 +116,23 @@ impl Proc {
             let count = text::counter(&self.read(file)?, line, counter)?;
             Some(((*name).to_owned(), count))
         });
-        known.collect()
+        let quota = self.throttling().map(|it| {
+            [
+                (QUOTA_PERIODS, it.periods),
+                (QUOTA_THROTTLED_PERIODS, it.throttled_periods),
+                ("quota_throttled_us", it.throttled_ns / 1_000),
+            ]
+        });
+        let quota = quota.into_iter().flatten();
+        known
+            .chain(quota.map(|(name, count)| (name.to_owned(), count)))
+            .collect()
+    }
+
+    /// Read the throttling of this process by a CPU quota; none without one.
+    fn throttling(&self) -> Option<Throttling> {
+        let hierarchies = Hierarchies::parse(&self.read("self/mountinfo")?);
+        Cgroup::of_process(&hierarchies, &self.read("self/cgroup")?).throttling()
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -174,6 +198,40 @@ mod tests {
             Some(Duration::from_millis(600)),
             "user and system"
         );
+    }
+
+    #[test]
+    fn the_quota_of_this_process_is_read_of_either_version() {
+        let v1 = [
+            ("cg/pod/cpu.cfs_quota_us", "20000\n"),
+            (
+                "cg/pod/cpu.stat",
+                "nr_periods 34\nnr_throttled 33\nthrottled_time 2100000\n",
+            ),
+            ("self/cgroup", "2:cpuacct:/\n1:cpu:/pod\n0::/\n"),
+        ];
+        let v2 = [
+            ("cg/pod/cpu.max", "20000 100000\n"),
+            (
+                "cg/pod/cpu.stat",
+                "usage_usec 9\nnr_periods 34\nnr_throttled 33\nthrottled_usec 2100\n",
+            ),
+            ("self/cgroup", "0::/pod/app\n"),
+        ];
+        let counters = [
+            ("quota_periods", 34),
+            ("quota_throttled_periods", 33),
+            ("quota_throttled_us", 2_100),
+        ];
+        let counters = Counters::from(counters.map(|(name, count)| (name.to_owned(), count)));
+        for (files, system) in [(v1, "cgroup cgroup rw,cpu"), (v2, "cgroup2 cgroup rw")] {
+            let (directory, proc) = proc_with(&files);
+            let at = directory.path().join("cg");
+            fs::create_dir_all(at.join("pod/app")).unwrap();
+            let mount = format!("30 25 0:26 / {} rw - {system}\n", at.display());
+            fs::write(directory.path().join("self/mountinfo"), mount).unwrap();
+            assert_eq!(proc.counters(), counters);
+        }
     }
 
     #[test]

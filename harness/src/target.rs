@@ -14,13 +14,11 @@
 //! |---|---|
 //! | `find` | processes by port, process ID or cgroup |
 //! | `track` | CPU time and waits of a set of processes that come and go |
-//! | `cgroup` | CPU quota, throttling and pressure of a cgroup, v1 and v2 |
 //! | `sockets` | listening sockets and their accept queues |
 //! | `sampler` | all of these in one sample |
 //! | `probe` | the loop of the probe |
 //! | `line` | the lines between a probe and a run |
 
-mod cgroup;
 mod find;
 mod line;
 mod probe;

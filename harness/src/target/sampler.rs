@@ -9,12 +9,12 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
-use super::cgroup::{Cgroup, Hierarchies, pressure_us, read};
 use super::find;
 use super::sockets::{Diag, Listener};
 use super::track::Tracked;
 use super::{AcceptQueue, Port, PressureOf, Selection, TargetFound, TargetSample};
 use crate::clock::{duration_ns, monotonic_ns, thread_cpu_ns};
+use crate::machine::cgroup::{Cgroup, Hierarchies, pressure_us, read};
 
 /// Interval between looks for new processes and threads, which cost more than a sample.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -91,7 +91,9 @@ impl Sampler {
     /// When there is none.
     pub fn find(selection: Selection) -> Result<(Self, TargetFound, TargetSample), NotFound> {
         let mut sampler = Self {
-            hierarchies: Hierarchies::read(),
+            hierarchies: Hierarchies::parse(
+                &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+            ),
             tracked: Tracked::default(),
             own_line: find::own_line(),
             diag: Diag::open(),
@@ -135,7 +137,8 @@ impl Sampler {
                 cgroup
             }
             _ => first.map_or_else(Cgroup::default, |pid| {
-                Cgroup::of_process(&self.hierarchies, pid)
+                let membership = fs::read_to_string(format!("/proc/{pid}/cgroup"));
+                Cgroup::of_process(&self.hierarchies, &membership.unwrap_or_default())
             }),
         };
         if self.cgroup.pressure_us().is_none() {

@@ -15,6 +15,7 @@ use crate::run::report::{
     Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report, ShardReport,
     TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
 };
+use crawlmark_harness::machine::{QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
@@ -496,9 +497,18 @@ fn full(report: &Report) -> Result<Option<f64>, Missing> {
     Ok(beyond(limits::CPU_USE, used).filter(|_| !is_spinning))
 }
 
-/// True if a lack of CPU is the client's own: a shard used all of one.
+/// Stops of the client by its CPU quota, if they are many.
+fn quota(report: &Report) -> Option<Finding> {
+    let [periods, stopped] = [QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS]
+        .map(|name| report.host.get(name).copied().unwrap_or(0));
+    let is_much = share(stopped as f64, periods as f64) >= limits::THROTTLED_PERIODS;
+    (is_much && stopped >= limits::LEAST_THROTTLED)
+        .then_some(Finding::ClientThrottled { stopped, periods })
+}
+
+/// True if a lack of CPU is the client's own: a shard used all of one, or all that it may use.
 fn is_own_lack(report: &Report) -> bool {
-    matches!(full(report), Ok(Some(_)))
+    matches!(full(report), Ok(Some(_))) || quota(report).is_some()
 }
 
 /// True if lateness is due to others: the shards used little CPU, and one of them waited for one.
@@ -515,9 +525,12 @@ fn cpu_use(report: &Report) -> Found {
     some(full(report)?.map(|share| Finding::CpuFull { share }))
 }
 
-/// Ready to run, and something else ran. A client that used little is judged by what the wait did,
-/// where that is known.
+/// Ready to run, and stopped by a quota, or something else ran. A client that used little is judged
+/// by what the wait did, where that is known.
 fn run_delay(report: &Report) -> Found {
+    if let Some(stopped) = quota(report) {
+        return Ok(vec![stopped]);
+    }
     let waits = if is_little_used(report) {
         readings(report, limits::SHORTEST_S, |shard| {
             let received = times(shard, Series::ReceiveDelay).and_then(highest_known);

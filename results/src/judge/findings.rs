@@ -420,6 +420,16 @@ findings! {
         severity: if at_end { Severity::Error } else { Severity::Warning },
         remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
         covers: [Stalled, RequestsFailed, RateMissed, LimitedBy];
+    /// The CPU quota of the client's cgroup stopped it.
+    ClientThrottled { stopped: u64, periods: u64 } =>
+        format!(
+            "The client's CPU quota stopped it in {} of {}, so requests were sent and responses read late",
+            grouped(stopped),
+            counted(periods, "period")
+        ),
+        effect: ClientLimited,
+        remedy: "Raise the CPU quota of the client's container, run it outside of it, or send less.",
+        covers: [Stalled, DelayingLimit, WorksOnFew, InStep, CpuFull, CpuWait, ShardPaused, SentLate, ReadLate, LimitedBy];
     /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
     TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } =>
         format!(

@@ -725,6 +725,43 @@ fn g_receive_delay() {
     });
 }
 
+/// Have the client's quota stop it in so many of these periods.
+fn throttle(report: &mut Report, stopped: u64, periods: u64) {
+    let counters = [
+        ("quota_periods", periods),
+        ("quota_throttled_periods", stopped),
+    ];
+    report.host = counters
+        .map(|(name, count)| (name.to_owned(), count))
+        .into();
+}
+
+proptest! {
+    #[test]
+    fn a_client_that_its_quota_stops_is_limited_by_it_and_by_nothing_else_that_follows(
+        periods in 1_u64..1_000, stopped in 0.0..1.0_f64, waited: bool,
+    ) {
+        let stopped = (periods as f64 * stopped) as u64;
+        let mut run = Run::quiet();
+        run.shards.iter_mut().for_each(|shard| shard.usage.cpu_share = Some(0.1));
+        if waited {
+            run.usage().run_delay_share = Some(0.8);
+            run.times(Series::ReceiveDelay).p99_us = Some(8e4);
+            run.times(Series::SchedLag).p99_us = Some(8e4);
+            run.times(Series::LoopLag).max_us = Some(2e5);
+        }
+        let mut report = run.judge();
+        throttle(&mut report, stopped, periods);
+        report.judge();
+        let kinds: Vec<FindingKind> = report.findings.iter().map(Finding::kind).collect();
+        if stopped >= 2 && stopped * 100 >= periods {
+            prop_assert_eq!((report.validity.verdict, kinds), (Verdict::ClientLimited, vec![FindingKind::ClientThrottled]));
+        } else {
+            prop_assert_eq!(report.validity.verdict, if waited { Verdict::Disturbed } else { Verdict::Valid });
+        }
+    }
+}
+
 #[test]
 fn a_cpu_that_slowed_down_under_a_client_that_used_all_of_it_is_the_clients_limit() {
     let mut run = Run::quiet();

@@ -10,6 +10,13 @@ pub(crate) const CPU_USE: f64 = 0.85;
 /// hundred of its time, one that shares its CPU for a third and more.
 pub(crate) const RUN_DELAY: f64 = 0.05;
 
+/// Part of the periods of the client's CPU quota in which it was stopped: what is under way then is
+/// late by up to a period, so with more the 99th percentile is the quota's.
+pub(crate) const THROTTLED_PERIODS: f64 = 0.01;
+
+/// Least number of such periods: one may be that of what follows the last request.
+pub(crate) const LEAST_THROTTLED: u64 = 2;
+
 /// Part of the CPUs that the shards could run on, below which they used little: a target that had
 /// all of their CPU time as well would be a third faster at most, so the shards did not set the
 /// pace, however long they waited for a CPU.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Audit, Run, WindowReport, at_once, times};
+use super::{Audit, Run, WindowReport, at_once, throttle, times};
 use crate::judge::{
     Finding, FindingKind, Verdict,
     checks::{OF_MACHINE, OF_RUN},
@@ -241,6 +241,7 @@ fn with(kind: FindingKind) -> Report {
                 hosts: Vec::new(),
             });
         }),
+        Is::ClientThrottled => report(|it| throttle(it, 34, 34)),
         Is::TargetThrottled => report(|it| {
             split(it, 0.0, 5_000.0);
             it.target.as_mut().unwrap().throttled_periods_share = Some(0.9);

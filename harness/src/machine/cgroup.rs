@@ -20,23 +20,19 @@ struct Hierarchy {
 
 /// The hierarchies of this machine.
 #[derive(Debug)]
-pub(super) struct Hierarchies(Vec<Hierarchy>);
+pub(crate) struct Hierarchies(Vec<Hierarchy>);
 
 /// Throttling by a quota, cumulative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Throttling {
-    pub(super) throttled_ns: u64,
-    pub(super) periods: u64,
-    pub(super) throttled_periods: u64,
+pub(crate) struct Throttling {
+    pub(crate) throttled_ns: u64,
+    pub(crate) periods: u64,
+    pub(crate) throttled_periods: u64,
 }
 
 impl Hierarchies {
-    /// Read the mounted hierarchies from `/proc/self/mountinfo`.
-    pub(super) fn read() -> Self {
-        Self::parse(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
-    }
-
-    fn parse(mountinfo: &str) -> Self {
+    /// Parse a `/proc/PID/mountinfo`.
+    pub(crate) fn parse(mountinfo: &str) -> Self {
         Self(mountinfo.lines().filter_map(Hierarchy::parse).collect())
     }
 
@@ -69,7 +65,7 @@ impl Hierarchies {
     }
 
     /// Return the path within its hierarchy of a directory, or of such a path.
-    pub(super) fn path(&self, given: &Path) -> PathBuf {
+    pub(crate) fn path(&self, given: &Path) -> PathBuf {
         let within = self.0.iter().find_map(|hierarchy| {
             let below = given.strip_prefix(&hierarchy.at).ok()?;
             Some(hierarchy.root.join(below))
@@ -78,7 +74,7 @@ impl Hierarchies {
     }
 
     /// Return the processes in a cgroup and below it.
-    pub(super) fn members(&self, path: &Path) -> Vec<i32> {
+    pub(crate) fn members(&self, path: &Path) -> Vec<i32> {
         let kinds = [None, Some("cpuacct"), Some("cpu"), Some("pids")];
         let all = kinds.iter().filter_map(|kind| self.place(path, *kind));
         let all = all.map(|place| members(&place.directory));
@@ -148,27 +144,26 @@ fn has_quota(directory: &Path, is_v2: bool) -> bool {
     matches!(quota, Some(Ok(1..)))
 }
 
-/// Files of a target's cgroup that are read over and over.
+/// Files of a cgroup that are read over and over.
 #[derive(Debug, Default)]
-pub(super) struct Cgroup {
+pub(crate) struct Cgroup {
     /// Path of the cgroup that the files are of.
-    pub(super) path: Option<String>,
+    pub(crate) path: Option<String>,
     stat: Option<File>,
     pressure: Option<File>,
     /// CPU usage, of a target that is a cgroup.
-    pub(super) usage: Option<File>,
+    pub(crate) usage: Option<File>,
 }
 
 impl Cgroup {
-    /// Open the files of the cgroup of a process.
-    pub(super) fn of_process(hierarchies: &Hierarchies, pid: i32) -> Self {
-        let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let place = |controller| hierarchies.directory(&membership, controller);
+    /// Open the files of the cgroup of a process, given its `/proc/PID/cgroup`.
+    pub(crate) fn of_process(hierarchies: &Hierarchies, membership: &str) -> Self {
+        let place = |controller| hierarchies.directory(membership, controller);
         Self::open(place(None).as_ref(), place(Some("cpu")).as_ref())
     }
 
     /// Open the files of a cgroup.
-    pub(super) fn named(hierarchies: &Hierarchies, path: &Path) -> Self {
+    pub(crate) fn named(hierarchies: &Hierarchies, path: &Path) -> Self {
         let place = |controller| hierarchies.place(path, controller);
         let usage = match place(Some("cpuacct")) {
             Some(place) => open(&place.directory, "cpuacct.usage"),
@@ -199,17 +194,17 @@ impl Cgroup {
     }
 
     /// Read the throttling; none without a quota.
-    pub(super) fn throttling(&self) -> Option<Throttling> {
+    pub(crate) fn throttling(&self) -> Option<Throttling> {
         throttling(&read(self.stat.as_ref()?)?)
     }
 
     /// Read the pressure, us.
-    pub(super) fn pressure_us(&self) -> Option<u64> {
+    pub(crate) fn pressure_us(&self) -> Option<u64> {
         pressure_us(&read(self.pressure.as_ref()?)?)
     }
 
     /// Read the CPU time of a target that is a cgroup, ns.
-    pub(super) fn usage_ns(&self) -> Option<u64> {
+    pub(crate) fn usage_ns(&self) -> Option<u64> {
         let text = read(self.usage.as_ref()?)?;
         text.trim()
             .parse()
@@ -223,7 +218,7 @@ fn open(directory: &Path, file: &str) -> Option<File> {
 }
 
 /// Read a file that is open, from its beginning.
-pub(super) fn read(file: &File) -> Option<String> {
+pub(crate) fn read(file: &File) -> Option<String> {
     let mut buffer = [0; 4096];
     let length = file.read_at(&mut buffer, 0).ok()?;
     String::from_utf8(buffer.get(..length)?.to_vec()).ok()
@@ -245,7 +240,7 @@ fn value(stat: &str, name: &str) -> Option<u64> {
 }
 
 /// Parse a file of pressure: the total of the line `some`.
-pub(super) fn pressure_us(text: &str) -> Option<u64> {
+pub(crate) fn pressure_us(text: &str) -> Option<u64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     some.split_once("total=")?.1.trim().parse().ok()
 }
@@ -296,8 +291,7 @@ mod tests {
              33 25 0:29 / /tmp rw - tmpfs tmpfs rw\n"
         ));
         let membership = "2:cpuacct:/pod/app\n1:cpu:/pod/app\n0::/pod/app\n";
-        let place = |controller| hierarchies.directory(membership, controller);
-        let of_process = Cgroup::open(place(None).as_ref(), place(Some("cpu")).as_ref());
+        let of_process = Cgroup::of_process(&hierarchies, membership);
         let named = Cgroup::named(&hierarchies, Path::new("/pod/app"));
         for cgroup in [&of_process, &named] {
             assert_eq!(
