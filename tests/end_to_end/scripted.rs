@@ -75,6 +75,19 @@ impl Peer {
         self.reader.get_mut().write_all(bytes).is_ok()
     }
 
+    /// Read what comes on a thread of its own, so many bytes each millisecond at most, until the client has left.
+    #[expect(clippy::disallowed_methods, reason = "the test forks nothing")]
+    pub(crate) fn read_slowly(&self, bytes: usize) {
+        let mut stream = self.reader.get_ref().try_clone().unwrap();
+        let mut part = vec![0; bytes];
+        std::thread::spawn(move || {
+            while stream.read(&mut part).is_ok_and(|read| read > 0) {
+                // The slowness is the fault under test, not a wait for anything.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    }
+
     /// Has the target leave a connection on which nothing comes for so long.
     pub(crate) fn leave_when_idle(&mut self, after: Duration) {
         self.reader.get_ref().set_read_timeout(Some(after)).unwrap();

@@ -15,7 +15,7 @@ use crawlmark_harness::sample::{ClosedBy, ErrorKind};
 use foldhash::fast::FixedState;
 
 use super::failure;
-use super::hpack::{Decoder, Fields, NO_TABLE, Undecodable};
+use super::hpack::{Decoder, Fields, KEPT_BYTES, NO_TABLE, Undecodable};
 use super::request::Output;
 use crate::crawl::connect::failure::Failure;
 use crate::crawl::response::exchange::was_not_begun;
@@ -162,7 +162,7 @@ pub(super) struct StreamState {
 #[derive(Debug)]
 pub(super) struct Connection {
     /// Frames to send, of which some bytes are written.
-    output: Vec<u8>,
+    pub(super) output: Vec<u8>,
     written: usize,
     /// Bytes written and read.
     pub(super) passed: [u64; 2],
@@ -270,8 +270,10 @@ impl Connection {
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.written += bytes;
         self.passed[0] += bytes as u64;
-        if self.queued().is_empty() {
-            self.output.clear();
+        // Half of it or more: a target that reads slowly never leaves more than is queued, and a byte
+        // moves once at most for each one that was written.
+        if self.written >= self.queued().len() {
+            self.output.drain(..self.written);
             self.output.shrink_to(2 * MOST_QUEUED);
             self.written = 0;
         }
@@ -393,6 +395,10 @@ impl Connection {
     pub(super) fn release(&mut self, at: usize) {
         let (id, stream) = (self.streams[at].id, &mut self.streams[at]);
         let has_rest = !std::mem::take(&mut stream.body).is_empty();
+        stream.trailers = None;
+        if stream.fields.bytes > KEPT_BYTES {
+            stream.fields = Rc::default();
+        }
         stream.content.clear();
         stream.content.shrink_to(MOST_QUEUED);
         let is_cut = self.open.remove(&id).is_some();
@@ -580,7 +586,8 @@ impl Connection {
                 self.block.extend_from_slice(block);
             }
         }
-        self.spare = Some(std::mem::replace(&mut self.fields, next));
+        let last = std::mem::replace(&mut self.fields, next);
+        self.spare = (last.bytes <= KEPT_BYTES).then_some(last);
         Ok(())
     }
 

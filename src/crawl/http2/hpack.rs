@@ -16,7 +16,7 @@ const TABLE_BYTES: usize = 4_096;
 const ENTRY_BYTES: usize = 32;
 
 /// Memory for names and for values that is kept for the next head: more than most heads have.
-const KEPT_BYTES: usize = 16 << 10;
+pub(super) const KEPT_BYTES: usize = 16 << 10;
 
 /// Characters of a field's name that a failure repeats.
 const SHOWN_NAME: usize = 64;
@@ -356,7 +356,7 @@ pub(super) struct Fields {
     /// Ends of each name and value.
     ends: Vec<[usize; 2]>,
     /// Size by RFC 9113, 6.5.2.
-    bytes: usize,
+    pub(super) bytes: usize,
     pub(super) status: Option<u16>,
     /// `Content-Length`, bytes.
     pub(super) declared: Option<u64>,

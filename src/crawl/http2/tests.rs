@@ -3,22 +3,24 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::ErrorKind;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use proptest::prelude::*;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
-use super::connection::Connection;
+use super::connection::{Connection, MOST_QUEUED};
 use super::hpack::{write_field, write_integer};
 use super::request::Output;
-use super::{Driver, Input, laws};
-use crate::crawl::connect::failure::Failure;
+use super::{Driver, Input, TURN_BYTES, laws};
+use crate::crawl::connect::{failure::Failure, stream::Stream};
 
 /// Names that are in the static table, and others.
 const NAMES: [&str; 8] = [
@@ -368,4 +370,85 @@ fn requests_beyond_the_streams_that_a_target_has_come_to_allow_wait() {
     assert_eq!(heads(&connection), 2);
     begin(&mut connection, 2);
     assert_eq!(heads(&connection), 3);
+}
+
+/// A target that sends a frame again and again, and takes so many bytes each time that it is written to.
+#[derive(Debug)]
+struct Flood {
+    frame: Vec<u8>,
+    sent: usize,
+    takes: Vec<usize>,
+    writes: usize,
+}
+
+impl AsyncRead for Flood {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let flood = self.get_mut();
+        while buf.remaining() > 0 {
+            let part = &flood.frame[flood.sent % flood.frame.len()..];
+            let part = &part[..part.len().min(buf.remaining())];
+            buf.put_slice(part);
+            flood.sent += part.len();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Flood {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let flood = self.get_mut();
+        // Each second time it has no room.
+        flood.writes += 1;
+        match flood.takes[flood.writes / 2 % flood.takes.len()].min(bytes.len()) {
+            taken @ 1.. if flood.writes.is_multiple_of(2) => Poll::Ready(Ok(taken)),
+            _ => Poll::Pending,
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Stream for Flood {}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn frames_to_send_take_bounded_memory_however_slowly_a_target_reads(
+        frame in prop::sample::select(vec![
+            vec![0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
+            vec![0, 0, 0, 4, 0, 0, 0, 0, 0],
+        ]),
+        takes in prop::collection::vec(0..9_000_usize, 1..20),
+    ) {
+        let mut connection = Connection::new(1, None);
+        connection.receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], Nanos(1)).unwrap();
+        let connection = Rc::new(RefCell::new(connection));
+        let mut driver = Driver {
+            stream: Flood { frame, sent: 0, takes, writes: 0 },
+            input: Input::new(),
+            connection: Rc::clone(&connection),
+            clock: Clock::start(),
+        };
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..2_000 {
+            prop_assert!(driver.poll(&mut cx).is_pending());
+            // As much as may wait, and what one turn reads; as much that is written; and as much again of room.
+            let capacity = connection.borrow().output.capacity();
+            prop_assert!(capacity <= 4 * (MOST_QUEUED + TURN_BYTES), "{}", capacity);
+        }
+    }
 }
