@@ -9,9 +9,11 @@
 //! | file | for |
 //! |---|---|
 //! | `socket` | the UDP socket of a connection |
+//! | `bounded` | its streams, with bounded frames |
 //! | `exchange` | a request and its response on a stream |
 //! | `request`, `failure` | what is sent; what goes wrong |
 
+mod bounded;
 mod exchange;
 mod failure;
 mod request;
@@ -38,6 +40,7 @@ use quinn::{Connection as Quic, VarInt};
 use tokio::select;
 use tokio::task::{JoinHandle, spawn_local};
 
+use self::bounded::Streams;
 pub(crate) use self::exchange::StreamSlot;
 pub(crate) use self::request::Output;
 use self::socket::Socket;
@@ -128,7 +131,7 @@ fn transport() -> TransportConfig {
 /// A connection that speaks HTTP/3.
 pub(crate) struct Greeted {
     connected: Connected,
-    sender: SendRequest<OpenStreams, Bytes>,
+    sender: SendRequest<Streams<OpenStreams>, Bytes>,
     driver: JoinHandle<()>,
 }
 
@@ -138,7 +141,7 @@ pub(crate) async fn greet(connected: Connected) -> io::Result<Greeted> {
     builder
         .max_field_section_size(MOST_HEAD_BYTES as u64)
         .send_grease(false);
-    let carried = h3_quinn::Connection::new(connected.quic.clone());
+    let carried = Streams::new(h3_quinn::Connection::new(connected.quic.clone()));
     let built = builder.build(carried).await;
     let (mut connection, sender) =
         built.map_err(|error| failure::of_http3(&error, connected.end()))?;

@@ -333,3 +333,118 @@ mod spoken {
         slow.report(1).assert_all_failed("closed");
     }
 }
+
+/// A server of `quinn` that sends without end.
+#[cfg(feature = "http3")]
+mod floods {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
+
+    use quinn::crypto::rustls::QuicServerConfig;
+    use quinn::{Connection, Endpoint, SendStream, ServerConfig};
+    use rcgen::generate_simple_self_signed;
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
+    use crate::hostile::assert_bounded_at;
+
+    /// The control stream's type and settings, and the head of a frame of a kind that nobody knows, or of a head, with a terabyte.
+    const CONTROL: [u8; 3] = [0, 4, 0];
+    const LONG: [u8; 9] = [0x21, 0xc0, 0, 1, 0, 0, 0, 0, 0];
+    const LONG_HEAD: [u8; 9] = [1, 0xc0, 0, 1, 0, 0, 0, 0, 0];
+
+    /// `:status` 103 and 200, by their numbers in the static table (RFC 9204, appendix A).
+    const INTERIM: [u8; 5] = [1, 3, 0, 0, 0xd8];
+    const OK: [u8; 5] = [1, 3, 0, 0, 0xd9];
+
+    /// What a server sends first, and then without end, on a stream of its own and on those of requests.
+    #[derive(Clone, Copy)]
+    struct Flood {
+        own: [&'static [u8]; 2],
+        on_requests: [&'static [u8]; 2],
+    }
+
+    async fn send(mut stream: SendStream, [start, part]: [&'static [u8]; 2]) {
+        let block = part.repeat(16_384_usize.div_ceil(part.len().max(1)));
+        let mut sent = stream.write_all(start).await;
+        while sent.is_ok() && !block.is_empty() {
+            sent = stream.write_all(&block).await;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn serve(connection: Connection, flood: Flood) {
+        if flood.own[0] != CONTROL {
+            let control = connection.open_uni().await.unwrap();
+            tokio::task::spawn_local(send(control, [&CONTROL, &[]]));
+        }
+        let own = connection.open_uni().await.unwrap();
+        tokio::task::spawn_local(send(own, flood.own));
+        while let Ok((stream, _)) = connection.accept_bi().await {
+            tokio::task::spawn_local(send(stream, flood.on_requests));
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test forks nothing")]
+    fn start(flood: Flood) -> SocketAddr {
+        let made = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .unwrap();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, async move {
+                let config = QuicServerConfig::try_from(tls).unwrap();
+                let config = ServerConfig::with_crypto(Arc::new(config));
+                let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+                tell.send(endpoint.local_addr().unwrap()).unwrap();
+                while let Some(incoming) = endpoint.accept().await {
+                    tokio::task::spawn_local(async move {
+                        if let Ok(connection) = incoming.await {
+                            serve(connection, flood).await;
+                        }
+                    });
+                }
+            });
+        });
+        told.recv().unwrap()
+    }
+
+    #[test]
+    fn floods_over_http_3_do_not_make_a_shard_grow() {
+        let control = [&CONTROL[..], &[]];
+        for (name, own, on_requests) in [
+            ("endless head", control, [&LONG_HEAD[..], &[0][..]]),
+            ("endless unknown frame", control, [&LONG, &[0]]),
+            ("interim responses", control, [&[], &INTERIM]),
+            ("empty DATA", control, [&OK, &[0, 0]]),
+            ("unknown frames", control, [&[], &[0x21, 1, 7]]),
+            ("control stream", [&CONTROL, &[0x21, 1, 7]], [&[], &[]]),
+            ("GOAWAY", [&CONTROL, &[7, 1, 0]], [&[], &[]]),
+            (
+                "endless frame of the control stream",
+                [&[0, 4, 0, 0x21, 0xc0, 0, 1, 0, 0, 0, 0, 0], &[0]],
+                [&[], &[]],
+            ),
+            ("QPACK encoder", [&[2], &[0x3f, 0xe1, 0x1f]], [&[], &[]]),
+            ("QPACK decoder", [&[3], &[0x81]], [&[], &[]]),
+            ("another stream", [&[0x40, 0x54], &[1]], [&[], &[]]),
+        ] {
+            let address = start(Flood { own, on_requests });
+            assert_bounded_at(
+                name,
+                &format!("https://{address}/{{id}} --http 3 --insecure"),
+            );
+        }
+    }
+}

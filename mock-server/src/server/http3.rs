@@ -29,6 +29,13 @@ use tokio::time::timeout;
 /// Code of a connection that ends without an error (RFC 9114, 8.1).
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
+/// Content of all requests of a connection that may wait for its reader.
+const WINDOW: u32 = 64 << 20;
+
+/// Streams without answers that a client may open: control, and two of QPACK, twice over for those
+/// of extensions.
+const CLIENT_STREAMS: u32 = 6;
+
 /// Accepts connections, as a task, until it is dropped.
 pub(super) struct Listener {
     endpoint: Endpoint,
@@ -46,7 +53,10 @@ impl Listener {
         let crypto = QuicServerConfig::try_from(tls.quic());
         let crypto = crypto.map_err(|error| ServeError::Http3(error.to_string()))?;
         let mut transport = TransportConfig::default();
-        transport.max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS));
+        transport
+            .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
+            .max_concurrent_uni_streams(VarInt::from_u32(CLIENT_STREAMS))
+            .receive_window(VarInt::from_u32(WINDOW));
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config
             .migration(false)

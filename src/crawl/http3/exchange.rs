@@ -21,6 +21,7 @@ use h3_quinn::{OpenStreams, RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use tokio::select;
 
+use super::bounded::{Bounded, Streams};
 use super::request::Output;
 use super::{CANCELLED, Shared};
 use crate::crawl::connect::failure::Failure;
@@ -35,7 +36,7 @@ use crate::crawl::streams::{failed, note};
 /// A stream of a connection: carries one request at a time.
 pub(crate) struct StreamSlot {
     shared: Rc<Shared>,
-    sender: SendRequest<OpenStreams, Bytes>,
+    sender: SendRequest<Streams<OpenStreams>, Bytes>,
     deadline: Deadline,
     /// Number of its last request among those of the connection.
     nth: u64,
@@ -55,7 +56,10 @@ struct Seen {
 }
 
 impl StreamSlot {
-    pub(super) fn new(shared: Rc<Shared>, sender: SendRequest<OpenStreams, Bytes>) -> Self {
+    pub(super) fn new(
+        shared: Rc<Shared>,
+        sender: SendRequest<Streams<OpenStreams>, Bytes>,
+    ) -> Self {
         Self {
             shared,
             sender,
@@ -198,7 +202,7 @@ impl Drop for Sending {
 
 /// Carry a request and its response. Return the time at which the last of it arrived.
 async fn carry(
-    sender: &mut SendRequest<OpenStreams, Bytes>,
+    sender: &mut SendRequest<Streams<OpenStreams>, Bytes>,
     shared: &Shared,
     output: Output,
     seen: &Seen,
@@ -234,7 +238,7 @@ async fn carry(
 
 /// The response's half of a stream.
 struct Receiving<'a> {
-    stream: RequestStream<RecvStream, Bytes>,
+    stream: RequestStream<Bounded<RecvStream>, Bytes>,
     shared: &'a Shared,
     seen: &'a Seen,
     watch: &'a Watch<'a>,

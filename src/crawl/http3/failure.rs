@@ -8,6 +8,7 @@ use h3::error::{Code, ConnectionError as Http3Error, LocalError, StreamError};
 use quinn::{ConnectionError, TransportErrorCode};
 use rustls::{AlertDescription, Error as TlsError};
 
+use super::bounded::TooLong;
 use crate::crawl::connect::failure::Failure;
 use crate::crawl::connect::tls::failure::classify;
 
@@ -113,6 +114,9 @@ pub(super) fn of_stream(error: &StreamError, end: Option<Failure>) -> Failure {
             ErrorKind::Http3Protocol,
             "a head is longer than its reader takes",
         ),
+        StreamError::Undefined { 0: error, .. } if error.is::<TooLong>() => {
+            Failure::new(ErrorKind::Http3Protocol, &error.to_string())
+        }
         StreamError::ConnectionError { 0: error, .. } => of_http3(error, end),
         error => end.unwrap_or_else(|| Failure::new(ErrorKind::Io, &error.to_string())),
     }
