@@ -1,11 +1,12 @@
 //! `crawlmark completions` and `crawlmark man`: what shells and man read, made of the flags
 //! themselves.
 
-use std::fs;
+use std::io;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::generate;
 use clap_mangen::Man;
+use crawlmark_harness::files::Root;
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::error::{DONE, Error};
@@ -26,12 +27,21 @@ pub(crate) fn man(args: &ManArgs) -> Result<u8, Error> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     if let Some(place) = &args.out {
-        fs::create_dir_all(place).map_err(Error::unwritable(place))?;
-        clap_mangen::generate_to(command, place).map_err(Error::unwritable(place))?;
+        pages(command, &Root::new(place)).map_err(Error::unwritable(place))?;
     } else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page).map_err(Error::Output)?;
         terminal::print_data(&String::from_utf8_lossy(&page))?;
     }
     Ok(DONE)
+}
+
+/// Write the pages of a command and of those below it.
+fn pages(command: Command, root: &Root) -> io::Result<()> {
+    for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        pages(inner.clone(), root)?;
+    }
+    let page = Man::new(command);
+    root.replace(page.get_filename(), |file| page.render(file))
+        .map(drop)
 }

@@ -173,12 +173,13 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// Flags of saving, by the names of their fields.
-const SAVING: [&str; 5] = [
+const SAVING: [&str; 6] = [
     "save",
     "save_fields",
     "save_bodies",
     "max_body",
     "durability",
+    "mode",
 ];
 
 /// Return the flags of saving. The directory is one inside that of each attempt.

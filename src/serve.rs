@@ -2,11 +2,13 @@
 
 use std::fmt::Display;
 use std::fs;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::slice;
 
+use crawlmark_harness::files::{PRIVATE, Root};
 use crawlmark_harness::process::{raise_descriptor_limit, usable_cpus};
 use crawlmark_harness::units::grouped;
 use crawlmark_mock_server::{
@@ -63,6 +65,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         } else {
             None
         },
+        hosts: (args.listen.ip().is_loopback() || !args.allow_host.is_empty())
+            .then(|| args.allow_host.clone()),
         ..behaviour
     };
     if let (Some(url), Some(root)) = (&args.record, &args.stubs) {
@@ -129,7 +133,9 @@ fn record(args: &ServeArgs, config: &Config, url: &Template, root: &Path) -> Res
         sockets.tcp.local_addr().unwrap_or(args.listen),
     )?;
     let recording = record_process(sockets, config, &shared, upstream)?;
-    recording.write(root).map_err(Error::unwritable(&file))?;
+    let json = recording.json()?;
+    kept.replace(RECORDED, |file| file.write_all(&json))
+        .map_err(Error::unwritable(&file))?;
     terminal::say(&recorded(&recording, &file)?);
     print_counts(&Ledger::read(&shared))?;
     Ok(DONE)

@@ -18,6 +18,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`units`] | what people type: ID ranges, counts, rates, durations; how they read numbers |
+//! | [`files`] | files below directories that others may write to |
 //! | [`clock`] | the one source of time: nanoseconds since the run's epoch |
 //! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
 //! | [`target`] | the target's processes: their CPU time, waits, throttling, memory, accept queue |
@@ -41,6 +42,7 @@ pub mod adaptive;
 #[path = "tests/chance.rs"]
 pub mod chance;
 pub mod clock;
+pub mod files;
 #[cfg(any(test, feature = "virtual-time"))]
 #[path = "tests/fixtures.rs"]
 pub mod fixtures;

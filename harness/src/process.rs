@@ -28,6 +28,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::files::Root;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -345,21 +346,17 @@ impl FileCounter {
 }
 
 impl FileCounters {
-    /// Create the file `path` with `count` counters, all 0. A failure leaves no file.
+    /// Create the file `path` below `root` with `count` counters, all 0. A failure leaves no file.
     ///
     /// # Errors
     /// When the file exists, or cannot be written or mapped.
-    pub fn create(path: &Path, count: NonZeroUsize) -> io::Result<Self> {
+    pub fn create(root: &Root, path: &Path, count: NonZeroUsize) -> io::Result<Self> {
         let length = count
             .get()
             .checked_mul(size_of::<FileCounter>())
             .and_then(NonZeroUsize::new);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?;
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
+        let file = root.create(path)?;
         Self::map(file, length, count).inspect_err(|_| drop(fs::remove_file(path)))
     }
 
@@ -589,7 +586,12 @@ mod tests {
     fn the_file_holds_what_was_counted_while_it_is_mapped_and_after() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("counters");
-        let counters = FileCounters::create(&path, NonZeroUsize::new(3).unwrap()).unwrap();
+        let counters = FileCounters::create(
+            &Root::new(home.path()),
+            &path,
+            NonZeroUsize::new(3).unwrap(),
+        )
+        .unwrap();
         for index in [0, 2, 2] {
             counters.add(index);
         }
@@ -598,7 +600,7 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         assert_eq!((FileCounters::sum(&bytes), bytes.len()), (Ok(3), 192));
         assert!(
-            FileCounters::create(&path, NonZeroUsize::MIN).is_err(),
+            FileCounters::create(&Root::new(home.path()), &path, NonZeroUsize::MIN).is_err(),
             "another process's counters"
         );
         assert_eq!(

@@ -13,9 +13,6 @@ use hyper::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 /// File of a recording, below the directory that stubs are served from.
@@ -138,26 +135,16 @@ impl Recording {
         }
     }
 
-    /// Write the stubs to [`RECORDED`] below `root`: the whole file or none.
+    /// Return the stubs as a file of mappings.
     ///
     /// # Errors
     ///
-    /// The directory or the file cannot be written.
-    pub fn write(&self, root: &Path) -> io::Result<()> {
-        let (file, partial) = (root.join(RECORDED), root.join("mappings/recorded.partial"));
-        fs::create_dir_all(root.join("mappings"))?;
-        let written = fs::write(&partial, self.json()?).and_then(|()| fs::rename(&partial, file));
-        if written.is_err() {
-            drop(fs::remove_file(&partial));
-        }
-        written
-    }
-
-    fn json(&self) -> io::Result<Vec<u8>> {
+    /// None that is known: texts and numbers alone are written.
+    pub fn json(&self) -> serde_json::Result<Vec<u8>> {
         let mappings: Vec<Value> = self.urls.values().map(Recorded::stub).collect();
         let meta = json!({ "total": mappings.len(), "counts": self.counts() });
         let all = json!({ "mappings": mappings, "meta": meta });
-        Ok(serde_json::to_vec_pretty(&all)?)
+        serde_json::to_vec_pretty(&all)
     }
 }
 
@@ -452,15 +439,5 @@ mod tests {
         };
         assert_eq!(names(Method::GET), ["etag"]);
         assert_eq!(names(Method::HEAD), ["content-length", "etag"]);
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_file_that_cannot_be_written() {
-        let place = tempfile::tempdir().unwrap();
-        // The rename fails: a directory is in its way.
-        fs::create_dir_all(place.path().join(RECORDED).join("there")).unwrap();
-        Recording::default().write(place.path()).unwrap_err();
-        let left = fs::read_dir(place.path().join("mappings")).unwrap().count();
-        assert_eq!(left, 1);
     }
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::files::Root;
 use crawlmark_harness::fixtures::{attempt_of, in_flight, plan};
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::FileCounters;
@@ -422,7 +423,12 @@ fn missing_parts_and_other_attempts_are_named() {
     let counted = directory.attempt(3, "counted");
     fs::create_dir_all(&counted).unwrap();
     fs::write(counted.join("frames"), &whole[..whole.len() - 1]).unwrap();
-    let requests = FileCounters::create(&counted.join("requests"), NonZeroUsize::MIN).unwrap();
+    let requests = FileCounters::create(
+        &Root::new(&counted),
+        &counted.join("requests"),
+        NonZeroUsize::MIN,
+    )
+    .unwrap();
     (0..per_part + 7).for_each(|_| requests.add(0));
     let report = merged(home.path(), Completeness::Partial).unwrap();
     let about = report.merged.unwrap();

@@ -92,6 +92,18 @@ pub struct SaveArgs {
         requires = "save"
     )]
     pub durability: Option<Durability>,
+    /// Permissions of saved files [default: 600, for you alone]
+    ///
+    /// An octal number, from which the umask takes away. Who may read the files may enter their
+    /// directory. Example: --mode 640
+    #[arg(long, value_name = "MODE", value_parser = parse_mode, requires = "save")]
+    pub mode: Option<u32>,
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    mode.filter(|mode| mode & 0o600 == 0o600 && mode & !0o666 == 0)
+        .ok_or_else(|| format!("`{text}` is no mode of files that you can read and write: write 600, 640, 660, 644 or the like"))
 }
 
 /// Part of a crawl, as typed.

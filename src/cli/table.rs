@@ -306,6 +306,7 @@ const GROUPS: [Group; 13] = [
             never("save_bodies").not_for_rounds(),
             never("max_body").not_for_rounds(),
             never("durability").not_for_rounds(),
+            never("mode").not_for_rounds(),
         ],
     },
     Group {

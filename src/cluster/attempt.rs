@@ -8,12 +8,13 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::files::{Root, random};
 use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
@@ -76,6 +77,7 @@ impl Attempt {
         check_program(&file, plan)?;
         let directory = PartsDirectory::at(into);
         let host = host();
+        // Containers of one machine may have its host name, and each the process ID 1.
         let unique = random().map_err(Error::unwritable(into))?;
         let name = format!("{}-{}-{unique:016x}", fit(&host), std::process::id());
         let place = directory.attempt(part.part, &name);
@@ -85,9 +87,8 @@ impl Attempt {
         if directory.result(part.part).exists() {
             return Err(has_result(&directory.result(part.part)));
         }
-        let parent = directory.part(part.part);
-        fs::create_dir_all(&parent).map_err(Error::unwritable(&parent))?;
-        fs::create_dir(&place).map_err(Error::unwritable(&place))?;
+        let made = Root::new(directory.path()).directory(&place);
+        made.map_err(Error::unwritable(&place))?;
         share_plan(&directory, &file, &text, &name)?;
         Ok(Self {
             plan: file,
@@ -134,6 +135,11 @@ impl Attempt {
         let _ = fs::remove_dir_all(self.place());
     }
 
+    /// The directory that all parts share, to write files below.
+    fn root(&self) -> Root {
+        Root::new(self.directory.path())
+    }
+
     /// The directory that all parts share.
     pub(crate) const fn directory(&self) -> &PartsDirectory {
         &self.directory
@@ -157,7 +163,8 @@ impl Attempt {
     /// Compare this machine's clock with that of the directory's file server. Call shortly before
     /// the start.
     pub(crate) fn read_clock(&self) {
-        self.clock.set(clock_reading(&self.place().join("clock")));
+        let path = self.place().join("clock");
+        self.clock.set(clock_reading(&self.root(), &path));
     }
 
     /// Return the time until the common start, by the clock of the directory's file server; 0 if
@@ -171,9 +178,8 @@ impl Attempt {
     /// Begin the file of its seconds.
     pub(crate) fn frames(&self) -> Result<PartWriter<File>, Error> {
         let path = self.place().join(PartsDirectory::FRAMES);
-        Ok(PartWriter::new(
-            File::create(&path).map_err(Error::unwritable(&path))?,
-        ))
+        let file = self.root().create(&path);
+        Ok(PartWriter::new(file.map_err(Error::unwritable(&path))?))
     }
 
     /// Begin the file that counts the requests of each of so many shards, even if this attempt is
@@ -182,17 +188,14 @@ impl Attempt {
     pub(crate) fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place().join(PartsDirectory::REQUESTS);
         let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
-        FileCounters::create(&path, shards).ok()
+        FileCounters::create(&self.root(), &path, shards).ok()
     }
 
     /// Write its status. A failure is none of the crawl's.
     pub(crate) fn report(&self, status: &AttemptStatus) {
         if let Ok(json) = serde_json::to_string(status) {
-            let _ = put(
-                &self.place().join(PartsDirectory::STATUS),
-                json.as_bytes(),
-                Sync::No,
-            );
+            let path = self.place().join(PartsDirectory::STATUS);
+            let _ = (self.root()).replace(path, |file| file.write_all(json.as_bytes()));
         }
     }
 
@@ -242,8 +245,7 @@ impl Attempt {
         };
         let path = place.join(PartsDirectory::ATTEMPT);
         let json = record.text()?;
-        retried(time, || put(&path, json.as_bytes(), Sync::Yes))
-            .map_err(Error::unwritable(&path))?;
+        retried(time, || put(&self.root(), &path, &json)).map_err(Error::unwritable(&path))?;
         let result = self.directory.result(part.part);
         if !record.whole {
             return Ok(result.exists().then_some(Publication::Lost));
@@ -278,7 +280,7 @@ pub(crate) fn share_plan(
         let own = directory
             .path()
             .join(format!("{}.{attempt}", PartsDirectory::PLAN));
-        put(&own, text.as_bytes(), Sync::Yes).map_err(Error::unwritable(&own))?;
+        put(&Root::new(directory.path()), &own, text).map_err(Error::unwritable(&own))?;
         let linked = fs::hard_link(&own, &path);
         let _ = fs::remove_file(&own);
         // Another attempt may have been faster.
@@ -299,31 +301,20 @@ pub(crate) fn share_plan(
     )))
 }
 
-/// Durability of a file: whether it has to survive a power cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sync {
-    Yes,
-    No,
-}
-
-/// Write a file that is seen whole or not at all.
-fn put(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    let temporary = path.with_file_name(name);
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    if sync == Sync::Yes {
-        file.sync_all()?;
-    }
-    fs::rename(&temporary, path)
+/// Write a file that is seen whole or not at all, and survives a power cut.
+fn put(root: &Root, path: &Path, text: &str) -> io::Result<()> {
+    let write = |file: &mut File| {
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+    };
+    root.replace(path, write).map(drop)
 }
 
 /// Compare this machine's clock with that of the directory's file server, which stamps a file
 /// between two of our readings.
-fn clock_reading(path: &Path) -> Option<ClockReading> {
+fn clock_reading(root: &Root, path: &Path) -> Option<ClockReading> {
     let before = wall_time();
-    let mut file = File::create(path).ok()?;
+    let mut file = root.create(path).ok()?;
     file.write_all(b"\n").and_then(|()| file.sync_all()).ok()?;
     let after = wall_time();
     let stamp = fs::metadata(path).and_then(|data| data.modified()).ok();
@@ -370,12 +361,4 @@ fn fit(host: &str) -> String {
         .skip(host.chars().count().saturating_sub(LONGEST))
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect()
-}
-
-/// Draw a number that makes a name unique: containers of one machine may have its host name, and
-/// each the process ID 1.
-fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
 }

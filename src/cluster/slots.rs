@@ -29,12 +29,13 @@
 //! a directory that fails for [`TOLERANCE`].
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Nanos, duration_ns};
+use crawlmark_harness::files::Root;
 
 use super::tolerance::TOLERANCE;
 
@@ -270,18 +271,14 @@ impl Slots {
                 .with_file_name(format!("slots.{}.new", self.attempt));
             // What a try has left that failed.
             let _ = fs::remove_dir_all(&new);
-            fs::create_dir(&new)?;
+            let root = Root::new(self.place.parent().unwrap_or(Path::new("")));
             for slot in 0..self.count {
-                File::create_new(
-                    new.join(
-                        SlotState {
-                            slot,
-                            generation: 0,
-                            holder: None,
-                        }
-                        .name(),
-                    ),
-                )?;
+                let state = SlotState {
+                    slot,
+                    generation: 0,
+                    holder: None,
+                };
+                root.create(new.join(state.name()))?;
             }
             let renamed = fs::rename(&new, &self.place);
             // Another attempt may have been faster: a directory with files in it is not replaced.

@@ -28,6 +28,7 @@ impl Crawl {
             bodies: Bodies::All,
             max_body,
             durability: Durability::Process,
+            mode: crawlmark_harness::files::PRIVATE,
         };
         self.checker.save(&saved);
         self

@@ -7,9 +7,11 @@
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
+use crawlmark_harness::files::{PRIVATE, Root};
 
 use super::segment::SegmentName;
 
@@ -78,12 +80,21 @@ pub trait Disk {
 
 /// Directory of a saved crawl.
 #[derive(Debug, Clone)]
-pub struct Directory(PathBuf);
+pub struct Directory {
+    path: PathBuf,
+    mode: u32,
+}
 
 impl Directory {
     /// Name a directory, which must be there.
     pub fn new(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self::with_mode(path, PRIVATE)
+    }
+
+    /// Name a directory whose new files have these permissions.
+    pub fn with_mode(path: &Path, mode: u32) -> Self {
+        let path = path.to_owned();
+        Self { path, mode }
     }
 }
 
@@ -91,10 +102,7 @@ impl Disk for Directory {
     type File = File;
 
     fn create(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(self.path(name))
+        Root::with_mode(&self.path, self.mode).create(name)
     }
 
     fn append(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
@@ -106,7 +114,7 @@ impl Disk for Directory {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        File::open(&self.0)?.sync_all()
+        File::open(&self.path)?.sync_all()
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -123,7 +131,7 @@ impl Disk for Directory {
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
+        for entry in fs::read_dir(&self.path)? {
             // Other names are not ours.
             files.extend(entry?.file_name().into_string());
         }
@@ -131,7 +139,7 @@ impl Disk for Directory {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 }
 

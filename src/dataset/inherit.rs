@@ -4,7 +4,6 @@
 //! The other process may be dead, stopped or still writing: nothing of its directory is changed,
 //! and no file is shared with it. Called when a part of a crawl is run again.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -58,8 +57,8 @@ impl Committed {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn copy(self, from: &Path, to: &Path) -> io::Result<u64> {
-        fs::create_dir_all(to)?;
-        let [from, own] = [from, to].map(Directory::new);
+        let mode = self.manifest.saved.mode;
+        let [from, own] = [from, to].map(|place| Directory::with_mode(place, mode));
         let mut items = 0;
         for (_, name) in &self.segments {
             items += copy(&from, &own, *name)?.records.finished.len();

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use crawlmark_harness::files::{PRIVATE, Root};
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::digest::{is_sealed, seal};
 use crawlmark_results::run::report::CommandLine;
@@ -23,9 +24,6 @@ pub const MANIFEST: &str = "crawl.json";
 
 /// Name of the file that is locked while a session runs.
 pub const LOCK: &str = "lock";
-
-/// Name of the description until it is whole.
-pub const NEW_MANIFEST: &str = "crawl.json.new";
 
 /// Value of [`Manifest::format`], with another number after each change of the directory's format.
 pub const FORMAT: &str = "crawlmark crawl/1";
@@ -128,11 +126,11 @@ impl Manifest {
     /// # Errors
     /// When the system refuses.
     pub fn write(&self, place: &Path) -> io::Result<()> {
-        let temporary = place.join(NEW_MANIFEST);
-        let mut file = File::create(&temporary)?;
-        file.write_all(seal(&serde_json::to_string_pretty(self)?).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, place.join(MANIFEST))?;
+        let sealed = seal(&serde_json::to_string_pretty(self)?);
+        Root::with_mode(place, self.saved.mode).replace(MANIFEST, |file| {
+            file.write_all(sealed.as_bytes())?;
+            file.sync_all()
+        })?;
         File::open(place)?.sync_all()
     }
 }
@@ -158,6 +156,13 @@ pub struct Saved {
     pub max_body: u64,
     /// Failure that loses no committed record.
     pub durability: Durability,
+    /// Permissions of the files.
+    #[serde(default = "private")]
+    pub mode: u32,
+}
+
+const fn private() -> u32 {
+    PRIVATE
 }
 
 /// Responses whose bodies are saved.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::files::Root;
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::stats::{ItemCounts, SAMPLES_BEYOND, samples_for};
 use crawlmark_harness::supervisor::Left;
@@ -69,7 +70,7 @@ impl Session {
             name,
             fields: saved.fields,
         };
-        let disk = Directory::new(place);
+        let disk = Directory::with_mode(place, saved.mode);
         let log = SegmentLog::create(disk.clone(), &header, saved, Steps::default())?;
         let started = Writer::start(log, saved.clone(), clock, cpus.clone());
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
@@ -80,7 +81,12 @@ impl Session {
     pub fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place.join(SegmentName::requests(self.number));
         let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
-        FileCounters::create(&path, shards).ok()
+        FileCounters::create(
+            &Root::with_mode(&self.place, self.saved.mode),
+            &path,
+            shards,
+        )
+        .ok()
     }
 
     /// Return what a process that died left of the IDs that it held, by the indexes of its segment;
@@ -209,6 +215,7 @@ mod tests {
             bodies: Bodies::Good,
             max_body: 1,
             durability: Durability::Process,
+            mode: crawlmark_harness::files::PRIVATE,
         };
         let session = Session {
             place: place.path().to_owned(),

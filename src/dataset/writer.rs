@@ -257,6 +257,7 @@ mod tests {
             bodies: Bodies::Good,
             max_body: 1 << 20,
             durability: Durability::Power,
+            mode: crawlmark_harness::files::PRIVATE,
         };
         let header = Header {
             name: NAME,

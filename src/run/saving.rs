@@ -13,6 +13,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::files::{PARTIAL, PRIVATE, Root};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::{FileCounters, usable_cpus};
 use crawlmark_harness::units::grouped;
@@ -24,9 +25,7 @@ use super::output::OutputOptions;
 use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, first_flag_of, resumed};
 use crate::dataset::disk::{Directory, DiskError};
-use crate::dataset::manifest::{
-    FORMAT, LOCK, MANIFEST, Manifest, NEW_MANIFEST, Saved, ShuffledRange,
-};
+use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange};
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
 use crate::dataset::session::{Session, TOOL, counted_sessions};
 use crate::error::Error;
@@ -194,8 +193,7 @@ pub(crate) fn resume_command(place: &Path) -> String {
 fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
     let (flags, plan) = (&resolved.save, &resolved.plan);
     let io_error = Error::unwritable(place);
-    fs::create_dir_all(place).map_err(&io_error)?;
-    let lock = lock(place)?;
+    let lock = lock(place, flags.mode.unwrap_or(PRIVATE))?;
     let names: io::Result<Vec<OsString>> = fs::read_dir(place)
         .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
     let names = names.map_err(&io_error)?;
@@ -203,7 +201,7 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
         Some("it holds a saved crawl. Go on with it (--resume), or name another directory")
     } else if names
         .iter()
-        .any(|name| name != LOCK && name != NEW_MANIFEST)
+        .any(|name| name != LOCK && !name.as_encoded_bytes().ends_with(PARTIAL.as_bytes()))
     {
         Some("it is not empty. Name another directory")
     } else {
@@ -224,6 +222,7 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
             bodies: flags.save_bodies.unwrap_or_default(),
             max_body: flags.max_body.unwrap_or(MAX_BODY),
             durability: flags.durability.unwrap_or_default(),
+            mode: flags.mode.unwrap_or(PRIVATE),
         },
         workload: lasting(plan),
         command: resolved.typed.command(Some(plan)),
@@ -235,7 +234,7 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
 
 fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
     let manifest = Manifest::read(place)?;
-    let lock = lock(place)?;
+    let lock = lock(place, manifest.saved.mode)?;
     let plan = &resolved.plan;
     let mut was = manifest.workload.clone();
     was.insert("target".to_owned(), manifest.target.clone());
@@ -281,15 +280,10 @@ fn lasting(plan: &RunPlan) -> BTreeMap<String, String> {
 }
 
 /// Lock the directory of a saved crawl. The lock lasts as long as any process of the session.
-fn lock(place: &Path) -> Result<File, Error> {
+fn lock(place: &Path, mode: u32) -> Result<File, Error> {
     let path = place.join(LOCK);
     let io = Error::unwritable(&path);
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(&io)?;
+    let file = Root::with_mode(place, mode).open(LOCK).map_err(&io)?;
     for _ in 0..LOCK_WAIT.as_millis() / LOCK_STEP.as_millis() {
         match file.try_lock() {
             Ok(()) => return Ok(file),

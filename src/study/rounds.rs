@@ -2,13 +2,14 @@
 //! result of its own. Called by the studies.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::files::Root;
 use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::{Role, ShardExit, ended_children_cpu, fork};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
@@ -145,7 +146,8 @@ impl<'a> Rounds<'a> {
             return Err(Error::Stopped(signal));
         }
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).map_err(Error::unwritable(parent))?;
+            let made = Root::new(self.place).directory(parent);
+            made.map_err(Error::unwritable(parent))?;
         }
         let target_log = place.with_extension("target.log");
         let service = setup
@@ -167,7 +169,8 @@ impl<'a> Rounds<'a> {
             Ok(report) => report,
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
                 let errors = read_back(&mut errors);
-                let _ = fs::write(place.with_extension("log"), &errors);
+                let log = place.with_extension("log");
+                let _ = Root::new(self.place).replace(log, |file| file.write_all(errors.as_ref()));
                 let why = telling_line(&errors).unwrap_or(
                     "it saved no result and printed nothing: check that the program is a build of crawlmark",
                 );

@@ -1,13 +1,14 @@
 //! A target that a round starts and ends: a shell's command on a free port, and the CPU time that
 //! it uses.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::files::Root;
 use crawlmark_harness::supervisor::HeldSignals;
 
 use super::PORT;
@@ -43,7 +44,9 @@ impl Service {
     ) -> Result<Self, Error> {
         let port = free_port()?;
         let line = command.replace(PORT, &port.to_string());
-        let output = File::create(log).map_err(Error::unwritable(log))?;
+        let root = Root::new(log.parent().unwrap_or(Path::new("")));
+        let output = root.replace(log, |_| Ok(()));
+        let output = output.map_err(Error::unwritable(log))?;
         let errors = output.try_clone().map_err(Error::unwritable(log))?;
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());

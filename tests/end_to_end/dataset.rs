@@ -118,6 +118,7 @@ impl SavedCrawl {
             bodies: Bodies::Good,
             max_body: 1 << 20,
             durability: Durability::Process,
+            mode: crawlmark_harness::files::PRIVATE,
         };
         let manifest = Manifest {
             format: manifest::FORMAT.to_owned(),

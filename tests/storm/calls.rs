@@ -25,10 +25,13 @@ pub(crate) const CALLS: &[Call] = &[
     call("ftruncate", &["EIO", "ENOSPC"]),
     call("lseek", &["EIO"]),
     call("rename", &["EACCES", "ENOSPC", "EIO"]),
+    call("renameat", &["EACCES", "ENOSPC", "EIO"]),
     call("link", &["EPERM", "ENOSPC"]),
     call("unlink", &["EACCES", "EIO"]),
+    call("unlinkat", &["EACCES"]),
     call("rmdir", &["EACCES"]),
     call("mkdir", &["EACCES", "EDQUOT"]),
+    call("mkdirat", &["EACCES", "EDQUOT"]),
     call("statx", &["EACCES", "EIO"]),
     call("newfstatat", &["EACCES"]),
     call("getdents64", &["EIO"]),
@@ -153,9 +156,9 @@ pub(crate) fn calls_made(trace: &str) -> BTreeMap<&'static str, Made> {
     made
 }
 
-/// New files that need not be on the disk: the state of a part for those that watch it, and the
-/// directory of the slots.
-const MAY_BE_LOST: [&str; 2] = ["status.json.new", "slots."];
+/// New files that have to be on the disk, by the starts of their names. The state of a part for those that
+/// watch it need not be, nor what a result's other files are made from again.
+const DURABLE: [&str; 3] = [".attempt.json.", ".plan.json.", ".crawl.json."];
 
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
@@ -167,10 +170,12 @@ pub(crate) fn unsynced(trace: &str) -> Vec<&str> {
     for line in trace.lines() {
         if let Some((_, file)) = line.split_once("sync(").and_then(|it| it.1.split_once('<')) {
             synced.extend(file.split_once('>').map(|(path, _)| name_of(path)));
-        } else if let Some((_, paths)) = line.split_once("rename(\"") {
-            let from = name_of(paths.split_once('"').map_or(paths, |(from, _)| from));
-            let may_be_lost = MAY_BE_LOST.iter().any(|it| from.starts_with(it));
-            if from.strip_suffix(".new").is_some() && !may_be_lost && !synced.contains(from) {
+        } else if let Some((_, names)) = line.split_once("rename")
+            && let Some(from) = names.split('"').nth(1).map(name_of)
+        {
+            let is_segment = from.strip_suffix(".new").is_some() && !from.starts_with("slots.");
+            let is_durable = is_segment || DURABLE.iter().any(|it| from.starts_with(it));
+            if is_durable && !synced.contains(from) {
                 early.push(from);
             }
         }

@@ -76,7 +76,8 @@ impl Target {
     pub(crate) fn ledger(&self) -> Option<Value> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        let request = "GET /__admin/ledger HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n";
+        let request =
+            "GET /__admin/ledger HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).ok()?;
         let mut said = String::new();
         stream.read_to_string(&mut said).ok()?;

@@ -276,7 +276,7 @@ impl ResultDir {
     /// # Errors
     /// When the file cannot be written.
     pub fn log(&self) -> Result<LogFile, ResultError> {
-        LogFile::create(self.temporary.join(LOG))
+        LogFile::create(&self.temporary)
     }
 
     /// Saves the report, then what is made from it, and gives the directory its name. Nothing that
@@ -310,7 +310,7 @@ impl ResultDir {
         text: &str,
         others: impl FnOnce() -> Vec<(String, String)>,
     ) -> Result<PathBuf, ResultError> {
-        if let Err(error) = replace(self.temporary.join(first), text.as_bytes()) {
+        if let Err(error) = replace(&self.temporary, first, text.as_bytes()) {
             return Err(match self.leave() {
                 Some(place) => part(first, error, place),
                 None => error,
@@ -319,7 +319,7 @@ impl ResultDir {
         // One that does not fit says nothing about the next one, which may be smaller.
         let mut failed = None;
         for (name, text) in others() {
-            if let Err(error) = replace(self.temporary.join(&name), text.as_bytes()) {
+            if let Err(error) = replace(&self.temporary, &name, text.as_bytes()) {
                 failed.get_or_insert((name, error));
             }
         }

@@ -68,6 +68,7 @@ impl Crawl {
             bodies: Bodies::All,
             max_body: 100,
             durability,
+            mode: crawlmark_harness::files::PRIVATE,
         };
         let (disk, random) = (Simulated::new(seed), Random::new(!seed));
         let draws = Random::new(seed.rotate_left(17));

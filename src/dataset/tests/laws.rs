@@ -174,6 +174,7 @@ mod tests {
                 bodies: Bodies::Good,
                 max_body: 1,
                 durability,
+                mode: crawlmark_harness::files::PRIVATE,
             },
             workload: BTreeMap::new(),
             command: CommandLine::default(),

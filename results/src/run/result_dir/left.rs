@@ -5,10 +5,9 @@ use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::{LOG, RESULT, foreign};
+use crawlmark_harness::files::{PARTIAL, Root};
 
-/// The ending of a directory's name until it is finished.
-pub(super) const PARTIAL: &str = ".partial";
+use super::{LOG, RESULT, foreign};
 
 /// Name of an empty file in an unfinished directory that was announced to users.
 const ANNOUNCED: &str = "announced";
@@ -116,7 +115,7 @@ pub fn is_announced(directory: &Path) -> bool {
 /// Remember that users were told of an unfinished directory. Where nothing can be written, they
 /// will be told again.
 pub fn mark_announced(directory: &Path) {
-    let _ = File::create(directory.join(ANNOUNCED));
+    let _ = Root::new(directory).create(ANNOUNCED);
 }
 
 /// Unfinished directories in `runs` that no process writes any more, in order of their names.

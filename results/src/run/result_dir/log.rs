@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -14,6 +14,7 @@ use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 
 use super::ResultError;
+use crawlmark_harness::files::Root;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::Interval;
@@ -36,8 +37,9 @@ pub struct LogFile {
 
 impl LogFile {
     /// Opens it.
-    pub(super) fn create(path: PathBuf) -> Result<Self, ResultError> {
-        match File::create(&path) {
+    pub(super) fn create(directory: &Path) -> Result<Self, ResultError> {
+        let path = directory.join(LOG);
+        match Root::new(directory).create(LOG) {
             Ok(file) => Ok(Self {
                 path,
                 file: BufWriter::new(file),

@@ -1,9 +1,10 @@
 //! Files of a result directory for people and other tools: made from the report, and made again on
 //! request.
 
-use std::fs;
-use std::io;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use crawlmark_harness::files::Root;
 
 use super::ResultError;
 use crate::export::{self, Format};
@@ -49,28 +50,19 @@ pub fn remake(
 ) -> Result<Vec<PathBuf>, ResultError> {
     files
         .iter()
-        .map(|(name, content)| replace(directory.join(name), content.as_ref()))
+        .map(|(name, content)| replace(directory, name, content.as_ref()))
         .collect()
 }
 
 /// Writes a file as a whole or not at all, and returns where it is.
-pub(super) fn replace(path: PathBuf, content: &[u8]) -> Result<PathBuf, ResultError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-    let written = fs::write(&temporary, content)
-        .or_else(|error| match path.parent() {
-            Some(folder) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(folder)?;
-                fs::write(&temporary, content)
-            }
-            _ => Err(error),
-        })
-        .and_then(|()| fs::rename(&temporary, &path));
-    match written {
-        Ok(()) => Ok(path),
-        Err(error) => {
-            let _ = fs::remove_file(&temporary);
-            Err(ResultError::Io { path, error })
-        }
+pub(super) fn replace(
+    directory: &Path,
+    name: &str,
+    content: &[u8],
+) -> Result<PathBuf, ResultError> {
+    let path = directory.join(name);
+    match Root::new(directory).replace(name, |file| file.write_all(content)) {
+        Ok(_) => Ok(path),
+        Err(error) => Err(ResultError::Io { path, error }),
     }
 }
