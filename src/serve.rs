@@ -120,7 +120,9 @@ fn record(args: &ServeArgs, config: &Config, url: &Template, root: &Path) -> Res
     let upstream = upstream(url, args)?;
     // Now, and not after an hour of recording.
     let mappings = root.join(MAPPINGS);
-    fs::create_dir_all(&mappings).map_err(Error::unwritable(&mappings))?;
+    let kept = Root::with_mode(root, PRIVATE);
+    kept.directory(MAPPINGS)
+        .map_err(Error::unwritable(&mappings))?;
     // Each request in flight has two connections.
     let _ = raise_descriptor_limit();
     let shared = Shared::new()?;

@@ -10,6 +10,10 @@ use crate::limit::Limits;
 use crate::slowdown::{AddedDelay, Stall, Work, Workers};
 use crate::stubs::Mappings;
 use crate::tls::{Http, Tls};
+use hyper::Uri;
+use hyper::header::{HOST, HeaderMap, ORIGIN};
+use hyper::http::uri::Authority;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Fate of a request that no stub answers.
@@ -72,6 +76,10 @@ pub struct Config {
     pub http: Http,
     /// Certificate for TLS; none means that connections are not encrypted.
     pub tls: Option<Tls>,
+    /// Names beside addresses and `localhost` that requests may have in `Host` and `Origin`; none
+    /// allows all. Without them, a page of any site that a browser shows could reach a target on
+    /// loopback: under a name of its own that leads there, or by requests to another site.
+    pub hosts: Option<Vec<String>>,
 }
 
 impl Config {
@@ -83,6 +91,28 @@ impl Config {
     pub(crate) fn due_ns(&self, begun_ns: u64, own: Duration) -> u64 {
         let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
         self.answerable_ns(self.answerable_ns(begun_ns).saturating_add(own_ns))
+    }
+
+    /// True if the `Host` and the `Origin` of a request are allowed, as far as it has them.
+    pub(crate) fn allows(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let Some(names) = &self.hosts else {
+            return true;
+        };
+        let text = |name| headers.get(name).map(|it| it.to_str().unwrap_or_default());
+        let host = uri
+            .authority()
+            .map(Authority::as_str)
+            .or_else(|| text(HOST));
+        // That of a page without a site of its own is `null`.
+        let origin = text(ORIGIN).map(|it| it.split_once("://").map_or("", |(_, host)| host));
+        [host, origin].into_iter().flatten().all(|authority| {
+            let (name, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+            let has_port = port.bytes().all(|byte| byte.is_ascii_digit());
+            let name = if has_port { name } else { authority };
+            let address = name.trim_start_matches('[').trim_end_matches(']');
+            let is = |own: &str| own.eq_ignore_ascii_case(name);
+            is("localhost") || address.parse::<IpAddr>().is_ok() || names.iter().any(|own| is(own))
+        })
     }
 
     /// The first instant from `now_ns` on at which anything is answered: that, or the end of the
@@ -98,6 +128,66 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_of_another_site_is_not_answered() {
+        let config = Config {
+            hosts: Some(vec!["mock.internal".to_owned()]),
+            ..Config::default()
+        };
+        let allowed = |uri: &str, host: &str, origin: &str| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(HOST, host), (ORIGIN, origin)] {
+                let value = (!value.is_empty()).then(|| value.parse().unwrap());
+                headers.extend(value.map(|value| (name, value)));
+            }
+            config.allows(&uri.parse().unwrap(), &headers)
+        };
+        let own = [
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "[::1]",
+            "[::1]:80",
+            "LocalHost:80",
+            "mock.internal",
+            "10.0.0.7:8080",
+        ];
+        let others = [
+            "evil.com",
+            "evil.com:80",
+            "127.0.0.1.evil.com",
+            "localhost.evil.com:80",
+            "evil.com@127.0.0.1",
+            "x:127.0.0.1",
+            "",
+            ":80",
+        ];
+        assert!(allowed("/", "", ""));
+        for host in own {
+            assert!(allowed("/", host, ""), "{host}");
+            assert!(
+                allowed(&format!("http://{host}/"), "evil.com", ""),
+                "{host}"
+            );
+            assert!(
+                allowed("/", "127.0.0.1", &format!("http://{host}")),
+                "{host}"
+            );
+        }
+        for host in others.into_iter().filter(|host| !host.is_empty()) {
+            assert!(!allowed("/", host, ""), "{host}");
+            assert!(
+                !allowed("/", "127.0.0.1", &format!("https://{host}")),
+                "{host}"
+            );
+        }
+        assert!(!allowed("/", "127.0.0.1", "null"));
+        assert!(!allowed("http://evil.com/", "127.0.0.1", ""));
+        assert!(Config::default().allows(
+            &"/".parse().unwrap(),
+            &HeaderMap::from_iter([(HOST, "evil.com".parse().unwrap())])
+        ));
+    }
 
     #[test]
     fn no_answer_is_due_in_a_stall() {

@@ -207,6 +207,12 @@ pub struct ServeArgs {
     /// Listen on this address; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
     pub listen: SocketAddr,
+    /// Answer requests to NAME, beside localhost and addresses
+    ///
+    /// May be repeated. On a loopback address, or with this flag, requests whose Host or Origin has
+    /// another name get 403, because any page that a browser on this machine shows can send them.
+    #[arg(long, value_name = "NAME")]
+    pub allow_host: Vec<String>,
     /// Processes that serve one port: a number, or auto for one per core
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
@@ -264,7 +270,8 @@ pub struct ServeArgs {
 
 /// Give an argument of `serve` its place in the help.
 pub(super) fn described(argument: Arg) -> Arg {
-    const RARE: [&str; 10] = [
+    const RARE: [&str; 11] = [
+        "allow_host",
         "seed",
         "lenient",
         "journal",

@@ -51,7 +51,9 @@ impl Client {
 
     /// Sends a request whose head has these further lines.
     pub(crate) fn send(&mut self, path: &str, lines: &str) {
-        self.write(&format!("GET {path} HTTP/1.1\r\nhost: t\r\n{lines}\r\n"));
+        self.write(&format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\n{lines}\r\n"
+        ));
     }
 
     fn write(&mut self, request: &str) {
@@ -100,7 +102,7 @@ impl Client {
         let (method, path) = order.split_once(' ').unwrap();
         let length = body.len();
         self.write(&format!(
-            "{method} /__admin{path} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} /__admin{path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
         ));
         self.receive().unwrap()
     }

@@ -82,7 +82,12 @@ fn targets<const N: usize>(addresses: [&str; N]) -> ([Target; N], String) {
     };
     let port = std::iter::repeat_with(any).take(100).find(free).unwrap();
     (
-        addresses.map(|address| Target::start_on(&format!("{address}:{port}"), "--processes 1")),
+        addresses.map(|address| {
+            Target::start_on(
+                &format!("{address}:{port}"),
+                "--processes 1 --allow-host moves.test",
+            )
+        }),
         port.to_string(),
     )
 }

@@ -160,7 +160,7 @@ fn what_is_not_recorded_is_passed_on_and_counted() {
         client.send("/cut", "");
         assert!(client.receive().is_none());
         let mut stream = TcpStream::connect(through.address()).unwrap();
-        let request = "GET /chunks HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n";
+        let request = "GET /chunks HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -105,7 +105,7 @@ enum Body {
 #[test]
 fn stubs_answer_as_wiremock_did() {
     let flags = format!("--processes 2 --stubs {}", fixture("").display());
-    let target = Target::start(&flags);
+    let target = Target::start(&format!("{flags} --allow-host target"));
     let requests = requests();
     let answers = ask_all(target.address(), &requests);
     assert_same("the target", &requests, &answers, &recorded());

@@ -42,6 +42,7 @@ const HOLD_US: HeaderName = HeaderName::from_static("x-mock-hold-us");
 const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
 const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
+const WRONG_HOST: &[u8] = br#"{"error":"the Host or Origin of this request is neither an address nor localhost: allow its name with --allow-host"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 
 const NS_PER_US: u64 = 1_000;
@@ -109,7 +110,8 @@ impl Answers {
         request: Request<impl RequestBody>,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Interrupted>> {
         let (mut parts, incoming) = request.into_parts();
-        let is_own = !admin::is_admin(parts.uri.path());
+        let is_allowed = self.state.config.allows(&parts.uri, &parts.headers);
+        let is_own = is_allowed && !admin::is_admin(parts.uri.path());
         // Count now: hyper 1.12 drops the future unpolled if the client has left.
         let arrival = is_own.then(|| self.arrived(&parts));
         self.requests.set(self.requests.get().saturating_add(1));
@@ -117,6 +119,11 @@ impl Answers {
             let is_call = arrival.as_ref().is_some_and(|arrival| arrival.is_call);
             let answer = match arrival {
                 Some(arrival) => self.serve(&mut parts, arrival, incoming).await,
+                None if !is_allowed => {
+                    let body = Bytes::from_static(WRONG_HOST);
+                    let answer = json(StatusCode::FORBIDDEN, HeaderMap::new(), body);
+                    Ok(answer.map(AnswerBody::whole))
+                }
                 None => Box::pin(self.administer(&parts, incoming)).await,
             }?;
             Ok(self.parting(if is_call { called(answer) } else { answer }))
