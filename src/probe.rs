@@ -25,7 +25,7 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Error> {
             return Err(error.into());
         }
     };
-    let (input, output) = (std::io::stdin(), std::io::stdout().lock());
+    let (input, output) = (std::io::stdin(), terminal::DataWriter::new());
     serve(sampler, found, first, args.interval, input.as_fd(), output).map_err(Error::Output)?;
     Ok(DONE)
 }

@@ -14,7 +14,7 @@ mod progress;
 
 pub(crate) use self::bars::{ReadProgress, Stages};
 pub(crate) use self::print::{
-    Voice, columns, columns_beside, is_seen, print, print_data, print_help, print_lines, say,
-    say_usage, set_color,
+    DataWriter, Voice, columns, columns_beside, is_seen, print, print_data, print_help,
+    print_lines, say, say_usage, set_color,
 };
 pub(crate) use self::progress::Progress;

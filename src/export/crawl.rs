@@ -1,6 +1,6 @@
 //! `crawlmark export`: the records of a saved crawl, for other programs.
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 
 use crate::cli::ExportArgs;
 use crate::dataset::export::{CrawlExportError, export as write};
@@ -8,9 +8,7 @@ use crate::dataset::manifest::Manifest;
 use crate::dataset::parts::SavedParts;
 use crate::dataset::saved::SavedCrawl;
 use crate::error::{DONE, Error};
-
-/// Bytes that are written at a time.
-const BUFFER: usize = 1 << 20;
+use crate::terminal::DataWriter;
 
 /// Prints the records of a crawl, or of its parts one after another, and returns the exit code.
 pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
@@ -25,7 +23,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
 }
 
 fn print(args: &ExportArgs) -> Result<(), Error> {
-    let mut output = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    let mut output = DataWriter::new();
     if let Some(parts) = SavedParts::open(&args.crawl)? {
         for part in &parts.parts {
             write(&part.open()?, &mut output)?;

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_results::show::text::wrapped;
+use crawlmark_results::show::{text::wrapped, visible};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::print::{columns_beside, say};
@@ -93,7 +93,7 @@ impl Stages {
                 ));
                 bar.set_length(u64::try_from(takes.as_nanos()).unwrap_or(u64::MAX));
                 bar.set_prefix(name.to_owned());
-                bar.set_message(does.to_owned());
+                bar.set_message(visible(does).into_owned());
                 *current = Some((bar, Clock::start()));
             }
         }

@@ -1,7 +1,7 @@
 //! Prints: results to standard output, everything else to standard error.
 
-use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
+use std::env;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use console::style;
 use crawlmark_results::show::doc::{Severity, TerminalLine, Tone};
@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// Prints a result. A reader that has had enough and is gone is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
-    write(&seen(&visible(text), is_seen()))
+    write(&seen(text, is_seen()))
 }
 
 /// True if people read standard output as it is printed.
@@ -27,15 +27,55 @@ pub(crate) fn print_data(text: &str) -> Result<(), Error> {
     if is_seen() { print(text) } else { write(text) }
 }
 
+/// Standard output of what is for another program and may be long: to the letter, unless people see
+/// it.
+pub(crate) struct DataWriter {
+    output: BufWriter<StdoutLock<'static>>,
+    /// The line that is not complete yet, where people see it.
+    line: Option<Vec<u8>>,
+}
+
+impl DataWriter {
+    /// Bytes that are written at a time.
+    const BUFFER: usize = 1 << 20;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            output: BufWriter::with_capacity(Self::BUFFER, io::stdout().lock()),
+            line: is_seen().then(Vec::new),
+        }
+    }
+}
+
+impl Write for DataWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(line) = &mut self.line else {
+            return self.output.write(bytes);
+        };
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let text = seen(&String::from_utf8_lossy(line), true);
+                self.output.write_all(text.as_bytes())?;
+                line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
 /// Prints the lines of a result, with colours where the terminal has them.
 pub(crate) fn print_lines(lines: &[TerminalLine]) -> Result<(), Error> {
-    let has_blocks = !is_seen() || has_blocks();
+    let is_seen = is_seen();
     write(
         &lines
             .iter()
             .map(|TerminalLine { text, tone }| {
-                let text = visible(text);
-                let text = style(shown(&text, has_blocks));
+                let text = style(seen(text, is_seen));
                 match tone {
                     Tone::Plain => text,
                     Tone::Strong | Tone::Status(Severity::Neutral) => text.bold(),
@@ -67,16 +107,37 @@ pub(crate) fn print_help(help: &clap::Error) -> Result<(), Error> {
 /// would be shown.
 pub(crate) fn say_usage(error: &clap::Error) {
     let text = error.render().to_string();
-    if redact::text(&visible(&text)) == text {
+    if redact::text(&seen(&text, false)) == text {
         let _ = error.print();
     } else {
         say(&text);
     }
 }
 
-/// Text for a terminal, or for a file.
-fn seen(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    shown(text, !is_terminal || has_blocks())
+/// Text for a terminal, for the log of a workflow of GitHub, or for a file.
+fn seen(text: &str, is_terminal: bool) -> String {
+    let text = visible(text);
+    if is_terminal {
+        return shown(&text, has_blocks()).into_owned();
+    }
+    if env::var_os("GITHUB_ACTIONS").is_some() {
+        return inert(&text);
+    }
+    text.into_owned()
+}
+
+/// Text without commands of a workflow of GitHub, which obeys what a log says: `::` at the start of
+/// a line, or `##[` anywhere.
+fn inert(text: &str) -> String {
+    let lines = text.split_inclusive('\n').map(|line| {
+        let said = line.trim_start();
+        let space = &line[..line.len() - said.len()];
+        said.strip_prefix("::").map_or_else(
+            || line.to_owned(),
+            |command| format!("{space}\\u003a:{command}"),
+        )
+    });
+    lines.collect::<String>().replace("##[", "\\u0023#[")
 }
 
 fn write(text: &str) -> Result<(), Error> {
@@ -96,7 +157,7 @@ fn printed(outcome: io::Result<()>) -> Result<(), Error> {
 pub(crate) fn say(text: &str) {
     // Standard error may be closed; that must not stop a run.
     let mut out = io::stderr().lock();
-    let text = seen(&visible(&redact::text(text)), out.is_terminal()).into_owned();
+    let text = seen(&redact::text(text), out.is_terminal());
     let _ = out.write_all(text.as_bytes());
 }
 
@@ -137,5 +198,27 @@ fn columns_of(terminal: &console::Term) -> usize {
         usize::from(terminal.size().1)
     } else {
         usize::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// True if GitHub's runner would obey a line, as `ActionCommand.cs` reads it.
+    fn is_command(line: &str) -> bool {
+        line.trim_start().starts_with("::") || line.contains("##[")
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_of_any_text_is_a_command(parts in prop::collection::vec(prop_oneof![Just("::error ::x"), Just("\n"), Just(":"), Just("#"), Just("##["), Just(" "), Just("\t"), Just("x")], 0..12)) {
+            let text = parts.concat();
+            let inert = inert(&text);
+            prop_assert!(!inert.lines().any(is_command), "{inert}");
+            prop_assert_eq!(inert == text, !text.lines().any(is_command));
+        }
     }
 }

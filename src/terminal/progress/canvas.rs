@@ -7,6 +7,7 @@
 use std::io;
 
 use console::{Term, style};
+use crawlmark_results::show::visible;
 
 use super::frame::Screen;
 use super::text::{Line, Tone};
@@ -80,7 +81,8 @@ fn rows_up(drawn: usize, before: Screen, screen: Screen) -> usize {
 fn painted(line: &Line, has_blocks: bool) -> String {
     line.pieces()
         .map(|(text, tone)| {
-            let text = style(shown(text, has_blocks)).for_stderr();
+            let text = visible(text);
+            let text = style(shown(&text, has_blocks)).for_stderr();
             match tone {
                 Tone::Plain => text,
                 Tone::Quiet => text.dim(),
