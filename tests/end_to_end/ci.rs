@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use crawlmark::cli::{Cli, Command as Typed};
 use saphyr::{LoadableYamlNode, Yaml};
 use tempfile::TempDir;
 
-use crate::command::names;
+use crate::command::{names, program};
 use crate::process::{wait_for, working_in};
 
 const GITHUB: &str = include_str!("../../results/ci/github-actions.yml");
@@ -333,12 +333,36 @@ fn the_action_compares_two_commits_and_reports_each_verdict() {
         ["Build both commits", "Compare", "Comment"].map(|name| action.script(name, ""));
     let runner = Runner::with_stubs();
     fs::create_dir(runner.path("work/comparison")).unwrap();
-    fs::write(runner.path("work/comparison/summary.md"), "# stub\n").unwrap();
-    runner.script("bin/gh", "#!/bin/sh\nprintf '%s ' \"$@\" > ../calls/gh\n");
-    let ended = runner.run(&action, comment, &[("NUMBER", "7")]);
+    let forged = "# Passed\n\n[click](https://evil.test) <img src=x>\n";
+    fs::write(runner.path("work/comparison/summary.md"), forged).unwrap();
+    runner.script(
+        "bin/gh",
+        "#!/bin/sh\necho \"$@\" > ../calls/gh\ncat \"$7\" > ../calls/body\n",
+    );
+    let commented = |runner: &Runner| runner.run(&action, comment, &[("NUMBER", "7")]);
+    let ended = commented(&runner);
+    assert_eq!(
+        (ended.code, &*ended.said),
+        (Some(0), "There is no comparison to comment on.\n")
+    );
+    // What the pull request's code wrote is no comment; this program says what the figures are.
+    fs::remove_file(runner.path("bin/crawlmark")).unwrap();
+    symlink(program(), runner.path("bin/crawlmark")).unwrap();
+    let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/ab/comparison.json");
+    fs::copy(saved, runner.path("work/comparison/comparison.json")).unwrap();
+    let ended = commented(&runner);
     assert_eq!(ended.code, Some(0), "{}", ended.said);
-    let told = "pr comment 7 --edit-last --create-if-none --body-file comparison/summary.md ";
-    assert_eq!(runner.read("calls/gh"), told);
+    assert!(
+        runner
+            .read("calls/gh")
+            .starts_with("pr comment 7 --edit-last --create-if-none --body-file ")
+    );
+    let body = runner.read("calls/body");
+    assert!(body.starts_with("# ") && !body.contains("evil"), "{body}");
+    fs::remove_file(runner.path("calls/gh")).unwrap();
+    fs::write(runner.path("work/comparison/comparison.json"), "{}").unwrap();
+    assert_eq!(commented(&runner).code, Some(1));
+    assert!(!runner.path("calls/gh").exists());
     for (code, strict, ends, verdict) in [
         ("0", "false", 0, "pass"),
         ("3", "false", 3, "regression"),
@@ -430,7 +454,43 @@ fn workflows_pin_what_they_use_and_may_only_read() {
             let is_hash = pin.len() == 40 && pin.bytes().all(|byte| byte.is_ascii_hexdigit());
             assert!(is_hash, "{name}: {action}");
         }
+        let installs = text.lines().filter(|line| line.contains("cargo install"));
+        assert_eq!(installs.count(), 0, "{name}: a tool without a hash");
         let rights = scalars(&load(&text)["permissions"]);
         assert!(rights.values().all(|right| right == "read"), "{name}");
     }
+}
+
+#[test]
+fn tools_are_pinned_by_their_hashes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tools = fs::read_to_string(root.join(".ci/tools.txt")).unwrap();
+    let mut hashed = None;
+    for line in tools.lines().filter(|line| !line.starts_with('#')) {
+        if line.contains("==") {
+            assert_ne!(hashed, Some(0), "before {line}");
+            hashed = Some(0);
+        } else {
+            assert!(line.trim_start().starts_with("--hash=sha256:"), "{line}");
+            hashed = hashed.map(|count| count + 1);
+        }
+    }
+    assert!(hashed.is_some_and(|count| count > 0));
+    // Another file than the one that was looked at is not installed.
+    let runner = Runner::with_stubs();
+    runner.script(
+        "bin/curl",
+        "#!/bin/sh\nwhile [ \"$1\" != --output ]; do shift; done\necho other > \"$2\"\n",
+    );
+    runner.script("bin/cargo", "#!/bin/sh\necho installed > ../calls/cargo\n");
+    let tool = root.join(".ci/tool");
+    for name in ["cargo-deb", "cargo-cyclonedx", "other"] {
+        let ended = runner.run(
+            &Workflow::action(),
+            &format!("{} {name}", tool.display()),
+            &[],
+        );
+        assert_ne!(ended.code, Some(0), "{}", ended.said);
+    }
+    assert!(!runner.path("calls/cargo").exists());
 }
