@@ -44,6 +44,7 @@ mod manual;
 mod names;
 mod networks;
 mod open_loop;
+mod others;
 mod parts;
 mod pauses;
 mod places;
