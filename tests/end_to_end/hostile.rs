@@ -112,7 +112,7 @@ fn assert_bounded(name: &str, flags: &str, serve: &(dyn Fn(Peer) + Sync)) {
 #[track_caller]
 pub(crate) fn assert_bounded_at(name: &str, line: &str) {
     let seconds = std::env::var("CRAWLMARK_FLOOD").map_or(1, |seconds| seconds.parse().unwrap());
-    let flags = "-s 1 -c 16 --rate 400 --timeout 10s --retries 0";
+    let flags = "-s 1 -c 16 --rate 400 -d 1h --timeout 10s --retries 0";
     let crawl = start(&format!("{line} {flags}"));
     let shard = crawl.shard(0, 1);
     let before = memory(shard, "VmRSS:");
