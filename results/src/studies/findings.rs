@@ -14,7 +14,7 @@ use crate::run::gates::{Condition, Unit};
 use crate::run::report::Verdict;
 use crate::show::doc::Severity::{self, Bad, Good, Neutral, Warning};
 use crate::show::text::{capital, counted, decimal, seconds};
-use crawlmark_harness::units::{grouped, micros, percent, rounded_percent};
+use crawlmark_harness::units::{grouped, micros, percent};
 
 /// Part of a capacity by which it may be lower and is confirmed nevertheless.
 const UNCERTAIN: f64 = 0.1;
@@ -217,20 +217,18 @@ findings! {
     Grew {
         held: FixedQuantity, sizes: [f64; 2], speedup: Estimate, efficiency: Estimate, cost: Option<Estimate>
     } => Neutral,
-        format!(
-            "{} {} are {}x as fast as {}{} with {held}: {} efficient{}{}",
-            sizes[1],
-            held.axis().name(),
-            factor(speedup.median),
-            sizes[0],
-            speedup.range(factor),
-            // More than 100 % is claimed only where chance is excluded.
-            rounded_percent(if efficiency.is_above(1.0) { efficiency.median } else { efficiency.median.min(1.0) }),
-            efficiency.range(percent),
-            cost.map_or_else(String::new, |cost| {
-                format!(", at {:.2}x the CPU per request{}", cost.median, cost.range(factor))
-            })
-        );
+        {
+            let ([times, between], axis) = (speedup.texts(factor), held.axis().name());
+            let efficient = efficiency.at_most(1.0).texts(percent);
+            let cost = cost.map_or_else(String::new, |cost| {
+                let [cost, between] = cost.texts(factor);
+                format!(", at {cost}x the CPU per request{between}")
+            });
+            format!(
+                "{} {axis} are {times}x as fast as {}{between} with {held}: {} efficient{}{cost}",
+                sizes[1], sizes[0], efficient[0], efficient[1]
+            )
+        };
     /// No size counts beside the smallest: client and target competed for the CPUs.
     CpuScarce { held: FixedQuantity, sizes: [f64; 2], speedup: Estimate } => Warning,
         format!(

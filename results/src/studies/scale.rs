@@ -241,9 +241,7 @@ fn row(point: &Point) -> Vec<String> {
     // The smallest beside itself has no ratio.
     let beside = |ratio: Option<Estimate>| {
         let ratio = ratio.filter(|_| point.factor > 1.0);
-        ratio.map_or_else(String::new, |ratio| {
-            factor(ratio.median) + &ratio.range(factor)
-        })
+        ratio.map_or_else(String::new, |ratio| ratio.texts(factor).concat())
     };
     // Noise, or a target that throttles, makes what is no fraction.
     let serial = point.serial_fraction;

@@ -72,11 +72,25 @@ impl Estimate {
         }
     }
 
-    /// ` (7.84 to 8.01)`; nothing of a single value.
-    pub fn range(&self, format: impl Fn(f64) -> String) -> String {
-        self.interval.map_or_else(String::new, |between| {
+    /// The value and its interval, `7.92` and ` (7.84 to 8.01)`, which is empty of a single value.
+    /// Both are rounded alike, so the one is within the other.
+    pub fn texts(&self, format: impl Fn(f64) -> String) -> [String; 2] {
+        let interval = self.interval.map_or_else(String::new, |between| {
             format!(" ({} to {})", format(between.low), format(between.high))
-        })
+        });
+        [format(self.median), interval]
+    }
+
+    /// The estimate of a value that is claimed to be above `most` only where chance is excluded.
+    #[must_use]
+    pub fn at_most(mut self, most: f64) -> Self {
+        if !self.is_above(most) {
+            self.median = self.median.min(most);
+            if let Some(interval) = &mut self.interval {
+                interval.low = interval.low.min(most);
+            }
+        }
+        self
     }
 
     /// True if its interval is above `value` with at least [`LEVEL`]: what is not known is not
@@ -109,7 +123,44 @@ fn left_away(n: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::studies::StudyFinding;
+    use crate::studies::scale::FixedQuantity;
+
+    proptest! {
+        #[test]
+        fn a_value_is_within_its_interval_as_it_is_printed(
+            efficiencies in prop::collection::vec(0.9..1.1_f64, 2..12), spread in 0.0..1.0_f64, shards in 2_u32..64,
+        ) {
+            let near = |e: &f64| 0.985 + (e - 0.985) * spread.powi(3);
+            let efficiency = Estimate::of(efficiencies.iter().map(near)).unwrap();
+            let speedup = Estimate::of(efficiencies.iter().map(|e| near(e) * f64::from(shards))).unwrap();
+            let text = StudyFinding::Grew {
+                held: FixedQuantity::ConnectionsPerShard(1),
+                sizes: [1.0, f64::from(shards)],
+                speedup,
+                efficiency,
+                cost: Some(speedup.inverse()),
+            }
+            .notice()
+            .title;
+            // Of each estimate: its value, and the two of its interval.
+            let words = text.replace(['(', ')', ',', 'x', '%', '>'], " ");
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let within: Vec<[f64; 2]> = words
+                .windows(3)
+                .filter_map(|it| (it[1] == "to").then_some([it[0].parse().ok()?, it[2].parse().ok()?]))
+                .collect();
+            let number = |after: &str| words[words.iter().position(|it| *it == after).unwrap() + 1].parse::<f64>().unwrap();
+            let values = [number("are"), number("shard:"), number("at")];
+            prop_assert_eq!(within.len(), 3, "{}", text);
+            for (value, [low, high]) in values.into_iter().zip(within) {
+                prop_assert!(low <= value && value <= high, "{}", text);
+            }
+        }
+    }
 
     #[test]
     fn levels_are_those_of_the_table() {
