@@ -38,7 +38,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::{ForkResult, Pid, getpid, getppid, setpgid, setsid};
+use nix::unistd::{ForkResult, Pid, SysconfVar, getpid, getppid, setpgid, setsid, sysconf};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::Usage;
@@ -468,6 +468,12 @@ pub fn usable_cpus() -> Vec<usize> {
     (0..CpuSet::count())
         .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
         .collect()
+}
+
+/// The number of CPUs of this machine that are online; none when the kernel does not say.
+pub fn online_cpus() -> Option<usize> {
+    let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok()??;
+    usize::try_from(online).ok()
 }
 
 /// Keep the calling thread, and those that it starts from now on, on these CPUs.

@@ -297,6 +297,8 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
     let environment = Environment {
         cpu_model: Some("Example 9000".to_owned()),
         cores: 2,
+        cpus: Vec::new(),
+        machine_cpus: None,
         kernel: Some("Linux 6.1".to_owned()),
         cpu_governor: None,
         memory_bytes: Some(8 << 30),

@@ -884,20 +884,27 @@ fn pace(report: &Report) -> Found {
 }
 
 /// Return the number of CPUs that the target has, if the shards may use each of them at once.
-/// Without a probe, a target on this machine may run on all of its CPUs.
+/// Without a probe, a target on this machine may run on all of its CPUs. A shard that is on no CPU
+/// of its own may run on those of the run.
 fn shared_cpus(report: &Report) -> Option<usize> {
     let target = report.target.as_ref().filter(|target| target.is_here);
     let Some(cpus) = target
         .map(|target| &target.cpus)
         .filter(|cpus| !cpus.is_empty())
     else {
-        let cpus = report.environment.cores;
-        let is_shared = report.environment.colocated && report.shards.len() >= cpus;
+        let machine = &report.environment;
+        let cpus = machine.machine_cpus.unwrap_or(machine.cores);
+        let is_shared = machine.colocated && report.shards.len().min(machine.cores) >= cpus;
         return is_shared.then_some(cpus);
     };
     let pinned: BTreeSet<usize> = report.shards.iter().filter_map(|shard| shard.cpu).collect();
     let anywhere = report.shards.iter().filter(|shard| shard.cpu.is_none());
-    let used = anywhere.count() + cpus.iter().filter(|cpu| pinned.contains(cpu)).count();
+    let usable = &report.environment.cpus;
+    let (own, others): (Vec<usize>, Vec<usize>) = cpus.iter().partition(|cpu| pinned.contains(cpu));
+    let reached = others
+        .iter()
+        .filter(|cpu| usable.is_empty() || usable.contains(cpu));
+    let used = own.len() + anywhere.count().min(reached.count());
     (used >= cpus.len()).then_some(cpus.len())
 }
 

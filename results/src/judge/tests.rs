@@ -3,6 +3,8 @@
 
 mod fired;
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -57,6 +59,8 @@ impl Run {
             environment: Environment {
                 cpu_model: None,
                 cores: 4,
+                cpus: Vec::new(),
+                machine_cpus: None,
                 kernel: None,
                 cpu_governor: None,
                 memory_bytes: None,
@@ -877,6 +881,29 @@ fn cpus_are_shared_where_the_target_may_run_on_no_others() {
             _ => None,
         });
         assert_eq!(found, shared, "{is_here} {cpus:?} {is_pinned}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_cpu_is_shared_that_the_client_may_not_use(
+        usable in prop::collection::btree_set(0_usize..6, 1..6), target in prop::collection::btree_set(0_usize..6, 0..6), has_probe: bool,
+    ) {
+        let mut run = Run::quiet();
+        run.environment.colocated = true;
+        run.environment.cores = usable.len();
+        run.environment.cpus = usable.iter().copied().collect();
+        run.environment.machine_cpus = Some(6).filter(|all| *all > usable.len());
+        let mut report = run.judge();
+        // As many shards as there are CPUs, on none of their own.
+        let shard = ShardReport { cpu: None, ..report.shards[0].clone() };
+        report.shards = vec![shard; usable.len()];
+        let cpus: Vec<usize> = target.iter().copied().filter(|_| has_probe).collect();
+        report.target = Some(TargetReport { is_here: true, cpus: cpus.clone(), ..TargetReport::default() });
+        report.judge();
+        let is_shared = report.findings.iter().any(|it| it.kind() == FindingKind::CpusShared);
+        let all: BTreeSet<usize> = if cpus.is_empty() { (0..6).collect() } else { target };
+        prop_assert_eq!(is_shared, all.is_subset(&usable));
     }
 }
 

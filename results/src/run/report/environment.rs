@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use nix::sys::resource::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-use crawlmark_harness::process::usable_cpus;
+use crawlmark_harness::process::{online_cpus, usable_cpus};
 
 /// True if client and target share a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,12 @@ pub struct Environment {
     pub cpu_model: Option<String>,
     /// CPUs that the run could use.
     pub cores: usize,
+    /// Numbers of these CPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
+    /// CPUs of the machine, if they are more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_cpus: Option<usize>,
     /// Kernel name and release.
     pub kernel: Option<String>,
     /// The frequency governor of the first CPU.
@@ -44,9 +50,12 @@ pub struct Environment {
 impl Environment {
     /// Reads the machine.
     pub fn read(placement: Placement) -> Self {
+        let cpus = usable_cpus();
         Self {
             cpu_model: proc_field("/proc/cpuinfo", "model name"),
-            cores: usable_cpus().len(),
+            cores: cpus.len(),
+            machine_cpus: online_cpus().filter(|online| *online > cpus.len()),
+            cpus,
             kernel: line("/proc/sys/kernel/osrelease").map(|release| format!("Linux {release}")),
             cpu_governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             memory_bytes: proc_field("/proc/meminfo", "MemTotal")
