@@ -125,19 +125,19 @@ const fn unsent(limit: Limit) -> Verdict {
     }
 }
 
-/// What to do about a target that throttles: the rate that it took, and nothing that is on already.
-fn slower(taken_per_s: Option<f64>, waits: bool, is_adaptive: bool) -> String {
-    let rate = match taken_per_s.map(decimal) {
-        Some(rate) => format!("Set a --rate below {rate}/s: the target took {rate}/s."),
-        None if is_adaptive => "Run longer: --adaptive has not found the rate yet.".to_owned(),
-        None => "Use --adaptive, which finds the rate that the target takes.".to_owned(),
-    };
-    let wait = if waits {
-        ""
-    } else {
-        " Wait as told (--on-throttle honor)."
-    };
-    rate + wait
+/// What to do about a target that throttles, without what is on already. No rate is named: none was
+/// seen to hold, and what the target took between its pauses may be far less than it allows.
+const fn slower(waits: bool, is_adaptive: bool) -> &'static str {
+    match (is_adaptive, waits) {
+        (true, true) => "Run longer: --adaptive has not found the rate yet.",
+        (true, false) => {
+            "Run longer, and wait as told (--on-throttle honor): --adaptive has not found the rate yet."
+        }
+        (false, true) => "Use --adaptive, which finds the rate that the target takes.",
+        (false, false) => {
+            "Use --adaptive, which finds the rate that the target takes, and wait as told (--on-throttle honor)."
+        }
+    }
 }
 
 /// What to do about a process that ended before its final report.
@@ -515,7 +515,7 @@ findings! {
             decimal(per_s),
             if burst > 0.0 { format!(", after a burst of {burst:.0}") } else { String::new() }
         ),
-        remedy: format!("Raise it, or send less: --rate {per_s:.0}.");
+        remedy: format!("Raise it, or send less: --rate {:.0}.", per_s.floor());
     /// Responses leave in step with a clock: a timer of 10 ms, or the period of a CPU quota, 100 ms.
     InStep { period_ms: u32, share: f64 } =>
         format!(
@@ -545,14 +545,15 @@ findings! {
     /// The target throttled the run, or its quota limited it.
     Throttled { share: f64, good_share: f64, held_share: f64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64> } =>
         format!(
-            "The target throttled {} of requests, pauses and quota took {} of the time, and {} of requests brought an item",
+            "The target throttled {} of requests, pauses and quota took {} of the time, and {} of requests brought an item{}",
             percent(share),
             percent(held_share),
-            percent(good_share)
+            percent(good_share),
+            taken_per_s.map_or_else(String::new, |rate| format!(": it takes {}/s or more", decimal(rate)))
         ),
         effect: (share > thresholds::THROTTLED && (!waits || good_share < thresholds::HARDLY_ANY)).then_some(TargetLimited),
         severity: if share < thresholds::FAILED { Severity::Info } else { Severity::Warning },
-        remedy: slower(taken_per_s, waits, is_adaptive);
+        remedy: slower(waits, is_adaptive);
     /// Parts of the crawl were limited or disturbed where they ran.
     PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } =>
         format!(
