@@ -38,6 +38,7 @@ fn split(handler_us: f64) -> Split {
         reported_us: Some(handler_us),
         body_us: 350.0,
         receive_delay_us: 50.0,
+        intervals: BTreeMap::new(),
     }
 }
 

@@ -219,7 +219,8 @@ pub struct Report {
     pub tcp: TcpReport,
     /// Connections that ended before the run did.
     pub connections: ConnectionsReport,
-    /// Parts of the response times, means over a sample; null without a reading.
+    /// Parts of the mean response time; null without a reading, of fewer than 50 sampled responses,
+    /// and of a run within one second.
     pub split: Option<Split>,
     /// The 20 requests with the longest response time after the warm-up, the slowest first, and then
     /// those of the five slowest with a recorded trace that are not among them.
@@ -457,7 +458,7 @@ impl Report {
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
             tcp: TcpReport::new(tcp, &merged),
             connections: ConnectionsReport::from(&connections),
-            split: Split::of(&split),
+            split: None,
             slowest: SlowRow::all(plan, record),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host: record.host.clone(),
@@ -473,11 +474,21 @@ impl Report {
             intervals,
             witness: None,
         };
+        report.split = report.calibrated(&split);
         if let Some(target) = target {
             target::add(&mut report, &target, record.start);
         }
         report.judge();
         report
+    }
+
+    /// The parts of the mean response time, of a sample of it.
+    fn calibrated(&self, sample: &SplitSums) -> Option<Split> {
+        let rows = self.intervals.iter();
+        let seconds: Vec<&Split> = rows.filter_map(|row| row.split.as_ref()).collect();
+        let mean_us = |series| self.latency(series)?.mean_us;
+        let service_us = mean_us(Series::ServiceOk)?;
+        Split::of(sample)?.calibrated(&seconds, service_us, mean_us(Series::ResponseOk))
     }
 
     /// Name the hosts, URL templates and source addresses.

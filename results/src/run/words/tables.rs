@@ -410,14 +410,23 @@ fn parts_of_time(report: &Report) -> Table {
     let all = parts.chain([("response time", split.response_us)]);
     let rows = all.map(|(name, us)| {
         let share = rounded_percent(share(us, split.response_us));
-        vec![name.to_owned(), micros(us), share]
+        let interval = split.intervals.get(&name.replace(' ', "_"));
+        let interval = interval.map(|[low, high]| format!("{} to {}", micros(*low), micros(*high)));
+        vec![
+            name.to_owned(),
+            micros(us),
+            share,
+            interval.unwrap_or_default(),
+        ]
     });
     let columns = vec![
         Column::words("part"),
         Column::numbers("mean"),
         Column::numbers("share"),
+        Column::numbers("95 % interval of the mean"),
     ];
-    let caption = format!("Means of a sample of {}", counted(split.n, "response"));
+    let sample = counted(split.n, "response");
+    let caption = format!("Means of all responses, their parts from a sample of {sample}");
     Table {
         has_sum: true,
         ..table(&caption, columns, rows)
