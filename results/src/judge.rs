@@ -22,7 +22,7 @@ pub(crate) mod verdict;
 
 pub use self::faults::next_experiment;
 pub(crate) use self::findings::serialize;
-pub use self::findings::{CauseCount, Finding, FindingKind, Severity, causes};
+pub use self::findings::{CauseCount, Finding, FindingKind, Severity, TimePart, causes};
 pub(crate) use self::stalls::Stalls;
 pub use self::verdict::{Missing, Validity, Verdict};
 use crate::run::report::Report;

@@ -58,7 +58,8 @@ pub(super) const OF_RUN: [Check; 27] = [
         some(faults::delayed_ack(report))
     }),
     ("requests worked on at a time", |report| {
-        some(faults::ceiling(report))
+        let found = [faults::ceiling(report), faults::mostly_one_part(report)];
+        Ok(found.into_iter().flatten().collect())
     }),
     ("limits that refuse", |report| some(faults::refusal(report))),
     ("clocks of the target", |report| some(faults::clock(report))),

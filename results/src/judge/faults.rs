@@ -2,7 +2,7 @@
 //! delay or refuse, clocks. A kind whose experiment ran says "is", one that was only seen "looks
 //! like".
 
-use super::findings::Finding;
+use super::findings::{Finding, TimePart};
 use super::thresholds as limits;
 use super::verdict::Missing;
 use crate::run::report::{Change, InStep, IntervalRow, Report, share};
@@ -90,6 +90,31 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
             connections,
             alone_us,
         }
+    })
+}
+
+/// A part of the response time that is most of it, where nothing of the target explains it and an
+/// experiment may.
+pub(super) fn mostly_one_part(report: &Report) -> Option<Finding> {
+    next_experiment(report).filter(|_| report.experiments.is_empty() && report.merged.is_none())?;
+    let is_explained = target_side(report).is_ok_and(|found| !found.is_empty());
+    if is_explained || report.totals.throttled > 0 {
+        return None;
+    }
+    let mean_us = |series| report.latency(series)?.mean_us;
+    let service_us = mean_us(Series::ServiceOk)?;
+    let target = report.split.as_ref();
+    let parts = [
+        (TimePart::Body, mean_us(Series::Body), service_us),
+        (
+            TimePart::Target,
+            target.map(|split| split.target_us),
+            target.map_or(service_us, |split| split.response_us),
+        ),
+    ];
+    parts.into_iter().find_map(|(part, us, whole_us)| {
+        let (us, share) = (us?, share(us?, whole_us));
+        (share >= limits::MOST_OF_TIME).then_some(Finding::MostlyOnePart { part, share, us })
     })
 }
 
@@ -388,6 +413,35 @@ mod tests {
         assert_eq!(
             ask(|report| report.plan.run.rate = "900/s".parse().ok()),
             Some(Change::OneConnection)
+        );
+    }
+
+    #[test]
+    fn a_part_that_is_most_of_the_time_is_named_until_something_explains_it() {
+        let body = |share: f64, change: fn(&mut Report)| {
+            let mut report = run(100.0, 8);
+            (report.target, report.split, report.totals.throttled) = (None, None, 0);
+            let mut times = report.latency(Series::ServiceOk).unwrap().clone();
+            let service_us = times.mean_us.unwrap();
+            (times.mean_us, times.p50_us) = (Some(service_us * share), Some(1.0));
+            report.latency.insert(Series::Body.name().to_owned(), times);
+            change(&mut report);
+            mostly_one_part(&report).map(|it| it.kind())
+        };
+        let named = Some(crate::judge::FindingKind::MostlyOnePart);
+        assert_eq!([body(0.61, |_| {}), body(0.59, |_| {})], [named, None]);
+        assert_eq!(body(0.9, |it| it.totals.throttled = 9), None);
+        assert_eq!(
+            body(0.9, |it| it.plan.run.rate = "100/s".parse().ok()),
+            None
+        );
+        assert_eq!(
+            body(0.9, |it| it.experiments.push(experiment(
+                Change::OneConnection,
+                9.0,
+                9.0
+            ))),
+            None
         );
     }
 

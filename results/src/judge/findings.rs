@@ -33,6 +33,26 @@ pub enum Severity {
     Error,
 }
 
+/// Part of the response time that experiments can explain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimePart {
+    /// In the target until the first byte.
+    #[default]
+    Target,
+    /// From the first byte to the last one.
+    Body,
+}
+
+impl TimePart {
+    const fn in_words(self) -> &'static str {
+        match self {
+            Self::Target => "in the target before its first byte",
+            Self::Body => "between its first byte and its last one",
+        }
+    }
+}
+
 /// Failed requests of one cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
@@ -261,7 +281,7 @@ findings! {
             "No request was sent, so there are no figures"
         },
         effect: stopped.then_some(Incomplete),
-        covers: [RateMissed, LimitedBy, CpusShared];
+        covers: [RateMissed, LimitedBy, MostlyOnePart, CpusShared];
     /// A process of the crawl died before its final report.
     ShardDied { shard: u32, fault: ShardFault, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64 } =>
         format!(
@@ -273,7 +293,7 @@ findings! {
         ),
         effect: Incomplete,
         advice: after(&fault),
-        covers: [RateMissed, LimitedBy];
+        covers: [RateMissed, LimitedBy, MostlyOnePart];
     /// A part of the crawl has no result.
     PartMissing { part: u32, items: u64 } =>
         format!("Part {part} has no result: its {} are not attempted", counted(items, "item")),
@@ -310,7 +330,7 @@ findings! {
         format!("All {} items that the run reached were skipped because of robots.txt, so no request was sent", grouped(items)),
         effect: NothingMeasured,
         remedy: "Crawl other URLs, or use --robots ignore if you are allowed to.",
-        covers: [NothingSent, RateMissed, LimitedBy, CpusShared];
+        covers: [NothingSent, RateMissed, LimitedBy, MostlyOnePart, CpusShared];
     /// Every request was within the warm-up.
     WithinWarmUp { requests: u64, duration_s: f64, warmup_s: f64 } =>
         format!(
@@ -321,7 +341,7 @@ findings! {
         ),
         effect: NothingMeasured,
         remedy: "Use a shorter --warmup, or a longer run.",
-        covers: [RateMissed, LimitedBy];
+        covers: [RateMissed, LimitedBy, MostlyOnePart];
     /// No request succeeded, and half of them or more failed, or could not be sent.
     AllFailed { requests: u64, sent: bool, causes: Vec<CauseCount> } =>
         format!("None of {} requests {}: {}", grouped(requests), if sent { "succeeded" } else { "could be sent" }, in_words(&causes)),
@@ -330,7 +350,7 @@ findings! {
         advice: advice(&causes),
         covers: [
             Silent, HostsDown, NoGoodResponse, Stalled, RequestsFailed, CutOff, Throttled, CpuFull, CpuWait, ShardPaused,
-            SentLate, ReadLate, RateMissed, NotFound, ConnectionsNotKept, LimitedBy, CpusShared
+            SentLate, ReadLate, RateMissed, NotFound, ConnectionsNotKept, LimitedBy, MostlyOnePart, CpusShared
         ];
     /// No response of any kind came at the end while requests waited for one.
     Silent { silent_s: f64, of_s: f64, cut_off: u64 } =>
@@ -341,7 +361,7 @@ findings! {
         effect: TargetLimited,
         severity: Severity::Error,
         remedy: "Check the target's log, or give it longer with --grace.",
-        covers: [NoGoodResponse, Stalled, RequestsFailed, CutOff, RateMissed, LimitedBy];
+        covers: [NoGoodResponse, Stalled, RequestsFailed, CutOff, RateMissed, LimitedBy, MostlyOnePart];
     /// A threshold was not met.
     ThresholdFailed { expression: String, unit: String, limit: f64, value: Option<f64>, is_lower_bound: bool } =>
         format!(
@@ -408,7 +428,7 @@ findings! {
             hosts.join(", ")
         ),
         advice: advice(&causes),
-        covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy];
+        covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
     /// For some time no good response came while requests failed.
     NoGoodResponse { from_s: f64, to_s: f64, at_end: bool, dead_s: f64, of_s: f64, causes: Vec<CauseCount> } =>
         format!(
@@ -419,7 +439,7 @@ findings! {
         effect: if at_end { Some(TargetLimited) } else { dead(dead_s, of_s) },
         severity: if at_end { Severity::Error } else { Severity::Warning },
         remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
-        covers: [Stalled, RequestsFailed, RateMissed, LimitedBy];
+        covers: [Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
     /// The CPU quota of the client's cgroup stopped it.
     ClientThrottled { stopped: u64, periods: u64 } =>
         format!(
@@ -429,7 +449,7 @@ findings! {
         ),
         effect: ClientLimited,
         remedy: "Raise the CPU quota of the client's container, run it outside of it, or send less.",
-        covers: [Stalled, DelayingLimit, WorksOnFew, InStep, CpuFull, CpuWait, ShardPaused, SentLate, ReadLate, LimitedBy];
+        covers: [Stalled, DelayingLimit, WorksOnFew, InStep, CpuFull, CpuWait, ShardPaused, SentLate, ReadLate, LimitedBy, MostlyOnePart];
     /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
     TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } =>
         format!(
@@ -439,7 +459,7 @@ findings! {
             micros(service_us)
         ),
         remedy: "Raise the CPU quota of the target's container, or lower the load.",
-        covers: [InStep, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy];
+        covers: [InStep, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy, MostlyOnePart];
     /// No response came for a time that is long for this target, and then many at once.
     Stalled { count: usize, longest_s: f64, at_s: f64, total_s: f64, of_s: f64, period_s: Option<f64> } =>
         format!(
@@ -461,7 +481,7 @@ findings! {
     ConnectionsNotAccepted { waiting: f64, connections: u32 } =>
         format!("The target did not accept {waiting:.1} of {connections} connections, in the mean: it serves few at a time"),
         remedy: "Let it serve more connections at a time, or open fewer (-c).",
-        covers: [WorksOnFew, LimitedBy];
+        covers: [WorksOnFew, LimitedBy, MostlyOnePart];
     /// The target's listening sockets dropped connections.
     ListenDrops { drops: u64, limit: u64 } =>
         format!(
@@ -487,7 +507,7 @@ findings! {
             decimal(per_s)
         ),
         remedy: "Raise that limit, or use fewer connections: more only wait longer.",
-        covers: [WorksOnFew, LimitedBy];
+        covers: [WorksOnFew, LimitedBy, MostlyOnePart];
     /// The target works on fewer requests at a time than it has, and more connections do not help.
     WorksOnFew { at_a_time: f64, per_s: f64, connections: u32, alone_us: f64 } =>
         format!(
@@ -498,7 +518,7 @@ findings! {
             micros(alone_us)
         ),
         remedy: "Give it more workers or threads: more connections only lengthen its queue.",
-        covers: [LimitedBy];
+        covers: [LimitedBy, MostlyOnePart];
     /// Nagle's algorithm of the target waits for acknowledgements that the kernel delays.
     DelayedAck { body_us: f64, at_once_us: f64 } =>
         format!(
@@ -507,7 +527,7 @@ findings! {
             micros(at_once_us)
         ),
         remedy: "Set TCP_NODELAY in the target, or write headers and body at once.",
-        covers: [LimitedBy];
+        covers: [LimitedBy, MostlyOnePart];
     /// The target refuses requests beyond a rate, whatever is sent.
     RefusingLimit { per_s: f64, burst: f64 } =>
         format!(
@@ -527,7 +547,7 @@ findings! {
         } else {
             "Raise the CPU quota of the target's container."
         },
-        covers: [LimitedBy];
+        covers: [LimitedBy, MostlyOnePart];
     /// Requests failed.
     RequestsFailed { share: f64, causes: Vec<CauseCount>, is_open_loop: bool } =>
         format!("{} of requests failed: {}", percent(share), in_words(&causes)),
@@ -576,13 +596,13 @@ findings! {
         format!("A shard used {} of a CPU, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
         remedy: "Use more shards (--shards) if the machine has CPUs left, move the target to another machine, or set a lower --rate.",
-        covers: [CpuWait, SentLate, ReadLate];
+        covers: [CpuWait, SentLate, ReadLate, MostlyOnePart];
     /// A shard was ready to run and waited for a CPU.
     CpuWait { share: f64, is_disturbed: bool } =>
         format!("A shard waited for a CPU {} of the time, so responses were read late and look slower", percent(share)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU,
-        covers: [SentLate, ReadLate];
+        covers: [SentLate, ReadLate, MostlyOnePart];
     /// A shard did not run for a while: it was stopped, or starved of CPU.
     ShardPaused { paused_s: f64, is_disturbed: bool } =>
         format!("A shard did not run for {} (stopped, or starved of CPU), so requests in flight look slower", seconds(paused_s)),
@@ -747,6 +767,11 @@ findings! {
     /// A limit held the run back for a notable part of the time.
     LimitedBy { limit: Limit, share: f64 } => format!("Limited by {} {} of the time", limit.name(), percent(share)),
         severity: Severity::Info;
+    /// One part is most of the response time, and no other finding says why.
+    MostlyOnePart { part: TimePart, share: f64, us: f64 } =>
+        format!("{} of the time of a response ({}) is {}", percent(share), micros(us), part.in_words()),
+        severity: Severity::Info,
+        remedy: "Run with --diagnose, which looks for the cause.";
     /// Client and target share all CPUs of a machine.
     CpusShared { cpus: usize } =>
         format!("Client and target share {}, so this is not the maximum of either", counted(cpus as u64, "CPU")),

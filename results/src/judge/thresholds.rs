@@ -165,6 +165,9 @@ pub(crate) const GROWS: f64 = 1.15;
 /// wait for another one.
 pub(crate) const QUEUES: f64 = 0.75;
 
+/// Part of the mean response time from which on that part is named.
+pub(crate) const MOST_OF_TIME: f64 = 0.6;
+
 /// Least time of a request that is alone, us: of a shorter one, wake-ups and the network are more
 /// than the work, so that the number worked on at a time is not known.
 pub(crate) const WORK_US: f64 = 2_000.0;

@@ -328,6 +328,12 @@ fn with(kind: FindingKind) -> Report {
             it.plan.streams = 10;
             it.closed.allowed = [(3, 1)].into();
         }),
+        Is::MostlyOnePart => report(|it| {
+            it.plan.run.rate = None;
+            it.target = None;
+            let service = it.latency[Series::ServiceOk.name()].clone();
+            it.latency.insert(Series::Body.name().to_owned(), service);
+        }),
         Is::LimitedBy => report(|it| it.binding.rate = 0.9),
         Is::CpusShared => report(|it| {
             let target = it.target.as_mut().unwrap();
