@@ -9,12 +9,16 @@ use std::task::{Context, Poll, ready};
 use tokio::io::ReadBuf;
 
 use crate::crawl::connect::stream::Stream;
+use crate::crawl::response::fields::MOST_HEAD_BYTES;
 
 /// Size of a new buffer: more than most responses need.
 const FIRST_BYTES: usize = 8 << 10;
 
 /// Largest buffer for content, and for an idle connection: the bytes that one turn reads.
 const MOST_BYTES: usize = 64 << 10;
+
+/// Size for the longest head, and for what one turn reads behind it.
+const LONGEST: usize = MOST_HEAD_BYTES + MOST_BYTES;
 
 /// Read buffer of a connection.
 #[derive(Debug)]
@@ -78,8 +82,15 @@ impl Input {
         if is_full && length > 0 && self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
         } else if is_full && (length > 0 || self.bytes.len() < MOST_BYTES) {
-            // Too small for the head, or for what arrives in one read.
-            self.bytes.resize(2 * self.bytes.len(), 0);
+            // Too small for the head, or for what arrives in one read. A head that is this long is
+            // rare, and each step to its largest size would leave its memory to the allocator.
+            let twice = 2 * self.bytes.len();
+            let larger = if twice > MOST_BYTES {
+                twice.max(LONGEST)
+            } else {
+                twice
+            };
+            self.bytes.resize(larger, 0);
         } else if length > 0 {
             return;
         }
@@ -116,7 +127,8 @@ mod tests {
                 let used = used.min(kept.len());
                 input.consume(used);
                 kept.drain(..used);
-                prop_assert!(input.bytes.len() <= (2 * most_kept).max(MOST_BYTES));
+                let most = if most_kept < MOST_BYTES { MOST_BYTES } else { (2 * most_kept).max(LONGEST) };
+                prop_assert!(input.bytes.len() <= most);
             }
             input.consume(kept.len());
             input.shrink();
