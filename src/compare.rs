@@ -194,7 +194,12 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         differences: all,
         noise_floor: None,
     };
-    Ok(Contest::new(&run_metrics(), rounds, context)?)
+    let contest = Contest::new(&run_metrics(), rounds, context)?;
+    Ok(if found.len() == 2 {
+        contest.without_verdict()
+    } else {
+        contest
+    })
 }
 
 /// Return the differences between two runs of a pair; nothing of two of one arm, which are no pair.

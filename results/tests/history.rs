@@ -105,6 +105,70 @@ fn of_100_unchanged_histories_at_most_one_shows_a_change() {
     }
 }
 
+/// Values of first-order correlation 0.5.
+fn correlated(draw: &mut Rng, count: usize) -> Vec<f64> {
+    let new = 0.75_f64.sqrt();
+    let next = |value: &f64| Some(0.5 * value + new * gaussian(draw));
+    let all = std::iter::successors(Some(0.3), next).take(count + 10);
+    all.skip(10)
+        .map(|value| 100.0 * (0.02 * value).exp())
+        .collect()
+}
+
+/// Values that resemble those before them wander, and a wander is no change: at most 3 % of such
+/// histories show one.
+#[test]
+fn of_100_correlated_histories_at_most_three_show_a_change() {
+    for (metrics, count) in [(1, 12), (1, 20), (1, 40), (4, 20), (4, 60)] {
+        let mut draw = Rng::with_seed(count as u64);
+        let alarms = (0..300).filter(|_| {
+            let series: Vec<_> = (0..metrics).map(|_| correlated(&mut draw, count)).collect();
+            let found = history(&series);
+            found.series.iter().any(|one| !one.changes.is_empty())
+        });
+        // Nine are expected at most; of 18 or more, chance makes one time in 200.
+        let alarms = alarms.count();
+        assert!(alarms < 18, "{alarms} of 300 histories of {count}");
+    }
+}
+
+/// A step that is large beside the noise is found in 95 of 100 histories, however few the results,
+/// the size that a history names in 95 of 100 as well, and a larger step never less often.
+#[test]
+fn a_clear_step_is_found_in_95_of_100() {
+    let found = |half: usize, step: f64, percent: f64| {
+        let mut draw = Rng::with_seed(half as u64);
+        let levels = [(half, 100.0), (half, 100.0 * step)];
+        let found = (0..200).filter(|_| {
+            let series = values(&mut draw, gaussian, percent, &levels);
+            !history(&[series]).series[0].changes.is_empty()
+        });
+        found.count()
+    };
+    for (half, step, percent) in [
+        (6, 1.05, 1.0),
+        (20, 1.02, 0.5),
+        (6, 1.3, 0.5),
+        (10, 1.3, 0.5),
+    ] {
+        let found = found(half, step, percent);
+        assert!(
+            found >= 190,
+            "x {step} at {percent} % of {half}: {found} of 200"
+        );
+    }
+    for half in [8, 10, 12, 15] {
+        assert_eq!(found(half, 0.5, 1.0), 200, "half, of {half}");
+    }
+    let unchanged = values(&mut Rng::with_seed(1), gaussian, 1.0, &[(40, 100.0)]);
+    let named = history(&[unchanged]).series[0].smallest_found.unwrap();
+    let [found, less] = [1.0, 0.4].map(|part| found(20, 1.0 + named * part, 1.0));
+    assert!(
+        found >= 190 && less < 150,
+        "{named}: {found}, {less} of 200"
+    );
+}
+
 /// The change nearest to a place, in histories of which one metric steps.
 fn nearest(levels: &[(usize, f64)], percent: f64, seed: u64) -> Option<ChangePoint> {
     let mut draw = Rng::with_seed(seed);
@@ -118,9 +182,9 @@ fn nearest(levels: &[(usize, f64)], percent: f64, seed: u64) -> Option<ChangePoi
 
 #[test]
 fn a_step_is_found_with_its_size_and_place() {
-    for (step, percent, levels, least) in [(1.05, 2.0, [20, 20], 35), (0.95, 2.0, [40, 10], 28)] {
+    for (step, percent, levels) in [(1.06, 2.0, [20, 20]), (0.95, 1.0, [40, 10])] {
         let (mut found, mut sized, mut placed) = (0, 0, 0);
-        for seed in 0..40 {
+        for seed in 0..100 {
             let levels = [(levels[0], 100.0), (levels[1], 100.0 * step)];
             if let Some(change) = nearest(&levels, percent, seed) {
                 found += 1;
@@ -128,9 +192,10 @@ fn a_step_is_found_with_its_size_and_place() {
                 placed += usize::from((change.earliest..=change.latest).contains(&levels[0].0));
             }
         }
-        assert!(found >= least, "{step} at {percent} %: {found}");
+        assert!(found >= 93, "{step} at {percent} %: {found}");
+        // Of intervals of 95 %, chance leaves out 11 of 100 or more one time in 90.
         assert!(
-            sized * 100 >= found * 80 && placed * 100 >= found * 80,
+            sized + 10 >= found && placed + 10 >= found,
             "{sized}, {placed} of {found}"
         );
     }

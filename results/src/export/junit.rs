@@ -67,7 +67,7 @@ pub fn contest_junit(contest: &Contest) -> String {
     let mut cases = Vec::new();
     for one in &contest.comparison.metrics {
         let ok = match one.verdict {
-            MetricVerdict::Informational => continue,
+            MetricVerdict::Informational { .. } => continue,
             MetricVerdict::Pass => Some(true),
             MetricVerdict::Regression => Some(false),
             MetricVerdict::Inconclusive { .. } => None,

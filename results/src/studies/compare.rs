@@ -42,8 +42,10 @@
 //! | regression | corrected p is at most the look's alpha, and the estimate is a loss of at least 2 % (99th percentile: 5 %; commands: 1 %) |
 //! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % (commands: 2.5 %; [`Metric::passes_below`]) |
 //! | regression | also where a metric is worse by more than half of the base in every one of six pairs or more, or a yield is 0 in each of two |
+//! | regression | also where readings too coarse to decide are worse by more than half in every one of sixteen pairs or more |
+//! | inconclusive | also where all of the interval of such readings is a loss that counts: a pass stands above nothing that surely got worse |
 //! | inconclusive | neither, or readings are missing or not above 0; says what could have been found, and why nothing was |
-//! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::deciding`]), or the base has no such percentile |
+//! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::of_much`]), or the base has no such percentile |
 //!
 //! `judgement` decides for one metric, `Overall::of` over all.
 //!

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::capacity::search::SearchOutcome;
-use super::compare::{Disturbance, MetricResult, Overall, Undecided};
+use super::compare::{Disturbance, MetricResult, Overall, Undecided, times_as_much};
 use super::history::ChangePoint;
 use super::scale::estimate::Estimate;
 use super::scale::size::FixedQuantity;
@@ -182,7 +182,8 @@ findings! {
 
     /// The verdict over all metrics, and those that led to it.
     Comparison {
-        verdict: Overall, counted: usize, left_out: usize, metrics: Vec<MetricResult>, passes_below: f64
+        verdict: Overall, counted: usize, left_out: usize, metrics: Vec<MetricResult>, passes_below: f64,
+        needed_s: Option<f64>
     } => verdict.severity(),
         format!(
             "{} after {}{}: {}",
@@ -192,9 +193,15 @@ findings! {
             led_to(verdict, &metrics, passes_below)
         ),
         match because(&metrics) {
-            Some(Undecided::TooFewPairs { .. }) => "`crawlmark ab` runs as many as are needed.",
-            _ => "",
+            Some(Undecided::TooFewPairs { .. }) => AS_MANY_AS_NEEDED.to_owned(),
+            Some(Undecided::WorseButCoarse { .. }) => longer_rounds(needed_s),
+            _ if verdict == Overall::NotJudged => AS_MANY_AS_NEEDED.to_owned(),
+            _ => String::new(),
         };
+    /// Metrics that decide nothing, because a round reads too little of them.
+    NotJudged { metrics: Vec<String>, longer: f64, needed_s: Option<f64> } => Neutral,
+        format!("Not judged: {}; {} a round is needed", metrics.join(", "), times_as_much(longer)),
+        longer_rounds(needed_s);
     /// Pairs that were left out for one reason.
     PairsLeftOut { disturbance: Disturbance, count: usize, of: usize } => Warning,
         format!("{count} of {} left out: {}", counted(of as u64, "pair"), disturbance.words());
@@ -284,8 +291,13 @@ findings! {
     TooFewResults { results: usize, needed: usize } => Warning,
         format!("Too few results to find a change: {results} of {needed}");
     /// No series changed.
-    NoChange { results: usize, series: usize } => Neutral,
-        format!("No change of {} in {}", counted(series as u64, "metric"), counted(results as u64, "result"));
+    NoChange { results: usize, series: usize, smallest_found: Option<[f64; 2]> } => Neutral,
+        format!(
+            "No change of {} found in {}{}",
+            counted(series as u64, "metric"),
+            counted(results as u64, "result"),
+            smallest_found.map_or_else(String::new, smallest_change)
+        );
     /// The last change of a series, and the first result after it.
     Changed { title: String, since: String, is_worse: bool, change: ChangePoint } =>
         if is_worse { Warning } else { Neutral },
@@ -399,6 +411,19 @@ fn capacity(
     }
 }
 
+/// The smallest changes that would have been found, of the metric with the least and the most noise.
+fn smallest_change([least, most]: [f64; 2]) -> String {
+    let least = if least < most {
+        format!("{} to ", percent(least))
+    } else {
+        String::new()
+    };
+    format!(
+        ": a step of {least}{} half way would have been, in 95 of 100 histories",
+        percent(most)
+    )
+}
+
 /// A value with its unit.
 fn with_unit(unit: Unit, value: f64) -> String {
     match unit {
@@ -413,11 +438,23 @@ fn with_unit(unit: Unit, value: f64) -> String {
 impl Overall {
     const fn severity(self) -> Severity {
         match self {
+            Self::NotJudged => Neutral,
             Self::Pass => Good,
             Self::Regression => Bad,
             Self::Inconclusive => Warning,
         }
     }
+}
+
+/// Where more pairs would decide.
+const AS_MANY_AS_NEEDED: &str = "`crawlmark ab` runs as many as are needed.";
+
+/// Advice where a round reads too little.
+fn longer_rounds(needed_s: Option<f64>) -> String {
+    needed_s.map_or_else(
+        || "Let each execution do more.".to_owned(),
+        |s| format!("Use rounds of {} (-d {s}s).", seconds(s)),
+    )
 }
 
 /// Reason why the first of these metrics is undecided.
@@ -428,8 +465,13 @@ fn because(metrics: &[MetricResult]) -> Option<Undecided> {
 /// What led to the verdict of a comparison.
 fn led_to(verdict: Overall, metrics: &[MetricResult], passes_below: f64) -> String {
     match (verdict, because(metrics)) {
+        (Overall::NotJudged, _) => {
+            "one pair of single runs shows no difference from chance".to_owned()
+        }
         (Overall::Pass, _) => {
-            format!("no metric got worse by {} % or more", passes_below * 100.0)
+            let judged: Vec<&str> = metrics.iter().map(|one| &*one.metric.title).collect();
+            let bound = passes_below * 100.0;
+            format!("no loss of {bound} % or more in {}", judged.join(", "))
         }
         (Overall::Regression, _) => {
             let worse = metrics.iter().map(|one| {

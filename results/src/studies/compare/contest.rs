@@ -76,6 +76,9 @@ pub struct RoundReport {
     /// Its run.
     #[serde(flatten)]
     pub run: RoundRun,
+    /// Time in which it was measured, s; none of a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_s: Option<f64>,
     /// Executions of its command; none of a crawl.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<Execution>,
@@ -89,6 +92,7 @@ impl RoundReport {
             pair,
             round: Round::of(arm, readings_of_run(report)),
             run: RoundRun::of(report, result),
+            measured_s: Some(report.totals.duration_s),
             executions: Vec::new(),
         }
     }
@@ -111,6 +115,7 @@ impl RoundReport {
                 validity: Verdict::Valid,
                 findings: Vec::new(),
             },
+            measured_s: None,
             executions,
         }
     }
@@ -164,6 +169,10 @@ const PLAIN: usize = 6;
 /// nothing.
 const PLAIN_WITHOUT_GOOD: usize = 2;
 
+/// Counted pairs from which on a plain loss of coarse readings is one. Noise of their own size is
+/// likely; that all of so many agree comes once in 65,536 comparisons.
+const PLAIN_COARSE: usize = LOOKS[0].pairs;
+
 /// True if the candidate was worse by more than a disturbance explains in every counted pair.
 fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
     if metric.statistic == Statistic::Tail {
@@ -172,9 +181,18 @@ fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
     let (mut least, mut count) = (PLAIN_WITHOUT_GOOD, 0);
     for pair in pairs.iter().filter(|pair| pair.undisturbed()) {
         let both = [&pair.base, &pair.candidate].map(|side| side.of(&metric.name));
-        let [Reading::Gating(base), Reading::Gating(candidate)] = both else {
+        let [Some(base), Some(candidate)] = both.map(Reading::value) else {
             return false;
         };
+        if both
+            .iter()
+            .any(|one| matches!(one, Reading::Informational(_)))
+        {
+            return false;
+        }
+        if both.iter().any(|one| one.longer().is_some()) {
+            least = PLAIN_COARSE;
+        }
         let [good, bad] = match metric.worse {
             Worse::Less => [base, candidate],
             Worse::More => [candidate, base],
@@ -183,7 +201,7 @@ fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
             return false;
         }
         if metric.worse == Worse::More || candidate > 0.0 {
-            least = PLAIN;
+            least = least.max(PLAIN);
         }
         count += 1;
     }
@@ -205,6 +223,20 @@ impl Contest {
             comparison: judge_rounds(metrics, &rounds)?,
             rounds,
         })
+    }
+
+    /// The figures of two single runs, without a verdict.
+    #[must_use]
+    pub fn without_verdict(mut self) -> Self {
+        self.comparison = self.comparison.without_verdict();
+        self
+    }
+
+    /// Time that a round needs for a verdict on a metric, s, by those that were run.
+    fn needed_s(&self, longer: f64) -> Option<f64> {
+        let measured = self.rounds.iter().map(|of| of.measured_s);
+        let shortest = measured.collect::<Option<Vec<f64>>>()?;
+        Some((shortest.into_iter().reduce(f64::min)? * longer).ceil())
     }
 
     /// The metrics that were compared.
@@ -268,13 +300,17 @@ impl StudyResult for Contest {
         );
         let led = |one: &&MetricResult| one.verdict.weight() == Some(verdict);
         let bounds = all.iter().map(|one| one.metric.passes_below);
+        let led: Vec<MetricResult> = all.iter().filter(led).cloned().collect();
+        let longer = led.iter().find_map(|one| one.verdict.longer());
         let mut found = vec![StudyFinding::Comparison {
             verdict,
             counted,
             left_out: pairs - counted,
-            metrics: all.iter().filter(led).cloned().collect(),
+            metrics: led,
             passes_below: bounds.fold(0.0, f64::max),
+            needed_s: longer.and_then(|longer| self.needed_s(longer)),
         }];
+        found.extend(self.not_judged());
         let mut left_out = BTreeMap::<Disturbance, usize>::new();
         for pair in self.rounds.chunks(2).filter(|pair| !pair[0].counts()) {
             *left_out.entry(pair[0].round.disturbance).or_default() += 1;
@@ -318,7 +354,7 @@ impl StudyResult for Contest {
 
     fn conclusion(&self) -> Conclusion {
         match self.comparison.verdict {
-            Overall::Pass => Conclusion::Done,
+            Overall::NotJudged | Overall::Pass => Conclusion::Done,
             Overall::Regression => Conclusion::Failed,
             Overall::Inconclusive => Conclusion::Inconclusive,
         }
@@ -330,6 +366,24 @@ impl StudyResult for Contest {
 }
 
 impl Contest {
+    /// The metrics that could have decided and were read too little of.
+    fn not_judged(&self) -> Option<StudyFinding> {
+        let all = self.comparison.metrics.iter();
+        let coarse = all.filter_map(|one| match one.verdict {
+            MetricVerdict::Informational { longer } => Some((longer?, &one.metric.title)),
+            _ => None,
+        });
+        let (longer, metrics): (Vec<f64>, Vec<String>) = coarse
+            .map(|(longer, title)| (longer, title.to_string()))
+            .unzip();
+        let longer = longer.into_iter().reduce(f64::max)?;
+        Some(StudyFinding::NotJudged {
+            metrics,
+            longer,
+            needed_s: self.needed_s(longer),
+        })
+    }
+
     /// The table of what is compared.
     fn sides(&self) -> Table {
         let context = &self.context;
@@ -366,8 +420,7 @@ impl Contest {
     fn verdicts(&self) -> Table {
         // What is only to be shown and was not read throughout is left out.
         let all = self.comparison.metrics.iter();
-        let worth =
-            all.filter(|one| one.evidence.is_some() || one.verdict != MetricVerdict::Informational);
+        let worth = all.filter(|one| one.evidence.is_some() || one.verdict.weight().is_some());
         Table {
             columns: vec![
                 Column::words("metric"),

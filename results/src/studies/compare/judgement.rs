@@ -11,7 +11,7 @@ use super::metric::{Metric, Reading, Statistic};
 use super::statistics::{
     Centre, Interval, autocorrelation, holm, p_above_zero, standard_deviation,
 };
-use crate::show::text::counted;
+use crate::show::text::{counted, decimal};
 
 /// Verdict on one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -30,12 +30,16 @@ pub enum MetricVerdict {
         /// Reason.
         because: Undecided,
     },
-    /// Too coarse to be judged in some round: the numbers are shown and decide nothing.
-    Informational,
+    /// Not judged: the numbers are shown and decide nothing.
+    Informational {
+        /// How many times as much each round has to read for a verdict; null of a metric that only
+        /// informs.
+        longer: Option<f64>,
+    },
 }
 
 /// Reason why a metric is undecided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undecided {
     /// The first look needs more pairs than there are.
@@ -56,6 +60,11 @@ pub enum Undecided {
         /// In so many pairs.
         pairs: usize,
     },
+    /// The candidate is surely worse, by readings of too little for a verdict.
+    WorseButCoarse {
+        /// How many times as much each round has to read.
+        longer: f64,
+    },
     /// A reading is missing in either arm, or has no logarithm: it is 0, negative or not finite.
     Unread {
         /// In so many pairs.
@@ -69,6 +78,8 @@ pub enum Undecided {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overall {
+    /// Not judged: of one pair, the figures are shown.
+    NotJudged,
     /// Every metric that may decide passed.
     Pass,
     /// One did not, or none may decide, and none is a regression.
@@ -153,6 +164,7 @@ impl Overall {
     /// The name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::NotJudged => "not judged",
             Self::Pass => "pass",
             Self::Inconclusive => "inconclusive",
             Self::Regression => "regression",
@@ -161,6 +173,16 @@ impl Overall {
 }
 
 impl Comparison {
+    /// The figures of this comparison, without a verdict.
+    pub(super) fn without_verdict(mut self) -> Self {
+        for one in &mut self.metrics {
+            one.verdict = MetricVerdict::Informational { longer: None };
+        }
+        self.verdict = Overall::NotJudged;
+        self.pairs_wanted = 0;
+        self
+    }
+
     /// Build a comparison of these metrics, at no look, and wanting no pairs.
     pub(super) fn new(metrics: Vec<MetricResult>, disturbed_pairs: usize) -> Self {
         Self {
@@ -212,7 +234,19 @@ impl MetricVerdict {
             Self::Regression => Some(Overall::Regression),
             Self::Pass => Some(Overall::Pass),
             Self::Inconclusive { .. } => Some(Overall::Inconclusive),
-            Self::Informational => None,
+            Self::Informational { .. } => None,
+        }
+    }
+
+    /// How many times as much each round has to read for a verdict, where that would help.
+    pub(in crate::studies) const fn longer(self) -> Option<f64> {
+        match self {
+            Self::Informational { longer } => longer,
+            Self::Inconclusive {
+                because: Undecided::WorseButCoarse { longer },
+                ..
+            } => Some(longer),
+            _ => None,
         }
     }
 
@@ -230,13 +264,20 @@ impl MetricVerdict {
             Self::Regression => "REGRESSION",
             Self::Pass => "pass",
             Self::Inconclusive { .. } => "inconclusive",
-            Self::Informational => "shown only",
+            Self::Informational { .. } => "shown only",
         }
     }
 }
 
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::WorseButCoarse { longer } = self {
+            return write!(
+                f,
+                "it got worse, by rounds that read too little of it: {} is needed",
+                times_as_much(*longer)
+            );
+        }
         let (Self::TooFewPairs { needed: count }
         | Self::TooDisturbed { disturbed: count }
         | Self::Coarse { pairs: count }
@@ -261,6 +302,12 @@ impl fmt::Display for Undecided {
             ),
         }
     }
+}
+
+/// `1.3 times as much`.
+pub(in crate::studies) fn times_as_much(longer: f64) -> String {
+    let tenths = (longer * 10.0).ceil() / 10.0;
+    format!("{} times as much", decimal(tenths))
 }
 
 /// The power at which the minimum detectable effect is stated.
@@ -418,6 +465,7 @@ impl<'a> Seen<'a> {
         Some(MetricReadings {
             metric,
             role: self.role(metric),
+            longer: self.longer(metric),
             mismatch: log_ratios.as_ref().err().copied(),
             evidence: log_ratios
                 .ok()
@@ -425,8 +473,18 @@ impl<'a> Seen<'a> {
         })
     }
 
+    /// How many times as much the coarsest round has to read.
+    fn longer(&self, metric: &Metric) -> Option<f64> {
+        let rounds = self.pairs.iter();
+        let rounds = rounds.flat_map(|pair| [&pair.base, &pair.candidate]);
+        let longer = rounds.filter_map(|round| round.of(&metric.name).longer());
+        longer.max_by(f64::total_cmp)
+    }
+
     fn role(&self, metric: &Metric) -> MetricRole {
-        let is_coarse = |reading: Reading| matches!(reading, Reading::Informational(_));
+        let is_coarse = |reading: Reading| {
+            matches!(reading, Reading::Informational(_) | Reading::Coarse { .. })
+        };
         // A base of too few responses for any percentile is coarser still.
         let is_base_coarse = |pair: &&Pair| match pair.base.of(&metric.name) {
             Reading::Absent => metric.statistic != Statistic::Mean,
@@ -505,6 +563,7 @@ impl Evidence {
 struct MetricReadings<'a> {
     metric: &'a Metric,
     role: MetricRole,
+    longer: Option<f64>,
     mismatch: Option<Undecided>,
     evidence: Option<Evidence>,
 }
@@ -513,7 +572,15 @@ impl MetricReadings<'_> {
     /// The verdict at a look, where `family` metrics share the error.
     fn verdict(&self, look: Look, family: usize, doubt: Option<Undecided>) -> MetricVerdict {
         if self.role == MetricRole::Informational {
-            return MetricVerdict::Informational;
+            return match self.longer {
+                Some(longer) if doubt.is_none() && self.is_surely_worse() => {
+                    MetricVerdict::Inconclusive {
+                        minimum_detectable_effect: None,
+                        because: Undecided::WorseButCoarse { longer },
+                    }
+                }
+                longer => MetricVerdict::Informational { longer },
+            };
         }
         let because = match (self.mismatch.or(doubt), self.role, &self.evidence) {
             (Some(doubt), ..) => doubt,
@@ -538,6 +605,17 @@ impl MetricReadings<'_> {
         let counts = self.metric.toward_worse(evidence.log_ratio)
             >= self.metric.loss(self.metric.smallest_effect);
         counts && evidence.p_adjusted.is_some_and(|p| p <= look.alpha)
+    }
+
+    /// True if all of the interval is a loss that counts.
+    fn is_surely_worse(&self) -> bool {
+        let interval = self
+            .evidence
+            .and_then(|evidence| evidence.log_ratio_interval);
+        interval.is_some_and(|interval| {
+            let ends = [interval.low, interval.high].map(|end| self.metric.toward_worse(end));
+            ends[0].min(ends[1]) >= self.metric.loss(self.metric.smallest_effect)
+        })
     }
 
     fn passes(&self, evidence: &Evidence) -> bool {

@@ -24,6 +24,10 @@ const BEYOND_TO_GATE: u64 = 100;
 /// Samples that must lie beyond a percentile before it is shown at all.
 const BEYOND_TO_SHOW: u64 = 10;
 
+/// The most that is named of how much longer a round has to be: of a reading of nearly nothing, its
+/// size says little.
+const LONGEST: f64 = 1_000.0;
+
 /// What is compared. No more than five of them decide, and four where nothing fails, because each
 /// more costs all of them power: the error that a comparison may make is shared by the metrics that
 /// may decide.
@@ -170,31 +174,45 @@ pub enum Reading {
     /// The round has none.
     #[default]
     Absent,
-    /// Too coarse for a verdict: shown only.
+    /// Shown only: another metric decides, or it is a bound.
     Informational(f64),
+    /// Of too little for a verdict.
+    Coarse {
+        /// The number read; null where even showing it would mislead.
+        value: Option<f64>,
+        /// How many times as much a round has to read for a verdict to rest on it.
+        longer: f64,
+    },
     /// A verdict may rest on it.
     Gating(f64),
 }
 
 impl Reading {
-    /// A percentile with `beyond` samples beyond it: a verdict may rest on it from 100 on, and
-    /// below 10 it is none.
+    /// A percentile of `count` values, beyond which one in `one_in` lies: a verdict may rest on it
+    /// with 100 values beyond it, and with fewer than 10 it is not shown.
     ///
     /// The relative standard error of the 99th percentile of an exponential tail is 2.2 % with 100
     /// samples beyond it and 7 % with 10.
-    pub const fn percentile(value: f64, beyond: u64) -> Self {
-        if beyond < BEYOND_TO_SHOW {
-            return Self::Absent;
+    pub fn percentile(value: Option<f64>, count: u64, one_in: u64) -> Self {
+        let beyond = count / one_in;
+        match value {
+            _ if count == 0 => Self::Absent,
+            Some(value) if beyond >= BEYOND_TO_GATE => Self::Gating(value),
+            _ => Self::Coarse {
+                value: value.filter(|_| beyond >= BEYOND_TO_SHOW),
+                longer: (BEYOND_TO_GATE * one_in) as f64 / count as f64,
+            },
         }
-        Self::deciding(value, beyond >= BEYOND_TO_GATE)
     }
 
-    /// A value on which a verdict may rest if it `decides`.
-    pub const fn deciding(value: f64, decides: bool) -> Self {
-        if decides {
-            Self::Gating(value)
-        } else {
-            Self::Informational(value)
+    /// A value of so much, on which a verdict may rest if that is at least `enough`.
+    pub fn of_much(value: f64, much: f64, enough: f64) -> Self {
+        if much >= enough {
+            return Self::Gating(value);
+        }
+        Self::Coarse {
+            value: Some(value),
+            longer: (enough / much).min(LONGEST),
         }
     }
 
@@ -202,7 +220,17 @@ impl Reading {
     pub const fn value(self) -> Option<f64> {
         match self {
             Self::Absent => None,
+            Self::Coarse { value, .. } => value,
             Self::Informational(value) | Self::Gating(value) => Some(value),
+        }
+    }
+
+    /// How many times as much a round has to read for a verdict to rest on it; none where that
+    /// would not help.
+    pub const fn longer(self) -> Option<f64> {
+        match self {
+            Self::Coarse { longer, .. } => Some(longer),
+            _ => None,
         }
     }
 }
@@ -294,13 +322,16 @@ pub fn readings_of_run(report: &Report) -> Readings {
     let is_bundled = report.plan.run.workload.contains_key(TARGET_PROCESSES);
     let target = report.target.as_ref().filter(|_| !is_bundled);
     let target = target.and_then(|target| {
-        let decides = target.cpu_us? >= CPU_TO_GATE_S * 1e6;
-        Some(Reading::deciding(target.cpu_us_per_attempt?, decides))
+        let (each, all) = (target.cpu_us_per_attempt?, target.cpu_us?);
+        Some(Reading::of_much(each, all / 1e6, CPU_TO_GATE_S))
     });
     let client = client_s.and_then(|used_s| {
         let us = used_s * 1e6 / report.totals.attempts as f64;
-        let decides = used_s >= CPU_TO_GATE_S && target.is_none();
-        (us.is_finite() && us > 0.0).then(|| Reading::deciding(us, decides))
+        let is_usable = us.is_finite() && us > 0.0;
+        is_usable.then(|| match target {
+            Some(_) => Reading::Informational(us),
+            None => Reading::of_much(us, used_s, CPU_TO_GATE_S),
+        })
     });
     let service = report.latency(Series::ServiceOk);
     Readings::from_iter([
@@ -345,10 +376,10 @@ fn percentile(
     value: fn(&Latency) -> Option<f64>,
     one_in: u64,
 ) -> Reading {
-    let Some((times, us)) = times.and_then(|times| Some((times, value(times)?))) else {
+    let Some(times) = times else {
         return Reading::Absent;
     };
-    match Reading::percentile(us, times.count / one_in) {
+    match Reading::percentile(value(times), times.count, one_in) {
         Reading::Gating(us) if times.is_at_least(key) => Reading::Informational(us),
         reading => reading,
     }
@@ -413,22 +444,22 @@ pub fn readings_of_executions(executions: &[Execution]) -> Readings {
         return Readings::default();
     };
     // Whoever names a number means that one.
-    let decides = first.values.is_empty();
+    let of_much = |value, enough| {
+        if first.values.is_empty() {
+            Reading::of_much(value, value, enough)
+        } else {
+            Reading::Informational(value)
+        }
+    };
     let [wall, cpu, memory] = [
         mean(&|one| one.wall_us),
         mean(&|one| one.cpu_us),
         mean(&|one| one.peak_memory as f64),
     ];
     let mut readings = Readings::from_iter([
-        (WALL_TIME, Reading::deciding(wall, decides)),
-        (
-            CPU_TIME,
-            Reading::deciding(cpu, decides && cpu >= CPU_TO_GATE_US),
-        ),
-        (
-            PEAK_MEMORY,
-            Reading::deciding(memory, decides && memory >= MEMORY_TO_GATE),
-        ),
+        (WALL_TIME, of_much(wall, 0.0)),
+        (CPU_TIME, of_much(cpu, CPU_TO_GATE_US)),
+        (PEAK_MEMORY, of_much(memory, MEMORY_TO_GATE)),
     ]);
     for name in first.values.keys() {
         let value = mean(&|one| one.values.get(name).copied().unwrap_or(f64::NAN));
@@ -457,14 +488,19 @@ mod tests {
 
     #[test]
     fn a_percentile_counts_for_as_much_as_lies_beyond_it() {
-        for (beyond, expected) in [
+        let coarse = |value, longer| Reading::Coarse { value, longer };
+        for (count, expected) in [
             (0, Reading::Absent),
-            (9, Reading::Absent),
-            (10, Reading::Informational(7.0)),
-            (99, Reading::Informational(7.0)),
-            (100, Reading::Gating(7.0)),
+            (500, coarse(None, 20.0)),
+            (1_000, coarse(Some(7.0), 10.0)),
+            (8_000, coarse(Some(7.0), 1.25)),
+            (10_000, Reading::Gating(7.0)),
         ] {
-            assert_eq!(Reading::percentile(7.0, beyond), expected, "{beyond}");
+            assert_eq!(
+                Reading::percentile(Some(7.0), count, 100),
+                expected,
+                "{count}"
+            );
         }
     }
 
@@ -488,7 +524,11 @@ mod tests {
         assert_eq!(readings.of(CPU_TIME), Reading::Gating(30_000.0));
         assert_eq!(readings.of(WALL_TIME), Reading::Gating(60_000.0));
         let short = readings_of_executions(&[execution(500.0, &[])]);
-        assert_eq!(short.of(CPU_TIME), Reading::Informational(500.0));
+        let coarse = Reading::Coarse {
+            value: Some(500.0),
+            longer: 20.0,
+        };
+        assert_eq!(short.of(CPU_TIME), coarse);
     }
 
     #[test]

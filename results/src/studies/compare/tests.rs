@@ -214,13 +214,15 @@ fn a_coarse_reading_informs_and_decides_nothing() {
             for metric in metrics {
                 readings.set(metric, Reading::Absent);
             }
+            readings.set(SERVICE_P99, Reading::Gating(1.0));
         }
     }
-    pairs[3].base.set(SERVICE_P99, Reading::percentile(1.0, 50));
+    pairs[3].base.set(SERVICE_P99, coarse(Some(1.0), 2.0));
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Pass, "throughput rose");
     let p99 = comparison.of(SERVICE_P99).unwrap();
-    assert_eq!(p99.verdict, MetricVerdict::Informational);
+    let shown = MetricVerdict::Informational { longer: Some(2.0) };
+    assert_eq!(p99.verdict, shown);
     assert_eq!(p99.evidence.unwrap().p_adjusted, None);
     assert!(metrics.iter().all(|metric| comparison.of(metric).is_none()));
     let throughput = comparison.of(THROUGHPUT).unwrap().evidence.unwrap();
@@ -230,12 +232,46 @@ fn a_coarse_reading_informs_and_decides_nothing() {
         "it has the error to itself"
     );
     // Fewer responses still, as of 8 connections beside 64.
-    pairs[3].base.set(SERVICE_P99, Reading::Absent);
+    pairs[3].base.set(SERVICE_P99, coarse(None, 8.0));
     let comparison = judged(&pairs);
+    let shown = MetricVerdict::Informational { longer: Some(8.0) };
     assert_eq!(
         (comparison.verdict, verdict(&comparison, SERVICE_P99)),
-        (Overall::Pass, MetricVerdict::Informational)
+        (Overall::Pass, shown)
     );
+}
+
+fn coarse(value: Option<f64>, longer: f64) -> Reading {
+    Reading::Coarse { value, longer }
+}
+
+/// All else passes, and what cannot be judged got worse by 5 % in every pair.
+#[test]
+fn a_metric_that_got_worse_in_coarse_readings_spoils_a_pass() {
+    for metric in [CPU_PER_ATTEMPT, SERVICE_P99] {
+        let mut pairs = around(1.0, 0.003, 16);
+        for (pair, worse) in pairs.iter_mut().zip(around(1.06, 0.003, 16)) {
+            for (readings, of) in [
+                (&mut pair.base, &worse.base),
+                (&mut pair.candidate, &worse.candidate),
+            ] {
+                readings.set(metric, coarse(of.of(metric).value(), 4.0));
+            }
+        }
+        let comparison = judged(&pairs);
+        assert_eq!(
+            (comparison.verdict, comparison.is_over()),
+            (Overall::Inconclusive, true),
+            "{metric}"
+        );
+        let because = verdict(&comparison, metric).because();
+        assert_eq!(because, Some(Undecided::WorseButCoarse { longer: 4.0 }));
+        assert_eq!(verdict(&comparison, THROUGHPUT), MetricVerdict::Pass);
+        // Before the first look, nothing is sure.
+        let early = judged(&pairs[..15]);
+        let shown = MetricVerdict::Informational { longer: Some(4.0) };
+        assert_eq!(verdict(&early, metric), shown);
+    }
 }
 
 #[test]
