@@ -189,6 +189,7 @@ fn a_candidate_without_a_good_answer_is_a_regression_and_says_what_came() {
             round.run.findings = vec![Finding::NotFound {
                 share: 1.0,
                 count: 100,
+                verdict: None,
             }];
         }
         contest(rounds)
@@ -388,6 +389,7 @@ pub(crate) fn with_findings() -> Vec<Contest> {
         of.run.findings = vec![Finding::NotFound {
             share: 1.0,
             count: 9,
+            verdict: None,
         }];
         if of.round.arm == Arm::Candidate {
             let mood = if of.pair / 10 % 2 == 0 { 1.0 } else { 1.05 };

@@ -30,6 +30,7 @@ use crawlmark_results::run::report::{
     Environment, IntervalRow, Labels, Placement, Report, Source, Verdict,
 };
 use crawlmark_results::run::result_dir::{LOG, ResultDir};
+use serde_json::json;
 
 /// Distinct seconds of a synthetic part.
 const DISTINCT: u64 = 8;
@@ -131,6 +132,9 @@ impl Synthetic {
             start: 0,
             end: stats.counters.items.begun(),
         }];
+        record.shards[0].last_sent = record.shards[0]
+            .last_sent
+            .max(record.start.plus(Duration::from_secs(self.seconds)));
         record.shards[0].last_done = record.start.plus(Duration::from_secs(self.seconds));
         writer.end(&record).unwrap();
         requests
@@ -457,6 +461,20 @@ fn missing_parts_and_other_attempts_are_named() {
         report.findings[0],
         Finding::PartMissing { part: 2, .. }
     ));
+}
+
+#[test]
+fn groups_of_a_merged_result_have_the_names_of_its_parts() {
+    let mut report = valid();
+    report.by_host = serde_json::from_value(json!([{
+        "host": 3, "name": "a:80", "attempts": 1, "ok": 1, "not_found": 0, "throttled": 0, "errors": 0,
+        "p50_us": null, "p99_us": null,
+    }]))
+    .unwrap();
+    let record = AttemptRecord::of(&report, true);
+    let text = serde_json::to_string(&record).unwrap();
+    let read: AttemptRecord = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.groups, report.by_host);
 }
 
 #[test]

@@ -161,6 +161,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             peak_in_flight: if whole { 4 } else { 0 },
             remaining: if whole { 0 } else { 480 },
             first_sent: whole.then_some(Nanos(3 * MS)),
+            last_sent: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
             last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
             failures: if whole {
                 failures(&plan)

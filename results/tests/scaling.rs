@@ -253,6 +253,7 @@ fn what_held_most_sizes_back_is_in_the_table_and_what_rounds_found_is_listed() {
         round.run.findings = vec![Finding::NotFound {
             share: 1.0,
             count: 9,
+            verdict: None,
         }];
     }
     let held = [FixedQuantity::ConnectionsPerShard(8)];

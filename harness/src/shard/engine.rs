@@ -87,6 +87,7 @@ struct Books {
     intervals: Intervals,
     /// [`NEVER`] before the first.
     first_sent: Nanos,
+    last_sent: Nanos,
     last_done: Nanos,
 }
 
@@ -113,6 +114,7 @@ impl<W: Workload> Engine<W> {
             sources: Groups::new(workload.sources()),
             intervals: Intervals::new(start, start.plus(plan.warmup), bounds, per_interval),
             first_sent: NEVER,
+            last_sent: start,
             last_done: start,
         };
         let groups = [&books.hosts, &books.templates, &books.sources];
@@ -542,9 +544,7 @@ impl<W: Workload> Engine<W> {
             books.sources.abort(|| flight.source());
             books.cut_off(intended, &rest);
             books.intervals.abort(interval, attempt, &rest);
-            books.first_sent = books
-                .first_sent
-                .min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
+            books.note_sent(in_flight.map(|in_flight| in_flight.sent));
             books.last_done = books.last_done.max(now);
         }
     }
@@ -596,6 +596,7 @@ impl<W: Workload> Engine<W> {
             received: limits.received(),
             peak_in_flight: self.gate.peak_in_flight(),
             first_sent: Some(books.first_sent).filter(|sent| *sent != NEVER),
+            last_sent: books.last_sent,
             last_done: books.last_done,
             budgets: limits.budget_uses(),
             timetable: limits.timetable_use(),
@@ -635,8 +636,13 @@ impl Books {
                 .record_or_note(sample, self.kept_set, &mut self.noted);
         }
         self.intervals.finish(interval, sample);
-        self.first_sent = self.first_sent.min(sent.unwrap_or(NEVER));
+        self.note_sent(sent);
         self.last_done = self.last_done.max(done);
+    }
+
+    fn note_sent(&mut self, sent: Option<Nanos>) {
+        self.first_sent = self.first_sent.min(sent.unwrap_or(NEVER));
+        self.last_sent = self.last_sent.max(sent.unwrap_or_default());
     }
 
     /// Record what an attempt that ended noted of its connection, and return the reading of that.

@@ -473,6 +473,7 @@ impl<L: ShardLine> Member<L> {
                 let counted = EncodedStats::counted(self.bounds, self.progress.counters);
                 let known = ShardOutcome {
                     remaining: self.progress.remaining.saturating_sub(since),
+                    last_sent: self.heard_at,
                     last_done: self.heard_at,
                     peak_in_flight: self.progress.peak_in_flight,
                     failures: self.progress.failures,

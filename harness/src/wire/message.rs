@@ -379,6 +379,9 @@ pub struct ShardOutcome {
     /// When its first request was sent; none when none was, and of a shard of which a process
     /// died.
     pub first_sent: Option<Nanos>,
+    /// When its last request was sent, the start when there was none; of one that died, when it was
+    /// last heard.
+    pub last_sent: Nanos,
     /// When its last attempt ended, the start when there was none; of one that died, when it was
     /// last heard.
     pub last_done: Nanos,
@@ -428,6 +431,7 @@ impl ShardOutcome {
             received: 0,
             peak_in_flight: 0,
             first_sent: None,
+            last_sent: Nanos::default(),
             last_done: Nanos::default(),
             budgets: Vec::new(),
             timetable: None,
@@ -455,6 +459,7 @@ impl ShardOutcome {
         self.remaining += other.remaining;
         self.peak_in_flight += other.peak_in_flight;
         self.first_sent = either(self.first_sent, other.first_sent, Nanos::min);
+        self.last_sent = self.last_sent.max(other.last_sent);
         self.last_done = self.last_done.max(other.last_done);
         for (scope, used) in &other.budgets {
             match self.budgets.iter_mut().find(|(known, _)| known == scope) {
@@ -485,6 +490,7 @@ impl ShardOutcome {
         self.failures.shift(&clock);
         self.slowest.shift(&clock);
         self.first_sent = self.first_sent.map(&clock);
+        self.last_sent = clock(self.last_sent);
         self.last_done = clock(self.last_done);
     }
 }

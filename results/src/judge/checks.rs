@@ -10,10 +10,10 @@ use super::faults;
 use super::findings::{Finding, causes};
 use super::stalls::Stalls;
 use super::thresholds as limits;
-use super::verdict::Missing;
+use super::verdict::{Missing, Verdict};
 use crate::run::report::{
     Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report, ShardReport,
-    TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
+    TARGET_PROCESSES, TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
 };
 use crawlmark_harness::machine::{QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
@@ -423,7 +423,13 @@ fn items(report: &Report) -> Found {
     let count = counted.items.not_found;
     let share = share(count as f64, counted.requests.attempts as f64);
     let is_much = share >= limits::NOT_FOUND;
-    some(is_much.then_some(Finding::NotFound { share, count }))
+    let is_own = !report.plan.run.workload.contains_key(TARGET_PROCESSES);
+    let verdict = (share > limits::MOST_FAILED && is_own).then_some(Verdict::Errors);
+    some(is_much.then_some(Finding::NotFound {
+        share,
+        count,
+        verdict,
+    }))
 }
 
 /// What was done to a run from outside.
@@ -820,7 +826,7 @@ fn requested_per_s(report: &Report) -> Option<f64> {
     if let Some(per_s) = plan.steady_rate() {
         return Some(per_s);
     }
-    let (from_s, to_s) = (plan.warmup.as_secs_f64(), report.due_until_s());
+    let (from_s, to_s) = (plan.warmup.as_secs_f64(), report.totals.sent_until_s);
     (to_s > from_s).then(|| offered(plan, from_s, to_s) / (to_s - from_s))
 }
 
@@ -829,23 +835,20 @@ pub(super) fn rate_ratio(report: &Report) -> Option<f64> {
     let asked_per_s = requested_per_s(report).filter(|per_s| *per_s > 0.0)?;
     Some(match &report.schedule {
         Some(schedule) => schedule.sent_share,
-        None => report.totals.attempts_per_s / asked_per_s,
+        None => report.achieved_per_s() / asked_per_s,
     })
 }
 
 /// What set the pace: the limit that held longest, and whether a requested rate was reached.
 fn pace(report: &Report) -> Found {
     let totals = &report.totals;
-    let is_steady = report.plan.run.steady_rate().is_some();
-    let sent_per_s = if is_steady {
-        report.achieved_per_s()
-    } else {
-        totals.attempts_per_s
-    };
+    let sent_per_s = report.achieved_per_s();
+    let sending_s = totals.sent_until_s - report.plan.run.warmup.as_secs_f64();
+    let answered = totals.attempts_per_s * report.measured_s();
+    let answered_per_s = share(answered, sending_s);
     let asked = requested_per_s(report);
     let missed = asked.filter(|asked| {
-        sent_per_s < asked * limits::REACHED
-            || totals.attempts_per_s < asked * limits::ANSWERED_PART
+        sent_per_s < asked * limits::REACHED || answered_per_s < asked * limits::ANSWERED_PART
     });
     let mut shards = report.shards.iter();
     let is_used = shards.any(|shard| is_full(&report.plan.run, shard));
@@ -867,7 +870,7 @@ fn pace(report: &Report) -> Found {
         .filter(|(share, _)| *share >= limits::NOTABLE)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let missed = missed.map(|asked_per_s| Finding::RateMissed {
-        got_per_s: totals.attempts_per_s,
+        got_per_s: sent_per_s.min(answered_per_s),
         asked_per_s,
         limit: limit.map(|(_, limit)| limit),
         share: limit.map_or(0.0, |(share, _)| share),

@@ -748,10 +748,11 @@ findings! {
         severity: Severity::Info,
         remedy: "Use addresses of other prefixes: more of the same do not help.";
     /// Requests were not found.
-    NotFound { share: f64, count: u64 } =>
+    NotFound { share: f64, count: u64, verdict: Option<Verdict> } =>
         format!("{} of requests ({}) were not found (404 or 410)", percent(share), grouped(count)),
-        severity: if share < 1.0 { Severity::Info } else { Severity::Warning },
-        remedy: "If that is expected, use --expect status:404,410.";
+        effect: verdict,
+        severity: if share > thresholds::MOST_FAILED { Severity::Warning } else { Severity::Info },
+        remedy: "Check the URL and the range of IDs (--ids). If that is expected, use --expect status:200,404,410.";
     /// Connections were not kept.
     ConnectionsNotKept { opened: u64, requests: u64 } =>
         format!("Connections were not kept: {} opened for {}", grouped(opened), counted(requests, "request")),

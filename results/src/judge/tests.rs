@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::run::report::{
     Audit, BindingReport, ConnectionsReport, Course, Environment, IntervalRow, Latency, Ledger,
-    ShardReport, TargetReport, Totals, UsageReport, WindowReport,
+    ShardReport, TARGET_PROCESSES, TargetReport, Totals, UsageReport, WindowReport,
 };
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::RunPlan;
@@ -398,6 +398,25 @@ fn g_answers_and_failed_requests() {
     ] {
         passes(spared);
     }
+}
+
+#[test]
+fn g_items_that_are_not_there() {
+    let missing = |run: &mut Run, count: u64| {
+        (run.ledger.not_found, run.ledger.ok) = (count, 1_000 - count);
+        run.plan.workload.remove(TARGET_PROCESSES);
+    };
+    passes(|run| missing(run, 500));
+    trips(Verdict::Errors, FindingKind::NotFound, |run| {
+        missing(run, 501);
+    });
+    // The bundled target has the items that its settings say.
+    passes(|run| {
+        missing(run, 950);
+        run.plan
+            .workload
+            .insert(TARGET_PROCESSES.to_owned(), "2".to_owned());
+    });
 }
 
 #[test]

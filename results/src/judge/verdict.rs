@@ -32,8 +32,8 @@ pub enum Verdict {
     /// No check that was made found anything.
     #[default]
     Valid,
-    /// Some requests failed: the rate counts them, or the time in which the target did not work, as
-    /// well.
+    /// Some requests failed, or most were not found: the rate counts them, or the time in which the
+    /// target did not work, as well.
     Errors,
     /// The budget set the pace where the load was to.
     BudgetLimited,
@@ -76,8 +76,8 @@ impl Verdict {
             ],
             Self::Errors => [
                 "errors",
-                "Some requests failed or were cut off: times leave them out, the rate of requests counts them.",
-                "See the errors by kind; mend them, or state them beside the rate.",
+                "Some requests failed or were cut off, which times leave out and the rate of requests counts; or most were not found.",
+                "See the errors by kind and what was not found; mend them, or state them beside the rate.",
             ],
             Self::BudgetLimited => [
                 "budget_limited",

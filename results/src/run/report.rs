@@ -206,8 +206,8 @@ pub struct Report {
     #[serde(rename = "manners")]
     pub throttling: ThrottlingReport,
     /// Rate that was sent over the rate that was asked for: in an open loop, requests sent over those
-    /// that were due; else the mean rate over that of the plan. None without a rate, and of a
-    /// recording.
+    /// that were due; else the mean rate until the last request was sent over that of the plan. None
+    /// without a rate, and of a recording.
     pub rate_ratio: Option<f64>,
     /// Limits that held the shards back, as parts of their time.
     pub binding: BindingReport,
@@ -381,6 +381,7 @@ impl Report {
         let (mut tcp, mut split) = (TcpCounts::default(), SplitSums::default());
         let mut connections = ConnectionCounts::default();
         let (mut duration_s, mut peak) = (waited_until_s(plan, record), 0);
+        let mut sent_until_s = duration_s;
         for own in &record.shards {
             let shard = ShardReport {
                 course: courses.remove(&own.plan.shard).unwrap_or_default(),
@@ -394,12 +395,16 @@ impl Report {
             binding = binding.plus(&own.binding);
             peak += u64::from(own.peak_in_flight);
             duration_s = f64::max(duration_s, shard.totals.duration_s);
+            sent_until_s = f64::max(sent_until_s, shard.totals.sent_until_s);
             ledger = ledger.plus(shard.ledger);
             shards.push(shard);
         }
         let warmup_s = plan.warmup.as_secs_f64();
         let totals = Totals::new(&merged.counters, duration_s, peak);
-        let totals = totals.without_warmup(&merged.counters, &warm, warmup_s);
+        let totals = Totals {
+            sent_until_s,
+            ..totals.without_warmup(&merged.counters, &warm, warmup_s)
+        };
         // The rate of a recording is its mean, and no second's.
         if plan.rate.is_some() && plan.arrivals != Arrivals::Replay {
             let offered = intervals.into_iter();
@@ -491,11 +496,16 @@ impl Report {
         Split::of(sample)?.calibrated(&seconds, service_us, mean_us(Series::ResponseOk))
     }
 
+    /// The hosts, URL templates and source addresses.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &GroupRow> {
+        let hosts = self.by_host.iter();
+        hosts.chain(&self.by_template).chain(&self.by_source)
+    }
+
     /// Name the hosts, URL templates and source addresses.
     pub fn name_groups(&mut self, name: impl Fn(Group) -> Option<String>) {
-        for row in self
-            .by_host
-            .iter_mut()
+        let hosts = self.by_host.iter_mut();
+        for row in hosts
             .chain(&mut self.by_template)
             .chain(&mut self.by_source)
         {

@@ -64,7 +64,7 @@ fn a_finding_says_what_held_and_nothing_else() {
         warmup: 5 * S,
         ..run_of(1, 64, 5)
     };
-    let cases: [(&str, RunPlan, Takes, Answer, Verdict, FindingKind); 11] = [
+    let cases: [(&str, RunPlan, Takes, Answer, Verdict, FindingKind); 12] = [
         (
             "more than half cut off",
             cut(100 * MS, closed(250, 4)),
@@ -144,11 +144,19 @@ fn a_finding_says_what_held_and_nothing_else() {
             FindingKind::Throttled,
         ),
         (
-            "half not found",
+            "less than half not found",
             paced(8),
             fast,
-            |_, sent| between::<0, 4_000>(sent, Outcome::NotFound),
+            |_, sent| between::<0, 3_900>(sent, Outcome::NotFound),
             Verdict::Valid,
+            FindingKind::NotFound,
+        ),
+        (
+            "most not found",
+            paced(8),
+            fast,
+            |_, sent| between::<0, 6_000>(sent, Outcome::NotFound),
+            Verdict::Errors,
             FindingKind::NotFound,
         ),
         (

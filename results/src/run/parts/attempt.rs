@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::{is_sealed, seal};
 use super::directory::{PartsDirectory, is_name};
 use super::plan_file::PlanFile;
-use crate::run::report::{Environment, PER_HOST_RATE_FROM, Report, Verdict};
+use crate::run::report::{Environment, GroupRow, PER_HOST_RATE_FROM, Report, Verdict};
 use crate::run::result_dir::foreign;
 use crawlmark_harness::stats::ItemCounts;
 
@@ -60,6 +60,9 @@ pub struct AttemptRecord {
     pub verdict: Verdict,
     /// Reasons for the verdict.
     pub reasons: Vec<String>,
+    /// Hosts, URL templates and source addresses of its report, which have names.
+    #[serde(default)]
+    pub groups: Vec<GroupRow>,
     /// CRC-32 of each file in its directory that does not change any more, by name.
     pub files: BTreeMap<String, u32>,
     /// Directory of its saved crawl, inside its own; null if it saved nothing.
@@ -94,6 +97,7 @@ impl AttemptRecord {
             whole,
             verdict: report.validity.verdict,
             reasons: report.reasons(),
+            groups: report.groups().cloned().collect(),
             environment: report.environment.clone(),
             ..Self::default()
         }

@@ -324,6 +324,10 @@ pub fn merge(
         environment: attempts[0].environment.clone(),
     });
     report.run_id.clone_from(&plan.run_id);
+    report.name_groups(|group| {
+        let mut rows = attempts.iter().flat_map(|attempt| &attempt.groups);
+        rows.find(|row| row.group == group)?.name.clone()
+    });
     // Each part has its own peak, and those that ran at once share the connections.
     report.totals.peak_in_flight = report.totals.peak_in_flight.min(crawl.in_flight().into());
     report.command = Some(plan.command.clone());

@@ -203,11 +203,11 @@ impl BudgetReport {
         let audit = limit.audit(plan.shaped_rate()?.to_string(), record);
         let shards = record.shards.iter();
         let warm: u64 = shards.map(|shard| shard.warmup.requests.attempts).sum();
-        let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
+        let sending_s = (totals.sent_until_s - plan.warmup.as_secs_f64()).max(0.0);
         let at_once = plan.at_once_at_start() as f64;
         let achieved_per_s = share(
             totals.attempts.saturating_sub(warm) as f64,
-            measured_s + at_once / rate.per_second(),
+            sending_s + at_once / rate.per_second(),
         );
         let allowed = at_once + offered(plan, 0.0, totals.duration_s);
         Some(Self {

@@ -148,10 +148,7 @@ fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
 /// [`ScheduleReport::achieved_per_s`]. A run of constant gaps is never ahead of its rate: its last
 /// request, too, has a gap.
 fn achieved_per_s(plan: &RunPlan, totals: &Totals) -> f64 {
-    let end_s = plan.duration.map_or(totals.duration_s, |duration| {
-        totals.duration_s.min(duration.as_secs_f64())
-    });
-    let per_s = share(totals.attempts as f64, end_s);
+    let per_s = share(totals.attempts as f64, totals.sent_until_s);
     match plan.rate {
         Some(rate) if plan.arrivals == Arrivals::Constant => per_s.min(rate.per_second()),
         _ => per_s,

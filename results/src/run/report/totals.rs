@@ -68,6 +68,10 @@ pub struct Totals {
     /// From the common start to the end of the last attempt, or to the end of the run's duration,
     /// or until it was stopped, when it waited until then with items left.
     pub duration_s: f64,
+    /// From the common start to when the last request was sent, or as above if the run waited with
+    /// items left: the time in which it was to send.
+    #[serde(default)]
+    pub sent_until_s: f64,
     /// Items that ended by themselves, per second: the aborted ones did not. Rates count what ended
     /// after the warm-up, over the time from the end of the warm-up to the end of the last attempt.
     pub items_per_s: f64,
@@ -166,6 +170,7 @@ impl Totals {
         let totals = Self {
             requests: counters.requests.clone(),
             duration_s,
+            sent_until_s: duration_s,
             peak_in_flight,
             ..Self::default()
         };
