@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::wall_time;
-use crawlmark_harness::plan::SlotShare;
+use crawlmark_harness::plan::{Arrivals, SlotShare};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::rfc3339;
@@ -63,6 +63,8 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
     let start_at = start_at.map(SystemTime::from);
     start_at.map_or(Ok(()), |at| check_start(at, start))?;
     let saving = saving(&crawl)?;
+    // The parts share a budget, which no open loop has.
+    crawl.arrivals = crawl.arrivals.or(Some(Arrivals::Asap));
     let (shards, command) = (crawl.shards, crawl.typed.command(None));
     let (burst, quiet) = (crawl.burst, crawl.quiet);
     let has_range = crawl.ids.is_some() || crawl.requests.is_some();

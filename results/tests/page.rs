@@ -36,6 +36,7 @@ fn gate(expression: &str, ok: Option<bool>) -> GateReport {
         limit: 1_500.0,
         value: ok.map(|_| 2_000.0),
         at_least: false,
+        corrected: None,
         margin: ok.map(|_| 0.333),
         ok,
         why: ok

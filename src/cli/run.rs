@@ -9,7 +9,7 @@ use crawlmark_harness::plan::{
     AdaptiveKind, Arrivals, Backoff, MAX_RETRIES, MOST_LINGER, OnThrottle, Pacing, PerHost,
     ThrottlingPolicy,
 };
-use crawlmark_harness::units::{IdRange, Rate, ShapedRate, parse_duration};
+use crawlmark_harness::units::{IdRange, Rate, RateShape, ShapedRate, parse_duration};
 use crawlmark_results::run::gates::Condition;
 
 use super::saved::EXPORT;
@@ -24,6 +24,28 @@ impl RunArgs {
     /// True if the bundled target is crawled.
     pub const fn is_bundled(&self) -> bool {
         self.url.is_none() && self.urls.is_none() && self.requests_file.is_none()
+    }
+
+    /// Return how requests are scheduled: as typed, or by the default.
+    pub fn arrivals(&self) -> Arrivals {
+        let mut conditions = self.threshold.iter().chain(&self.stop_if);
+        let is_of_times = self.slo_p99.is_some()
+            || conditions.any(|it| it.metric.is_corrected(Arrivals::Asap).is_some());
+        let is_limit = self.burst.is_some()
+            || self.throttling.adaptive.is_some()
+            || self.per_host.per_host_connections.is_some()
+            || self.per_host.per_host_rate.is_some()
+            || self.part.plan.is_some();
+        let shape = self
+            .rate
+            .map(|rate| rate.shape)
+            .filter(|_| is_of_times && !is_limit);
+        let is_schedule = shape.is_some_and(|shape| !matches!(shape, RateShape::Windows { .. }));
+        self.arrivals.unwrap_or(if is_schedule {
+            Arrivals::Constant
+        } else {
+            Arrivals::Asap
+        })
     }
 
     /// Return the file that lists what is crawled, with its flag; none without one.
@@ -74,8 +96,9 @@ Examples:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
   For CI: exit with 3 if the threshold fails, stop if most requests fail:
-    crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
-        --threshold 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%' \\
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500 \\
+        --arrivals constant --threshold 'response_p99 < 250ms' \\
+        --stop-if 'error_rate[5s] < 50%' \\
         --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
   HTTP/2 with 100 requests in flight on one connection:
     crawlmark run 'https://127.0.0.1/items/{id}' --http 2 -c 1 --streams 100
@@ -235,8 +258,13 @@ pub struct RunArgs {
     /// the schedule is delayed, and the report says by how much. --connections
     /// limits requests in flight. Set it to at least RATE x the longest response
     /// time; otherwise you measure the wait for a connection.
-    #[arg(long, value_name = "MODE", default_value = Arrivals::Asap.name(), verbatim_doc_comment)]
-    pub arrivals: Arrivals,
+    ///
+    /// Default: asap; constant where a --threshold, --stop-if or --slo-p99 is about
+    /// times at a --rate, because a closed loop sends less while the target stands
+    /// still, and passes. It stays asap where the rate is a limit: with --burst,
+    /// --adaptive, limits per host, a --rate in windows, and in parts.
+    #[arg(long, value_name = "MODE", verbatim_doc_comment)]
+    pub arrivals: Option<Arrivals>,
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
     #[arg(long, value_name = "X", value_parser = number(0.001..=1000.0, "2 for twice as fast"))]
     pub speed: Option<f64>,
@@ -482,7 +510,8 @@ pub struct RunArgs {
     pub stop_if: Vec<Condition>,
     /// Fail if p99 exceeds TIME
     ///
-    /// Short for --threshold `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`.
+    /// Short for --threshold `service_p99 <= TIME`, in an open loop, which it makes of a --rate
+    /// (see --arrivals), `response_p99 <= TIME`.
     #[arg(long, value_name = "TIME", value_parser = parse_limit_time)]
     pub slo_p99: Option<Duration>,
     /// Fail if the error rate exceeds SHARE (1%, 0.01)

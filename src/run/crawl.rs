@@ -8,6 +8,7 @@ use crawlmark_results::run::report::{
 };
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
 use crawlmark_results::run::words;
+use crawlmark_results::show::text::write_row;
 
 use super::part::{PartOutcome, PartSeconds, PartSlot};
 use super::resolve::{BundledTarget, Resolved};
@@ -60,7 +61,8 @@ pub(super) fn crawl(
     let slot = part.as_ref().map(PartSlot::share);
     voice.say(
         &(words::announcement(&resolved.plan, slot, columns)
-            + &words::must_hold(&resolved.objectives, columns)),
+            + &words::must_hold(&resolved.objectives, columns)
+            + &announced_loop(&resolved, columns)),
     );
     // Items of several requests make more samples than the plan says.
     let is_bounded = !resolved.spec.targets.has_flows();
@@ -150,6 +152,17 @@ pub(super) fn crawl(
         part,
         thresholds,
     })
+}
+
+/// Say that the run is an open loop although `--arrivals` was not typed; nothing of others.
+fn announced_loop(resolved: &Resolved, columns: usize) -> String {
+    let mut out = String::new();
+    if resolved.plan.arrivals.gaps().is_some() && !resolved.typed.values.contains_key("arrivals") {
+        let why =
+            "because a threshold is about times at a --rate; --arrivals asap for a closed loop";
+        write_row(&mut out, "open loop", why, columns);
+    }
+    out
 }
 
 /// Everything that watches the run.

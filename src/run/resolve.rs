@@ -122,7 +122,7 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
     rules::check(args, &request, &chosen, proxies.as_ref())?;
     let found = addresses::find_all(args, chosen.targets.hosts(), proxies.as_mut())?;
     if let (Some((_, why)), None) = (found.strangers.first(), args.rate)
-        && args.arrivals != Arrivals::Replay
+        && args.arrivals() != Arrivals::Replay
     {
         return Err(Error::Usage(format!(
             "{why}: say how fast you may crawl it, for example --rate 10/s"

@@ -71,7 +71,7 @@ impl ScaleSettings {
         let mut words = args.run.clone();
         words.splice(0..0, args.url.iter().cloned());
         let typed = round_flags("scale", WHOSE, &words, &TAKEN)?;
-        if typed.arrivals.gaps().is_some() {
+        if typed.arrivals().gaps().is_some() {
             return usage(format!(
                 "--arrivals sends at a rate of its own, and scale asks how throughput grows: remove it from {WHOSE}"
             ));

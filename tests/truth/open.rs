@@ -8,10 +8,12 @@ use crawlmark::crawl::Reuse;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::units::IdRange;
+use crawlmark_results::judge::{Finding, FindingKind};
 use crawlmark_results::run::report::Verdict;
 use crawlmark_results::run::words;
 
-use crate::rehearsal::{MS, Ran, S, assert_ms, closed_loop, open_loop, run, run_with};
+use crate::rehearsal::{MS, Ran, S, assert_ms, budgeted, closed_loop, open_loop, run, run_with};
 use crate::script::{Script, Server};
 
 /// More connections than are ever wanted here.
@@ -125,6 +127,66 @@ fn v4_a_client_that_was_blocked_says_that_it_was_late() {
     assert_ms(ran.latency("sched_lag").p999_us, 270.0, 2.0);
     assert_ms(ran.latency("pool_wait").p999_us, 0.0, 0.0);
     assert_verdict(&ran, Verdict::ClientLimited, "did not run for");
+}
+
+#[test]
+fn v11_a_gate_sees_a_stall_in_an_open_loop_only() {
+    let gate = "service_p99 < 250ms";
+    let closed = budgeted(closed_loop(64, 12 * S), 1_000, 1);
+    let closed = run(closed, stalling(MS), &[]).gate(gate);
+    assert_eq!((closed.ok, closed.corrected), (Some(true), Some(false)));
+    let open = run(thousand_per_s(ENOUGH, 12 * S), stalling(MS), &[]);
+    let open = open.gate("response_p99 < 250ms");
+    assert_eq!((open.ok, open.corrected), (Some(false), Some(true)));
+}
+
+#[test]
+fn v12_a_threshold_that_the_client_broke_is_undecided() {
+    let base = Script {
+        base: MS,
+        ..Script::default()
+    };
+    for (script, text, ok) in [
+        (base, "response_p(99.5) < 100ms", None),
+        // The target's part is 701 ms, and of 300 ms nobody knows whose they are.
+        (stalling(MS), "response_p99 < 100ms", Some(false)),
+        (stalling(MS), "response_p99 < 650ms", None),
+        (stalling(MS), "response_p99 < 750ms", Some(true)),
+    ] {
+        let blocked = Incident::Block {
+            at: 20 * S,
+            lasts: 300 * MS,
+        };
+        let gate = run(thousand_per_s(ENOUGH, 30 * S), script, &[blocked]).gate(text);
+        assert_eq!(gate.ok, ok, "{text}: {gate:?}");
+    }
+}
+
+#[test]
+fn v13_a_rate_that_was_sent_is_not_missed_because_the_last_answers_are_slow() {
+    let items = |plan| RunPlan {
+        ids: IdRange { start: 0, end: 300 },
+        duration: None,
+        ..plan
+    };
+    let lanes = closed_loop(16, S);
+    for plan in [
+        budgeted(lanes.clone(), 150, 5),
+        open_loop(lanes, Arrivals::Constant, 150),
+    ] {
+        for stall_ms in [0, 1_500, 6_000] {
+            let script = Script {
+                base: 2 * MS,
+                stall: 1_950 * MS..(1_950 + stall_ms) * MS,
+                ..Script::default()
+            };
+            let report = run(items(plan.clone()), script, &[]).report;
+            let kinds: Vec<_> = report.findings.iter().map(Finding::kind).collect();
+            assert!(!kinds.contains(&FindingKind::RateMissed), "{kinds:?}");
+            let ratio = report.rate_ratio.unwrap();
+            assert!((0.97..=1.001).contains(&ratio), "{ratio}");
+        }
+    }
 }
 
 #[test]

@@ -22,8 +22,9 @@ use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan, Throttli
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::sample::{Outcome, Sample};
 use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_results::run::gates::{Breach, LiveThresholds, Objective};
 use crawlmark_results::run::report::{
-    Environment, IntervalRow, Labels, Latency, Placement, Report, Source,
+    Environment, GateReport, IntervalRow, Labels, Latency, Placement, Report, Source,
 };
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -142,6 +143,17 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
 }
 
 impl Ran {
+    /// The row of a threshold on the whole run.
+    pub(crate) fn gate(&self, text: &str) -> GateReport {
+        let objective = Objective {
+            condition: text.parse().unwrap(),
+            breach: Breach::Fails,
+        };
+        let mut report = self.report.clone();
+        LiveThresholds::new(&[objective], &report.plan.run.clone()).close(&mut report);
+        report.gates.remove(0)
+    }
+
     /// The times of a series as the report has them.
     pub(crate) fn latency(&self, series: &str) -> &Latency {
         &self.report.latency[series]

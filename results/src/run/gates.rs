@@ -17,9 +17,11 @@
 //! | `metric` | metrics by name, and their units |
 //! | `measured` | measured value of a metric, or the reason for none |
 //! | `condition`, `parse` | conditions, and their parser |
+//! | `client` | the client's own part of a broken condition |
 //! | `shortage` | conditions that cannot pass in a planned run |
 //! | `live` | conditions watched during the run, and their verdicts |
 
+mod client;
 mod condition;
 mod live;
 mod measured;
@@ -105,7 +107,7 @@ impl Objective {
         } else if is_response && plan.arrivals.gaps().is_none() {
             "a closed loop has no response times; judge service times, or make it an open loop (--arrivals constant)".to_owned()
         } else if is(Quantity::BudgetUtilisation) && !plan.has_budget() {
-            "the run has no rate budget; add --rate, in a closed loop".to_owned()
+            "the run has no rate budget; add --rate and --arrivals asap".to_owned()
         } else if is(Quantity::RateRatio) && !has_rate {
             "the run has no rate of its own; add --rate".to_owned()
         } else if let Some(measured) = measured.filter(|measured| window > Some(*measured)) {
@@ -141,6 +143,7 @@ impl Objective {
             limit: condition.limit,
             value,
             at_least: seen.is_at_least(),
+            corrected: None,
             margin: value.and_then(|value| condition.margin(value)),
             ok,
             why,

@@ -64,7 +64,8 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
     let bundled = bundled
         .map(|template| BundledTarget::new(args, template))
         .transpose()?;
-    let is_replay = args.arrivals == Arrivals::Replay;
+    let arrivals = args.arrivals();
+    let is_replay = arrivals == Arrivals::Replay;
     let rate = match args.rate {
         _ if is_replay => Some(mean_rate(&times)),
         rate => rate.map(|rate| rate.peak),
@@ -78,12 +79,12 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
     let per_host = args
         .per_host
         .resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
-    let is_open = args.arrivals.gaps().is_some();
+    let is_open = arrivals.gaps().is_some();
     let window = window(args);
     let own_burst = args.burst.or(window);
     let cores = usable_cpus().len().max(1);
     let shards = match args.shards {
-        Auto::Auto if args.arrivals == Arrivals::Waves => 1,
+        Auto::Auto if arrivals == Arrivals::Waves => 1,
         Auto::Auto => {
             let budget = rate.filter(|_| !is_open && window.is_none());
             fitting_shards(cores, args.connections, per_host, own_burst)
@@ -164,12 +165,12 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
             .or_else(|| budget.map(|rate| default_burst(&rate, shards)))
             .unwrap_or(0),
         at_start: budget.map_or(0, |_| own_burst.unwrap_or(u64::from(shards))),
-        arrivals: args.arrivals,
+        arrivals,
         queue: args.queue,
         recorded,
         pacing: args.pacing,
         linger: Duration::ZERO,
-        throttling: args.throttling.resolve(args.arrivals),
+        throttling: args.throttling.resolve(arrivals),
         per_host,
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
         warmup: args.warmup.unwrap_or_default(),
@@ -224,7 +225,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
 /// Return the requests of a window, which may have all of them at once, and saves nothing for the
 /// next one; none of a rate without windows, or of an open loop, whose requests have times.
 fn window(args: &RunArgs) -> Option<u64> {
-    let rate = args.rate.filter(|_| args.arrivals.gaps().is_none())?;
+    let rate = args.rate.filter(|_| args.arrivals().gaps().is_none())?;
     matches!(rate.shape, RateShape::Windows { .. }).then_some(rate.peak.permits)
 }
 
@@ -289,7 +290,7 @@ fn reuse(args: &RunArgs) -> Reuse {
 pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
     let slo_p99 = args
         .slo_p99
-        .map(|most| Condition::p99_at_most(Series::waited(args.arrivals), most));
+        .map(|most| Condition::p99_at_most(Series::waited(plan.arrivals), most));
     let fails = args
         .threshold
         .iter()
@@ -319,7 +320,7 @@ fn choose_ids(
         start: 0,
         end: targets.lines() as u64,
     };
-    if args.arrivals == Arrivals::Replay {
+    if args.arrivals() == Arrivals::Replay {
         // Each request is one item; those beyond `-n` are not among them.
         return Ok((lines, true));
     }
@@ -398,6 +399,50 @@ mod tests {
             let args = understood("a test", &words).unwrap();
             assert_eq!(resolve(&args).unwrap().notes.len(), notes, "{line}");
         }
+    }
+
+    #[test]
+    fn a_gate_on_times_at_a_rate_is_an_open_loop_unless_something_else_is_typed() {
+        for (line, arrivals) in [
+            ("--rate 50 --slo-p99 1s", Arrivals::Constant),
+            ("--rate 50 --threshold service_max<1s", Arrivals::Constant),
+            ("--rate 50 --threshold response_mean<1s", Arrivals::Constant),
+            ("--rate 50 --stop-if service_p50<1s", Arrivals::Constant),
+            ("--rate 50:90 -d 9s --slo-p99 1s", Arrivals::Constant),
+            (
+                "--rate 50 --slo-p99 1s --arrivals poisson",
+                Arrivals::Poisson,
+            ),
+            ("--rate 50 --slo-p99 1s --arrivals asap", Arrivals::Asap),
+            (
+                "--rate 50 --slo-p99 1s -s 1 --arrivals waves",
+                Arrivals::Waves,
+            ),
+            ("--slo-p99 1s", Arrivals::Asap),
+            ("--rate 50", Arrivals::Asap),
+            ("--rate 50 --max-error-rate 1%", Arrivals::Asap),
+            ("--rate 50 --threshold loop_lag_p99<1s", Arrivals::Asap),
+            // The rate is a limit.
+            ("--rate 50 --slo-p99 1s --burst 50", Arrivals::Asap),
+            ("--rate 50 --slo-p99 1s --adaptive", Arrivals::Asap),
+            ("--rate 50 --slo-p99 1s --per-host-rate 9", Arrivals::Asap),
+            (
+                "--rate 50 --slo-p99 1s --per-host-connections 9",
+                Arrivals::Asap,
+            ),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let args = understood("a test", &words).unwrap();
+            let resolved = resolve(&args).unwrap();
+            assert_eq!(resolved.plan.arrivals, arrivals, "{line}");
+            // What is recorded of it repeats it.
+            let again = resolved.typed.command(Some(&resolved.plan)).arguments;
+            let again = understood("a test", &again[2..]).unwrap();
+            assert_eq!(again.arrivals(), arrivals, "{line}");
+        }
+        let words = ["--rate", "9 per 1s", "--slo-p99", "1s"].map(str::to_owned);
+        let args = understood("a test", &words).unwrap();
+        assert_eq!(args.arrivals(), Arrivals::Asap);
     }
 
     #[test]

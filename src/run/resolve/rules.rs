@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 255;
 
 /// Check flags against each other, before the targets are read.
 pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), Error> {
-    let is_replay = args.arrivals == Arrivals::Replay;
+    let is_replay = args.arrivals() == Arrivals::Replay;
     check_needs(&args.typed.values, |need| match need {
         Need::Url => !args.is_bundled(),
         Need::Rate => args.rate.is_some(),
@@ -39,7 +39,7 @@ pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), 
     } else if is_replay && args.requests_file.is_none() {
         "--arrivals replay needs a --requests-file, whose requests have times"
     } else if matches!(rate, Some(RateShape::Windows { .. }))
-        && args.arrivals.gaps().is_none()
+        && args.arrivals().gaps().is_none()
         && args.burst.is_some()
     {
         "--burst does not work with a --rate in windows, which has one of its own: remove --burst"

@@ -109,7 +109,7 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
         skipped,
     } = requests::read(file, base.as_ref(), request)?;
     let note = skipped.map(|skipped| format!("--requests-file {}: {skipped}", file.display()));
-    if args.arrivals != Arrivals::Replay {
+    if args.arrivals() != Arrivals::Replay {
         let targets = Targets::collect::<_, TemplateError>(lines.into_iter().map(Ok))
             .map_err(|error| format!(": {error}"))?;
         let targets = weights.into_iter().fold(targets, |targets, weights| {

@@ -61,6 +61,7 @@ fn gate(ok: Option<bool>) -> GateReport {
         limit: 1_000.0,
         value: Some(2_000.0),
         at_least: false,
+        corrected: None,
         margin: None,
         ok,
         why: None,

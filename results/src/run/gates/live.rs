@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::client::excuse;
 use super::{Breach, Condition, Measured, Metric, Objective, Window, of_condition, of_stats};
 use crate::run::report::{GateReport, Report};
 use crate::show::text::seconds;
@@ -140,7 +141,14 @@ impl LiveThresholds {
             .map_or(ended.as_secs(), |end| end.min(ended.as_secs()));
         let watched = self.watched.into_iter();
         report.gates = watched
-            .map(|watched| watched.close(report, end_s))
+            .map(|watched| {
+                let condition = watched.condition();
+                let gate = GateReport {
+                    corrected: condition.metric.is_corrected(report.plan.run.arrivals),
+                    ..watched.close(report, end_s)
+                };
+                excuse(&condition, gate, report)
+            })
             .collect();
         report.note_thresholds();
     }

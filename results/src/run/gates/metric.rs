@@ -5,7 +5,9 @@
 
 use std::fmt;
 
+use super::is_response;
 use crate::run::report::{Report, Verdict};
+use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::{Counters, Series, samples_for};
 
 /// A figure that can be judged.
@@ -214,6 +216,17 @@ impl Metric {
         match self {
             Self::Time(series, _) => Some(series),
             Self::Of(_) => None,
+        }
+    }
+
+    /// True of a time of requests that holds the waits before sending, which a slow target causes;
+    /// false of other times of requests. None of other metrics.
+    pub fn is_corrected(self, arrivals: Arrivals) -> Option<bool> {
+        use Series::{Body, FirstEvent, Item, ServiceError, ServiceOk, ServiceThrottled, Ttfb};
+        match self.series()? {
+            ServiceOk | ServiceThrottled | ServiceError | Ttfb | Body | FirstEvent => Some(false),
+            Item => Some(arrivals.gaps().is_some()),
+            series => is_response(series).then_some(true),
         }
     }
 

@@ -24,12 +24,16 @@ pub struct GateReport {
     pub value: Option<f64>,
     /// True if the value is only known to be no less than that.
     pub at_least: bool,
+    /// True if the time holds waits before sending that a slow target causes (response times), false
+    /// if not (service times): not corrected for coordinated omission. Null of other metrics.
+    #[serde(default)]
+    pub corrected: Option<bool>,
     /// Distance of the value from the limit, as a part of the limit, negative beyond it; null where
     /// nearer is no better.
     pub margin: Option<f64>,
     /// True if the expression held; null when that could not be decided.
     pub ok: Option<bool>,
-    /// Reason why it could not be decided, or why its value is a lower bound for want of samples;
+    /// Reason why it could not be decided, which may be this client's own delay; or why its value is a lower bound for want of samples;
     /// or, when it held, what windows with too few samples hold.
     pub why: Option<String>,
     /// Number of windows judged; null without a window.

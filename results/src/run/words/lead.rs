@@ -49,12 +49,17 @@ fn outcome_line(report: &Report) -> String {
     let ended = ending(report);
     let [failed, undecided] = [Some(false), None].map(|ok| report.thresholds(ok));
     let all = counted(report.gates.len() as u64, "threshold");
+    let verdict = report.validity.verdict;
+    let doubt = match verdict {
+        Verdict::ClientLimited | Verdict::Disturbed => word(verdict).to_uppercase() + ". ",
+        _ => String::new(),
+    };
     if failed > 0 {
-        format!("FAILED: {failed} of {all}. {ended}")
-    } else if report.validity.verdict == Verdict::Incomplete {
+        format!("{doubt}FAILED: {failed} of {all}. {ended}")
+    } else if verdict == Verdict::Incomplete {
         format!("INCOMPLETE. {ended}")
     } else if undecided > 0 {
-        format!("UNDECIDED: {undecided} of {all}. {ended}")
+        format!("{doubt}UNDECIDED: {undecided} of {all}. {ended}")
     } else if report.gates.is_empty() {
         ended
     } else {

@@ -42,10 +42,15 @@ pub(super) fn table(report: &Report) -> Table {
                 let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
                 let stopped =
                     is_what_stopped(gate, report).then(|| "this stopped the run".to_owned());
-                let details: Vec<String> = [gate.why.clone(), where_seen(gate), stopped]
-                    .into_iter()
-                    .flatten()
-                    .collect();
+                let details: Vec<String> = [
+                    gate.why.clone(),
+                    where_seen(gate),
+                    correction(gate),
+                    stopped,
+                ]
+                .into_iter()
+                .flatten()
+                .collect();
                 vec![
                     gate.expression.clone(),
                     gate.verdict().to_owned(),
@@ -76,9 +81,16 @@ pub(crate) fn seen(gate: &GateReport) -> String {
         value(gate),
         margin(gate),
         where_seen(gate),
+        correction(gate),
         gate.why.clone(),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Say that a time is not corrected; none of one that is, and of other metrics.
+fn correction(gate: &GateReport) -> Option<String> {
+    let is_not = gate.corrected == Some(false);
+    is_not.then(|| "not corrected for coordinated omission".to_owned())
 }
 
 /// True if the run was stopped by this gate.

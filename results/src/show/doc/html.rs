@@ -30,21 +30,15 @@ impl Doc {
     }
 }
 
-fn write_lead(
-    html: &mut Html,
-    Lead {
-        outcome,
-        figures,
-        validity,
-    }: &Lead,
-) {
-    write_status(html, outcome);
+fn write_lead(html: &mut Html, lead: &Lead) {
+    let [first, last] = lead.statuses();
+    write_status(html, first);
     html.with("dl", &[("class", "figures"), ("id", "figures")], |html| {
         for Figure {
             name,
             value,
             detail,
-        } in figures
+        } in &lead.figures
         {
             html.element("div", |html| {
                 html.say("dt", name);
@@ -53,7 +47,7 @@ fn write_lead(
             });
         }
     });
-    write_status(html, validity);
+    write_status(html, last);
 }
 
 fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {

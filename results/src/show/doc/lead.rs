@@ -54,6 +54,22 @@ pub struct Status {
     pub details: Option<(String, Vec<String>)>,
 }
 
+impl Lead {
+    /// True if the outcome depends on a validity that is no better, and stands below it.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.validity.severity >= self.outcome.severity.max(Severity::Warning)
+    }
+
+    /// The statuses in the order in which a reader has to know them.
+    pub(super) fn statuses(&self) -> [&Status; 2] {
+        if self.is_doubtful() {
+            [&self.validity, &self.outcome]
+        } else {
+            [&self.outcome, &self.validity]
+        }
+    }
+}
+
 impl Severity {
     /// Classes of its box on a page.
     pub(super) const fn class(self) -> &'static str {

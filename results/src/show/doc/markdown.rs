@@ -81,23 +81,16 @@ impl Layout {
         }
     }
 
-    fn write_lead(
-        self,
-        out: &mut String,
-        Lead {
-            outcome,
-            figures,
-            validity,
-        }: &Lead,
-    ) {
+    fn write_lead(self, out: &mut String, lead: &Lead) {
+        let [first, last] = lead.statuses();
         out.push('\n');
-        self.write_status(out, outcome);
+        self.write_status(out, first);
         out.push_str("\n| | | |\n|---|---:|---|\n");
         for Figure {
             name,
             value,
             detail,
-        } in figures
+        } in &lead.figures
         {
             let _ = writeln!(
                 out,
@@ -108,7 +101,7 @@ impl Layout {
             );
         }
         out.push('\n');
-        self.write_status(out, validity);
+        self.write_status(out, last);
     }
 
     fn write_part(self, out: &mut String, part: &Part) {

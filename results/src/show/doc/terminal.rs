@@ -80,14 +80,12 @@ fn write<'a>(out: &mut String, parts: impl Iterator<Item = &'a Part>, columns: u
     }
 }
 
-fn lead_lines(
-    Lead {
+fn lead_lines(lead: &Lead, columns: usize) -> Vec<TerminalLine> {
+    let Lead {
         outcome,
         figures,
         validity,
-    }: &Lead,
-    columns: usize,
-) -> Vec<TerminalLine> {
+    } = lead;
     let mut lines = vec![TerminalLine::plain("")];
     let mut add = |tone, text: &str| {
         let mut out = String::new();
@@ -98,6 +96,12 @@ fn lead_lines(
         }));
     };
     let status = Tone::Status(outcome.severity);
+    let checks = validity.details.as_ref();
+    let checks = checks.map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
+    let valid = format!("{}{checks}", validity.title);
+    if lead.is_doubtful() {
+        add(Tone::Status(validity.severity), &valid);
+    }
     add(status, &outcome.text);
     for sentence in outcome.list.iter().take(MOST_LISTED) {
         add(Tone::Plain, &format!("- {sentence}"));
@@ -106,9 +110,9 @@ fn lead_lines(
         let more = outcome.list.len() - MOST_LISTED;
         add(Tone::Plain, &format!("- and {more} more in the report"));
     }
-    let checks = validity.details.as_ref();
-    let checks = checks.map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
-    add(Tone::Plain, &format!("{}{checks}", validity.title));
+    if !lead.is_doubtful() {
+        add(Tone::Plain, &valid);
+    }
     // What does not fit into one line is in the rows above.
     let figures: Vec<String> = figures
         .iter()

@@ -1,0 +1,161 @@
+//! The client's own part of a broken threshold: a threshold has failed only if it is broken without.
+
+use super::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, is_response};
+use crate::run::report::{GateReport, Report, Verdict, in_unit};
+use crawlmark_harness::stats::Series;
+
+/// Quantiles of the client's delays to try: which one leaves most of the times is not known before.
+const TRIED: [f64; 6] = [1.0, 0.999, 0.995, 0.99, 0.95, 0.9];
+
+/// Leave a failed threshold undecided that the client's own delays may have broken.
+pub(super) fn excuse(condition: &Condition, gate: GateReport, report: &Report) -> GateReport {
+    let of_client = [Verdict::ClientLimited, Verdict::Disturbed];
+    let is_doubtful = report
+        .validity
+        .verdicts
+        .iter()
+        .any(|it| of_client.contains(it));
+    let value = gate.value.filter(|_| gate.ok == Some(false) && is_doubtful);
+    let best = value.and_then(|value| match condition.op {
+        Op::Less | Op::AtMost => least_us(condition, value, report),
+        // How many requests a client would have sent that was not late is not known.
+        Op::More | Op::AtLeast => is_of_pace(condition.metric).then_some(f64::INFINITY),
+        Op::Equal | Op::Unequal => None,
+    });
+    let holds = |best: &f64| condition.judge(&Measured::Exactly(*best)) == Some(true);
+    let Some(best) = best.filter(holds) else {
+        return gate;
+    };
+    let without = if best > 0.0 && best.is_finite() {
+        format!(", without which it may be {}", in_unit(&gate.unit, best))
+    } else {
+        String::new()
+    };
+    GateReport {
+        ok: None,
+        why: Some(format!(
+            "this client's own delays may have broken it{without}"
+        )),
+        ..gate
+    }
+}
+
+fn is_of_pace(metric: Metric) -> bool {
+    matches!(metric.unit(), Unit::PerS | Unit::Count) || metric == Metric::Of(Quantity::RateRatio)
+}
+
+/// Return the least that the times of requests can be without the client's delays, µs. A share of
+/// `1 - p` of the requests was sent later, and as many were read later, than the p-quantiles of
+/// these delays, whichever they were; so the `q - 2 (1 - p)`-quantile of the times less both is a
+/// lower bound of the q-quantile of the target's. None of them lay unread for longer than the
+/// event loop stood still.
+fn least_us(condition: &Condition, value_us: f64, report: &Report) -> Option<f64> {
+    let Metric::Time(series, stat) = condition.metric else {
+        return None;
+    };
+    condition.metric.is_corrected(report.plan.run.arrivals)?;
+    let is_sent_late = is_response(series) || series == Series::Item;
+    let without = |p: f64| {
+        let read = if p < 1.0 {
+            Series::ReceiveDelay
+        } else {
+            Series::LoopLag
+        };
+        let read_us = quantile_us(report, read, p)?;
+        let sent_us = if is_sent_late {
+            quantile_us(report, Series::SchedLag, p)?
+        } else {
+            0.0
+        };
+        let time_us = match stat {
+            _ if p >= 1.0 => value_us,
+            Stat::Percentile(q) if condition.window.is_none() => {
+                quantile_us(report, series, q.part() - 2.0 * (1.0 - p))?
+            }
+            _ => return None,
+        };
+        Some(time_us - sent_us - read_us)
+    };
+    Some(TRIED.into_iter().filter_map(without).fold(0.0, f64::max))
+}
+
+fn quantile_us(report: &Report, series: Series, q: f64) -> Option<f64> {
+    let times = report.latency(series)?;
+    if q >= 1.0 {
+        return times.max_us;
+    }
+    let times = times.distribution().filter(|_| q > 0.0)?;
+    times.percentile(q).least_us()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::run::gates::{Breach, Objective, of_report};
+    use crate::run::report::{Detail, Latency};
+    use crawlmark_harness::fixtures::bounds;
+    use crawlmark_harness::stats::Timing;
+
+    static EXAMPLE: LazyLock<Report> = LazyLock::new(|| {
+        serde_json::from_str(include_str!("../../../example/result.json")).unwrap()
+    });
+
+    /// Verdict on a ceiling of a run with these times, each the target's, a send delay and a read
+    /// delay, ms.
+    fn judged(text: &str, requests: &[[u64; 3]]) -> Option<bool> {
+        let mut report = EXAMPLE.clone();
+        report.validity.verdicts = vec![Verdict::Disturbed];
+        let mut add = |series: Series, part: fn(&[u64; 3]) -> u64| {
+            let mut timing = Timing::new(bounds());
+            let values = requests.iter().map(part);
+            values.for_each(|ms| timing.record(ms * 1_000_000));
+            let times = Latency::of_timing(&timing, Detail::Histogram);
+            report.latency.insert(series.name().to_owned(), times);
+        };
+        add(Series::ResponseOk, |of| of.iter().sum());
+        add(Series::SchedLag, |of| of[1]);
+        add(Series::ReceiveDelay, |of| of[2]);
+        add(Series::LoopLag, |of| of[1].max(of[2]));
+        let condition: Condition = text.parse().unwrap();
+        let objective = Objective {
+            condition,
+            breach: Breach::Fails,
+        };
+        let seen = of_report(condition.metric, &report);
+        assert!(matches!(seen, Measured::Exactly(_)), "{seen:?}");
+        excuse(&condition, objective.row(&seen), &report).ok
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn what_stays_failed_the_target_breaks_without_the_client(
+            seed in any::<u64>(), limit in 5_u64..120, late in 0_u64..100, burst in 1_u64..400,
+        ) {
+            let draw = |n: u64, at: u64| (n ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) % at.max(1);
+            let requests: Vec<[u64; 3]> = (0..10_000)
+                .map(|n| {
+                    let is_late = n % burst == 0;
+                    [1 + draw(n, 50), if is_late { draw(n, late) } else { 0 }, if is_late { draw(n + 7, late) } else { 0 }]
+                })
+                .collect();
+            let text = format!("response_p99 < {limit}ms");
+            let mut alone: Vec<u64> = requests.iter().map(|of| of[0]).collect();
+            alone.sort_unstable();
+            let is_broken_alone = alone[9_899] >= limit;
+            match judged(&text, &requests) {
+                Some(false) => prop_assert!(is_broken_alone),
+                // What holds with the client's delays holds without.
+                Some(true) => prop_assert!(!is_broken_alone),
+                None => {}
+            }
+            let calm: Vec<[u64; 3]> = requests.iter().map(|of| [of[0], 0, 0]).collect();
+            prop_assert_eq!(judged(&text, &calm), Some(!is_broken_alone));
+        }
+    }
+}
