@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `findings` | the facts: severity, effect on the verdict, text and remedy of each, one table |
 //! | `checks` | the checks that yield them, one table |
+//! | `experiments` | the experiments of `--diagnose`, and their plans |
 //! | `faults` | checks that name what the target does |
 //! | `stalls` | detection of stalls |
 //! | `thresholds` | limits of the checks, each with its reason |
@@ -14,13 +15,14 @@
 //! (`CONTRIBUTING.md`).
 
 mod checks;
+mod experiments;
 mod faults;
 pub(crate) mod findings;
 mod stalls;
 pub(crate) mod thresholds;
 pub(crate) mod verdict;
 
-pub use self::faults::next_experiment;
+pub use self::experiments::{experiment_plan, next_experiment};
 pub(crate) use self::findings::serialize;
 pub use self::findings::{CauseCount, Finding, FindingKind, Severity, TimePart, causes};
 pub(crate) use self::stalls::Stalls;

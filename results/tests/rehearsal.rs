@@ -4,6 +4,7 @@
     reason = "a test whose rehearsal cannot run is over"
 )]
 
+mod diagnoses;
 mod findings;
 mod lease;
 mod outcomes;

@@ -1,14 +1,11 @@
 //! `--diagnose`: short runs after a run that find out what limits its target. Each changes one
 //! thing and keeps to the rate of the run, to robots.txt and to its IDs, which it requests again.
-//! Which are made is decided where they are judged.
-
-use std::time::Duration;
+//! Which are made, and their plans, are decided where they are judged.
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, RunPlan, default_burst};
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
-use crawlmark_harness::units::{Rate, RateShape};
-use crawlmark_results::judge::next_experiment;
+use crawlmark_results::judge::{experiment_plan, next_experiment};
 use crawlmark_results::run::report::{
     Change, Environment, Experiment, Labels, Placement, Report, Source,
 };
@@ -18,9 +15,6 @@ use crate::crawl::CrawlSpec;
 use crate::error::Error;
 use crate::measure::{self, Machine};
 use crate::terminal::Voice;
-
-/// Time that an experiment measures.
-const MEASURED: Duration = Duration::from_secs(2);
 
 /// A run whose target is diagnosed.
 pub(super) struct Subject {
@@ -32,12 +26,10 @@ pub(super) struct Subject {
 impl Subject {
     /// The subject of this run; none without `--diagnose`.
     pub(super) fn of(resolved: &Resolved) -> Option<Self> {
-        let (mut plan, mut spec) = (resolved.plan.clone(), resolved.spec.clone());
+        let mut spec = resolved.spec.clone();
         (spec.options.session, spec.options.sent) = (None, None);
-        (plan.duration, plan.warmup) = (Some(MEASURED), Duration::ZERO);
-        plan.finished.clear();
         resolved.diagnoses.then_some(Self {
-            plan,
+            plan: resolved.plan.clone(),
             spec,
             placement: resolved.placement,
         })
@@ -56,7 +48,7 @@ impl Subject {
 
     fn experiment(&self, report: &mut Report, voice: Voice) -> Result<Option<i32>, Error> {
         while let Some(change) = next_experiment(report)
-            && let Some(plan) = self.plan_of(change, report)
+            && let Some(plan) = experiment_plan(&self.plan, change, report)
         {
             voice.say(&format!("diagnosing: {}\n", in_words(&plan)));
             let mut spec = self.spec.clone();
@@ -88,51 +80,6 @@ impl Subject {
         }
         Ok(None)
     }
-
-    /// Plan of an experiment; none if it would be no valid one.
-    fn plan_of(&self, change: Change, report: &Report) -> Option<RunPlan> {
-        let mut plan = self.plan.clone();
-        let mut rate = plan.rate;
-        if change != Change::ImmediateAcks {
-            plan.arrivals = Arrivals::Asap;
-        }
-        match change {
-            Change::ImmediateAcks => return plan.validate().ok(),
-            Change::OneConnection => plan.connections = 1,
-            Change::TwiceTheConnections => plan.connections = plan.connections.checked_mul(2)?,
-            Change::ThirdOfTheRate => {
-                plan.arrivals = Arrivals::Poisson;
-                rate = Some(per_second(report.answered_per_s() / 3.0)?);
-            }
-            Change::Waves => {
-                plan.arrivals = Arrivals::Waves;
-                plan.connections = whole(report.worked_on_at_a_time()?)?.max(2);
-            }
-        }
-        if plan.connections == 1 {
-            plan.streams = 1;
-        }
-        plan.shards = plan.shards.min(plan.connections);
-        plan.queue = None;
-        (plan.rate, plan.shape) = (rate, RateShape::Constant);
-        (plan.burst, plan.at_start) = match rate {
-            Some(rate) if plan.arrivals.gaps().is_none() => {
-                (default_burst(&rate, plan.shards), u64::from(plan.shards))
-            }
-            _ => (0, 0),
-        };
-        plan.validate().ok()
-    }
-}
-
-/// A rate; none of one that is none.
-fn per_second(per_s: f64) -> Option<Rate> {
-    format!("{}/h", (per_s * 3_600.0).round()).parse().ok()
-}
-
-/// The nearest whole number.
-fn whole(number: f64) -> Option<u32> {
-    format!("{number:.0}").parse().ok()
 }
 
 fn in_words(plan: &RunPlan) -> String {
@@ -143,7 +90,7 @@ fn in_words(plan: &RunPlan) -> String {
         "{} of {} connections{rate} for {} s",
         plan.arrivals.name(),
         plan.connections,
-        MEASURED.as_secs()
+        plan.duration.unwrap_or_default().as_secs()
     )
 }
 

@@ -2,6 +2,7 @@
 //! delay or refuse, clocks. A kind whose experiment ran says "is", one that was only seen "looks
 //! like".
 
+use super::experiments::{has_queue, reaches_its_rate};
 use super::findings::{Finding, TimePart};
 use super::thresholds as limits;
 use super::verdict::Missing;
@@ -9,88 +10,49 @@ use crate::run::report::{Change, InStep, IntervalRow, Report, share};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 
-/// The experiment that what is known by now leaves to make; none after a run that was stopped, or
-/// that had too few answers to judge by.
-pub fn next_experiment(report: &Report) -> Option<Change> {
-    let lacks = |change: &Change| report.experiment(*change).is_none();
-    if report.interrupted || report.answered_per_s() < limits::ANSWERED_PER_S {
-        return None;
-    }
-    if report
-        .body_us()
-        .is_some_and(|us| limits::DELAYED_ACK_US.contains(&us))
-        && lacks(&Change::ImmediateAcks)
-    {
-        return Some(Change::ImmediateAcks);
-    }
-    if reaches_its_rate(report) {
-        return None;
-    }
-    let both = [Change::OneConnection, Change::TwiceTheConnections];
-    if let Some(change) = both.into_iter().find(lacks) {
-        return Some(change);
-    }
-    let at_a_time = report.worked_on_at_a_time()?;
-    let ticks = report.in_step.map_or(0.0, |in_step| in_step.of_10_ms);
-    let has_queue = at_a_time <= f64::from(report.plan.run.in_flight()) * limits::QUEUES;
-    let last = if at_a_time < limits::SEVERAL || ticks >= limits::IN_STEP {
-        Some(Change::ThirdOfTheRate)
-    } else {
-        has_queue.then_some(Change::Waves)
-    };
-    last.filter(lacks)
-}
-
-/// True if the run got the rate that it asked for, which leaves nothing to explain.
-fn reaches_its_rate(report: &Report) -> bool {
-    let rate = report.plan.run.rate.map(|rate| rate.per_second());
-    rate.is_some_and(|rate| report.answered_per_s() >= rate * limits::REACHED)
-}
-
 /// What sets the rate of a target that answers no more requests with twice the connections: the
-/// number that it works on at a time, or a limit that delays.
+/// number that it works on at a time, or a limit that delays. None where the second half of the
+/// connections brought it no more requests: then a limit of this client was tested, and not the
+/// target.
 pub(super) fn ceiling(report: &Report) -> Option<Finding> {
     let (alone, twice) = (
         report.experiment(Change::OneConnection)?,
         report.experiment(Change::TwiceTheConnections)?,
     );
     let (per_s, at_a_time) = (report.answered_per_s(), report.worked_on_at_a_time()?);
+    let in_target = per_s * report.at_target_us()?;
     let (alone_us, connections) = (alone.mean_us?, report.plan.run.in_flight());
     let has_ceiling = !reaches_its_rate(report)
         && twice.answered_per_s <= per_s * limits::GROWS
-        && at_a_time <= f64::from(connections) * limits::QUEUES
+        && twice.answered_per_s * twice.mean_us? > in_target * limits::GROWS
+        && has_queue(report)
         && alone_us >= limits::WORK_US
         && twice.answered >= limits::CLOCKED
         && share(twice.failed as f64, twice.answered as f64) < limits::FEW_FAIL;
     if !has_ceiling {
         return None;
     }
-    let unhurried = report.experiment(Change::ThirdOfTheRate);
-    let unhurried_us = unhurried.and_then(|third| third.p50_us);
-    let waves = report.experiment(Change::Waves);
-    let waves = waves.and_then(|waves| waves.mean_us);
-    let is_busy = report
-        .target_cores()
-        .is_some_and(|cores| cores >= limits::BUSY);
-    let is_delayed = if is_busy {
-        false
-    } else if at_a_time < limits::SEVERAL {
-        unhurried_us
-            .zip(alone.p50_us)
-            .is_some_and(|(us, alone_us)| us < alone_us * limits::UNHURRIED)
-    } else {
-        waves.is_some_and(|us| us > alone_us * limits::IN_WAVES)
+    let works_on_few = Finding::WorksOnFew {
+        at_a_time: at_a_time.round().max(1.0),
+        per_s,
+        connections,
+        alone_us,
     };
-    Some(if is_delayed {
-        Finding::DelayingLimit { per_s, connections }
+    let cores = report.target_cores();
+    if cores.is_some_and(|cores| cores >= at_a_time * limits::BUSY) {
+        return Some(works_on_few);
+    }
+    let (is_limit, is_work) = if at_a_time < limits::SEVERAL {
+        let third = report.experiment(Change::ThirdOfTheRate)?;
+        let kept = third.p50_us? / alone.p50_us?;
+        let is_one = at_a_time < limits::ONE;
+        (kept < limits::UNHURRIED, kept >= limits::AS_SLOW && is_one)
     } else {
-        Finding::WorksOnFew {
-            at_a_time: at_a_time.round().max(1.0),
-            per_s,
-            connections,
-            alone_us,
-        }
-    })
+        let grown = report.experiment(Change::Waves)?.mean_us? / alone_us;
+        (grown > limits::IN_WAVES, grown < limits::TOGETHER)
+    };
+    let limit = is_limit.then_some(Finding::DelayingLimit { per_s, connections });
+    limit.or_else(|| is_work.then_some(works_on_few))
 }
 
 /// A part of the response time that is most of it, where nothing of the target explains it and an
@@ -293,9 +255,8 @@ impl Evenness {
 mod tests {
     use std::sync::LazyLock;
 
-    use proptest::prelude::*;
-
     use super::*;
+    use crate::judge::next_experiment;
     use crate::run::report::{Experiment, TargetReport};
 
     /// Read at run time: the package of this crate is without it.
@@ -312,6 +273,8 @@ mod tests {
         (report.plan.run.connections, report.plan.run.streams) = (connections, 1);
         (report.totals.duration_s, report.ledger.not_found) = (10.0, 0);
         report.ledger.ok = (per_s * 10.0).round() as u64;
+        let times = report.latency.get_mut(Series::ServiceOk.name()).unwrap();
+        times.mean_us = Some(f64::from(connections) / per_s * 1e6);
         report.in_step = None;
         report
     }
@@ -332,50 +295,6 @@ mod tests {
         }
     }
 
-    /// Make the experiments that are asked for, on a target that answers `experiment` as told, and
-    /// return what it is taken for.
-    fn diagnosed(mut report: Report, target: impl Fn(Change) -> (f64, f64)) -> Option<Finding> {
-        while let Some(change) = next_experiment(&report) {
-            let (per_s, us) = target(change);
-            report.experiments.push(experiment(change, per_s, us));
-            assert!(report.experiments.len() <= 4);
-        }
-        ceiling(&report)
-    }
-
-    proptest! {
-        #[test]
-        fn workers_and_limits_that_delay_are_told_apart_and_others_are_neither(
-            workers in 1_u32..40, ms in 3.0..30.0_f64, spare in 2_u32..5,
-        ) {
-            let (us, per_s) = (ms * 1e3, f64::from(workers) * 1e3 / ms);
-            let connections = workers * spare;
-            // Each worker takes its time, whatever comes; it may be alone, or all of them.
-            let found = diagnosed(run(per_s, connections), |change| match change {
-                Change::OneConnection => (1e3 / ms, us),
-                Change::ThirdOfTheRate => (per_s / 3.0, us),
-                _ => (per_s, us),
-            });
-            let is_right = matches!(found, Some(Finding::WorksOnFew { at_a_time, .. }) if (at_a_time - f64::from(workers)).abs() < 0.5);
-            prop_assert!(is_right, "{found:?}");
-            // The same rate by a limit: a wave waits for itself, and who is slower than it waits for none.
-            let wave_us = us * (1.0 + f64::from(workers.max(2) - 1) / f64::from(workers.max(2)) / 2.0);
-            let found = diagnosed(run(per_s, connections), |change| match change {
-                Change::OneConnection => (1e3 / ms, us),
-                Change::ThirdOfTheRate => (per_s / 3.0, us / 10.0),
-                Change::Waves => (per_s / 2.0, wave_us),
-                _ => (per_s, us),
-            });
-            prop_assert!(matches!(found, Some(Finding::DelayingLimit { .. })), "{found:?}");
-            // One that answers more requests with more connections has no ceiling.
-            let found = diagnosed(run(per_s, workers), |change| match change {
-                Change::OneConnection => (1e3 / ms, us),
-                _ => (per_s * 2.0, us),
-            });
-            prop_assert_eq!(found, None);
-        }
-    }
-
     #[test]
     fn a_worker_that_is_slower_at_one_time_than_at_another_is_no_limit() {
         let told = |cores: f64| {
@@ -386,10 +305,12 @@ mod tests {
                 cpu_us,
                 ..TargetReport::default()
             });
-            diagnosed(report, |change| match change {
-                Change::ThirdOfTheRate => (66.0, 2_000.0),
-                _ => (200.0, 5_000.0),
-            })
+            report.experiments = vec![
+                experiment(Change::OneConnection, 200.0, 5_000.0),
+                experiment(Change::TwiceTheConnections, 200.0, 240_000.0),
+                experiment(Change::ThirdOfTheRate, 66.0, 2_000.0),
+            ];
+            ceiling(&report)
         };
         let (idle, busy) = (told(0.1), told(0.9));
         assert!(matches!(idle, Some(Finding::DelayingLimit { .. })));

@@ -161,8 +161,8 @@ pub(crate) const STALLED: f64 = 0.1;
 /// Part of the rate that twice the connections add, below which the rate does not grow with them.
 pub(crate) const GROWS: f64 = 1.15;
 
-/// Part of the connections that a target works on at a time, above which none of their requests
-/// wait for another one.
+/// Time at the target of a request that is alone, over that of those of the run, above which none
+/// of these waited for another one.
 pub(crate) const QUEUES: f64 = 0.75;
 
 /// Part of the mean response time from which on that part is named.
@@ -178,18 +178,32 @@ pub(crate) const FEW_FAIL: f64 = 0.05;
 /// From so many requests at a time on they are several.
 pub(crate) const SEVERAL: f64 = 1.5;
 
-/// Part of the time of a request that is alone at the full rate, which the median at a third of it
-/// falls to behind a limit that delays; behind a single worker it stays the same.
-pub(crate) const UNHURRIED: f64 = 0.6;
+/// Up to so many at a time, the time of a request that is alone is that of a single worker: one
+/// that spends more of it elsewhere cannot be told from a limit before work that runs in parallel.
+pub(crate) const ONE: f64 = 1.2;
 
-/// CPUs that a target uses from which on its work may set its rate, and no limit is told that delays:
-/// beside other programs a single worker is slower at one time than at another, as behind a limit.
+/// Part of the time of a request that is alone at the full rate, below which the median at a third
+/// of it falls behind a limit that delays: that is the part of the work in the time between two
+/// requests.
+pub(crate) const UNHURRIED: f64 = 0.8;
+
+/// Part of that time that the median keeps behind a single worker; between the two, neither is
+/// known.
+pub(crate) const AS_SLOW: f64 = 0.9;
+
+/// CPUs that a target uses for each request that it works on at a time, from which on its work may
+/// set its rate, and no limit is told that delays: beside other programs a single worker is slower
+/// at one time than at another, as behind a limit.
 pub(crate) const BUSY: f64 = 0.5;
 
 /// Mean service time over that of a request that is alone, of requests that come in waves of the
 /// number that the target works on: 1 of workers, which are all free; behind a limit that delays
-/// 1.25 with two and up to 1.5 with many, because each waits for those of its wave.
+/// 1.2 with two and up to 1.5 with many, because each waits for those of its wave.
 pub(crate) const IN_WAVES: f64 = 1.2;
+
+/// The same of workers at the most: 1.2 is a limit before work of two and a half times between two
+/// requests as well.
+pub(crate) const TOGETHER: f64 = 1.13;
 
 /// Least time to look for a clock in, s: twenty periods of the slowest. All responses of a shorter
 /// run are in step with it.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Latency, Report};
+use super::Report;
 use crawlmark_harness::stats::{Phases, Series};
 use crawlmark_harness::supervisor::RunRecord;
 
@@ -61,15 +61,15 @@ pub struct Experiment {
     pub rate_per_s: Option<f64>,
     /// Its duration until the last response, s.
     pub duration_s: f64,
-    /// Good and not-found responses.
+    /// Good and not-found responses, and redirects.
     pub answered: u64,
     /// Requests that failed or were throttled.
     pub failed: u64,
-    /// Good and not-found responses per second.
+    /// Those per second.
     pub answered_per_s: f64,
-    /// Mean service time, us; null without a response.
+    /// Mean time at the target, us; null without a response.
     pub mean_us: Option<f64>,
-    /// Median service time, us; null of few.
+    /// Median time at the target, us; null of few.
     pub p50_us: Option<f64>,
     /// Median time from the first to the last byte of a response, us; 0 where most are read at once.
     pub body_us: f64,
@@ -87,11 +87,11 @@ impl Experiment {
             connections: plan.connections,
             rate_per_s: plan.rate.map(|rate| rate.per_second()),
             duration_s: report.totals.duration_s,
-            answered: report.ledger.ok + report.ledger.not_found,
+            answered: report.answered(),
             failed: report.totals.failed() + report.totals.throttled,
             answered_per_s: report.answered_per_s(),
-            mean_us: times.and_then(|times| times.mean_us),
-            p50_us: times.and_then(|times: &Latency| times.p50_us),
+            mean_us: report.at_target_us(),
+            p50_us: times.and_then(|times| Some(times.p50_us? - report.elsewhere_us())),
             body_us: report.body_us().unwrap_or(0.0),
             in_step: report.in_step,
         }
@@ -106,11 +106,32 @@ impl Report {
             .find(|experiment| experiment.change == change)
     }
 
-    /// Good and not-found responses per second, from the start until the last one came: of a target
-    /// that queues, many come after the last request was due.
+    /// Good and not-found responses, and redirects: all that the target worked on, of which an item
+    /// may have several.
+    fn answered(&self) -> u64 {
+        let requests = &self.totals.requests;
+        self.ledger.ok + self.ledger.not_found + requests.steps + requests.redirects
+    }
+
+    /// Those per second, from the start until the last one came: of a target that queues, many come
+    /// after the last request was due.
     pub fn answered_per_s(&self) -> f64 {
-        let answered = self.ledger.ok + self.ledger.not_found;
-        super::share(answered as f64, self.totals.duration_s)
+        super::share(self.answered() as f64, self.totals.duration_s)
+    }
+
+    /// Mean time of a response at the target, us: its service time without those of
+    /// [`Self::elsewhere_us`]. None without a response.
+    pub(crate) fn at_target_us(&self) -> Option<f64> {
+        let service = self.latency(Series::ServiceOk)?;
+        Some((service.mean_us? - self.elsewhere_us()).max(0.0))
+    }
+
+    /// Mean time of a response on the way and unread in this client, us, where the kernel says it.
+    fn elsewhere_us(&self) -> f64 {
+        let series = [Series::Network, Series::ReceiveDelay].into_iter();
+        series
+            .filter_map(|series| self.latency(series)?.mean_us)
+            .sum()
     }
 
     /// Median time from the first to the last byte of a response, us: 0 where most are read at once;
@@ -120,7 +141,7 @@ impl Report {
     }
 
     /// Requests that the target works on at a time, judged by one connection: the rate of the run
-    /// times the mean service time of a request that is alone (Little, "A Proof for the Queuing
+    /// times the mean time there of a request that is alone (Little, "A Proof for the Queuing
     /// Formula L = λW", 1961). None without that experiment.
     pub fn worked_on_at_a_time(&self) -> Option<f64> {
         let alone = self.experiment(Change::OneConnection)?;
