@@ -156,6 +156,7 @@ fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
 fn what_this_side_may_have_done_says_nothing_of_the_target() {
     let slow = ["response_p50 < 1us"];
     let mut report = saved();
+    report.environment.colocated = true;
     assert!(fails_by(&report, &slow, "response_p50"));
     for verdict in [
         Verdict::ClientLimited,
@@ -292,11 +293,17 @@ fn a_target_that_falls_behind_fails_before_its_times_are_too_long() {
         "what it answered"
     );
     report.validity.verdict = Verdict::Disturbed;
+    (report.environment.colocated, report.target) = (true, None);
     assert_eq!(
         seen(&report, &wanted),
         ProbeResult::Void,
         "it may get slower, too"
     );
+    for shard in &mut report.shards {
+        shard.usage.cpu_share = Some(0.1);
+    }
+    report.environment.colocated = false;
+    assert_eq!(seen(&report, &wanted), ProbeResult::Fail, "it is elsewhere");
     report.validity.verdict = Verdict::Valid;
     // The seconds after the last request was due only empty the queue, and the warm-up fills it.
     report.plan.run.duration = Some(Duration::from_secs(4));
@@ -350,6 +357,7 @@ fn probes(question: &Question) -> (Vec<ProbeReport>, SearchOutcome) {
             at_least: false,
         };
         let (seen, reason) = match () {
+            () if kind == ProbeKind::Random => (ProbeResult::Pass, None),
             () if number == 5 => (ProbeResult::Void, Some(void)),
             () if rate <= 4_000.0 => (ProbeResult::Pass, None),
             () if rate > 7_000.0 => (ProbeResult::Collapse, Some(broken)),
@@ -483,8 +491,13 @@ pub(crate) fn with_findings() -> Vec<Capacity> {
     let (mut probes, ending) = probes(&question);
     for probe in &mut probes {
         probe.counted.not_found = probe.counted.attempts / 2;
-        (probe.throttled_share, probe.sched_lag_p99_us) = (0.5, Some(1e6));
+        probe.throttled_share = 0.5;
     }
+    probes[0] = ProbeReport {
+        throttled_share: 0.5,
+        ..refused(1, 100.0, 9)
+    };
+    probes[0].plan.kind = ProbeKind::Random;
     (question.arrivals, question.bounds.precision) = (Arrivals::Poisson, 1e-3);
     let mut doubtful = concluded(question, probes, Some(ending));
     (doubtful.out_of_time, doubtful.header.interrupted) = (true, true);
@@ -555,6 +568,7 @@ proptest! {
             let read = u64::from(limit) - spread / 2 + draw.u64(..=spread);
             let read = if is_above { read } else { 0 };
             let probe = match seen {
+                _ if kind == ProbeKind::Random => probe_at(number, rate, ProbeResult::Pass),
                 ProbeResult::Fail => refused(number, rate, read),
                 seen => probe_at(number, rate, seen),
             };

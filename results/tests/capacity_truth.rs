@@ -13,14 +13,15 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::SecondCounts;
-use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
+use crawlmark_results::judge::Finding;
+use crawlmark_results::run::report::{IntervalRow, Latency, Report, TargetReport, Verdict};
 use crawlmark_results::studies::capacity::search::{
     Bounds, Pace, ProbeKind, RateState, SearchStep, resolution,
 };
 use crawlmark_results::studies::capacity::{
     Capacity, ProbePlan, ProbeReport, Question, SearchOutcome, next_step, times_s,
 };
-use crawlmark_results::studies::{Header, StudyResult};
+use crawlmark_results::studies::{Header, StudyFinding, StudyResult};
 
 /// A target with a memory of its own, which forgets between probes as one that is left alone does.
 trait Target {
@@ -168,6 +169,64 @@ impl Target for Queue {
     }
 }
 
+/// Works on one at a time, for as long as each takes.
+struct Serial {
+    service: f64,
+    free: f64,
+}
+
+impl Target for Serial {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        self.free = self.free.max(at) + 1.0 / self.service;
+        Some(self.free - at)
+    }
+}
+
+/// Refuses what comes sooner after the last one that it let through than its rate allows, by a
+/// clock with ticks: nginx without a burst has one of a millisecond.
+struct Spaced {
+    rate: f64,
+    tick: f64,
+    last: f64,
+}
+
+impl Target for Spaced {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        let now = (at / self.tick).floor() * self.tick;
+        ((now - self.last) * self.rate >= 1.0 - 1e-9).then(|| self.last = now)?;
+        Some(QUICK)
+    }
+}
+
+/// A target whose requests arrive late, by up to this, drawn at random, or a longer time now and
+/// then; and are read late in the same way.
+struct Behind<T> {
+    target: T,
+    usual: f64,
+    now_and_then: f64,
+    draw: fastrand::Rng,
+}
+
+impl<T> Behind<T> {
+    fn late(&mut self) -> f64 {
+        let is_long = self.draw.f64() < 0.005;
+        let most = if is_long {
+            self.now_and_then
+        } else {
+            self.usual
+        };
+        most * self.draw.f64()
+    }
+}
+
+impl<T: Target> Target for Behind<T> {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        let (sent, read) = (self.late(), self.late());
+        let took = self.target.answer(at + sent)?;
+        Some(sent + took + read)
+    }
+}
+
 /// A report of an open loop, of which a probe replaces what it is about.
 fn saved() -> Report {
     let mut report = crate::saved();
@@ -208,7 +267,7 @@ fn probe(
     seed: u64,
 ) {
     let (warmup, measured) = match kind {
-        ProbeKind::Full => times_s(pace.per_s(), question),
+        ProbeKind::Full | ProbeKind::Random => times_s(pace.per_s(), question),
         ProbeKind::Scout => (0.3, 1.0),
     };
     let mut draw = fastrand::Rng::with_seed(seed);
@@ -222,6 +281,7 @@ fn probe(
     let (mut attempts, mut refused, mut last) = (0_u64, 0_u64, 0.0_f64);
     for number in 0.. {
         at = match question.arrivals {
+            _ if kind == ProbeKind::Random => at - (1.0 - draw.f64()).ln() / pace.per_s(),
             Arrivals::Poisson => at - (1.0 - draw.f64()).ln() / pace.per_s(),
             _ => f64::from(number) / pace.per_s(),
         };
@@ -322,26 +382,33 @@ fn question(arrivals: Arrivals, objective: &str) -> Question {
 }
 
 /// A search to its end; a new target for each probe, by its number.
-fn search(
+fn search(question: &Question, seed: u64, target: impl FnMut(u64) -> Box<dyn Target>) -> Capacity {
+    search_on(saved(), question, seed, target)
+}
+
+/// A search whose probes have what this report says of the machine.
+fn search_on(
+    mut report: Report,
     question: &Question,
     seed: u64,
     mut target: impl FnMut(u64) -> Box<dyn Target>,
 ) -> Capacity {
-    let mut report = saved();
     report.intervals.truncate(1);
     let mut probes: Vec<ProbeReport> = Vec::new();
     loop {
-        let (pace, kind) = match next_step(question, &probes) {
-            SearchStep::Done(outcome) => {
-                let (question, machine) = (question.clone(), report.environment.clone());
-                let header = Header::new::<Capacity>("truth", [""; 2]);
-                let capacity = Capacity::new(header, question, machine, probes, Some(outcome));
-                follows(&capacity);
-                return capacity;
-            }
-            SearchStep::Probe(pace, kind) => (pace, kind),
+        // The time for a search ends it as well.
+        let step = Some(next_step(question, &probes)).filter(|_| probes.len() < 150);
+        let Some(SearchStep::Probe(pace, kind)) = step else {
+            let outcome = step.and_then(|step| match step {
+                SearchStep::Done(outcome) => Some(outcome),
+                SearchStep::Probe(..) => None,
+            });
+            let (question, machine) = (question.clone(), report.environment.clone());
+            let header = Header::new::<Capacity>("truth", [""; 2]);
+            let capacity = Capacity::new(header, question, machine, probes, outcome);
+            follows(&capacity);
+            return capacity;
         };
-        assert!(probes.len() < 200, "no end");
         let number = probes.len() + 1;
         let of_probe = seed * 1_000 + number as u64;
         probe(
@@ -469,9 +536,103 @@ fn no_burst_hides_a_limit() {
     for (case, burst) in bursts.into_iter().chain(more).enumerate() {
         let rates = [900.0, 100.0 * 60_f64.powf(draw.f64())];
         for (seed, rate) in (case as u64 * 10..).zip(rates) {
-            let bucket = search(&question, seed, |_| Box::new(Bucket::new(rate, burst)));
-            holds(&bucket, rate, &format!("bucket of {rate}/s and {burst}"));
+            let mut bucket = search(&question, seed, |_| Box::new(Bucket::new(rate, burst)));
+            let what = format!("bucket of {rate}/s and {burst}");
+            assert_eq!(allows_none(&bucket), burst < 2.0, "{what}");
+            if burst < 2.0 {
+                assert_eq!(bucket.outcome, SearchOutcome::Unconfirmed, "{what}");
+                bucket.outcome = SearchOutcome::Found;
+            }
+            holds(&bucket, rate, &what);
         }
+    }
+}
+
+/// True if the caveat says that the target allows no bursts.
+fn allows_none(capacity: &Capacity) -> bool {
+    let mut findings = capacity.findings().into_iter();
+    findings.any(|it| matches!(it, StudyFinding::NoBurst { .. }))
+}
+
+#[test]
+fn a_limit_without_bursts_is_named_where_requests_are_a_little_late() {
+    let question = question(Arrivals::Constant, "response_p99 < 500ms");
+    let mut draw = fastrand::Rng::with_seed(7);
+    for seed in 0..24 {
+        let rate = [800.0, 150.0 * 10_f64.powf(draw.f64())][usize::from(seed > 3)];
+        let (tick, usual) = ([1e-3, 1e-6][draw.usize(..2)], 0.1 * draw.f64() / rate);
+        let behind = |target, probe| Behind {
+            target,
+            usual,
+            now_and_then: usual * 3.0,
+            draw: fastrand::Rng::with_seed(probe),
+        };
+        let capacity = search(&question, seed, |probe| {
+            let last = -1.0;
+            Box::new(behind(Spaced { rate, tick, last }, probe))
+        });
+        let what = format!("{rate}/s, {tick} s: {}", capacity.doc().terminal(200));
+        assert!(allows_none(&capacity), "{what}");
+        assert!(capacity.outcome != SearchOutcome::Found, "{what}");
+        let found = capacity.capacity_per_s.unwrap();
+        assert!(found <= rate * 1.001 && found >= rate * 0.4, "{what}");
+    }
+}
+
+/// A machine on which this client waits for a CPU now and then, and the target for this part of the
+/// time in which it has one.
+fn busy(target_waits: f64) -> Report {
+    let mut report = saved();
+    report.environment.colocated = true;
+    report.validity.verdict = Verdict::Disturbed;
+    report.findings = vec![Finding::CpuWait {
+        share: 0.36,
+        is_disturbed: true,
+    }];
+    for shard in &mut report.shards {
+        shard.usage.cpu_share = Some(0.03);
+    }
+    for series in ["sched_lag", "loop_lag"] {
+        let times = report.latency.get_mut(series).unwrap();
+        times.max_us = Some(40_000.0);
+    }
+    report.target = Some(TargetReport {
+        cpu_us_per_attempt: Some(5_700.0),
+        run_delay_us_per_attempt: Some(5_700.0 * target_waits),
+        ..TargetReport::default()
+    });
+    report
+}
+
+#[test]
+fn waits_for_a_cpu_that_are_small_beside_the_response_time_hide_no_capacity() {
+    let question = question(Arrivals::Constant, "response_p99 < 500ms");
+    let mut draw = fastrand::Rng::with_seed(11);
+    for seed in 0..20 {
+        let service = [170.0, 60.0 * 20_f64.powf(draw.f64())][usize::from(seed > 3)];
+        let find = |report: Report| {
+            search_on(report, &question, seed, |probe| {
+                let free = 0.0;
+                Box::new(Behind {
+                    target: Serial { service, free },
+                    usual: 2e-3,
+                    now_and_then: 40e-3,
+                    draw: fastrand::Rng::with_seed(probe),
+                })
+            })
+        };
+        let capacity = find(busy(0.05));
+        let what = format!("{service}/s: {}", capacity.doc().terminal(200));
+        assert_eq!(capacity.outcome, SearchOutcome::Found, "{what}");
+        let found = capacity.capacity_per_s.unwrap();
+        assert!(
+            (0.96..1.02).contains(&(found / service)),
+            "{found} of {what}"
+        );
+        // One that others kept from its CPU may do more, and no limit of this client is named.
+        let capacity = find(busy(1.0));
+        let what = format!("{service}/s: {}", capacity.doc().terminal(200));
+        assert_eq!(capacity.outcome, SearchOutcome::Undecided, "{what}");
     }
 }
 

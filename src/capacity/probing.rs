@@ -182,9 +182,12 @@ impl Probing {
     pub(super) fn words(&self, number: usize, pace: Pace, kind: ProbeKind) -> Vec<String> {
         let (warmup, measured) = self.times(pace, kind);
         let seed = u64::from(self.question.seed) + number as u64 - 1;
+        let arrivals = match kind {
+            ProbeKind::Random => Arrivals::Poisson,
+            _ => self.question.arrivals,
+        };
         let own = format!(
-            "{OWN} --rate {pace} --arrivals {} --warmup {}ms --duration {}ms --seed {seed}",
-            self.question.arrivals,
+            "{OWN} --rate {pace} --arrivals {arrivals} --warmup {}ms --duration {}ms --seed {seed}",
             warmup.as_millis(),
             (warmup + measured).as_millis()
         );

@@ -2,7 +2,7 @@
 //! delay or refuse, clocks. A kind whose experiment ran says "is", one that was only seen "looks
 //! like".
 
-use super::experiments::{has_queue, reaches_its_rate};
+use super::experiments::{has_queue, next_experiment, reaches_its_rate};
 use super::findings::{Finding, TimePart};
 use super::thresholds as limits;
 use super::verdict::Missing;

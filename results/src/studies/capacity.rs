@@ -28,12 +28,13 @@ pub mod search;
 use serde::Serialize;
 
 pub use self::limit::read_together;
-use self::limit::{Limit, longer_period};
+use self::limit::{Limit, longer_period, random_rate, refuses_neighbours};
 pub use self::probe::*;
 pub use self::search::*;
 use super::{
     Conclusion, Header, LoadStep, StudyFinding, StudyResult, load, name_of, or_dash, rate,
 };
+use crate::judge::Finding;
 use crate::run::gates::Unit;
 use crate::run::report::Environment;
 use crate::show::chart::{
@@ -47,9 +48,6 @@ use crawlmark_harness::units::{percent, rounded_percent};
 /// passes: far enough apart to be compared, and not so high that half is refused, which would end
 /// the probe.
 const LIMIT_CHECKS: [f64; 2] = [1.25, 1.6];
-
-/// Lateness that brings requests together, as a part of the time between them.
-const UNEVEN: f64 = 0.1;
 
 /// Share of not-found responses from which on it is a caveat.
 const MANY_MISSING: f64 = 0.01;
@@ -156,13 +154,27 @@ impl Capacity {
             _ => None,
         });
         let at_least_per_s = lowest.chain(capacity_per_s).reduce(f64::min);
+        // All was sent in time by a client that was disturbed.
+        let last_void = probes.iter().rfind(|it| it.seen == ProbeResult::Void);
+        let beyond = match last_void.and_then(|probe| probe.reasons.first()) {
+            Some(StudyFinding::Disturbed { finding })
+                if !matches!(
+                    finding.as_deref(),
+                    Some(Finding::CpuFull { .. } | Finding::ClientThrottled { .. })
+                ) =>
+            {
+                SearchOutcome::Undecided
+            }
+            _ => SearchOutcome::ClientLimited,
+        };
         let out_of_time = outcome.is_none() && !header.interrupted;
         let outcome = match outcome.unwrap_or(SearchOutcome::Undecided) {
             SearchOutcome::NotReached | SearchOutcome::Found if capacity_per_s.is_none() => {
                 SearchOutcome::Unconfirmed
             }
             // What was void too often is not settled to fail.
-            SearchOutcome::Found if fail.is_none() => SearchOutcome::ClientLimited,
+            SearchOutcome::Found if fail.is_none() => beyond,
+            SearchOutcome::ClientLimited => beyond,
             SearchOutcome::Found if caveats.iter().any(StudyFinding::is_doubt) => {
                 SearchOutcome::Unconfirmed
             }
@@ -190,12 +202,21 @@ impl Capacity {
 
 /// The probe that says most of a rate: one that failed, if any did.
 fn telling(pace: Pace, probes: &[ProbeReport]) -> Option<&ProbeReport> {
-    let of_rate = probes.iter().filter(|probe| probe.plan.per_min == pace);
+    let of_rate = of_rates(probes).filter(|probe| probe.plan.per_min == pace);
     of_rate.max_by_key(|probe| (probe.seen.fails(), probe.seen.speaks()))
+}
+
+/// The probes that say something of their rate.
+fn of_rates(probes: &[ProbeReport]) -> impl Iterator<Item = &ProbeReport> {
+    let probes = probes.iter();
+    probes.filter(|probe| probe.plan.kind != ProbeKind::Random)
 }
 
 /// The next step after these probes.
 pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
+    if let Some(pace) = random_rate(question, probes) {
+        return SearchStep::Probe(pace, ProbeKind::Random);
+    }
     let search = search_of(question, &read_together(question, probes.to_vec()));
     let step = search.next();
     let (SearchStep::Done(SearchOutcome::Found), (Some(pass), Some(fail))) =
@@ -207,7 +228,8 @@ pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
     // a capacity is named.
     let is_refused =
         |probe: &ProbeReport| probe.plan.per_min == fail && probe.refused_share() > 0.0;
-    if !probes.iter().any(is_refused) || Limit::of(probes).is_some() {
+    let is_known = Limit::of(probes).is_some() || refuses_neighbours(probes).is_some();
+    if !probes.iter().any(is_refused) || is_known {
         return step;
     }
     let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
@@ -220,7 +242,7 @@ pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
 /// The search that these probes, which were [read together](read_together), are.
 fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
     let mut search = Search::new(question.bounds);
-    for probe in probes {
+    for probe in of_rates(probes) {
         search.note(probe.plan.per_min, probe.plan.kind, probe.seen);
     }
     search
@@ -246,17 +268,8 @@ fn caveats(
     caveats.extend(longer_period(question, probes, [pass, fail]));
     let random = pass.and_then(|pass| resolution(pass.per_s(), question));
     caveats.extend(random.map(|share| StudyFinding::RandomArrivals { share }));
-    // Where the rate that fails was refused, and this client was late by much of the time from one
-    // request to the next.
-    let late_us = probes
-        .iter()
-        .filter(|probe| Some(probe.plan.per_min) == fail && probe.throttled_share > 0.0)
-        .filter_map(|probe| probe.sched_lag_p99_us)
-        .fold(0.0, f64::max);
-    let apart_us = fail.map_or(f64::INFINITY, |fail| 1e6 / fail.per_s());
-    if late_us >= apart_us * UNEVEN && Limit::of(probes).is_none() {
-        caveats.push(StudyFinding::NoBurst { late_us });
-    }
+    let neighbours = refuses_neighbours(probes).zip(fail);
+    caveats.extend(neighbours.map(|(share, _)| StudyFinding::NoBurst { share }));
     let void = probes
         .iter()
         .filter(|probe| probe.seen == ProbeResult::Void);
@@ -353,6 +366,13 @@ const LEGEND: &str = "Probes: + passed, - failed, ? void; short: only short prob
 
 /// A probe in a line.
 pub fn probe_line(probe: &ProbeReport) -> String {
+    if probe.plan.kind == ProbeKind::Random {
+        let refused = percent(probe.refused_share());
+        return format!(
+            "{} at random times: {refused} refused",
+            rate(probe.plan.rate_per_s)
+        );
+    }
     let seen = match probe.seen {
         ProbeResult::Pass => "passes",
         ProbeResult::Fail => "fails",
@@ -458,7 +478,7 @@ fn panels(capacity: &Capacity) -> Vec<Panel> {
     let mut panels = vec![panel(capacity, y, 280.0, times)];
     let mut shares = Vec::new();
     for (role, legend, share) in SHARES {
-        let probes = capacity.probes.iter();
+        let probes = of_rates(&capacity.probes);
         let dots = probes.map(|probe| Dot::at(probe.plan.rate_per_s, share(probe)));
         shares.push(Mark::new(role, legend, Shape::Dots(dots.collect())));
     }

@@ -115,13 +115,13 @@ findings! {
         ),
         LONGER;
     /// A limit that allows nothing at once may be higher.
-    NoBurst { late_us: f64 } => Warning,
+    NoBurst { share: f64 } => Warning,
         format!(
-            "The real limit may be higher if it allows no bursts, because requests that arrive too close together are then refused: \
-             this client sent some up to {} late",
-            micros(late_us)
+            "The target allows no bursts: of half of a rate that it accepts, it refused {} when requests came at random times. \
+             The real limit may be higher, because requests of this client do not come quite evenly either",
+            percent(share)
         ),
-        LONGER;
+        "Allow a burst (in nginx, limit_req burst=): users do not come evenly.";
     /// Probes that said nothing of the target.
     Void { probes: usize, reason: Box<StudyFinding> } => Neutral,
         format!(

@@ -13,9 +13,10 @@
 //! second request of a rate just above its own.
 
 use super::probe::ProbeReport;
-use super::search::{Pace, ProbeResult, Question, times_s};
+use super::search::{Pace, ProbeKind, ProbeResult, Question, times_s};
 use crate::run::gates::{Measured, Metric, Quantity};
 use crate::studies::StudyFinding;
+use crawlmark_harness::plan::Arrivals;
 
 /// Smallest difference of two offered rates that count as different, as a logarithm (0.05 is 5 %).
 const APART: f64 = 0.05;
@@ -42,8 +43,12 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// None unless it was the same at two rates, and most probes that were refused read it.
+    /// None unless it was the same at two rates, and most probes that were refused read it. None of
+    /// a limit without bursts, which lets less through than it allows.
     pub(super) fn of(probes: &[ProbeReport]) -> Option<Self> {
+        if refuses_neighbours(probes).is_some() {
+            return None;
+        }
         let read: Vec<(f64, Self)> = probes.iter().filter_map(Self::reading).collect();
         let mut limit = Self {
             per_s: 0.0,
@@ -106,6 +111,40 @@ impl Limit {
         });
         (is_broken || !may_be).then_some(!is_broken)
     }
+}
+
+/// Least part of the requests at random times that a target without bursts refuses. At half of the
+/// limit it is a third, at a sixth of it an eighth; one that allows two at once refuses a tenth of
+/// half of its rate.
+const NEIGHBOURS: f64 = 0.125;
+
+/// True if the target refused some requests, or failed them, in the first second.
+fn refuses_at_once(probe: &ProbeReport) -> bool {
+    probe.refusals.is_some_and(|refused| refused.by_s <= 1.0)
+}
+
+/// The part of the requests at random times that was refused, if the target allows no bursts. A rate
+/// that passed by a burst is refused later on.
+pub(super) fn refuses_neighbours(probes: &[ProbeReport]) -> Option<f64> {
+    let random = probes.iter().find(|probe| is_random(probe))?;
+    let share = random.refused_share();
+    (share >= NEIGHBOURS && refuses_at_once(random)).then_some(share)
+}
+
+fn is_random(probe: &ProbeReport) -> bool {
+    probe.plan.kind == ProbeKind::Random
+}
+
+/// The rate of which a probe at random times would tell whether refusals are due to requests that
+/// come close together; none where none was refused from its first second on, or that was made.
+pub(super) fn random_rate(question: &Question, probes: &[ProbeReport]) -> Option<Pace> {
+    let mut failed = probes.iter().filter(|probe| probe.seen.fails());
+    let is_open = question.arrivals == Arrivals::Constant
+        && failed.any(refuses_at_once)
+        && !probes.iter().any(is_random);
+    let passed = probes.iter().filter(|it| it.seen == ProbeResult::Pass);
+    let pass = passed.map(|it| it.plan.per_min).max()?;
+    is_open.then(|| Pace::nearest(pass.per_s() / 2.0).max(question.bounds.least))
 }
 
 /// Read the probes of a search together: those that passed or were void above the limit of the

@@ -4,6 +4,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::search::{Pace, ProbeKind, ProbeResult, Question};
+use crate::judge::FindingKind;
 use crate::run::gates::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, of_report};
 use crate::run::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
 use crate::run::report::{IntervalRow, Report, ScheduleReport, Verdict};
@@ -20,6 +21,12 @@ const PASSABLE: f64 = 0.1;
 
 /// Stand-in for the tightest time objective when there is none, and its upper bound, us.
 const UNSAID_US: f64 = 500_000.0;
+
+/// CPU of a shard, up to which waits for one are no limit of this client.
+const LITTLE_CPU: f64 = 0.5;
+
+/// Part of its CPU time that a target may wait for a CPU, and is not slower by more than that.
+const WAITED: f64 = 0.1;
 
 /// Attempts that a half of a probe needs before its shares are judged by themselves.
 const ENOUGH: u64 = 100;
@@ -110,7 +117,10 @@ impl ProbeReport {
     /// Build the report of a probe from its run, saved in `result`, judged by the objectives of the
     /// search.
     pub fn new(plan: ProbePlan, report: &Report, result: String, question: &Question) -> Self {
-        let (seen, reasons) = judge(report, question, plan.has_connections);
+        let (seen, reasons) = match plan.kind {
+            ProbeKind::Random => (ProbeResult::Pass, Vec::new()),
+            _ => judge(report, question, plan.has_connections),
+        };
         let response = report.latency(Series::ResponseOk);
         let lag = report.latency(Series::SchedLag);
         let counted = AttemptCounts::of(measured_rows(report));
@@ -145,7 +155,7 @@ impl ProbeReport {
 ///
 /// A run that met the objectives passes, whatever disturbed it: what this client does wrong only
 /// makes things look worse. One that did not speaks against the target only if this client was not
-/// the limit.
+/// the limit: by the readings of both sides, where there are any.
 pub fn judge(
     report: &Report,
     question: &Question,
@@ -177,6 +187,7 @@ pub fn judge(
     let disturbed = OURS
         .iter()
         .any(|ours| validity.verdict == *ours || validity.verdicts.contains(ours));
+    let unclear = disturbed && !has_both_sides(report);
     let late_share = late_share(report);
     // A limit refuses as many of the requests that came in bunches at most, and as many of those
     // that find it used up.
@@ -190,22 +201,24 @@ pub fn judge(
         .iter()
         .all(|(objective, why)| match objective.metric.unit() {
             _ if matches!(why, StudyFinding::Unmeasured { .. }) => true,
-            Unit::Us => disturbed,
-            Unit::Share => by_bunches(objective) || disturbed && mostly_timeouts(objective, report),
+            Unit::Us => unclear || disturbed && !is_broken_anyway(objective, report),
+            Unit::Share => by_bunches(objective) || unclear && mostly_timeouts(objective, report),
             _ => false,
         })
-        && (behind.is_none() || disturbed);
+        && (behind.is_none() || unclear);
     // All connections were in use when requests were due.
     let starved = validity.verdict == Verdict::ConcurrencyLimited || sent_share(report) < SENT;
     let is_void = match (starved, has_connections) {
         // Few connections make requests wait; fewer answers than requests are the target's doing,
         // unless this client was disturbed.
-        (true, false) => kept_up || disturbed,
+        (true, false) => kept_up || unclear,
         (true, true) => disturbed && all_ours,
         (false, _) => all_ours,
     };
     let mut reasons = Vec::new();
-    if is_void && !starved && broken.iter().all(|(objective, _)| by_bunches(objective)) {
+    let is_bunched =
+        !broken.is_empty() && broken.iter().all(|(objective, _)| by_bunches(objective));
+    if is_void && !starved && is_bunched {
         reasons.push(StudyFinding::Bunches { late_share });
     } else if is_void && disturbed {
         let finding = report.findings_of(&OURS).next().cloned().map(Box::new);
@@ -230,6 +243,48 @@ const OURS: [Verdict; 3] = [
     Verdict::Disturbed,
     Verdict::BudgetLimited,
 ];
+
+/// True if neither side lacked CPU, whatever waited for one now and then: the shards used little,
+/// and the target is elsewhere, used all that it may, or hardly waited.
+fn has_both_sides(report: &Report) -> bool {
+    let mut shards = report.shards.iter();
+    let is_little = shards.all(|shard| {
+        let used = shard.usage.cpu_share;
+        used.is_some_and(|share| share < LITTLE_CPU)
+    });
+    let target = report.target.as_ref().filter(|it| it.ended.is_none());
+    let waited = target.and_then(|it| {
+        let throttled_us = it.throttled_us_per_attempt.unwrap_or(0.0);
+        let waited_us = it.run_delay_us_per_attempt? - throttled_us;
+        Some(waited_us / (it.cpu_us_per_attempt? + waited_us))
+    });
+    let has = |kind| report.findings.iter().any(|it| it.kind() == kind);
+    let has_cpu = !report.environment.colocated
+        || waited.is_some_and(|share| share <= WAITED)
+        || has(FindingKind::TargetCpuFull);
+    let is_bounded =
+        has(FindingKind::ClientThrottled) || report.validity.verdict == Verdict::BudgetLimited;
+    is_little && has_cpu && !is_bounded
+}
+
+/// True if an objective on a time does not hold either with as much more as this client delayed a
+/// request at most: a request that is sent late, or many of them together, ends no later than if it
+/// had been on time, by more than that.
+fn is_broken_anyway(objective: &Condition, report: &Report) -> bool {
+    let most = |series| report.latency(series).and_then(|times| times.max_us);
+    let delays_us = most(Series::SchedLag).zip(most(Series::LoopLag));
+    delays_us.is_some_and(|(sent_us, read_us)| {
+        let limit = objective.limit + sent_us + read_us;
+        let why = broken(
+            &Condition {
+                limit,
+                ..*objective
+            },
+            report,
+        );
+        why.is_some_and(|why| !matches!(why, StudyFinding::Unmeasured { .. }))
+    })
+}
 
 /// This client was later than a measurement forgives and than an objective leaves room for.
 fn late(report: &Report, objectives: &[Condition]) -> Option<StudyFinding> {

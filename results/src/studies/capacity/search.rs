@@ -140,6 +140,9 @@ pub enum ProbeKind {
     Scout,
     /// In full.
     Full,
+    /// In full at half of a rate that passes, but at random times: it shows whether the target
+    /// refuses requests that come close together. It settles nothing, and counts as a pass.
+    Random,
 }
 
 /// Result of a probe.
@@ -336,6 +339,7 @@ impl Tally {
         };
         self.collapsed |= seen == ProbeResult::Collapse;
         match (kind, seen) {
+            (ProbeKind::Random, _) => {}
             (_, ProbeResult::Void) => self.voids += 1,
             (ProbeKind::Scout, ProbeResult::Pass) => self.scouts += 1,
             (ProbeKind::Scout, _) => self.scouts -= 1,
