@@ -119,7 +119,7 @@ fn correlated(draw: &mut Rng, count: usize) -> Vec<f64> {
 /// histories show one.
 #[test]
 fn of_100_correlated_histories_at_most_three_show_a_change() {
-    for (metrics, count) in [(1, 12), (1, 20), (1, 40), (4, 20), (4, 60)] {
+    for (metrics, count) in [(1, 12), (1, 40), (4, 20)] {
         let mut draw = Rng::with_seed(count as u64);
         let alarms = (0..300).filter(|_| {
             let series: Vec<_> = (0..metrics).map(|_| correlated(&mut draw, count)).collect();

@@ -206,6 +206,9 @@ impl Search {
     /// part of the value before it; none where values are not above 0.
     pub(super) fn smallest_found(self, values: &[f64]) -> Option<f64> {
         let split = Scores::of(values).clearest(0.0)?;
+        if values.iter().any(|value| *value <= 0.0) {
+            return None;
+        }
         let r = Parted::new(values, &split.ends(values.len())).correlation();
         let limits = self.limits(values.len(), r);
         let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
@@ -439,7 +442,7 @@ fn clipped(values: &[f64], ends: &[usize]) -> Vec<f64> {
     let clip = CLIP * TO_DEVIATION * median(&mut distances.collect::<Vec<_>>()).unwrap_or(0.0);
     let values = values.iter().zip(levels);
     values
-        .map(|(value, level)| value.clamp(level - clip, level + clip))
+        .map(|(value, level)| value.max(level - clip).min(level + clip))
         .collect()
 }
 
