@@ -7,7 +7,8 @@
 //! | `run`, `network`, `save` | flags of `run`: requests, load, throttling, results; connections, proxies, TLS; saving and parts |
 //! | `ab`, `scale`, `capacity`, `ladder`, `selftest`, `serve`, `probe` | arguments of each command |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
-//! | `recorded` | the command line that a result keeps |
+//! | `recorded` | the command line that a result keeps, and what is taken from that of a file |
+//! | `laws` | law of what is taken from a file, for fuzzing and tests |
 
 #![expect(
     clippy::doc_markdown,
@@ -25,6 +26,9 @@
 mod ab;
 mod capacity;
 mod ladder;
+#[cfg(any(test, fuzzing))]
+#[path = "cli/tests/laws.rs"]
+pub mod laws;
 mod network;
 mod parts;
 mod printed;
@@ -59,7 +63,9 @@ pub use parts::{MergeArgs, PlanArgs, WatchArgs};
 pub use printed::PrintedValue;
 pub use probe::{ProbeArgs, TargetProbeArgs};
 pub use recorded::Typed;
-pub(crate) use recorded::{given_in_rounds, refused_in_rounds, resumed};
+pub(crate) use recorded::{
+    FileCommand, bearer_variable, given_in_rounds, is_of_part, refused_in_rounds,
+};
 pub use run::{PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
 pub use save::{PartArgs, SaveArgs};
 pub use saved::{
@@ -69,7 +75,7 @@ pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::{BehaviourArgs, ServeArgs};
 pub use table::Values;
-pub(crate) use table::{Need, check_needs, first_flag_of, flags_of, may_differ, settings};
+pub(crate) use table::{Need, SAVING, check_needs, first_flag_of, flags_of, may_differ, settings};
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
@@ -84,7 +90,8 @@ pub struct Cli {
     /// Take flags from FILE, in place of this one
     ///
     /// The file has words as in a shell, on any number of lines; a # begins a comment. A flag
-    /// replaces the same one before it, so that those behind --config count.
+    /// replaces the same one before it, so that those behind --config count. It is a command line:
+    /// use no file that you would not type, for its flags may run commands and write files.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

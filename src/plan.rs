@@ -13,7 +13,7 @@ use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::rfc3339;
 use crawlmark_results::show::text::{counted, shell_word};
 
-use crate::cli::{Auto, PlanArgs, RunArgs};
+use crate::cli::{Auto, FileCommand, PlanArgs, RunArgs, SAVING, is_of_part};
 use crate::cluster::digest;
 use crate::error::{DONE, Error};
 use crate::run;
@@ -103,19 +103,17 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
         let name = path.display().to_string();
         (name.clone(), shell_word(&name))
     };
+    let again = FileCommand::of(&file).typed_again();
+    let space = if again.is_empty() { "" } else { " " };
     let mut said = format!(
-        "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {shown} --node i/{nodes} --into DIR\n",
+        "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {shown} --node i/{nodes} --into DIR{space}{again}\n",
         counted(file.crawl.ids.len(), "ID"),
         counted(nodes.into(), "part"),
         grouped(file.ids(0).len()),
         grouped(slots.into()),
     );
-    let withheld = file.command.withheld.join(", ");
-    if !withheld.is_empty() {
-        let _ = writeln!(
-            said,
-            "The plan holds no secrets, so give each part these again: {withheld}"
-        );
+    if !again.is_empty() {
+        said.push_str("Secrets, and what opens files or says where they go, are not taken from a plan: type the rest of this command with each part\n");
     }
     if let Some(duration) = duration {
         let duration = humantime::format_duration(duration);
@@ -174,30 +172,21 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     file.write_all(text.as_bytes()).map_err(&refused)
 }
 
-/// Flags of saving, by the names of their fields.
-const SAVING: [&str; 6] = [
-    "save",
-    "save_fields",
-    "save_bodies",
-    "max_body",
-    "durability",
-    "mode",
-];
-
 /// Return the flags of saving. The directory is one inside that of each attempt.
 fn saving(crawl: &RunArgs) -> Result<Vec<String>, Error> {
-    let place = crawl.save.save.as_deref().map(Path::to_string_lossy);
-    if let Some(place) = place.filter(|place| place.starts_with('.') || place.contains('/')) {
-        return Err(Error::Usage(format!(
-            "--save {place}: each part saves to a directory of its own, inside that of the part: give a name without `/`, as in --save items"
-        )));
-    }
     let mut words = Vec::new();
-    for (field, values) in SAVING
+    let given = SAVING
         .iter()
-        .filter_map(|field| crawl.typed.values.get_key_value(*field))
-    {
-        words.push(format!("--{}", field.replace('_', "-")));
+        .filter_map(|id| crawl.typed.values.get_key_value(*id));
+    for (id, values) in given {
+        let name = format!("--{}", id.replace('_', "-"));
+        if !is_of_part(id, values) {
+            return Err(Error::Usage(format!(
+                "{name} {}: each part saves to a directory of its own, inside that of the part: give a name without `/`, as in --save items",
+                values.join(" ")
+            )));
+        }
+        words.push(name);
         words.extend(values.iter().cloned());
     }
     Ok(words)
@@ -206,7 +195,7 @@ fn saving(crawl: &RunArgs) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command, Typed, resumed};
+    use crate::cli::{Cli, Command, Typed};
 
     const URL: &str = "http://127.0.0.1:8080/{id}";
 
@@ -245,8 +234,7 @@ mod tests {
             .collect()
     }
 
-    fn resolved(words: &[String]) -> String {
-        let mut cli = Cli::of(words).unwrap();
+    fn resolved(mut cli: Cli) -> String {
         if let Command::Run(run) = &mut cli.command {
             run.typed = Typed::default();
         }
@@ -262,9 +250,17 @@ mod tests {
             let Command::Plan(args) = cli.command else {
                 panic!("{:?}", cli.command)
             };
-            let mut part = resumed(&args.run.typed.command(None), &[]).unwrap();
-            part.extend(saving(&args.run).unwrap());
-            assert_eq!(resolved(&part), resolved(&plain), "{flags}: {part:?}");
+            let file = FileCommand {
+                command: args.run.typed.command(None),
+                saving: saving(&args.run).unwrap(),
+            };
+            let again = shlex::split(&file.typed_again()).unwrap();
+            let part = file.resumed(&again).unwrap();
+            assert_eq!(
+                resolved(part),
+                resolved(Cli::of(&plain).unwrap()),
+                "{flags}"
+            );
         }
     }
 }

@@ -23,7 +23,8 @@ The IDs are those of --ids or -n, or the lines of --urls. With -d, which needs a
 many slots as parts, each part stops that long after its own start; the rest of
 its IDs counts as not attempted.
 
-The file holds no secrets: give headers, bodies and passwords to each part.
+Secrets, commands, files, variables and proxies are not taken from a plan, which
+may be of somebody else: the command that is printed has them for each part.
 
 Examples:
   A million IDs in 64 parts, 8 at a time, at 4,000 requests a second in total:

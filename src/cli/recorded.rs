@@ -8,10 +8,15 @@
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 use crawlmark_harness::plan::RunPlan;
+use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCESSES};
+use crawlmark_results::show::text::shell_word;
 
-use super::table::{HEADERS, PROXY, Record, TARGETS, Values, name, row, run_arguments};
-use super::{Cli, NO_PROXY};
+use super::table::{
+    BEARER, Flag, HEADERS, PROXY, Record, SAVE, SAVING, TARGETS, URL, Values, name, row,
+    run_arguments,
+};
+use super::{Cli, Command, NO_PROXY};
 use crate::crawl::proxy::ProxyUrl;
 use crate::crawl::redact;
 
@@ -48,12 +53,15 @@ impl Typed {
 
     /// Read words after `run`; empty if they are not understood.
     fn of_words(words: &[String]) -> Self {
+        Self::read(words).unwrap_or_default()
+    }
+
+    /// Read words after `run`.
+    fn read(words: &[String]) -> Result<Self, clap::Error> {
         let line = RUN.iter().copied().chain(words.iter().map(String::as_str));
-        let matches = Cli::matches(line).ok();
-        let run = matches
-            .as_ref()
-            .and_then(|matches| matches.subcommand_matches("run"));
-        run.map(Self::of).unwrap_or_default()
+        let matches = Cli::matches(line)?;
+        let run = matches.subcommand_matches("run");
+        Ok(run.map(Self::of).unwrap_or_default())
     }
 
     /// Return the arguments that have values, in the order of the help.
@@ -97,7 +105,7 @@ impl Typed {
                 // Of standard input, nothing is recorded.
                 command.withheld.push(format!("{name} -"));
             }
-            command.arguments.extend(words(&argument, &shown));
+            command.arguments.extend(words_of(&argument, &shown));
         }
         for (flag, value) in plan.map(of_plan).unwrap_or_default() {
             if value.contains("...@") {
@@ -122,7 +130,7 @@ fn of_plan(plan: &RunPlan) -> Vec<(&'static str, String)> {
 }
 
 /// Return the words that give an argument these values.
-fn words(argument: &Arg, values: &[String]) -> Vec<String> {
+fn words_of(argument: &Arg, values: &[String]) -> Vec<String> {
     let Some(long) = argument.get_long() else {
         return values.to_owned();
     };
@@ -166,43 +174,149 @@ pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
     Typed::of_words(words).values.into_keys().collect()
 }
 
-/// Return the words of a command that goes on with what `command` began: its flags, but for those
-/// that `words` give another value, then `words`, which begin after `run`.
-///
-/// # Errors
-/// Lists the parts of the command that were not recorded, and that `words` leave out.
-pub(crate) fn resumed(
-    command: &CommandLine,
-    words_now: &[String],
-) -> Result<Vec<String>, Vec<String>> {
-    let typed = Typed::of_words(words_now);
-    let names: Vec<String> = typed
-        .arguments()
-        .map(|(argument, _)| name(&argument))
-        .collect();
-    // A target is named in one way.
-    let names_target = TARGETS.iter().any(|id| typed.values.contains_key(*id));
-    // The first word of what has to be given again is its flag.
-    let mut missing = command.withheld.clone();
-    missing.retain(|part| match part.split(' ').next().unwrap_or_default() {
-        flag if flag.starts_with("--") => !names.iter().any(|name| name == flag),
-        _ => !names_target,
-    });
-    if !missing.is_empty() {
-        return Err(missing);
-    }
-    let mut all: Vec<String> = RUN.map(str::to_owned).into();
-    let recorded = Typed::of_words(command.arguments.get(2..).unwrap_or_default());
-    for (argument, values) in recorded.arguments() {
-        let id = argument.get_id().as_str();
-        let same = SAME.iter().find(|same| same.contains(&id));
-        let same = same.map_or(std::slice::from_ref(&id), |same| same);
-        if !same.iter().any(|id| typed.values.contains_key(*id)) {
-            all.extend(words(&argument, values));
+/// Command line of a file: of a plan, or of a saved crawl.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FileCommand {
+    pub(crate) command: CommandLine,
+    /// Flags of saving, of a plan.
+    pub(crate) saving: Vec<String>,
+}
+
+/// Reason why a command line of a file cannot be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotResumed {
+    /// Nothing that this program records.
+    #[error("its command line is not one that crawlmark records. Restore the file")]
+    Foreign,
+    /// A value is refused.
+    #[error("{0}")]
+    Refused(#[from] clap::Error),
+    /// Flags that are not taken from a file, which the words leave out.
+    #[error(
+        "secrets, files, commands and where credentials go are not taken from a file. Check what it asks for{target}, then add: {}",
+        .flags.join(" ")
+    )]
+    Missing {
+        /// Target in the file, after "for".
+        target: String,
+        /// Flags, as they are typed.
+        flags: Vec<String>,
+    },
+}
+
+impl FileCommand {
+    pub(crate) fn of(plan: &PlanFile) -> Self {
+        Self {
+            command: plan.command.clone(),
+            saving: plan.saving.clone(),
         }
     }
-    all.extend_from_slice(words_now);
-    Ok(all)
+
+    /// Return the command line that goes on with this one: its flags that are taken from a file, but
+    /// for those that `words_now` give another value, then `words_now`, which begin after `run`.
+    ///
+    /// # Errors
+    /// Lists the flags that have to be typed again, and that `words_now` leave out.
+    pub(crate) fn resumed(&self, words_now: &[String]) -> Result<Cli, NotResumed> {
+        let now = Typed::of_words(words_now).values;
+        let (mut taken, flags) = self.divided(&now)?;
+        if !flags.is_empty() {
+            let url = taken.values.get(URL);
+            return Err(NotResumed::Missing {
+                target: url.map_or_else(String::new, |url| format!(" for {}", url.join(" "))),
+                flags,
+            });
+        }
+        let saving = Typed::read(&self.saving)?.values;
+        if !saving.iter().all(|(id, values)| is_of_part(id, values)) {
+            return Err(NotResumed::Foreign);
+        }
+        let mut all: Vec<String> = RUN.map(str::to_owned).into();
+        for (argument, values) in taken.arguments() {
+            all.extend(words_of(&argument, values));
+        }
+        all.extend_from_slice(words_now);
+        all.extend_from_slice(&self.saving);
+        taken.values.extend(saving);
+        taken.values.extend(now.clone());
+        let mut cli = Cli::of(all)?;
+        match &mut cli.command {
+            // A word of the file is a value, and no flag that stands in its place.
+            Command::Run(run) if run.typed.values == taken.values => run.typed.now = now,
+            _ => return Err(NotResumed::Foreign),
+        }
+        Ok(cli)
+    }
+
+    /// Return the flags that are typed again with each command that goes on with this one.
+    pub(crate) fn typed_again(&self) -> String {
+        let divided = self.divided(&Values::new());
+        divided.map_or_else(|_| String::new(), |(_, flags)| flags.join(" "))
+    }
+
+    /// Return the flags that `now` does not give: those that are taken from the file, and those that
+    /// have to be typed, as a shell has them.
+    fn divided(&self, now: &Values) -> Result<(Typed, Vec<String>), clap::Error> {
+        let mut again = self.withheld();
+        let arguments = self.command.arguments.get(RUN.len()..);
+        let mut recorded = Typed::read(arguments.unwrap_or_default())?;
+        // One of several takes the place of the others, unless they go together in the file.
+        let all = recorded.values.clone();
+        let is_given = |id: &str| {
+            let mut same = SAME.into_iter().filter(|same| same.contains(&id)).flatten();
+            let is_new = |other: &&str| now.contains_key(*other) && !all.contains_key(*other);
+            now.contains_key(id) || same.any(|other| is_new(other))
+        };
+        for (argument, values) in recorded.arguments() {
+            let id = argument.get_id().to_string();
+            let is_named = again.iter().any(|(withheld, _)| *withheld == id);
+            if !is_named && !row(&id).is_some_and(Flag::is_taken) {
+                let words = words_of(&argument, values);
+                let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+                again.push((id, words.join(" ")));
+            }
+        }
+        again.retain(|(id, _)| !is_given(id));
+        recorded
+            .values
+            .retain(|id, _| !is_given(id) && row(id).is_some_and(Flag::is_taken));
+        Ok((recorded, again.into_iter().map(|(_, flag)| flag).collect()))
+    }
+
+    /// Return the parts that were not recorded, by the names of their fields: their flags, and of a
+    /// header its name. The rest is a text that anybody may have written.
+    fn withheld(&self) -> Vec<(String, String)> {
+        let arguments = run_arguments();
+        let is_name = |text: &str| {
+            let mut letters = text.chars();
+            letters.all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
+        let parts = self.command.withheld.iter().map(|part| {
+            let (flag, rest) = part.split_once(' ').unwrap_or((part, ""));
+            let header = rest
+                .strip_prefix('\'')
+                .and_then(|it| it.strip_suffix(": ...'"));
+            let rest = header.filter(|it| is_name(it)).map_or("...", |_| rest);
+            let argument = arguments.iter().find(|argument| name(argument) == flag);
+            argument.map_or((URL.to_owned(), "URL".to_owned()), |argument| {
+                (argument.get_id().to_string(), format!("{flag} {rest}"))
+            })
+        });
+        parts.collect()
+    }
+}
+
+/// Return the variable whose token these words of a round send.
+pub(crate) fn bearer_variable(words: &[String]) -> Option<String> {
+    let mut values = Typed::of_words(words).values;
+    values.remove(BEARER)?.pop()
+}
+
+/// True if a plan may give a flag of saving these values: the directory is inside that of each
+/// attempt.
+pub(crate) fn is_of_part(id: &str, values: &[String]) -> bool {
+    let is_inside = |name: &String| !name.starts_with('.') && !name.contains('/');
+    SAVING.contains(&id) && (id != SAVE || values.iter().all(is_inside))
 }
 
 /// Return the values of an argument that is recorded without secrets.
@@ -279,12 +393,47 @@ mod tests {
     fn what_is_typed_takes_the_place_of_what_names_the_same() {
         let saved = typed(&["http://h/", "--items", "100", "--shuffle"]);
         for (now, all) in [
-            (["--ids", "0..7"], "http://h/ --shuffle --ids 0..7"),
-            (["--urls", "x"], "--items 100 --shuffle --urls x"),
+            (["--ids", "0..7"], "http://h/ --ids 0..7 --shuffle"),
+            (["--urls", "x"], "--urls x --items 100 --shuffle"),
         ] {
-            let words = resumed(&saved, &line(&now)).unwrap();
+            let file = FileCommand {
+                command: saved.clone(),
+                ..FileCommand::default()
+            };
+            let cli = file.resumed(&line(&now)).unwrap();
+            let Command::Run(run) = cli.command else {
+                panic!("{cli:?}")
+            };
+            let words = run.typed.command(None).arguments;
             assert_eq!(words[RUN.len()..].join(" "), all);
         }
+    }
+
+    /// In every form in which a flag is typed, also after others.
+    #[test]
+    fn what_is_withheld_is_redacted_in_any_command_line() {
+        let is_withheld = |argument: &Arg| {
+            let row = row(argument.get_id().as_str());
+            row.is_some_and(|flag| flag.record == Record::Withheld)
+        };
+        let mut forms = 0;
+        for argument in run_arguments().into_iter().filter(is_withheld) {
+            let longs = argument.get_all_aliases().unwrap_or_default();
+            let long = longs.into_iter().chain(argument.get_long());
+            let shorts = argument.get_short().into_iter();
+            let shorts = shorts.map(|letter| format!("-{letter}"));
+            let (separate, joined): (Vec<String>, Vec<String>) = long
+                .map(|long| (format!("--{long}"), format!("--{long}=hush:hush")))
+                .chain(shorts.map(|short| (short.clone(), format!("{short}hush:hush"))))
+                .unzip();
+            let separate = separate.iter().map(|flag| line(&[flag, "hush:hush"]));
+            for words in separate.chain(joined.iter().map(|word| line(&[word]))) {
+                let shown = redact::words(&words).join(" ");
+                assert!(!shown.contains(":hush"), "{shown}");
+                forms += 1;
+            }
+        }
+        assert!(forms >= 14, "{forms}");
     }
 
     #[test]

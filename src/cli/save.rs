@@ -41,8 +41,9 @@ pub struct SaveArgs {
     /// says which. Their new records take the place of the old ones.
     ///
     /// Other flags take the place of the old ones. What is requested and what is saved
-    /// cannot change: the URL, the IDs, their order, and the --save flags. Secrets are
-    /// not saved: give headers, bodies and passwords again.
+    /// cannot change: the URL, the IDs, their order, and the --save flags. Secrets,
+    /// commands, files, variables and proxies are not taken from DIR, which may be of
+    /// somebody else: give --header, --urls, --proxy and the like again.
     ///
     ///   crawlmark run --resume items --rate 500
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
@@ -111,8 +112,9 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 pub struct PartArgs {
     /// Crawl one part of the plan that `crawlmark plan` made
     ///
-    /// The plan holds the flags of the crawl, but no secrets: give headers, bodies and
-    /// passwords again. Each task of a job array runs the same command:
+    /// The plan holds the flags of the crawl. Secrets, commands, files, variables and
+    /// proxies are not taken from it: give --header, --urls, --proxy and the like
+    /// again, as `crawlmark plan` prints. Each task of a job array runs the same command:
     ///
     ///   crawlmark run --plan plan.json --node auto --into crawl
     ///

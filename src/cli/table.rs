@@ -86,6 +86,8 @@ pub(crate) struct Flag {
     is_common: bool,
     /// True if a plan records its values as typed, under its own name.
     is_setting: bool,
+    /// True if it is typed again where a file has it.
+    is_typed_again: bool,
     /// Keys of the settings that it sets in a plan, if they are not its own name.
     keys: &'static [&'static str],
     needs: &'static [Need],
@@ -104,6 +106,21 @@ impl Flag {
             is_for_rounds: false,
             ..self
         }
+    }
+
+    /// A flag that executes, opens a path, a socket or a variable, or says to whom a request and its
+    /// credentials go: a plan or a saved crawl may be of somebody else.
+    const fn again(self) -> Self {
+        Self {
+            is_typed_again: true,
+            ..self
+        }
+    }
+
+    /// True if the command line in a plan or a saved crawl gives it its value.
+    pub(super) const fn is_taken(&self) -> bool {
+        let is_recorded = !matches!(self.record, Record::Withheld | Record::Never);
+        is_recorded && !self.is_typed_again
     }
 
     const fn sets(self, keys: &'static [&'static str]) -> Self {
@@ -135,6 +152,7 @@ const fn flag(record: Record, id: &'static str) -> Flag {
         is_for_rounds: true,
         is_common: false,
         is_setting: false,
+        is_typed_again: false,
         keys: &[],
         needs: &[],
     }
@@ -195,18 +213,18 @@ const GROUPS: [Group; 13] = [
         heading: "Requests",
         may_differ: false,
         flags: &[
-            typed(URLS).common().sets(&["lines", "order"]),
-            typed(REQUESTS_FILE).sets(&["lines", "order"]),
+            typed(URLS).again().common().sets(&["lines", "order"]),
+            typed(REQUESTS_FILE).again().sets(&["lines", "order"]),
             typed("ids").common().needs(&[Need::NoReplay]),
             typed("requests").common().sets(&["ids"]),
             typed("duration").common(),
             typed("method"),
             withheld(HEADERS).common(),
             withheld("body").sets(&["body_bytes"]),
-            typed("body_file").sets(&["body_bytes"]),
+            typed("body_file").again().sets(&["body_bytes"]),
             withheld("json_body").sets(&["body_bytes"]),
             withheld("auth"),
-            typed("bearer_env"),
+            typed(BEARER).again(),
             setting("id_format").needs(&[Need::Url]),
             typed("shuffle").needs(&[Need::NoReplay]),
             typed("compressed").sets(&["content"]),
@@ -262,9 +280,11 @@ const GROUPS: [Group; 13] = [
             typed("max_requests_per_connection").sets(&["requests_per_connection"]),
             setting("http"),
             typed("streams").needs(&[Need::Http2]),
-            typed("local_ips"),
-            setting("connect_to"),
-            setting("unix_socket").needs(&[Need::Url, Need::Tcp]),
+            typed("local_ips").again(),
+            setting("connect_to").again(),
+            setting("unix_socket")
+                .again()
+                .needs(&[Need::Url, Need::Tcp]),
             setting("idle_timeout").needs(&[Need::Http1]),
             setting("connect_rate"),
             setting("dns_ttl"),
@@ -276,7 +296,7 @@ const GROUPS: [Group; 13] = [
         heading: "Proxy",
         may_differ: true,
         flags: &[
-            redacted(PROXY).sets(&["proxy_from"]),
+            redacted(PROXY).again().sets(&["proxy_from"]),
             setting("session").needs(&[Need::Session]),
         ],
     },
@@ -285,11 +305,15 @@ const GROUPS: [Group; 13] = [
         may_differ: true,
         flags: &[
             typed("cacert")
+                .again()
                 .sets(&["tls_trust"])
                 .needs(&[Need::Url, Need::Tls]),
-            typed("insecure").sets(&["tls_trust"]).needs(&[Need::Tls]),
-            setting("cert").needs(&[Need::Url, Need::Tls]),
-            typed("key").needs(&[Need::Url, Need::Tls]),
+            typed("insecure")
+                .again()
+                .sets(&["tls_trust"])
+                .needs(&[Need::Tls]),
+            setting("cert").again().needs(&[Need::Url, Need::Tls]),
+            typed("key").again().needs(&[Need::Url, Need::Tls]),
             setting("tls_resume").needs(&[Need::Tls, Need::Tcp]),
             setting("tls_min").needs(&[Need::Tls, Need::Tcp]),
             setting("tls_max").needs(&[Need::Tls, Need::Tcp]),
@@ -299,7 +323,7 @@ const GROUPS: [Group; 13] = [
         heading: "Saving",
         may_differ: false,
         flags: &[
-            never("save").not_for_rounds().common(),
+            never(SAVE).not_for_rounds().common(),
             never("resume").not_for_rounds().common(),
             never("retry").not_for_rounds(),
             never("save_fields").not_for_rounds(),
@@ -353,8 +377,8 @@ const GROUPS: [Group; 13] = [
         may_differ: true,
         flags: &[
             withheld("target_probe"),
-            typed("target_pid"),
-            typed("target_cgroup"),
+            typed("target_pid").again(),
+            typed("target_cgroup").again(),
         ],
     },
     Group {
@@ -383,8 +407,13 @@ const GROUPS: [Group; 13] = [
 pub(crate) const URL: &str = "url";
 pub(crate) const URLS: &str = "urls";
 pub(crate) const REQUESTS_FILE: &str = "requests_file";
+pub(super) const BEARER: &str = "bearer_env";
+pub(super) const SAVE: &str = "save";
 pub(crate) const HEADERS: &str = "headers";
 pub(crate) const PROXY: &str = "proxy";
+
+/// Flags of saving that a plan holds, in words of their own.
+pub(crate) const SAVING: [&str; 6] = [SAVE, "save_fields", "save_bodies", "max_body", "durability"];
 
 /// Arguments that name the target.
 pub(crate) const TARGETS: [&str; 3] = [URL, URLS, REQUESTS_FILE];

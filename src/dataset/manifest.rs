@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,6 +15,7 @@ use crawlmark_harness::files::{PRIVATE, Root};
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::digest::{is_sealed, seal};
 use crawlmark_results::run::report::CommandLine;
+use crawlmark_results::run::result_dir::foreign::read_small_text;
 use serde::{Deserialize, Serialize};
 
 use crate::crawl::target::ids::Shuffle;
@@ -89,7 +90,7 @@ impl Manifest {
             format: String,
         }
         let path = place.join(MANIFEST);
-        let text = match fs::read_to_string(&path) {
+        let text = match read_small_text(&path) {
             Ok(text) => text,
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
@@ -316,6 +317,8 @@ impl TryFrom<Vec<String>> for Fields {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -23,7 +23,7 @@ use crawlmark_results::show::text::shell_word;
 
 use super::output::OutputOptions;
 use super::resolve::Resolved;
-use crate::cli::{self, Cli, Command, first_flag_of, resumed};
+use crate::cli::{self, Cli, Command, FileCommand, first_flag_of};
 use crate::dataset::disk::{Directory, DiskError};
 use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange};
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
@@ -42,13 +42,15 @@ const LOCK_STEP: Duration = Duration::from_millis(20);
 /// # Errors
 /// When DIR holds no crawl, or FILE no plan, that this program can go on with, or flags with
 /// secrets are missing.
-pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cli, Error> {
-    let Command::Run(args) = &mut cli.command else {
+pub(crate) fn with_recorded_flags(cli: Cli, words: &[OsString]) -> Result<Cli, Error> {
+    let Command::Run(args) = &cli.command else {
         return Ok(cli);
     };
-    let (whose, command, saving) = if let Some(place) = &args.save.resume {
+    let (whose, file) = if let Some(place) = &args.save.resume {
         let command = Manifest::read(place)?.command;
-        (format!("--resume {}", place.display()), command, Vec::new())
+        let saving = Vec::new();
+        let file = FileCommand { command, saving };
+        (format!("--resume {}", place.display()), file)
     } else if let Some(path) = &args.part.plan {
         let (plan, _) = PlanFile::read(path)?;
         if !plan.saving.is_empty() && args.save.save.is_some() {
@@ -57,29 +59,16 @@ pub(crate) fn with_recorded_flags(mut cli: Cli, words: &[OsString]) -> Result<Cl
                 path.display()
             )));
         }
-        (
-            format!("--plan {}", path.display()),
-            plan.command,
-            plan.saving,
-        )
+        (format!("--plan {}", path.display()), FileCommand::of(&plan))
     } else {
         return Ok(cli);
     };
-    let now = std::mem::take(&mut args.typed.values);
     let words = words.iter().map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.skip_while(|word| word != "run").skip(1).collect();
-    let mut all = resumed(&command, &words).map_err(|missing| {
-        Error::Usage(format!(
-            "{whose}: secrets are not saved, so give these parts of the command again: {}",
-            missing.join(", ")
-        ))
-    })?;
-    all.extend(saving);
-    let mut merged = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
+    let mut merged = file
+        .resumed(&words)
+        .map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
     merged.color = cli.color;
-    if let Command::Run(run) = &mut merged.command {
-        run.typed.now = now;
-    }
     Ok(merged)
 }
 
@@ -225,7 +214,8 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
             mode: flags.mode.unwrap_or(PRIVATE),
         },
         workload: lasting(plan),
-        command: resolved.typed.command(Some(plan)),
+        // What the machine and its environment give, another session finds out itself.
+        command: resolved.typed.command(None),
         plan: config_hash(plan),
     };
     manifest.write(place).map_err(&io_error)?;

@@ -340,7 +340,12 @@ fn a_saved_crawl_that_is_killed_repeats_the_items_that_were_under_way_from_their
             let killed = run.end();
             assert_eq!(killed.code, None);
             killed.wait_for_its_processes();
-            let resumed = ended(&format!("--resume {}", items.display())).report(0);
+            let resume = format!(
+                "--resume {} --requests-file {}",
+                items.display(),
+                file.display()
+            );
+            let resumed = ended(&resume).report(0);
             resumed.holds(&json!({"/saved/saved": ITEMS}));
         },
     );

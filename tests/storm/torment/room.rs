@@ -233,12 +233,16 @@ impl<'a> Room<'a> {
         self.work().join("crawl")
     }
 
-    fn session_line(&self, number: usize, flags: &str) -> String {
-        let proxy = format!("--proxy {}", self.target.origin());
+    /// What is not taken from a file.
+    fn again(&self) -> String {
         let has_proxy = self.trial.flags.contains("{proxy}");
+        let proxy = has_proxy.then(|| format!("--proxy {}", self.target.origin()));
+        proxy.unwrap_or_default()
+    }
+
+    fn session_line(&self, number: usize, flags: &str) -> String {
         let begin = if self.crawl().join("crawl.json").exists() {
-            let proxy = if has_proxy { proxy.as_str() } else { "" };
-            format!("--resume crawl --retry all {proxy}")
+            format!("--resume crawl --retry all {}", self.again())
         } else {
             format!("{} --save crawl", self.flags())
         };
@@ -411,8 +415,9 @@ impl<'a> Room<'a> {
             self.wrong.push(format!("plan: {}", planned.stderr));
             return;
         }
+        let again = self.again();
         let part = |node: u64| {
-            format!("run --plan plan.json --node {node}/{nodes} --into parts --no-progress")
+            format!("run --plan plan.json --node {node}/{nodes} --into parts --no-progress {again}")
         };
         let lines: Vec<String> = (0..nodes).map(part).collect();
         let course = self.run(&lines, &trial.sessions[0]);

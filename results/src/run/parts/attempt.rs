@@ -119,7 +119,7 @@ impl AttemptRecord {
         let remedy = "Remove the file and run the part again";
         let invalid =
             |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{why}. {remedy}"));
-        let text = match foreign::read_text(path) {
+        let text = match foreign::read_small_text(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -139,9 +139,14 @@ impl AttemptRecord {
             )));
         }
         let names = [Some(&record.attempt), record.saved.as_ref()];
-        if let Some(name) = names.into_iter().flatten().find(|name| !is_name(name)) {
+        let names: Vec<&String> = names
+            .into_iter()
+            .flatten()
+            .chain(record.files.keys())
+            .collect();
+        if let Some(name) = names.into_iter().find(|name| !is_name(name)) {
             return Err(invalid(format!(
-                "`{}` is not the name of a directory in it",
+                "`{}` is not a name in its directory",
                 foreign::short(name)
             )));
         }

@@ -120,8 +120,8 @@ impl PlanFile {
     /// When it cannot be read, was changed, or is no plan of this format.
     pub fn read(path: &Path) -> Result<(Self, String), PlanFileError> {
         let own = || path.to_owned();
-        let text =
-            foreign::read_text(path).map_err(|error| PlanFileError::Io { path: own(), error })?;
+        let text = foreign::read_small_text(path)
+            .map_err(|error| PlanFileError::Io { path: own(), error })?;
         match Self::parse(&text) {
             Ok(plan) => Ok((plan, text)),
             Err(why) => Err(PlanFileError::Unusable { path: own(), why }),

@@ -54,7 +54,7 @@ impl AttemptStatus {
     /// # Errors
     /// When it cannot be read, or is none.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
-        match foreign::read_text(path) {
+        match foreign::read_small_text(path) {
             Ok(text) => foreign::from_str(&text).map(Some).map_err(|error| {
                 io::Error::new(io::ErrorKind::InvalidData, foreign::one_line(&error))
             }),

@@ -5,6 +5,7 @@
 //! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit;
 //! `check` bounds what a report's values mean. Nothing is computed again to catch an editor.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,8 +13,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{self, DeserializeOwned};
-use serde_json::Value;
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
+};
 
 use crate::run::parts::MAX_PARTS;
 use crate::run::report::{Latency, Report};
@@ -25,6 +27,9 @@ use crawlmark_harness::wire::v2;
 /// The largest file that is read: a result of a day takes about 200 MB, and this is one of twenty
 /// days.
 const LARGEST_FILE: u64 = 1 << 32;
+
+/// The largest file that describes a plan, a part or a saved crawl: that of a plan takes some KB.
+const LARGEST_SMALL_FILE: u64 = 1 << 24;
 
 /// The longest text, in bytes, and the longest histogram, in base64: one of an hour's timeout takes
 /// 400 KB.
@@ -62,7 +67,18 @@ const ANY_NUMBER: [&str; 7] = [
 /// # Errors
 /// When it cannot be read, is too large or no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let bytes = read_bytes(path)?;
+    text_of(read_bytes(path)?)
+}
+
+/// Reads a file that describes a plan, a part or a saved crawl.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_small_text(path: &Path) -> io::Result<String> {
+    text_of(read_at_most(LARGEST_SMALL_FILE, path)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
@@ -98,13 +114,15 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::other("it is not a regular file"))
 }
 
-/// Reads JSON whose every value is within the bounds of its name.
+/// Reads JSON whose every value is within the bounds of its name. They are checked first, one after
+/// the other, so that a file takes no more memory than its text until all of them are.
 ///
 /// # Errors
 /// When it is no JSON, or not of this type, or a value is out of bounds; the error names the field.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    let value: Value = serde_json::from_str(text)?;
-    check_value("", &value).map_err(de::Error::custom)?;
+    let mut json = serde_json::Deserializer::from_str(text);
+    Bounds("").deserialize(&mut json)?;
+    json.end()?;
     serde_json::from_str(text)
 }
 
@@ -150,43 +168,89 @@ fn unit_s(name: &str) -> Option<f64> {
     }
 }
 
-/// Checks a value with this name, that of its list for one in a list.
-fn check_value(name: &str, value: &Value) -> Result<(), String> {
-    let why = match value {
-        Value::Array(list) => return list.iter().try_for_each(|one| check_value(name, one)),
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                check_value(key, &Value::String(key.clone()))?;
-                check_value(key, value)?;
-            }
-            return Ok(());
+/// Check of a value with this name, that of its list for one in a list. Keeps nothing.
+#[derive(Clone, Copy)]
+struct Bounds<'a>(&'a str);
+
+impl Bounds<'_> {
+    fn check<E: de::Error>(self, why: Option<String>) -> Result<(), E> {
+        why.map_or(Ok(()), |why| {
+            Err(E::custom(format!("`{}` {why}", short(self.0))))
+        })
+    }
+
+    fn check_number<E: de::Error>(self, number: impl fmt::Display, size: f64) -> Result<(), E> {
+        let why = match unit_s(self.0) {
+            Some(unit_s) => (size.abs() * unit_s > LONGEST_TIME_S)
+                .then(|| format!("is {size:e}, a longer time than any")),
+            None => (size.abs() > GREATEST_COUNT && !ANY_NUMBER.contains(&self.0))
+                .then(|| format!("is {number}, more than anything that is counted")),
+        };
+        self.check(why)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounds<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounds<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
+        self.check_number(number, number as f64)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
+        self.check_number(number, number as f64)
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
+        // No count, unless it is a time.
+        unit_s(self.0).map_or(Ok(()), |_| self.check_number(number, number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        let most = if self.0 == "hdr" {
+            LONGEST_HISTOGRAM
+        } else {
+            LONGEST_TEXT
+        };
+        self.check((text.len() > most).then(|| {
+            let [length, most] = [text.len() as u64, most as u64].map(grouped);
+            format!("is a text of {length} bytes, and {most} are the most")
+        }))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(key) = fields.next_key::<String>()? {
+            let bounds = Bounds(&key);
+            bounds.visit_str(&key)?;
+            fields.next_value_seed(bounds)?;
         }
-        Value::Null | Value::Bool(_) => return Ok(()),
-        Value::String(text) => {
-            let most = if name == "hdr" {
-                LONGEST_HISTOGRAM
-            } else {
-                LONGEST_TEXT
-            };
-            let [length, most] = [text.len() as u64, most as u64];
-            (length > most).then(|| {
-                let [length, most] = [length, most].map(grouped);
-                format!("is a text of {length} bytes, and {most} are the most")
-            })
-        }
-        Value::Number(number) => {
-            let size = number.as_f64().unwrap_or(f64::INFINITY).abs();
-            let unit_s = unit_s(name);
-            let is_free = ANY_NUMBER.contains(&name) || number.is_f64();
-            match unit_s {
-                Some(unit_s) => (size * unit_s > LONGEST_TIME_S)
-                    .then(|| format!("is {size:e}, a longer time than any")),
-                None => (size > GREATEST_COUNT && !is_free)
-                    .then(|| format!("is {number}, more than anything that is counted")),
-            }
-        }
-    };
-    why.map_or(Ok(()), |why| Err(format!("`{}` {why}", short(name))))
+        Ok(())
+    }
 }
 
 /// Checks what the values of a report mean.

@@ -1,0 +1,188 @@
+//! Plans, saved crawls and parts that somebody else made: what they name is not executed, opened or
+//! sent; and the owner's own, with all that a part has to be given again.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+
+use crawlmark::dataset::manifest::Manifest;
+use crawlmark_results::run::parts::PlanFile;
+use crawlmark_results::run::report::CommandLine;
+
+use crate::command::call_line;
+use crate::target::Target;
+
+/// Flags with a value, none of which a file may give: DIR is the directory of the test, PORT a
+/// server that nobody named.
+const FLAGS: &[&str] = &[
+    "--target-probe 'touch DIR/forged'",
+    "--export csv=DIR/forged",
+    "--out DIR/forged",
+    "--save DIR/forged",
+    "--config DIR/flags",
+    "--urls DIR/list",
+    "--requests-file DIR/list",
+    "--body-file DIR/list",
+    "--body @DIR/list",
+    "--json-body @DIR/list",
+    "--header 'x-forged: 1'",
+    "--auth user:forged",
+    "--bearer-env PATH",
+    "--unix-socket DIR/socket",
+    "--proxy http://127.0.0.1:PORT",
+    "--connect-to 127.0.0.1:*:127.0.0.1:PORT",
+    "--local-ips 127.0.0.2",
+    "--cacert DIR/list",
+    "--insecure",
+    "--cert DIR/list --key DIR/list",
+    "--target-pid 1",
+    "--target-cgroup /",
+];
+
+/// The directory of a saved crawl and a plan whose files are forged.
+struct Desk {
+    place: tempfile::TempDir,
+    socket: UnixListener,
+    server: TcpListener,
+    target: Target,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let socket = UnixListener::bind(place.path().join("socket")).unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        server.set_nonblocking(true).unwrap();
+        let target = Target::start("--processes 1");
+        let begin = [
+            format!("run {} -n 20 -s 1 --save crawl --quiet", target.url()),
+            format!("plan {} -n 20 --nodes 2 --save items --quiet", target.url()),
+        ];
+        for line in begin {
+            call_line(place.path(), &line).code(&[0]);
+        }
+        let list = format!("{}\n", target.url());
+        fs::write(place.path().join("list"), list).unwrap();
+        fs::write(place.path().join("flags"), "--out forged\n").unwrap();
+        Self {
+            place,
+            socket,
+            server,
+            target,
+        }
+    }
+
+    fn words(&self, flags: &str) -> Vec<String> {
+        let port = self.server.local_addr().unwrap().port().to_string();
+        let directory = self.place.path().display().to_string();
+        let flags = flags.replace("PORT", &port).replace("DIR", &directory);
+        shlex::split(&flags).unwrap()
+    }
+
+    fn forge_crawl(&self, flags: &str, withhold: bool) {
+        let crawl = self.place.path().join("crawl");
+        let mut manifest = Manifest::read(&crawl).unwrap();
+        self.forge(&mut manifest.command, flags, withhold);
+        manifest.write(&crawl).unwrap();
+    }
+
+    fn forge_plan(&self, change: impl FnOnce(&mut PlanFile)) {
+        let (mut plan, _) = PlanFile::read(&self.place.path().join("plan.json")).unwrap();
+        change(&mut plan);
+        fs::write(self.place.path().join("forged.json"), plan.text().unwrap()).unwrap();
+    }
+
+    fn forge(&self, command: &mut CommandLine, flags: &str, withhold: bool) {
+        let words = self.words(flags);
+        *command = CommandLine::default();
+        command.arguments = ["crawlmark", "run"].map(str::to_owned).into();
+        if !flags.starts_with("--urls") && !flags.starts_with("--requests-file") {
+            command.arguments.push(self.target.url());
+        }
+        if withhold {
+            command.withheld.push(words.join(" "));
+        } else {
+            command.arguments.extend(words);
+        }
+    }
+
+    /// Check that a line is refused, and that nothing has happened.
+    #[track_caller]
+    fn refuses(&self, line: &str, flag: &str) {
+        let before = self.target.requests();
+        let done = call_line(self.place.path(), line);
+        assert_eq!(done.code, Some(2), "{flag}: {}", done.stderr);
+        let is_known = done.stderr.contains(flag) || done.stderr.contains("Restore");
+        assert!(is_known, "{flag}: {}", done.stderr);
+        for name in ["forged", "parts/forged", "new"] {
+            assert!(!self.place.path().join(name).exists(), "{flag}");
+        }
+        assert!(
+            self.socket.accept().is_err(),
+            "{flag}: the socket was opened"
+        );
+        assert!(self.server.accept().is_err(), "{flag}: a server was asked");
+        assert_eq!(self.target.requests(), before, "{flag}: a request was sent");
+    }
+}
+
+#[test]
+fn a_forged_file_executes_opens_and_sends_nothing() {
+    let desk = Desk::new();
+    for flags in FLAGS {
+        let flag = flags.split(' ').next().unwrap();
+        let hides = desk.words(flags).len() > 1;
+        for withhold in [false, true].into_iter().take(1 + usize::from(hides)) {
+            desk.forge_crawl(flags, withhold);
+            desk.refuses("run --resume crawl", flag);
+            desk.forge_plan(|plan| desk.forge(&mut plan.command, flags, withhold));
+            desk.refuses("run --plan forged.json --node 0/2 --into new", flag);
+        }
+        desk.forge_plan(|plan| plan.saving = desk.words(flags));
+        desk.refuses("run --plan forged.json --node 0/2 --into new", flag);
+    }
+    for saving in ["--save ../forged", "--save /tmp/forged", "--save .."] {
+        desk.forge_plan(|plan| plan.saving = desk.words(saving));
+        desk.refuses("run --plan forged.json --node 0/2 --into new", "--save");
+    }
+    // A value in the place of a flag.
+    for words in [
+        "-- --out=DIR/forged",
+        "-- '--target-probe=touch DIR/forged'",
+    ] {
+        desk.forge_plan(|plan| {
+            plan.command.arguments.truncate(2);
+            plan.command.arguments.extend(desk.words(words));
+        });
+        desk.refuses("run --plan forged.json --node 0/2 --into new", "--");
+    }
+    let said = call_line(desk.place.path(), "run --resume crawl").stderr;
+    assert!(!said.contains("touch"), "a command is proposed: {said}");
+}
+
+#[test]
+fn the_command_that_plan_prints_crawls_a_part() {
+    let target = Target::start("--processes 1 --latency 1ms");
+    let place = tempfile::tempdir().unwrap();
+    let list = format!("{}\n", target.url());
+    fs::write(place.path().join("my list"), list).unwrap();
+    let again = format!("--urls 'my list' --connect-to {0}:{0}", target.address());
+    let planned = format!("plan {again} -n 20 --nodes 2");
+    let planned = call_line(place.path(), &planned).code(&[0]);
+    let line = planned
+        .stderr
+        .lines()
+        .find_map(|line| line.split_once("Run each with: crawlmark "));
+    let (_, line) = line.unwrap();
+    assert!(
+        line.ends_with("--urls 'my list' --connect-to 127.0.0.1:1:127.0.0.1:1"),
+        "{line}"
+    );
+    let part = |node: &str| line.replace("i/2", node).replace("DIR", "crawl");
+    for node in ["0/2", "1/2"] {
+        call_line(place.path(), &format!("{} -s 1", part(node))).code(&[0]);
+    }
+    call_line(place.path(), "merge crawl --out merged").code(&[0]);
+    assert_eq!(target.requests(), 20);
+}
