@@ -18,7 +18,7 @@
 //! | `export` | destinations of exports: files, or standard output; and the command `export` |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
-//! | `process_list` | this command line without credentials, as other users see it |
+//! | `process_list` | this command line without secrets, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
 //! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
 //! | `terminal` | the only place that prints |
@@ -68,6 +68,7 @@ pub fn main() -> ExitCode {
     // First of all: what a run takes to start counts from here.
     let clock = Clock::start();
     crawlmark_harness::process::report_large_files();
+    crawlmark_harness::process::prevent_core_dumps();
     crawlmark_harness::process::prefer_small_pages();
     let line = match config::expanded(std::env::args_os()) {
         Ok(line) => line,
@@ -90,7 +91,7 @@ pub fn main() -> ExitCode {
         Err(help) => return ended(terminal::print_help(&help).map(|()| error::DONE)),
     };
     // Where that is not possible, they are as visible as on any command line.
-    let _ = process_list::hide_credentials();
+    let _ = process_list::hide_secrets();
     terminal::set_color(cli.color);
     ended(run::with_recorded_flags(cli, &line.words).and_then(|cli| execute(cli.command, clock)))
 }

@@ -1,5 +1,5 @@
-//! Command line of this process as the process list shows it: credentials in URLs are overwritten,
-//! as curl does.
+//! Command line of this process as the process list shows it: what [`redact`] withholds is
+//! overwritten, as curl does with passwords.
 //!
 //! Called once, right after the arguments were read and before anything is forked. Nothing may read
 //! the arguments after it.
@@ -8,14 +8,15 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Overwrite user names and passwords in the URLs of the command line.
+use crate::crawl::redact;
+
+/// Overwrite the secrets of the command line: credentials, values of headers, bodies, commands.
 ///
 /// # Errors
 /// When the system does not allow it.
-pub(crate) fn hide_credentials() -> io::Result<()> {
+pub(crate) fn hide_secrets() -> io::Result<()> {
     let shown = fs::read("/proc/self/cmdline")?;
-    let mut hidden = shown.clone();
-    hide_all(&mut hidden);
+    let hidden = hidden(&shown);
     if hidden == shown {
         return Ok(());
     }
@@ -31,50 +32,36 @@ pub(crate) fn hide_credentials() -> io::Result<()> {
         .write_all_at(&hidden, start)
 }
 
-/// Flags whose value is overwritten as a whole.
-const SECRET: [&[u8]; 3] = [b"-a", b"--auth", b"--target-probe"];
-
-/// Overwrite the credentials of a command line, whose arguments end with a zero byte.
-fn hide_all(line: &mut [u8]) {
-    let mut is_secret = false;
-    for argument in line.split_mut(|byte| *byte == 0) {
-        if std::mem::take(&mut is_secret) {
-            argument.fill(b'.');
-        }
-        is_secret = SECRET.contains(&&*argument);
-        hide(argument);
+/// Redact a command line, whose arguments end with a zero byte, and keep the length of each.
+fn hidden(line: &[u8]) -> Vec<u8> {
+    let arguments = line.split(|byte| *byte == 0);
+    let words: Vec<String> = arguments
+        .clone()
+        .map(|argument| String::from_utf8_lossy(argument).into_owned())
+        .collect();
+    let redacted = redact::words(&words).into_iter().map(|word| {
         // Flags within an argument, as in `--base '-a user:password'`.
-        let mut is_next = false;
-        for word in argument.split_mut(|byte| *byte == b' ') {
-            let flag = SECRET
-                .into_iter()
-                .find(|flag| word.starts_with(flag))
-                .map_or(0, <[u8]>::len);
-            match &word[flag..] {
-                _ if std::mem::take(&mut is_next) => word.fill(b'.'),
-                [] => is_next = flag > 0,
-                [b'=', ..] if flag > 2 => word[flag + 1..].fill(b'.'),
-                rest if flag == 2 && rest.contains(&b':') => word[flag..].fill(b'.'),
-                _ => {}
-            }
+        if word.contains(char::is_whitespace) {
+            redact::line(&word)
+        } else {
+            word
         }
-    }
-}
-
-/// Overwrite what stands between `://` and an `@` before the next slash.
-fn hide(argument: &mut [u8]) {
-    let mut at = 0;
-    while let Some(scheme) = argument[at..].windows(3).position(|part| part == b"://") {
-        at += scheme + 3;
-        let rest = &mut argument[at..];
-        let end = rest
-            .iter()
-            .position(|byte| *byte == b'/')
-            .unwrap_or(rest.len());
-        if let Some(host) = rest[..end].iter().rposition(|byte| *byte == b'@') {
-            rest[..host].fill(b'.');
+    });
+    let mut all = Vec::with_capacity(line.len());
+    for ((argument, word), redacted) in arguments.zip(&words).zip(redacted) {
+        let start = all.len();
+        if redacted == *word {
+            all.extend_from_slice(argument);
+        } else {
+            let missing = argument.len().saturating_sub(redacted.len());
+            let dots = format!("...{}", ".".repeat(missing));
+            all.extend(redacted.replacen("...", &dots, 1).bytes());
+            all.resize(start + argument.len(), b'.');
         }
+        all.push(0);
     }
+    all.truncate(line.len());
+    all
 }
 
 #[cfg(test)]
@@ -82,24 +69,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_credentials_are_overwritten() {
-        for (argument, hidden) in [
+    fn secrets_alone_are_overwritten() {
+        for (line, shown) in [
             ("http://h/a@b", "http://h/a@b"),
             ("--proxy=http://u:p q@h:1", "--proxy=http://.....@h:1"),
-            (
-                "-x http://u:p@h -x socks5://v@i/ http://j",
-                "-x http://...@h -x socks5://.@i/ http://j",
-            ),
-            ("a@b://", "a@b://"),
-            ("run\0-a\0u:p q\0--all", "run\0-a\0.....\0--all"),
-            ("--auth\0u:p", "--auth\0..."),
+            ("run\0-a\0u:p q\0--all\0", "run\0-a\0.....\0--all\0"),
             ("--auth=u:p", "--auth=..."),
             ("-au:p\0-all", "-a...\0-all"),
             ("--base\0-c 2 -a u:p -c 3", "--base\0-c 2 -a ... -c 3"),
+            ("-H\0x-key: hush\0-c", "-H\0x-key: ....\0-c"),
+            ("-Hx: h\0--body\0h", "-Hx: .\0--body\0."),
+            ("--data\0hush", "--data\0...."),
+            ("http://h/?token=hush&a=1", "http://h/?token=....&a=1"),
+            (
+                "--target-probe\0ssh h x\0--rate\05",
+                "--target-probe\0.......\0--rate\05",
+            ),
         ] {
-            let mut bytes = argument.as_bytes().to_vec();
-            hide_all(&mut bytes);
-            assert_eq!(String::from_utf8(bytes).unwrap(), hidden);
+            let hidden = hidden(line.as_bytes());
+            assert_eq!(String::from_utf8(hidden).unwrap(), shown);
         }
     }
 }

@@ -17,6 +17,7 @@
 //! 4. the child never returns: it leaves through `_exit`, which runs no `atexit` handler and
 //!    flushes no buffer of the parent's.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::fmt;
 use std::fs::{self, File};
@@ -25,6 +26,7 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -34,8 +36,8 @@ use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, rlim_t, setrlimit};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, pthread_sigmask};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid, SysconfVar, getpid, getppid, setpgid, setsid, sysconf};
@@ -43,10 +45,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::Usage;
 
-/// A child process of this one.
+/// A child process of this one. All signals to processes that were started go through it: once the
+/// child was waited for, its number may be another's, and none is sent.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
+    exit: Cell<Option<ShardExit>>,
 }
 
 /// Session and process group of a child.
@@ -143,6 +147,24 @@ pub fn report_large_files() {
     let _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&blocked), None);
 }
 
+/// Limit on core dumps before [`prevent_core_dumps`].
+static CORE_LIMIT: OnceLock<(rlim_t, rlim_t)> = OnceLock::new();
+
+/// Keep the memory of this process and of its parts, which holds credentials, out of core dumps.
+/// Programs that it starts have the limit that it was started with.
+///
+/// Not by `PR_SET_DUMPABLE`: the files of such a process in `/proc` are root's, and the probe of a
+/// target could not find the bundled one.
+pub fn prevent_core_dumps() {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_CORE) else {
+        return;
+    };
+    // 0 is no limit for a `core_pattern` that is a pipe; with 1, the kernel starts none (core(5)).
+    if setrlimit(Resource::RLIMIT_CORE, hard.min(1), hard).is_ok() {
+        let _ = CORE_LIMIT.set((soft, hard));
+    }
+}
+
 /// Return the number of threads of this process.
 ///
 /// # Errors
@@ -176,7 +198,10 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
                 // have done it and be gone.
                 let _ = setpgid(child, child);
             }
-            Ok(Child { pid: child })
+            Ok(Child {
+                pid: child,
+                exit: Cell::new(None),
+            })
         }
         ForkResult::Child => {
             let code = if enter_child(name, role, parent) {
@@ -212,6 +237,9 @@ fn enter_child(name: &str, role: Role, parent: Pid) -> bool {
         Role::Session => (SigSet::empty(), setsid().map(drop)),
     };
     let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None);
+    if let (Role::Program | Role::Session, Some((soft, hard))) = (role, CORE_LIMIT.get()) {
+        let _ = setrlimit(Resource::RLIMIT_CORE, *soft, *hard);
+    }
     if let Ok(name) = CString::new(name) {
         let _ = prctl::set_name(&name);
     }
@@ -232,7 +260,31 @@ impl Child {
 
     /// Sends `signal`. A child that is gone is no error.
     pub fn signal(&self, signal: Signal) {
-        let _ = kill(self.pid, signal);
+        if self.exit.get().is_none() {
+            let _ = kill(self.pid, signal);
+        }
+    }
+
+    /// Sends `signal` to the process group of the child, whose number is taken until it is waited
+    /// for.
+    pub fn signal_group(&self, signal: Signal) {
+        if self.exit.get().is_none() {
+            let _ = killpg(self.pid, signal);
+        }
+    }
+
+    /// Sends `signal` to the processes of the session of a [`Role::Session`] that have not ended;
+    /// false if there are none.
+    pub fn signal_session(&self, signal: Signal) -> bool {
+        if self.exit.get().is_some() {
+            return false;
+        }
+        let members = session_members(self.pid());
+        for member in &members {
+            // One that has ended in the meantime is no error.
+            let _ = kill(*member, signal);
+        }
+        !members.is_empty()
     }
 
     /// Return the exit of the child, if it has ended. Once this has returned one, the child no
@@ -245,7 +297,7 @@ impl Child {
     pub fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         let seen = waitid(Id::Pid(self.pid), flags);
-        !matches!(seen, Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
+        self.exit.get().is_some() || !matches!(seen, Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
     }
 
     /// Waits until the child has ended.
@@ -267,7 +319,10 @@ impl Child {
             // SAFETY: both pointers are to live variables of the types that the call writes.
             match unsafe { libc::wait4(self.pid.as_raw(), &raw mut status, 0, &raw mut usage) } {
                 -1 if Errno::last() == Errno::EINTR => {}
-                -1 => return (ShardExit::Unknown, ProcessUse::default()),
+                -1 => {
+                    self.exit.set(Some(ShardExit::Unknown));
+                    return (ShardExit::Unknown, ProcessUse::default());
+                }
                 _ => break,
             }
         }
@@ -278,7 +333,9 @@ impl Child {
             // In KiB.
             peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
         };
-        (exit.and_then(ShardExit::of).unwrap_or_default(), used)
+        let exit = exit.and_then(ShardExit::of).unwrap_or_default();
+        self.exit.set(Some(exit));
+        (exit, used)
     }
 
     /// Asks the child to end with SIGTERM and, after `grace`, makes it.
@@ -296,12 +353,33 @@ impl Child {
     }
 
     fn wait_with(&self, flags: Option<WaitPidFlag>) -> Option<ShardExit> {
-        match waitpid(self.pid, flags) {
-            Ok(status) => ShardExit::of(status),
-            Err(Errno::EINTR) => None,
-            Err(_) => Some(ShardExit::Unknown),
+        if self.exit.get().is_none() {
+            self.exit.set(match waitpid(self.pid, flags) {
+                Ok(status) => ShardExit::of(status),
+                Err(Errno::EINTR) => None,
+                Err(_) => Some(ShardExit::Unknown),
+            });
         }
+        self.exit.get()
     }
+}
+
+/// The processes of a session that have not ended.
+fn session_members(session: i32) -> Vec<Pid> {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| live_session(*pid) == Some(session))
+        .map(Pid::from_raw)
+        .collect()
+}
+
+/// The session of a process that has not ended. What `stat` has after the name, which is in
+/// brackets and may hold anything, begins with the state, the parent, the group and the session.
+fn live_session(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let is_live = !matches!(fields.next()?, "Z" | "X");
+    fields.nth(2)?.parse().ok().filter(|_| is_live)
 }
 
 /// Counters in a mapped file, of which each process adds to its own. While the machine runs, the
@@ -587,6 +665,30 @@ fn micros(time: TimeVal) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_that_was_waited_for_gets_no_signal() {
+        // Its number is another's now: that of this process, which a signal would end.
+        let gone = Child {
+            pid: getpid(),
+            exit: Cell::new(Some(ShardExit::Clean)),
+        };
+        for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+            gone.signal(signal);
+            gone.signal_group(signal);
+            assert!(!gone.signal_session(signal));
+            assert_eq!(gone.end(Duration::ZERO), ShardExit::Clean);
+        }
+        assert_eq!(gone.wait_with(None), Some(ShardExit::Clean));
+    }
+
+    #[test]
+    fn a_process_is_a_member_of_its_session() {
+        let own = std::process::id().cast_signed();
+        let session = live_session(own).unwrap();
+        assert!(session_members(session).contains(&Pid::from_raw(own)));
+        assert_eq!(session_members(-1), []);
+    }
 
     #[test]
     fn the_file_holds_what_was_counted_while_it_is_mapped_and_after() {

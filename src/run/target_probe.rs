@@ -20,11 +20,11 @@ use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::target::{Line, Lines, Pong, Port, TargetNow, TargetRecord, boot_id};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, pipe2};
+use nix::sys::signal::Signal;
+use nix::unistd::pipe2;
 
 use super::resolve::is_own;
-use crate::cli::TargetProbeArgs;
+use crate::cli::RunArgs;
 use crate::crawl::CrawlSpec;
 use crate::error::Error;
 
@@ -71,16 +71,17 @@ pub(super) enum ProbeChoice {
     Ports,
     /// With this flag and value, on this machine.
     Here(&'static str, String),
-    /// By a command of the shell.
-    Command(String),
+    /// By a command of the shell, without the variable of the token.
+    Command(String, Option<String>),
 }
 
 impl ProbeChoice {
     /// Return the choice that was typed.
-    pub(super) fn of(args: &TargetProbeArgs, unix_socket: Option<&Path>) -> Self {
-        match (&args.target_probe, args.target_pid, &args.target_cgroup) {
+    pub(super) fn of(args: &RunArgs, unix_socket: Option<&Path>) -> Self {
+        let probe = &args.probe;
+        match (&probe.target_probe, probe.target_pid, &probe.target_cgroup) {
             (Some(command), ..) if command == NONE => Self::Off,
-            (Some(command), ..) => Self::Command(command.clone()),
+            (Some(command), ..) => Self::Command(command.clone(), args.request.bearer_env.clone()),
             (_, Some(pid), _) => Self::Here("pid", pid.to_string()),
             (.., Some(cgroup)) => Self::Here("cgroup", cgroup.display().to_string()),
             _ => unix_socket.map_or(Self::Ports, |path| {
@@ -93,9 +94,10 @@ impl ProbeChoice {
     fn command(&self, spec: &CrawlSpec) -> Result<Option<(String, Command)>, Error> {
         let (source, words) = match self {
             Self::Off => return Ok(None),
-            Self::Command(line) => {
+            Self::Command(line, token) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-c", line]);
+                token.iter().for_each(|token| _ = shell.env_remove(token));
                 return Ok(Some((first_word(line), shell)));
             }
             Self::Here(flag, value) => (
@@ -190,7 +192,7 @@ impl TargetProbe {
         // A signal to all processes of the run at once is for the supervisor. A shell expects all
         // signals.
         let role = match choice {
-            ProbeChoice::Command(_) => Role::Session,
+            ProbeChoice::Command(..) => Role::Session,
             _ => Role::Part,
         };
         let mut probe = Self::spawn(source, role, command, clock)?;
@@ -430,18 +432,15 @@ impl Drop for TargetProbe {
         // With its input it ends by itself, however many shells or machines are in between.
         self.input = None;
         let clock = Clock::start();
-        let mut exit = None;
-        while exit.is_none() && clock.now() < Nanos::default().plus(GRACE) {
+        let mut has_ended = false;
+        while !has_ended && clock.now() < Nanos::default().plus(GRACE) {
             let mut files = [PollFd::new(self.output.as_fd(), PollFlags::empty())];
             let _ = poll(&mut files, PollTimeout::from(2_u8));
-            exit = self.child.try_wait();
+            has_ended = self.child.has_ended();
         }
         // What it started and left behind, too.
-        let group = Pid::from_raw(self.child.pid());
-        let _ = killpg(group, Signal::SIGKILL);
-        if exit.is_none() {
-            let _ = self.child.wait();
-        }
+        self.child.signal_group(Signal::SIGKILL);
+        let _ = self.child.wait();
     }
 }
 

@@ -150,11 +150,7 @@ impl<'a> Rounds<'a> {
             made.map_err(Error::unwritable(parent))?;
         }
         let target_log = place.with_extension("target.log");
-        let service = setup
-            .target
-            .as_deref()
-            .map(|command| Service::start(command, &target_log, self.ready, self.held))
-            .transpose()?;
+        let service = Service::start(setup, &target_log, self.ready, self.held)?;
         let before = CpuTimes::read();
         let mut errors = memory()?;
         let exit = self.crawl(setup, service.as_ref(), place, &errors)?;
@@ -210,13 +206,17 @@ impl<'a> Rounds<'a> {
     ) -> Result<ShardExit, Error> {
         let port = service.map_or_else(|| PORT.to_owned(), |service| service.port().to_string());
         let words = setup.words.iter().map(|word| word.replace(PORT, &port));
+        let words: Vec<String> = words.map(|word| text::shell_word(&word)).collect();
         let mut run = Command::new(&setup.program);
-        run.arg("run").args(words).arg("--quiet");
+        // By memory: other users can read a command line.
+        let mut flags = memory()?;
+        flags
+            .write_all(words.join(" ").as_bytes())
+            .map_err(Error::Output)?;
+        run.args(["run", "--config", "/dev/stdin", "--quiet"]);
         run.arg("--out").arg(place);
         let errors = errors.try_clone().map_err(Error::Output)?;
-        run.stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(errors);
+        run.stdin(flags).stdout(Stdio::null()).stderr(errors);
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {

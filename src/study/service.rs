@@ -12,8 +12,9 @@ use crawlmark_harness::files::Root;
 use crawlmark_harness::supervisor::HeldSignals;
 
 use super::PORT;
-use super::rounds::telling_line;
+use super::rounds::{Setup, telling_line};
 use super::session::Session;
+use crate::cli::bearer_variable;
 use crate::crawl::redact;
 use crate::error::Error;
 
@@ -34,14 +35,17 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts `command` on a free port and waits until it accepts connections. What it says goes to
-    /// `log`.
+    /// Starts the target of a round on a free port and waits until it accepts connections; none
+    /// without one. What it says goes to `log`.
     pub(super) fn start(
-        command: &str,
+        round: &Setup,
         log: &Path,
         ready: Duration,
         held: &HeldSignals,
-    ) -> Result<Self, Error> {
+    ) -> Result<Option<Self>, Error> {
+        let Some(command) = &round.target else {
+            return Ok(None);
+        };
         let port = free_port()?;
         let line = command.replace(PORT, &port.to_string());
         let root = Root::new(log.parent().unwrap_or(Path::new("")));
@@ -51,6 +55,9 @@ impl Service {
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(output).stderr(errors);
+        if let Some(token) = bearer_variable(&round.words) {
+            shell.env_remove(token);
+        }
         let service = Self {
             session: Session::start("crawlmark-target", shell)?,
             port,
@@ -58,7 +65,7 @@ impl Service {
             command: redact::line(command),
         };
         service.await_ready(ready, held)?;
-        Ok(service)
+        Ok(Some(service))
     }
 
     /// Its port.

@@ -1,6 +1,5 @@
 //! A program in a session of its own, which is ended with all that it started.
 
-use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,8 +8,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::{Child, ForkError, ProcessUse, Role, ShardExit, fork};
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 /// Time limit for the program to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,21 +48,13 @@ impl Session {
 
     /// Send a signal to all processes of the session; false if there are none.
     pub(super) fn signal(&self, signal: Signal) -> bool {
-        let members = members(self.child.pid());
-        for member in &members {
-            // One that has ended in the meantime is no error.
-            let _ = kill(*member, signal);
-        }
-        !members.is_empty()
+        self.child.signal_session(signal)
     }
 
     /// End what is left of the session, and return how the program ended and what it used.
     pub(super) fn end(self) -> (ShardExit, ProcessUse) {
         self.end_all();
-        let used = self.child.wait_used();
-        // Waited for: its number may be another's now.
-        std::mem::forget(self);
-        used
+        self.child.wait_used()
     }
 
     /// A process that left the session was started to outlive the program, and is not this
@@ -90,36 +80,5 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.end_all();
         let _ = self.child.wait();
-    }
-}
-
-/// The processes of a session that have not ended.
-fn members(session: i32) -> Vec<Pid> {
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| live_session(*pid) == Some(session))
-        .map(Pid::from_raw)
-        .collect()
-}
-
-/// The session of a process that has not ended. What `stat` has after the name, which is in
-/// brackets and may hold anything, begins with the state, the parent, the group and the session.
-fn live_session(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let is_live = !matches!(fields.next()?, "Z" | "X");
-    fields.nth(2)?.parse().ok().filter(|_| is_live)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_is_a_member_of_its_session() {
-        let own = std::process::id().cast_signed();
-        let session = live_session(own).unwrap();
-        assert!(members(session).contains(&Pid::from_raw(own)));
-        assert_eq!(members(-1), []);
     }
 }

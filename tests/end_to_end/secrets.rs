@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use nix::sys::signal::Signal;
 
-use crate::command::{Done, Started, program, start};
+use crate::command::{Done, Started, program, start, words};
 use crate::forward_proxy::ForwardProxy;
 use crate::process::{wait_for, working_in};
 use crate::scripted::{Peer, with_server};
@@ -86,6 +88,11 @@ fn no_command_saves_or_shows_what_was_typed_in_secret() {
         let mut names = working_in(&work).into_iter().filter_map(name);
         names.find(|name| name.starts_with("crawlmark-s"))
     });
+    // Neither the study nor its rounds and targets show a secret.
+    for pid in working_in(&work) {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        assert!(!line.contains(SECRET), "{line:?}");
+    }
     let compared = tells_nothing(started, &[5]);
     let contest = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
     for part in ["TOKEN=...", "x-more: ...", "sig=..."] {
@@ -133,9 +140,22 @@ fn credentials_are_in_no_file_output_or_process_list() {
     let target = Target::start("--processes 1 --latency 1ms");
     let (address, url) = (proxy.address().to_string(), target.url());
     let via = format!("-x http://user-session-{{session}}:{SECRET}@{address}");
-    let crawl = format!("run {url} -s 2 -c 2 --retries 0 --out out");
-    for (credentials, shown) in [(&via, &*address), (&format!("-a user:{SECRET}"), &*url)] {
-        let started = start(&format!("{crawl} -d 2s --rate 100 {credentials}"));
+    let flags = "-s 2 -c 2 --retries 0 --out out";
+    let crawl = format!("run {url} {flags}");
+    let host = target.origin();
+    for (line, shown) in [
+        (format!("{crawl} {via}"), &*address),
+        (format!("{crawl} -a user:{SECRET}"), &*url),
+        (
+            format!("{crawl} -H 'x-a: {SECRET}' -Hx-b:{SECRET} --header=x-c:{SECRET}"),
+            &*url,
+        ),
+        (format!("{crawl} -m GET --data {SECRET}"), &*url),
+        (format!("{crawl} -m GET --json-body '\"{SECRET}\"'"), &*url),
+        (format!("run {url}?token={SECRET} {flags}"), host),
+        (format!("{crawl} --target-probe 'K={SECRET} false'"), &*url),
+    ] {
+        let started = start(&format!("{line} -d 2s --rate 100"));
         let lines = lines_of_shards(&started);
         // The target's probe is given a port alone.
         let is_whole = |line: &String| line.contains(shown) || line.contains("\0probe\0");
@@ -167,6 +187,50 @@ fn credentials_are_in_no_file_output_or_process_list() {
         contest.contains("-a ...") && contest.contains("--auth=..."),
         "{contest}"
     );
+}
+
+#[test]
+fn credentials_are_in_no_core_dump_and_in_no_environment_of_a_program() {
+    let target = Target::start("--processes 1 --latency 1ms");
+    let run = |line: &str| {
+        let mut command = Command::new(program());
+        command.args(words(line)).env("TOKEN", SECRET);
+        Started::new(command)
+    };
+    let probe = "env > environment";
+    let flags = format!("-s 2 -c 2 --bearer-env TOKEN --target-probe '{probe}'");
+    let started = run(&format!("run {} {flags} -d 9s --rate 50", target.url()));
+    lines_of_shards(&started);
+    let limit = |pid: i32| {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+        let line = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max core file size"));
+        line.and_then(|line| line.split_whitespace().next().map(str::to_owned))
+    };
+    let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    for pid in working_in(&started.work()) {
+        if name(pid).starts_with("crawlmark") {
+            let limit = limit(pid);
+            assert!(["0", "1"].contains(&limit.as_deref().unwrap()), "{limit:?}");
+        }
+    }
+    started.signal(Signal::SIGINT);
+    let done = started.end();
+    let environment = fs::read_to_string(done.work().join("environment")).unwrap();
+    assert!(environment.contains("PATH=") && !environment.contains(SECRET));
+    // The target of a round, too; the round has it.
+    let serve = format!(
+        "env > environment; exec {} serve --processes 1 --listen 127.0.0.1:{{port}}",
+        program().display()
+    );
+    let line = format!(
+        "ab --out out --pairs 2 --base-target '{serve}' --cand-target '{serve}' -- \
+         http://127.0.0.1:{{port}}/{{id}} -n 20 -s 1 --bearer-env TOKEN"
+    );
+    let done = run(&line).end().code(&[5]);
+    let environment = fs::read_to_string(done.work().join("environment")).unwrap();
+    assert!(environment.contains("PORT=") && !environment.contains(SECRET));
 }
 
 #[test]

@@ -188,7 +188,7 @@ pub fn words(words: &[String]) -> Vec<String> {
 fn redaction_of(flag: &str) -> Option<fn(&str) -> String> {
     match flag {
         "-H" | "--header" => Some(header),
-        "--body" | "--json-body" => Some(all),
+        "--body" | "--data" | "--json-body" | "--target-probe" => Some(all),
         // Its `key=` names what a limit counts.
         "--limit" | "--target-limit" => Some(str::to_owned),
         // `--auth`; the letter means other things elsewhere.

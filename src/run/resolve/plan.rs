@@ -203,7 +203,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
             name: args.name.clone(),
             tags: args.tags.iter().cloned().collect(),
         },
-        probe: ProbeChoice::of(&args.probe, spec.options.unix_socket.as_deref()),
+        probe: ProbeChoice::of(args, spec.options.unix_socket.as_deref()),
         spec,
         out: args.out.clone(),
         is_strict: args.strict,
