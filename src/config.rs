@@ -2,13 +2,17 @@
 //! line is read, so that a flag means the same wherever it stands.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use crate::error::Error;
 
 /// The flag.
 const FLAG: &str = "--config";
+
+/// Largest file, bytes: the system refuses a command line of a quarter of it.
+const MOST: u64 = 8 << 20;
 
 /// A command line with the words of the files that it names.
 #[derive(Debug)]
@@ -50,8 +54,13 @@ pub(crate) fn expanded(words: impl IntoIterator<Item = OsString>) -> Result<Expa
 /// Read the words of a file.
 fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
     let refused = |why: &str| Error::Usage(format!("{FLAG} {}: {why}", file.display()));
-    let text = fs::read_to_string(file)
+    let mut text = String::new();
+    File::open(file)
+        .and_then(|file| file.take(MOST + 1).read_to_string(&mut text))
         .map_err(|error| refused(&format!("it cannot be read: {error}")))?;
+    if text.len() as u64 > MOST {
+        return Err(refused("it is longer than 8 MiB: name a file of flags"));
+    }
     let words = shlex::split(&text).ok_or_else(|| {
         refused("a quote is not closed: write flags as in a shell, one or more a line")
     })?;
@@ -68,7 +77,15 @@ fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let words = ["c", "run", "--config", "/dev/zero"].map(OsString::from);
+        assert!(expanded(words).is_err());
+    }
 
     #[test]
     fn words_of_a_file_stand_in_place_of_the_flag() {

@@ -642,8 +642,8 @@ pub struct RequestArgs {
     ///
     /// A connection that replaces another one takes over its cookies, as a browser would. With
     /// {session} in --proxy, each session has cookies of its own. Path, Secure, Max-Age and Expires
-    /// are respected; a cookie never goes to another host. At most 50 per jar, of 4 KiB each. Needs
-    /// HTTP/1.1.
+    /// are respected; a cookie never goes to another host. At most 50 per jar, of 4 KiB each and
+    /// 16 KiB together. Needs HTTP/1.1.
     #[arg(long)]
     pub cookies: bool,
 }
@@ -674,6 +674,8 @@ pub struct ThrottlingArgs {
     )]
     pub robots: RobotsUse,
     /// Longest single throttle pause that a target may cause
+    ///
+    /// Without --duration, a run stops once it was only throttled for 24 times as long.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub max_pause: Duration,
     /// Adapt the load to the target: aimd or gradient [default: aimd]

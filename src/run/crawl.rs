@@ -1,6 +1,10 @@
 //! The crawl of a run: watched by its log, its thresholds, its part and the view of its progress.
 
+use std::time::Duration;
+
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
@@ -97,6 +101,7 @@ pub(super) fn crawl(
         } else {
             Progress::Silent
         },
+        stretch: ThrottledStretch::of(&resolved.plan),
     };
     let machine = Machine {
         placement: resolved.placement,
@@ -116,7 +121,13 @@ pub(super) fn crawl(
         thresholds,
         part,
         progress: _,
+        stretch,
     } = recorder;
+    if stretch.is_over() {
+        voice.warn(
+            "the target only throttled, so the run was stopped: run it again later, or with -d",
+        );
+    }
     let part = part.map(|seconds| seconds.end(&record, clock.now()));
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
@@ -173,6 +184,35 @@ struct Recorder<'a> {
     thresholds: LiveThresholds,
     part: Option<PartSeconds<'a>>,
     progress: Progress,
+    stretch: ThrottledStretch,
+}
+
+/// Seconds in which the target did nothing but throttle, up to now.
+struct ThrottledStretch {
+    seconds: u64,
+    /// None of a run with a time limit.
+    most: Option<Duration>,
+}
+
+impl ThrottledStretch {
+    fn of(plan: &RunPlan) -> Self {
+        let most = plan.throttling.longest_wait();
+        Self {
+            seconds: 0,
+            most: most.filter(|_| plan.duration.is_none()),
+        }
+    }
+
+    fn add(&mut self, second: &SecondCounts) {
+        let is_throttled = second.throttled > 0 || self.seconds > 0;
+        let is_alone = is_throttled && second.attempts == second.throttled;
+        self.seconds = if is_alone { self.seconds + 1 } else { 0 };
+    }
+
+    fn is_over(&self) -> bool {
+        self.most
+            .is_some_and(|most| Duration::from_secs(self.seconds) > most)
+    }
 }
 
 impl Observer for Recorder<'_> {
@@ -189,6 +229,7 @@ impl Observer for Recorder<'_> {
         if let Some(part) = &mut self.part {
             part.second(interval, &row);
         }
+        self.stretch.add(&row.counts);
         self.rows.push(row);
         self.log.append(interval);
         self.thresholds.hear(interval);
@@ -199,6 +240,8 @@ impl Observer for Recorder<'_> {
     }
 
     fn has_enough(&self) -> bool {
-        self.thresholds.has_enough() || self.part.as_ref().is_some_and(PartSeconds::is_over)
+        self.thresholds.has_enough()
+            || self.stretch.is_over()
+            || self.part.as_ref().is_some_and(PartSeconds::is_over)
     }
 }

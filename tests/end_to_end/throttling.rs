@@ -10,6 +10,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_mock_server::{Fault, Faults};
 use serde_json::json;
 
+use crate::command::{self, call_line};
 use crate::report::holds;
 use crate::run::{crawl, ended};
 use crate::scripted::{OK, Peer, with_server};
@@ -44,6 +45,23 @@ fn fates(faults: &Faults, seed: u64, ids: u64) -> Fates {
         }) += 1;
     }
     fates
+}
+
+#[test]
+fn a_target_that_throttles_for_ever_ends_a_crawl_that_is_saved() {
+    let target = Target::start("--processes 1 --limit fixed:1/h");
+    let line = "-n 20 -s 1 -c 2 --save items --max-pause 100ms --out out";
+    let done = command::run(&format!("run {} {line}", target.url())).code(&[0]);
+    assert!(done.stderr.contains("only throttled"), "{}", done.stderr);
+    let audit = call_line(&done.work(), "verify items --complete");
+    assert_eq!(audit.code, Some(4), "items are left");
+    let resumed = call_line(&done.work(), "run --resume items -d 100ms");
+    assert_eq!(
+        resumed.code,
+        Some(1),
+        "nothing was good: {}",
+        resumed.stderr
+    );
 }
 
 #[test]

@@ -172,6 +172,14 @@ pub struct ThrottlingPolicy {
     pub adaptive: Option<AdaptiveKind>,
 }
 
+impl ThrottlingPolicy {
+    /// Return the time after which a run without a time limit stops while it is only throttled: as
+    /// long as a target may ask, a day's number of times. None if it does not wait for the target.
+    pub fn longest_wait(&self) -> Option<Duration> {
+        (self.on_throttle == OnThrottle::Honor).then(|| self.max_pause.saturating_mul(24))
+    }
+}
+
 names! {
     /// Reaction to a throttled attempt.
     #[derive(Default)]

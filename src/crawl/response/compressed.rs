@@ -18,6 +18,10 @@ pub(crate) const ACCEPTED: &str = "gzip, br, zstd";
 /// Most bytes of content that are kept: compressed, as they come out, or in one line or message.
 pub(super) const MOST_BYTES: usize = 16 << 20;
 
+/// Most bytes of bodies that a shard keeps at a time, whatever the number of its connections: 32 of
+/// the longest.
+pub(crate) const MOST_OF_SHARD: usize = 32 * MOST_BYTES;
+
 /// Largest window of zstd as an exponent: 8 MiB, what every decoder should support (RFC 8878,
 /// 3.1.1.1.2).
 const MOST_WINDOW: u32 = 23;
@@ -58,6 +62,8 @@ pub(crate) enum Coding {
 pub(crate) enum Unreadable {
     /// More than [`MOST_BYTES`] come out, or came in.
     TooLong,
+    /// The bodies that its shard keeps are more than [`MOST_OF_SHARD`] together.
+    NoRoom,
     /// Not of its coding, or not complete.
     Damaged(Coding),
     /// A message of gRPC is compressed, which no request asks for.
@@ -72,7 +78,7 @@ impl Unreadable {
     /// The kind of error that it is.
     pub(crate) const fn kind(self) -> ErrorKind {
         match self {
-            Self::TooLong => ErrorKind::BodyTooLong,
+            Self::TooLong | Self::NoRoom => ErrorKind::BodyTooLong,
             Self::Damaged(_) => ErrorKind::BadEncoding,
             Self::CompressedMessage | Self::CutMessage | Self::NoStatus => ErrorKind::Malformed,
         }
@@ -86,6 +92,11 @@ impl fmt::Display for Unreadable {
                 f,
                 "the content has more than {} MiB, compressed or not",
                 MOST_BYTES >> 20
+            ),
+            Self::NoRoom => write!(
+                f,
+                "the bodies under way in this shard have more than {} MiB: use fewer connections or streams",
+                MOST_OF_SHARD >> 20
             ),
             Self::Damaged(Coding::Identity | Coding::Unknown) => {
                 write!(f, "the content has another coding than {ACCEPTED}")

@@ -31,6 +31,10 @@ const MOST: usize = 50;
 /// Longest cookie that is kept, name and value; RFC 6265, 6.1, asks for 4096 bytes.
 const MOST_BYTES: usize = 4096;
 
+/// Most bytes of a jar: no server takes a longer header by default (nginx 8 KiB, Node 16 KiB), and
+/// each session has a jar.
+const MOST_OF_JAR: usize = 16 << 10;
+
 /// A cookie.
 #[derive(Clone, PartialEq, Eq)]
 struct Cookie {
@@ -72,13 +76,19 @@ impl Jar {
                 self.0.push(cookie);
             }
         }
-        if self.0.len() > MOST {
+        if self.is_full() {
             self.0.retain(|cookie| cookie.is_current(now));
-            // The oldest of those with the shortest path are least missed.
-            let surplus = self.0.len().saturating_sub(MOST);
-            self.0.drain(..surplus);
+        }
+        while self.is_full() {
+            // The oldest is least missed.
+            self.0.remove(0);
         }
         has_any
+    }
+
+    fn is_full(&self) -> bool {
+        let sizes = self.0.iter().map(Cookie::size);
+        self.0.len() > MOST || sizes.sum::<usize>() > MOST_OF_JAR
     }
 
     /// Insert the `Cookie` header of a request after its request line, if a cookie is for its path.
@@ -107,6 +117,10 @@ impl Jar {
 }
 
 impl Cookie {
+    fn size(&self) -> usize {
+        self.name.len() + self.value.len() + self.path.len()
+    }
+
     /// Parse a `Set-Cookie` field (RFC 6265, 5.2); none of one that is to be ignored.
     fn parse(field: &[u8], request: &[u8], now: SystemTime) -> Option<Self> {
         let mut parts = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
@@ -454,7 +468,7 @@ mod tests {
             for field in &fields {
                 store(&mut jar, &format!("GET {path} HTTP/1.1\r\n\r\n"), &[field]);
             }
-            prop_assert!(jar.0.len() <= MOST);
+            prop_assert!(jar.0.len() <= MOST && jar.0.iter().map(Cookie::size).sum::<usize>() <= MOST_OF_JAR);
             prop_assert!(!sent(&jar, &path, Scheme::Https, later(0)).contains(char::is_control));
         }
     }

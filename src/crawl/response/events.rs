@@ -159,6 +159,16 @@ impl EventReader {
         }
     }
 
+    /// Memory of its line, bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.line.capacity()
+    }
+
+    /// Give back the memory of its line.
+    pub(crate) fn forget(&mut self) {
+        self.line = Vec::new();
+    }
+
     /// True if content of this kind may be the stream.
     pub(crate) fn fits(&self, kind: ContentKind) -> bool {
         match self.stream.format {

@@ -19,6 +19,8 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
     let rate = plan.shaped_rate().map(|rate| rate.to_string());
     let warmup = Some(plan.warmup).filter(|warmup| !warmup.is_zero());
     let linger = Some(plan.linger).filter(|linger| !linger.is_zero());
+    let wait = plan.throttling.longest_wait();
+    let wait = wait.filter(|_| plan.duration.is_none());
     let rows = [
         ("items", Some(planned_items(plan))),
         ("shards", Some(number(plan.shards))),
@@ -54,6 +56,15 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         ),
         ("per host", rate_per_host),
         ("time", plan.duration.map(time)),
+        (
+            "throttled",
+            wait.map(|wait| {
+                format!(
+                    "stops after {} of throttling alone (-d sets a time)",
+                    time(wait)
+                )
+            }),
+        ),
         ("warm-up", warmup.map(time)),
     ];
     let mut out = format!("crawling {}\n", plan.target);

@@ -2,7 +2,7 @@
 //! hot path, as long as any whole body or an item is all that is expected; for anything else the
 //! body is kept until its end.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use super::{Expect, Expectations};
 use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
-use crate::crawl::response::compressed::{Coding, Unreadable};
+use crate::crawl::response::compressed::{Coding, MOST_OF_SHARD, Unreadable};
 use crate::crawl::response::events::EventReader;
 use crate::crawl::response::fields::HeaderFields;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
@@ -38,6 +38,8 @@ pub(crate) struct Checker {
     seed: Option<u64>,
     /// Bytes of other bodies that are kept until their end.
     most: usize,
+    /// Bytes that long bodies may take, beside those that are under way.
+    room: Cell<usize>,
     /// Start of the body of the last answer, if that was not good.
     last_bad: RefCell<Vec<u8>>,
     /// Responses that are saved; none without `--save`.
@@ -126,6 +128,10 @@ pub(crate) struct Expected {
     /// Content that is decoded once it is complete; none of a body that is sent as it is.
     coding: Coding,
     compressed: Vec<u8>,
+    /// Bytes that it took of [`Checker::room`].
+    held: usize,
+    /// True if the shard has no room for the body.
+    is_refused: bool,
     /// Body for a record; none if it is not saved.
     saved: Option<KeptBody>,
     /// Reader of the events of the body, where those are expected.
@@ -160,6 +166,7 @@ impl Checker {
             },
             head_use,
             expectations,
+            room: Cell::new(MOST_OF_SHARD),
             last_bad: RefCell::default(),
             saver: OnceCell::new(),
         }
@@ -226,6 +233,8 @@ impl Expected {
             begin: Vec::new(),
             coding: Coding::Identity,
             compressed: Vec::new(),
+            held: 0,
+            is_refused: false,
             saved: None,
             events: checker
                 .expectations
@@ -249,6 +258,10 @@ impl Expected {
         (self.coding, self.location) = (Coding::Identity, None);
         self.bytes.clear();
         self.begin.clear();
+        self.is_refused = false;
+        if self.held > 0 {
+            self.release();
+        }
         if let Some(seed) = self.checker.seed {
             items::write_body(seed, id, &mut self.bytes);
         }
@@ -300,12 +313,47 @@ impl Expected {
     /// Take the next part of the body.
     #[inline]
     pub(crate) fn take(&mut self, part: &[u8]) {
+        if self.is_refused {
+            return;
+        }
         if self.coding == Coding::Identity {
             self.take_decoded(part);
         } else {
             // One byte more than is decoded shows that it is too long.
             append(&mut self.compressed, part, MAX_READ + 1);
         }
+        let saved = self
+            .saved
+            .as_ref()
+            .map_or(0, |saved| saved.bytes.capacity());
+        let line = self.events.as_ref().map_or(0, |events| events.memory());
+        let held = self.bytes.capacity() + self.compressed.capacity() + saved + line;
+        // Short ones are bounded by their number.
+        if held > KEPT_BYTES && held != self.held {
+            self.hold(held);
+        }
+    }
+
+    /// Take room for the body, or let go of it if there is none.
+    #[cold]
+    fn hold(&mut self, held: usize) {
+        let room = self.checker.room.get() + self.held;
+        self.is_refused = room < held;
+        if self.is_refused {
+            self.release();
+        } else {
+            self.checker.room.set(room - held);
+            self.held = held;
+        }
+    }
+
+    /// Give back the memory of a long body.
+    #[cold]
+    fn release(&mut self) {
+        self.checker.room.set(self.checker.room.get() + self.held);
+        (self.held, self.bytes, self.compressed) = (0, Vec::new(), Vec::new());
+        self.saved = None;
+        self.events.iter_mut().for_each(|events| events.forget());
     }
 
     /// Decode the body that was taken.
@@ -370,11 +418,12 @@ impl Expected {
         let Some(events) = &mut self.events else {
             return Ok(());
         };
+        let no_room = self.is_refused.then_some(Unreadable::NoRoom);
         let arrived = events.take_arrived();
         if arrived > 0 {
             flight.events(arrived, at);
         }
-        events.unreadable().map_or(Ok(()), |why| {
+        no_room.or(events.unreadable()).map_or(Ok(()), |why| {
             flight.explain(why.kind(), why.to_string());
             Err(why.kind())
         })
@@ -394,6 +443,7 @@ impl Expected {
     #[inline]
     fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
         let unreadable = match self.coding {
+            _ if self.is_refused => Some(Unreadable::NoRoom),
             Coding::Identity => None,
             _ => self.take_compressed().err(),
         };
@@ -401,7 +451,9 @@ impl Expected {
             Some(events) => Self::flaw(events, head.kind),
             None => unreadable.map(BodyCheck::Unreadable),
         };
-        let is_met = if self.checker.seed.is_some() {
+        let is_met = if self.is_refused {
+            false
+        } else if self.checker.seed.is_some() {
             self.is_item && self.length == self.bytes.len()
         } else {
             let checker = Rc::clone(&self.checker);
@@ -421,6 +473,7 @@ impl Expected {
         if !(self.begin.is_empty() && last_bad.is_empty()) {
             *last_bad = std::mem::take(&mut self.begin);
         }
+        drop(last_bad);
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
         }
@@ -430,6 +483,9 @@ impl Expected {
                 body: self.saved.take(),
             };
             *saver.last.borrow_mut() = Some(last);
+        }
+        if self.held > 0 {
+            self.release();
         }
         CheckResult {
             has_good_status: self.checker.is_expected(head.status),
@@ -470,6 +526,12 @@ impl Expected {
                 .as_mut()
                 .is_some_and(|events| events.fits(head.kind) && events.is_complete()),
         }
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.checker.room.set(self.checker.room.get() + self.held);
     }
 }
 

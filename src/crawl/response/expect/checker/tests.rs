@@ -48,6 +48,37 @@ fn item(seed: u64, id: u64) -> Vec<u8> {
 }
 
 #[test]
+fn the_bodies_of_a_shard_are_bounded_together() {
+    const ROOM: usize = 40 << 20;
+    let checker = checker(&["json"]);
+    checker.room.set(ROOM);
+    let head = head(200, "application/json");
+    let part = vec![b' '; 1 << 20];
+    let mut all: Vec<Box<Expected>> = (0..8).map(|_| Expected::new(&checker)).collect();
+    all.iter_mut().for_each(|one| one.restart(0, None));
+    for _ in 0..16 {
+        all.iter_mut().for_each(|one| one.take(&part));
+        let kept = all.iter().map(|one| one.bytes.capacity()).sum::<usize>();
+        assert!(kept <= ROOM, "{kept}");
+    }
+    let refused = BodyCheck::Unreadable(Unreadable::NoRoom);
+    let is_refused = |one: &mut Box<Expected>| one.verdict(&head).body == refused;
+    let count = all
+        .iter_mut()
+        .filter_map(|one| is_refused(one).then_some(()))
+        .count();
+    assert!((1..8).contains(&count), "{count}");
+    // Room comes back when a response has ended, or its connection.
+    assert_eq!(checker.room.get(), ROOM);
+    all[0].restart(0, None);
+    all[0].take(&vec![b' '; 3 << 20]);
+    assert!(checker.room.get() < ROOM);
+    drop(all);
+    assert_eq!(checker.room.get(), ROOM);
+    assert!(is_met(&checker, "application/json", b"1"));
+}
+
+#[test]
 fn json_is_one_value_under_its_content_type() {
     let checker = checker(&["json"]);
     for kind in [
