@@ -413,7 +413,14 @@ pub(crate) const HEADERS: &str = "headers";
 pub(crate) const PROXY: &str = "proxy";
 
 /// Flags of saving that a plan holds, in words of their own.
-pub(crate) const SAVING: [&str; 6] = [SAVE, "save_fields", "save_bodies", "max_body", "durability"];
+pub(crate) const SAVING: [&str; 6] = [
+    SAVE,
+    "save_fields",
+    "save_bodies",
+    "max_body",
+    "durability",
+    "mode",
+];
 
 /// Arguments that name the target.
 pub(crate) const TARGETS: [&str; 3] = [URL, URLS, REQUESTS_FILE];
