@@ -103,7 +103,7 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
         let name = path.display().to_string();
         (name.clone(), shell_word(&name))
     };
-    let again = FileCommand::of(&file).typed_again();
+    let again = FileCommand::of(&file, &path).typed_again();
     let space = if again.is_empty() { "" } else { " " };
     let mut said = format!(
         "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {shown} --node i/{nodes} --into DIR{space}{again}\n",
@@ -253,6 +253,7 @@ mod tests {
             let file = FileCommand {
                 command: args.run.typed.command(None),
                 saving: saving(&args.run).unwrap(),
+                ..FileCommand::default()
             };
             let again = shlex::split(&file.typed_again()).unwrap();
             let part = file.resumed(&again).unwrap();

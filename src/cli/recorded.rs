@@ -5,6 +5,9 @@
 //! condition came from `--max-error-rate` or a latency from `--target-profile`, and `--rate 5k`
 //! reads better than its parsed form. Values that depend on the machine are taken from the plan.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 use crawlmark_harness::plan::RunPlan;
@@ -13,8 +16,8 @@ use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCE
 use crawlmark_results::show::text::shell_word;
 
 use super::table::{
-    BEARER, Flag, HEADERS, PROXY, Record, SAVE, SAVING, TARGETS, URL, Values, name, row,
-    run_arguments,
+    BEARER, Flag, HEADERS, PROXY, REQUESTS_FILE, Record, SAVE, SAVING, TARGETS, URL, URLS, Values,
+    name, row, run_arguments,
 };
 use super::{Cli, Command, NO_PROXY};
 use crate::crawl::proxy::ProxyUrl;
@@ -180,6 +183,8 @@ pub(crate) struct FileCommand {
     pub(crate) command: CommandLine,
     /// Flags of saving, of a plan.
     pub(crate) saving: Vec<String>,
+    /// Directory of a plan: lists that lie in it are its own.
+    pub(crate) place: Option<PathBuf>,
 }
 
 /// Reason why a command line of a file cannot be gone on with.
@@ -205,11 +210,25 @@ pub(crate) enum NotResumed {
 }
 
 impl FileCommand {
-    pub(crate) fn of(plan: &PlanFile) -> Self {
+    /// The command line of the plan at `path`.
+    pub(crate) fn of(plan: &PlanFile, path: &Path) -> Self {
         Self {
             command: plan.command.clone(),
             saving: plan.saving.clone(),
+            place: fs::canonicalize(path)
+                .ok()
+                .and_then(|path| Some(path.parent()?.to_owned())),
         }
+    }
+
+    /// True if this flag is taken from the file, or is that of a list in the directory of the plan.
+    fn is_taken(&self, id: &str, values: &[String]) -> bool {
+        let is_beside = |value: &String| {
+            let list = fs::canonicalize(value).ok();
+            list.is_some_and(|list| list.is_file() && list.parent() == self.place.as_deref())
+        };
+        let is_list = [URLS, REQUESTS_FILE].contains(&id);
+        row(id).is_some_and(Flag::is_taken) || is_list && values.iter().all(is_beside)
     }
 
     /// Return the command line that goes on with this one: its flags that are taken from a file, but
@@ -270,7 +289,7 @@ impl FileCommand {
         for (argument, values) in recorded.arguments() {
             let id = argument.get_id().to_string();
             let is_named = again.iter().any(|(withheld, _)| *withheld == id);
-            if !is_named && !row(&id).is_some_and(Flag::is_taken) {
+            if !is_named && !self.is_taken(&id, values) {
                 let words = words_of(&argument, values);
                 let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
                 again.push((id, words.join(" ")));
@@ -279,7 +298,7 @@ impl FileCommand {
         again.retain(|(id, _)| !is_given(id));
         recorded
             .values
-            .retain(|id, _| !is_given(id) && row(id).is_some_and(Flag::is_taken));
+            .retain(|id, values| !is_given(id) && self.is_taken(id, values));
         Ok((recorded, again.into_iter().map(|(_, flag)| flag).collect()))
     }
 

@@ -113,8 +113,8 @@ pub struct PartArgs {
     /// Crawl one part of the plan that `crawlmark plan` made
     ///
     /// The plan holds the flags of the crawl. Secrets, commands, files, variables and
-    /// proxies are not taken from it: give --header, --urls, --proxy and the like
-    /// again, as `crawlmark plan` prints. Each task of a job array runs the same command:
+    /// proxies are not taken from it, but for a list (--urls) in its directory: give
+    /// --header, --proxy and the like again, as `crawlmark plan` prints. Each task of a job array runs the same command:
     ///
     ///   crawlmark run --plan plan.json --node auto --into crawl
     ///

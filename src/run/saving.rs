@@ -47,9 +47,10 @@ pub(crate) fn with_recorded_flags(cli: Cli, words: &[OsString]) -> Result<Cli, E
         return Ok(cli);
     };
     let (whose, file) = if let Some(place) = &args.save.resume {
-        let command = Manifest::read(place)?.command;
-        let saving = Vec::new();
-        let file = FileCommand { command, saving };
+        let file = FileCommand {
+            command: Manifest::read(place)?.command,
+            ..FileCommand::default()
+        };
         (format!("--resume {}", place.display()), file)
     } else if let Some(path) = &args.part.plan {
         let (plan, _) = PlanFile::read(path)?;
@@ -59,7 +60,10 @@ pub(crate) fn with_recorded_flags(cli: Cli, words: &[OsString]) -> Result<Cli, E
                 path.display()
             )));
         }
-        (format!("--plan {}", path.display()), FileCommand::of(&plan))
+        (
+            format!("--plan {}", path.display()),
+            FileCommand::of(&plan, path),
+        )
     } else {
         return Ok(cli);
     };
