@@ -142,10 +142,10 @@ Exit codes:
   4    the measurement is incomplete (as when a shard died), or is not
        valid, or items were abandoned, and --strict was given; verify:
        violations, or items left (--complete)
-  5    a threshold could not be decided; ab, compare: inconclusive, or
-       results of other tools; history: too few results; capacity: not
-       found; scale: nothing to compare; selftest: none failed, some
-       could not be judged
+  5    a threshold could not be decided; ab, compare: inconclusive,
+       two single results, or results of other tools; history: too few
+       results; capacity: not found; scale: nothing to compare;
+       selftest: none failed, some could not be judged
   129, 130, 143
        ended by SIGHUP, SIGINT, SIGTERM; partial report written
 

@@ -354,9 +354,10 @@ impl StudyResult for Contest {
 
     fn conclusion(&self) -> Conclusion {
         match self.comparison.verdict {
-            Overall::NotJudged | Overall::Pass => Conclusion::Done,
+            Overall::Pass => Conclusion::Done,
             Overall::Regression => Conclusion::Failed,
-            Overall::Inconclusive => Conclusion::Inconclusive,
+            // A comparison without a verdict is no gate that passes.
+            Overall::NotJudged | Overall::Inconclusive => Conclusion::Inconclusive,
         }
     }
 
