@@ -194,11 +194,11 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         differences: all,
         noise_floor: None,
     };
-    let contest = Contest::new(&run_metrics(), rounds, context)?;
+    let judged = Contest::new(&run_metrics(), rounds, context)?;
     Ok(if found.len() == 2 {
-        contest.without_verdict()
+        judged.without_verdict()
     } else {
-        contest
+        judged
     })
 }
 

@@ -82,8 +82,8 @@ mod tests {
             ("--data\0hush", "--data\0...."),
             ("http://h/?token=hush&a=1", "http://h/?token=....&a=1"),
             (
-                "--target-probe\0ssh h x\0--rate\05",
-                "--target-probe\0.......\0--rate\05",
+                "--target-probe\0ssh h x\0--rate\0x",
+                "--target-probe\0.......\0--rate\0x",
             ),
         ] {
             let hidden = hidden(line.as_bytes());

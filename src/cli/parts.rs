@@ -25,7 +25,7 @@ its IDs counts as not attempted.
 
 Secrets, commands, files, variables and proxies are not taken from a plan, which
 may be of somebody else: the command that is printed has them for each part. A list
-(--urls, --requests-file) in the directory of the plan is taken.
+(--urls) in the directory of the plan is taken.
 
 Examples:
   A million IDs in 64 parts, 8 at a time, at 4,000 requests a second in total:

@@ -16,8 +16,8 @@ use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCE
 use crawlmark_results::show::text::shell_word;
 
 use super::table::{
-    BEARER, Flag, HEADERS, PROXY, REQUESTS_FILE, Record, SAVE, SAVING, TARGETS, URL, URLS, Values,
-    name, row, run_arguments,
+    BEARER, Flag, HEADERS, PROXY, Record, SAVE, SAVING, TARGETS, URL, URLS, Values, name, row,
+    run_arguments,
 };
 use super::{Cli, Command, NO_PROXY};
 use crate::crawl::proxy::ProxyUrl;
@@ -183,7 +183,7 @@ pub(crate) struct FileCommand {
     pub(crate) command: CommandLine,
     /// Flags of saving, of a plan.
     pub(crate) saving: Vec<String>,
-    /// Directory of a plan: lists that lie in it are its own.
+    /// Directory of a plan: a list of URLs that lies in it is its own.
     pub(crate) place: Option<PathBuf>,
 }
 
@@ -221,14 +221,14 @@ impl FileCommand {
         }
     }
 
-    /// True if this flag is taken from the file, or is that of a list in the directory of the plan.
+    /// True if this flag is taken from the file, or is that of a list of URLs in the directory of the plan.
     fn is_taken(&self, id: &str, values: &[String]) -> bool {
         let is_beside = |value: &String| {
             let list = fs::canonicalize(value).ok();
             list.is_some_and(|list| list.is_file() && list.parent() == self.place.as_deref())
         };
-        let is_list = [URLS, REQUESTS_FILE].contains(&id);
-        row(id).is_some_and(Flag::is_taken) || is_list && values.iter().all(is_beside)
+        // Recorded requests may hold credentials, and a URL in the file says where they go.
+        row(id).is_some_and(Flag::is_taken) || id == URLS && values.iter().all(is_beside)
     }
 
     /// Return the command line that goes on with this one: its flags that are taken from a file, but
@@ -284,7 +284,7 @@ impl FileCommand {
         let is_given = |id: &str| {
             let mut same = SAME.into_iter().filter(|same| same.contains(&id)).flatten();
             let is_new = |other: &&str| now.contains_key(*other) && !all.contains_key(*other);
-            now.contains_key(id) || same.any(|other| is_new(other))
+            now.contains_key(id) || same.any(is_new)
         };
         for (argument, values) in recorded.arguments() {
             let id = argument.get_id().to_string();

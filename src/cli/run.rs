@@ -35,7 +35,9 @@ impl RunArgs {
             || self.throttling.adaptive.is_some()
             || self.per_host.per_host_connections.is_some()
             || self.per_host.per_host_rate.is_some()
-            || self.part.plan.is_some();
+            || self.part.plan.is_some()
+            || self.save.save.is_some()
+            || self.save.resume.is_some();
         let shape = self
             .rate
             .map(|rate| rate.shape)

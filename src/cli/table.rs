@@ -76,6 +76,7 @@ impl Need {
 
 /// A flag of `run`.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "columns of the table")]
 pub(crate) struct Flag {
     /// Name of its field.
     pub(crate) id: &'static str,

@@ -97,7 +97,9 @@ impl ProbeChoice {
             Self::Command(line, token) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-c", line]);
-                token.iter().for_each(|token| _ = shell.env_remove(token));
+                if let Some(token) = token {
+                    shell.env_remove(token);
+                }
                 return Ok(Some((first_word(line), shell)));
             }
             Self::Here(flag, value) => (

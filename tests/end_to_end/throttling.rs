@@ -51,7 +51,7 @@ fn fates(faults: &Faults, seed: u64, ids: u64) -> Fates {
 fn a_target_that_throttles_for_ever_ends_a_crawl_that_is_saved() {
     let target = Target::start("--processes 1 --limit fixed:1/h");
     let line = "-n 20 -s 1 -c 2 --save items --max-pause 100ms --out out";
-    let done = command::run(&format!("run {} {line}", target.url())).code(&[0]);
+    let done = command::run(&format!("run {} {line}", target.url())).code(&[4]);
     assert!(done.stderr.contains("only throttled"), "{}", done.stderr);
     let audit = call_line(&done.work(), "verify items --complete");
     assert_eq!(audit.code, Some(4), "items are left");

@@ -2,6 +2,12 @@
 //! nothing in a plan or a saved crawl executes, opens a path, a socket or a variable, or names
 //! credentials or a proxy, unless it was typed.
 
+#![expect(
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a law that does not hold ends the test"
+)]
+
 use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
@@ -241,7 +247,11 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        assert!(ends.iter().all(|(_, count)| count.get() > 500), "{ends:?}");
+        let least = cases / 50;
+        assert!(
+            ends.iter().all(|(_, count)| count.get() >= least),
+            "{ends:?}"
+        );
     }
 
     #[test]

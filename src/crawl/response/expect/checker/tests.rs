@@ -55,9 +55,13 @@ fn the_bodies_of_a_shard_are_bounded_together() {
     let head = head(200, "application/json");
     let part = vec![b' '; 1 << 20];
     let mut all: Vec<Box<Expected>> = (0..8).map(|_| Expected::new(&checker)).collect();
-    all.iter_mut().for_each(|one| one.restart(0, None));
+    for one in &mut all {
+        one.restart(0, None);
+    }
     for _ in 0..16 {
-        all.iter_mut().for_each(|one| one.take(&part));
+        for one in &mut all {
+            one.take(&part);
+        }
         let kept = all.iter().map(|one| one.bytes.capacity()).sum::<usize>();
         assert!(kept <= ROOM, "{kept}");
     }
