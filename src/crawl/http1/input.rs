@@ -1,7 +1,7 @@
 //! Read buffer of a connection: bytes that are not decoded yet.
 //!
 //! It grows only for a long head, which the decoder refuses at
-//! [`MOST_HEAD_BYTES`](crate::crawl::response::fields::MOST_HEAD_BYTES).
+//! [`MOST_HEAD_BYTES`].
 
 use std::io;
 use std::task::{Context, Poll, ready};

@@ -94,7 +94,7 @@ impl From<&ConnectionCounts> for ConnectionsReport {
 
 /// Parts of the mean response time of good and not-found responses: they add up to `response_us`,
 /// where `reported_us` is a part of `target_us`. Of a second, means over a sample; of a run, means
-/// over all responses, which the sample is [calibrated](Split::calibrated) to.
+/// over all responses, which the sample is calibrated to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Split {
     /// Responses of the sample.
