@@ -340,7 +340,7 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
         ),
         (
             |_, record| record.attempt = "../a".to_owned(),
-            "`../a` is not the name of a directory",
+            "`../a` is not a name in its directory",
         ),
         (
             |directory, _| fs::write(directory.attempt(1, "a-1").join("frames"), "x").unwrap(),
