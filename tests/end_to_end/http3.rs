@@ -353,7 +353,7 @@ mod floods {
     const LONG: [u8; 9] = [0x21, 0xc0, 0, 1, 0, 0, 0, 0, 0];
     const LONG_HEAD: [u8; 9] = [1, 0xc0, 0, 1, 0, 0, 0, 0, 0];
 
-    /// `:status` 103 and 200, by their numbers in the static table (RFC 9204, appendix A).
+    /// `:status` 103, by its number in the static table (RFC 9204, appendix A).
     const INTERIM: [u8; 5] = [1, 3, 0, 0, 0xd8];
 
     /// What a server sends first, and then without end, on a stream of its own and on those of requests.
