@@ -327,7 +327,10 @@ fn saved_results_are_compared_as_they_were_run() {
         rest.stderr
     );
     assert!(rest.stdout.contains("Too few results"), "{}", rest.stdout);
-    fs::write(format!("{base}/002-base/result.json"), "{").unwrap();
+    // A disturbed pair was run again: there may be more rounds than were asked for.
+    for round in fs::read_dir(&base).unwrap().flatten() {
+        fs::write(round.path().join("result.json"), "{").unwrap();
+    }
     let _ = run(&format!("history {base}")).code(&[2]);
 }
 
