@@ -45,7 +45,7 @@ pub(super) fn ceiling(report: &Report) -> Option<Finding> {
     let (is_limit, is_work) = if at_a_time < limits::SEVERAL {
         let third = report.experiment(Change::ThirdOfTheRate)?;
         let kept = third.p50_us? / alone.p50_us?;
-        let is_one = at_a_time < limits::ONE;
+        let is_one = limits::ONE.contains(&at_a_time);
         (kept < limits::UNHURRIED, kept >= limits::AS_SLOW && is_one)
     } else {
         let grown = report.experiment(Change::Waves)?.mean_us? / alone_us;
@@ -315,6 +315,23 @@ mod tests {
         let (idle, busy) = (told(0.1), told(0.9));
         assert!(matches!(idle, Some(Finding::DelayingLimit { .. })));
         assert!(matches!(busy, Some(Finding::WorksOnFew { .. })));
+    }
+
+    #[test]
+    fn a_worker_that_would_answer_more_requests_than_the_target_does_is_none() {
+        let told = |alone_us| {
+            let mut report = run(100.0, 16);
+            report.plan.run.warmup = std::time::Duration::ZERO;
+            report.target = None;
+            report.experiments = vec![
+                experiment(Change::OneConnection, 1e6 / alone_us, alone_us),
+                experiment(Change::TwiceTheConnections, 100.0, 320_000.0),
+                experiment(Change::ThirdOfTheRate, 33.0, alone_us),
+            ];
+            ceiling(&report)
+        };
+        assert!(matches!(told(10_000.0), Some(Finding::WorksOnFew { .. })));
+        assert!(told(6_000.0).is_none());
     }
 
     #[test]

@@ -178,9 +178,10 @@ pub(crate) const FEW_FAIL: f64 = 0.05;
 /// From so many requests at a time on they are several.
 pub(crate) const SEVERAL: f64 = 1.5;
 
-/// Up to so many at a time, the time of a request that is alone is that of a single worker: one
-/// that spends more of it elsewhere cannot be told from a limit before work that runs in parallel.
-pub(crate) const ONE: f64 = 1.2;
+/// So many at a time make the time of a request that is alone that of a single worker: one that
+/// spends more of it elsewhere cannot be told from a limit before work that runs in parallel, and
+/// one that takes less would answer more requests, so that something else sets the rate.
+pub(crate) const ONE: std::ops::Range<f64> = 0.8..1.2;
 
 /// Part of the time of a request that is alone at the full rate, below which the median at a third
 /// of it falls behind a limit that delays: that is the part of the work in the time between two
