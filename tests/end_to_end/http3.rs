@@ -353,8 +353,9 @@ mod floods {
     const LONG: [u8; 9] = [0x21, 0xc0, 0, 1, 0, 0, 0, 0, 0];
     const LONG_HEAD: [u8; 9] = [1, 0xc0, 0, 1, 0, 0, 0, 0, 0];
 
-    /// `:status` 103, by its number in the static table (RFC 9204, appendix A).
+    /// `:status` 103 and 200, by their numbers in the static table (RFC 9204, appendix A).
     const INTERIM: [u8; 5] = [1, 3, 0, 0, 0xd8];
+    const OK: [u8; 5] = [1, 3, 0, 0, 0xd9];
 
     /// What a server sends first, and then without end, on a stream of its own and on those of requests.
     #[derive(Clone, Copy)]
@@ -427,6 +428,8 @@ mod floods {
             ("endless unknown frame", control, [&LONG, &[0]]),
             ("interim responses", control, [&[], &INTERIM]),
             ("unknown frames", control, [&[], &[0x21, 1, 7]]),
+            ("empty DATA", control, [&OK, &[0, 0]]),
+            ("DATA of a byte", control, [&OK, &[0, 1, 7]]),
             ("control stream", [&CONTROL, &[0x21, 1, 7]], [&[], &[]]),
             ("GOAWAY", [&CONTROL, &[7, 1, 0]], [&[], &[]]),
             (
