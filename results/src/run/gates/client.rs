@@ -2,6 +2,7 @@
 
 use super::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, is_response};
 use crate::run::report::{GateReport, Report, Verdict, in_unit};
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 
 /// Quantiles of the client's delays to try: which one leaves most of the times is not known before.
@@ -17,7 +18,10 @@ pub(super) fn excuse(condition: &Condition, gate: GateReport, report: &Report) -
         .any(|it| of_client.contains(it));
     let value = gate.value.filter(|_| gate.ok == Some(false) && is_doubtful);
     let best = value.and_then(|value| match condition.op {
-        Op::Less | Op::AtMost => least_us(condition, value, report),
+        Op::Less | Op::AtMost => match condition.metric {
+            Metric::Of(Quantity::ErrorRate) => Some(least_errors(value, report)),
+            _ => least_us(condition, value, report),
+        },
         // How many requests a client would have sent that was not late is not known.
         Op::More | Op::AtLeast => is_of_pace(condition.metric).then_some(f64::INFINITY),
         Op::Equal | Op::Unequal => None,
@@ -79,6 +83,18 @@ fn least_us(condition: &Condition, value_us: f64, report: &Report) -> Option<f64
     Some(TRIED.into_iter().filter_map(without).fold(0.0, f64::max))
 }
 
+/// Return the least that the share of errors can be without the client's delays: that of a run in
+/// which nothing timed out. An item fails of one timeout at least, so that no fewer items than
+/// attempts may be spared it.
+fn least_errors(share: f64, report: &Report) -> f64 {
+    let counted = report.measured();
+    let timeouts: u64 = [ErrorKind::Timeout, ErrorKind::ConnectTimeout]
+        .into_iter()
+        .map(|kind| counted.requests.errors_of(kind))
+        .sum();
+    (share - timeouts as f64 / counted.items.begun().max(1) as f64).max(0.0)
+}
+
 fn quantile_us(report: &Report, series: Series, q: f64) -> Option<f64> {
     let times = report.latency(series)?;
     if q >= 1.0 {
@@ -90,6 +106,7 @@ fn quantile_us(report: &Report, series: Series, q: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::LazyLock;
 
     use proptest::prelude::*;
@@ -128,6 +145,26 @@ mod tests {
         let seen = of_report(condition.metric, &report);
         assert!(matches!(seen, Measured::Exactly(_)), "{seen:?}");
         excuse(&condition, objective.row(&seen), &report).ok
+    }
+
+    #[test]
+    fn errors_that_were_not_timeouts_break_a_threshold_whatever_the_client_did() {
+        let judged = |verdict, kind| {
+            let mut report = EXAMPLE.clone();
+            report.validity.verdicts = vec![verdict];
+            let counted = &mut report.totals.requests;
+            let failed = counted.attempts / 10;
+            counted.errors_by_kind = BTreeMap::from([(kind, failed)]);
+            let condition: Condition = "error_rate < 1%".parse().unwrap();
+            let objective = Objective {
+                condition,
+                breach: Breach::Fails,
+            };
+            excuse(&condition, objective.row(&Measured::Exactly(0.1)), &report).ok
+        };
+        assert_eq!(judged(Verdict::Disturbed, ErrorKind::Timeout), None);
+        assert_eq!(judged(Verdict::Disturbed, ErrorKind::Reset), Some(false));
+        assert_eq!(judged(Verdict::Valid, ErrorKind::Timeout), Some(false));
     }
 
     proptest! {

@@ -214,9 +214,8 @@ impl Search {
         let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let squares = beyond_mean(&clipped(&logarithms, &[0, values.len()]));
         let deviation = (squares / (values.len() - 1) as f64).sqrt();
-        deviation
-            .is_finite()
-            .then(|| (limits.step() * deviation).exp_m1())
+        let smallest = (limits.step() * deviation).exp_m1();
+        smallest.is_finite().then_some(smallest)
     }
 
     #[expect(
@@ -280,13 +279,17 @@ impl Limits {
     }
 
     /// The smallest step in the middle that is found in 95 of 100 series of independent noise, in
-    /// units of its standard deviation.
+    /// units of its standard deviation; infinite if it is greater than all that are tried.
     fn step(self) -> f64 {
         let (size, magnitude) = (self.size(), self.magnitude());
         self.kept(Limit::Step, |draw| {
-            let [mut low, mut high] = [0.0, GREATEST_STEP];
-            while high - low > 0.02 * high {
-                let step = f64::midpoint(low, high);
+            let [mut low, mut high] = [0.0, f64::INFINITY];
+            while low < GREATEST_STEP && high - low > 0.02 * high.min(GREATEST_STEP) {
+                let step = if high.is_finite() {
+                    f64::midpoint(low, high)
+                } else {
+                    GREATEST_STEP
+                };
                 let found = (0..TRIALS).filter(|_| {
                     let mut series = wander(draw, self.values, 0.0);
                     for value in &mut series[self.values / 2..] {
