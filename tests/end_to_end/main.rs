@@ -31,6 +31,7 @@ mod faults;
 mod flows;
 mod foreign;
 mod foreign_proxies;
+mod foreign_target;
 mod forged;
 mod forward_proxy;
 mod gates;
