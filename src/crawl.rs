@@ -78,7 +78,7 @@ pub use self::response::grpc::laws as grpc_laws;
 use self::response::head::HeadUse;
 pub use self::response::head::HoldHeader;
 pub use self::response::throttling;
-use self::saving::Collector;
+use self::saving::{Collector, RecordedRequest};
 pub use self::spec::{CrawlOptions, CrawlSpec};
 pub(crate) use self::target::flow::MOST_STEPS;
 pub use self::target::flow::{Flow, Step, Takes};
@@ -199,16 +199,19 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Save the record of an item that ended.
+    /// Save the record of an attempt, if it has one: the last of its item, or one whose response is
+    /// to be saved.
     fn save(&self, collector: &Collector, sample: &Sample) {
-        let redirected_to = collector.take_redirected_to();
+        let requested = collector.take_requested();
         self.checker.with_last(|response| {
-            if sample.fate != Fate::Ended {
+            let id = self.id(sample.permit.id);
+            let flow = self.spec.targets.flow_of(id);
+            let place = flow.and_then(|flow| self.flows.place(flow, sample));
+            if sample.fate != Fate::Ended && place.is_none() {
                 return;
             }
-            let id = self.id(sample.permit.id);
-            let url = redirected_to.or_else(|| self.listed_url(id));
-            collector.add(id, url.as_deref(), sample, response);
+            let url = requested.or_else(|| self.listed_url(id));
+            collector.add(&RecordedRequest { id, place, url }, sample, response);
         });
     }
 
@@ -487,11 +490,15 @@ impl<D: Dial> Crawl<D> {
         rules.is_none_or(|rules| rules.is_allowed(path))
     }
 
-    /// Note if another attempt for an item may help, and where it was redirected to.
+    /// Note if another attempt for an item may help, and its URL if that is not the one of its
+    /// line.
     #[inline]
     fn judge(&self, item: Item<'_>, attempt: &mut Attempt) {
-        if let (Some(collector), Some(chain)) = (&self.collector, item.chain) {
-            collector.redirected_to(self.url(chain.host, &chain.path));
+        if let Some(collector) = &self.collector
+            && (item.chain.is_some() || self.spec.targets.flow_of(item.id).is_some())
+        {
+            let request = self.request(item);
+            collector.requested(self.url(request.host(), &request.path()));
         }
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
@@ -600,6 +607,9 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn booked(&self, sample: &Sample) {
+        if let Some(collector) = &self.collector {
+            self.save(collector, sample);
+        }
         if sample.fate == Fate::Ended {
             if self.spec.options.follow > 0 {
                 self.redirects.forget(sample.permit.id);
@@ -607,9 +617,6 @@ impl<D: Dial> Workload for Crawl<D> {
             if self.spec.targets.has_flows() {
                 self.flows.forget(sample.permit.id);
             }
-        }
-        if let Some(collector) = &self.collector {
-            self.save(collector, sample);
         }
     }
 

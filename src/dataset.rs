@@ -1,4 +1,5 @@
-//! The saved crawl (`--save DIR`): one record per item that ended, safe at every instant.
+//! The saved crawl (`--save DIR`): one record per item that ended, and those of its responses before
+//! the last that it is to keep, safe at every instant.
 //!
 //! Each process life of a shard writes one segment: JSON lines in independent zstd frames, which
 //! `zstdcat`, `DuckDB`, Polars and pandas read as they lie there. An index before each frame says

@@ -12,10 +12,12 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crawlmark_harness::sample::{Fate, Outcome, Sample};
 use tokio::sync::Mutex;
 
 use super::response::cookies::SharedJar;
 use super::target::flow::{Flow, StepRequest, Values};
+use crate::dataset::batch::Place;
 
 /// An item that is beyond its first request.
 #[derive(Debug)]
@@ -60,6 +62,17 @@ pub(crate) struct Flows {
     shared: RefCell<HashMap<*const Flow, Rc<Shared>>>,
     /// Items that began once more, for their shared values were refused.
     renewed: RefCell<HashSet<u64>>,
+    /// Responses to each request of an item, as far as they are saved.
+    pages: RefCell<HashMap<u64, Vec<PageCount>>>,
+}
+
+/// Responses to a request of an item.
+#[derive(Debug, Clone, Copy, Default)]
+struct PageCount {
+    /// Responses since the item began.
+    now: u32,
+    /// Highest page so far; more than `now` if the item began once more.
+    highest: u32,
 }
 
 impl Flows {
@@ -82,6 +95,30 @@ impl Flows {
     pub(crate) fn forget(&self, item: u64) {
         self.items.borrow_mut().remove(&item);
         self.renewed.borrow_mut().remove(&item);
+        self.pages.borrow_mut().remove(&item);
+    }
+
+    /// Return the place of a response of an item for its record. None if it has no record: it is
+    /// not the last of its item, and not to be saved, or was saved before the item began once more.
+    pub(crate) fn place(&self, flow: &Flow, sample: &Sample) -> Option<Place> {
+        let is_end = sample.fate == Fate::Ended;
+        if !is_end && sample.attempt.outcome != Outcome::Stepped {
+            return None;
+        }
+        let number = self.performed(sample.permit.id);
+        let mut pages = self.pages.borrow_mut();
+        let counts = pages.entry(sample.permit.id).or_default();
+        counts.resize(counts.len().max(number + 1), PageCount::default());
+        let PageCount { now, highest } = &mut counts[number];
+        *now += 1;
+        if !is_end && (*now <= *highest || !flow.takes(number).is_saved()) {
+            return None;
+        }
+        *highest = (*now).max(*highest + 1);
+        Some(Place {
+            step: u32::try_from(number + 1).unwrap_or(u32::MAX),
+            page: *highest,
+        })
     }
 
     /// Return the values that items of a flow share, if they do.
@@ -106,6 +143,9 @@ impl Flows {
         // Another item may have got others already.
         let mut values = shared.values.borrow_mut();
         values.take_if(|values| Rc::ptr_eq(values, refused));
+        for count in self.pages.borrow_mut().entry(item).or_default() {
+            count.now = 0;
+        }
         // Kept until then, for its last request is yet to be booked.
         progress.is_refused.set(true);
         true

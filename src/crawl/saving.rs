@@ -1,7 +1,7 @@
-//! Records of finished items (`--save`): what the crawl hands to the writer.
+//! Records of responses (`--save`): what the crawl hands to the writer.
 //!
 //! The crawl's thread only copies: lines, digests and compression are the writer's. Called for each
-//! item that ends.
+//! response that is saved, and for each item that ends.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::sample::Sample;
 
 use super::response::expect::SavedResponse;
-use crate::dataset::batch::{Item, ReceivedBody};
+use crate::dataset::batch::{Item, Place, ReceivedBody};
 use crate::dataset::writer::{FLUSH_EVERY, Writer};
 
 /// Collector of a shard's records.
@@ -21,8 +21,19 @@ pub(crate) struct Collector {
     clock: Clock,
     /// Calendar time at the start of the clock, µs since 1970.
     epoch_us: Cell<u64>,
-    /// URL of the attempt that ended last, if its item was redirected.
-    redirected_to: RefCell<Option<String>>,
+    /// URL of the attempt that ended last, if that is not the one of its line.
+    requested: RefCell<Option<String>>,
+}
+
+/// Request of a record.
+#[derive(Debug)]
+pub(crate) struct RecordedRequest {
+    /// ID in its URL.
+    pub(crate) id: u64,
+    /// Place among those of its item; none of an item that has one request.
+    pub(crate) place: Option<Place>,
+    /// URL, where it is not the template with the ID.
+    pub(crate) url: Option<String>,
 }
 
 impl Collector {
@@ -32,7 +43,7 @@ impl Collector {
             writer,
             clock,
             epoch_us: Cell::default(),
-            redirected_to: RefCell::default(),
+            requested: RefCell::default(),
         });
         collector.read_calendar();
         let kept = Rc::downgrade(&collector);
@@ -50,13 +61,13 @@ impl Collector {
     }
 
     /// Note the URL of the attempt that ended last.
-    pub(crate) fn redirected_to(&self, url: String) {
-        *self.redirected_to.borrow_mut() = Some(url);
+    pub(crate) fn requested(&self, url: String) {
+        *self.requested.borrow_mut() = Some(url);
     }
 
-    /// Take the URL of the attempt that ended last, if its item was redirected.
-    pub(crate) fn take_redirected_to(&self) -> Option<String> {
-        self.redirected_to.borrow_mut().take()
+    /// Take the URL of the attempt that ended last, if it was noted.
+    pub(crate) fn take_requested(&self) -> Option<String> {
+        self.requested.borrow_mut().take()
     }
 
     /// Follow a calendar that was set.
@@ -74,6 +85,7 @@ impl Collector {
         self.writer.push(&Item {
             number,
             id,
+            place: None,
             url,
             status: None,
             outcome: None,
@@ -85,12 +97,10 @@ impl Collector {
         });
     }
 
-    /// Save the record of an item that ended: `id` in its URL, which is `url` where that is not the
-    /// template with the ID.
+    /// Save the record of an attempt.
     pub(crate) fn add(
         &self,
-        id: u64,
-        url: Option<&str>,
+        request: &RecordedRequest,
         sample: &Sample,
         response: Option<(&SavedResponse, &[u8])>,
     ) {
@@ -99,8 +109,9 @@ impl Collector {
         let Nanos(at) = attempt.sent.unwrap_or(attempt.done);
         self.writer.push(&Item {
             number: sample.permit.id,
-            id,
-            url,
+            id: request.id,
+            place: request.place,
+            url: request.url.as_deref(),
             status: attempt.status,
             outcome: Some(attempt.outcome),
             attempts: sample.permit.attempt + 1,

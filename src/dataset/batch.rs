@@ -1,20 +1,31 @@
-//! Items that ended, on their way from the crawl's thread to the writer's.
+//! Items that ended, and responses before their last, on their way from the crawl's thread to the writer's.
 //!
 //! The crawl's thread only copies; the writer's makes lines of them. A batch is recycled, so that
 //! neither allocates after warm-up.
 
 use crawlmark_harness::sample::Outcome;
 
-/// An item that ended.
+/// Place of a response among those of its item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Number of its request among those of the item's line, from 1.
+    pub step: u32,
+    /// Its number among the responses to that request, from 1.
+    pub page: u32,
+}
+
+/// An item that ended, or a response before its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item<'a> {
     /// Number of the item in the plan's range: the ID before `--shuffle`.
     pub number: u64,
     /// ID in its URL.
     pub id: u64,
+    /// Place of the response; none of an item that has one request.
+    pub place: Option<Place>,
     /// URL, without secrets, where it is not the template with the ID.
     pub url: Option<&'a str>,
-    /// Status of the last response.
+    /// Status of the response, the last one if the item ended.
     pub status: Option<u16>,
     /// Outcome of the last attempt; none of an item that robots.txt forbids.
     pub outcome: Option<Outcome>,
@@ -68,6 +79,7 @@ struct Head {
     attempts: u32,
     status: Option<u16>,
     outcome: Option<Outcome>,
+    place: Option<Place>,
 }
 
 impl Batch {
@@ -87,6 +99,7 @@ impl Batch {
             attempts: item.attempts,
             status: item.status,
             outcome: item.outcome,
+            place: item.place,
         };
         self.heads.push(head);
     }
@@ -107,6 +120,7 @@ impl Batch {
             Item {
                 number: head.number,
                 id: head.id,
+                place: head.place,
                 url: url.and_then(|url| std::str::from_utf8(url).ok()),
                 status: head.status,
                 outcome: head.outcome,

@@ -1,4 +1,4 @@
-//! The records of a saved crawl as JSON lines, the last committed one of each item. Called by the
+//! The records of a saved crawl as JSON lines: those of each item's last session, once it ended. Called by the
 //! command `export`, which opens the output.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use super::item_set::ItemSet;
 use super::record::SavedRecord;
 use super::recover::records_of;
 use super::saved::{SavedCrawl, SavedError, SavedSegment, failed};
-use crate::crawl::target::ids::Shuffle;
 
 /// Reason why a saved crawl cannot be exported.
 #[derive(Debug, thiserror::Error)]
@@ -33,30 +32,34 @@ pub(crate) enum CrawlExportError {
     },
 }
 
-/// Write the last committed record of each item of a crawl.
+/// Write the committed records of each item of a crawl that ended, by the last session in which it
+/// did.
 ///
 /// # Errors
 /// When it is damaged, or cannot be written.
 pub(crate) fn export(crawl: &SavedCrawl, output: &mut impl Write) -> Result<(), CrawlExportError> {
     let later = recorded(crawl)?;
     for segment in &crawl.segments {
-        write_segment(segment, crawl.manifest.shuffle(), &later, output)?;
+        write_segment(crawl, segment, &later, output)?;
     }
     Ok(())
 }
 
-/// Write the records of a segment, of which those of failed items count unless a later session has
-/// one. A segment without an end ends with its last whole frame.
+/// Write the records of the items that ended in a segment, of which those of failed items count
+/// unless a later session has one. A segment without an end ends with its last whole frame.
 fn write_segment(
+    crawl: &SavedCrawl,
     segment: &SavedSegment,
-    shuffle: Option<Shuffle>,
     recorded: &BTreeMap<u32, ItemSet>,
     output: &mut impl Write,
 ) -> Result<(), CrawlExportError> {
+    let shuffle = crawl.manifest.shuffle();
     let later = (Bound::Excluded(segment.name.session), Bound::Unbounded);
     let Some(mut frames) = unless_cut(segment, segment.frames().map(Some))? else {
         return Ok(());
     };
+    let own = records_of(&Directory::new(&crawl.place), segment.name)
+        .map_err(|error| of_read(segment, error))?;
     while unless_cut(segment, frames.next_frame())?.is_some() {
         let start = frames.start();
         let lines = frames.lines().map_err(|error| of_read(segment, error))?;
@@ -64,8 +67,8 @@ fn write_segment(
             let record = SavedRecord::parse(line)
                 .map_err(|error| damaged(segment, format!("the frame at byte {start}: {error}")))?;
             let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
-            let mut of_later = recorded.range(later);
-            if record.state().is_finished() || !of_later.any(|(_, items)| items.has(item)) {
+            let is_replaced = || recorded.range(later).any(|(_, items)| items.has(item));
+            if own.finished.has(item) || own.has_end_of(item) && !is_replaced() {
                 output.write_all(line.as_bytes())?;
                 output.write_all(b"\n")?;
             }

@@ -1,4 +1,4 @@
-//! JSON line of an item.
+//! JSON line of a record.
 //!
 //! Called for each record on the writer's thread; allocates nothing after warm-up but what
 //! `serde_json` needs for strings with escapes. `record` reads the lines. It must not know what a
@@ -17,7 +17,7 @@ use crawlmark_harness::sample::{ErrorKind, Outcome};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use sha2::{Digest as _, Sha256};
 
-use super::batch::{Item, ReceivedBody};
+use super::batch::{Item, Place, ReceivedBody};
 use super::manifest::{Fields, RecordField};
 
 /// Bytes of a digest that are saved: the first half of a SHA-256.
@@ -43,9 +43,11 @@ pub const fn outcome_name(outcome: Option<Outcome>) -> &'static str {
     }
 }
 
-/// State in which an item ended.
+/// State of an item, by a record of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemState {
+    /// Another request of it follows the response of the record.
+    UnderWay,
     /// A good response.
     Good,
     /// The target has no such item.
@@ -63,6 +65,7 @@ impl ItemState {
     pub fn of(outcome: &str) -> Self {
         match outcome {
             _ if outcome == ErrorKind::RobotsForbidden.name() => Self::Skipped,
+            "stepped" => Self::UnderWay,
             "ok" => Self::Good,
             "not_found" => Self::NotFound,
             "skipped" => Self::Skipped,
@@ -74,6 +77,11 @@ impl ItemState {
     /// True if the item is never requested again.
     pub const fn is_finished(self) -> bool {
         matches!(self, Self::Good | Self::NotFound | Self::Skipped)
+    }
+
+    /// True if the record is the last one of its item.
+    pub const fn is_end(self) -> bool {
+        !matches!(self, Self::UnderWay)
     }
 }
 
@@ -100,6 +108,12 @@ impl LineWriter {
         let fields = self.fields;
         line.extend_from_slice(b"{\"id\":");
         number(item.id, line);
+        if let Some(Place { step, page }) = item.place {
+            line.extend_from_slice(b",\"step\":");
+            number(step.into(), line);
+            line.extend_from_slice(b",\"page\":");
+            number(page.into(), line);
+        }
         if let Some(url) = item.url.filter(|_| fields.has(RecordField::Url)) {
             line.extend_from_slice(b",\"url\":");
             text(url, line);

@@ -19,7 +19,7 @@ use crawlmark_harness::clock::Nanos;
 use super::batch::Item;
 use super::disk::{Disk, DiskError, put};
 use super::item_set::ItemSet;
-use super::line::{LineWriter, outcome_name};
+use super::line::{ItemState, LineWriter, outcome_name};
 use super::manifest::{Durability, Saved};
 use super::records::{RecordedItem, Records};
 use super::segment::{Header, SegmentEncoder, SegmentName};
@@ -71,7 +71,7 @@ pub struct SegmentLog<D: Disk> {
     /// Lines that are in no frame yet, and their records.
     lines: Vec<u8>,
     records: Records,
-    /// All items of the segment.
+    /// All items that ended in the segment.
     items: ItemSet,
     /// Bytes on their way to the disk.
     bytes: Vec<u8>,
@@ -106,15 +106,18 @@ impl<D: Disk> SegmentLog<D> {
         })
     }
 
-    /// Add the record of an item.
+    /// Add a record.
     ///
     /// # Errors
-    /// When the system refuses, or the item has a record.
+    /// When the system refuses, or the item ended before.
     pub fn push(&mut self, item: &Item<'_>) -> Result<(), LogError> {
-        self.items.insert(item.number).map_err(LogError::Twice)?;
+        let outcome = outcome_name(item.outcome);
+        if ItemState::of(outcome).is_end() {
+            self.items.insert(item.number).map_err(LogError::Twice)?;
+        }
         self.records.add(&RecordedItem {
             item: item.number,
-            outcome: outcome_name(item.outcome),
+            outcome,
             attempts: item.attempts,
             at_us: Some(item.at_us),
             latency_us: item.latency_us,

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crawlmark_harness::sample::Outcome;
 use crawlmark_harness::stats::SIGNIFICANT_DIGITS;
 use crawlmark_harness::units::IdRange;
 use hdrhistogram::Histogram;
@@ -17,7 +18,7 @@ use super::line::ItemState;
 /// Longest latency that is told from longer ones, µs: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// Items that have records, before `--shuffle`, and counts of the records. A field that is not
+/// Items that ended, before `--shuffle`, and counts of the records. A field that is not
 /// saved counts nothing in counts that were made from lines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Records {
@@ -29,13 +30,13 @@ pub struct Records {
     pub abandoned: ItemSet,
     /// Records by outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// Requests for the items, in this session.
+    /// Requests for the items that ended, in this session.
     pub attempts: u64,
     /// Bytes of the lines, uncompressed.
     pub line_bytes: u64,
     /// Times of the first and the last request, µs since 1970 in UTC.
     pub at_us: Option<(u64, u64)>,
-    /// Latency of each item that was sent, µs. One beyond an hour counts as an hour.
+    /// Latency of the last request of each item that was sent, µs. One beyond an hour counts as an hour.
     #[serde(with = "cells")]
     pub latency_us: Histogram<u64>,
 }
@@ -73,19 +74,20 @@ pub struct RecordedItem<'a> {
 impl Records {
     /// Count a record but for its line.
     pub fn add(&mut self, record: &RecordedItem<'_>) {
+        match self.outcomes.get_mut(record.outcome) {
+            Some(count) => *count += 1,
+            None => drop(self.outcomes.insert(record.outcome.to_owned(), 1)),
+        }
+        self.at_us = widest(self.at_us, record.at_us.map(|at| (at, at)));
         let items = match ItemState::of(record.outcome) {
+            ItemState::UnderWay => return,
             ItemState::Failed => &mut self.failed,
             ItemState::Abandoned => &mut self.abandoned,
             ItemState::Good | ItemState::NotFound | ItemState::Skipped => &mut self.finished,
         };
         // An item that has a record is for its caller to find.
         let _ = items.insert(record.item);
-        match self.outcomes.get_mut(record.outcome) {
-            Some(count) => *count += 1,
-            None => drop(self.outcomes.insert(record.outcome.to_owned(), 1)),
-        }
         self.attempts += u64::from(record.attempts);
-        self.at_us = widest(self.at_us, record.at_us.map(|at| (at, at)));
         if let Some(latency_us) = record.latency_us {
             // It grows as far as that.
             let _ = self.latency_us.record(latency_us.min(LONGEST_US));
@@ -99,7 +101,19 @@ impl Records {
             .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Return the items that have a record, range by range.
+    /// True if an item ended.
+    pub fn has_end_of(&self, item: u64) -> bool {
+        [&self.finished, &self.failed, &self.abandoned]
+            .iter()
+            .any(|items| items.has(item))
+    }
+
+    /// True if some records are of responses before the last of their item.
+    pub fn has_steps(&self) -> bool {
+        self.outcomes.contains_key(Outcome::Stepped.name())
+    }
+
+    /// Return the items that ended, range by range.
     pub fn items(&self) -> impl Iterator<Item = IdRange> {
         [&self.finished, &self.failed, &self.abandoned]
             .into_iter()

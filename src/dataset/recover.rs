@@ -3,7 +3,8 @@
 //!
 //! A segment that has no end, because its process died, or holds damaged frames is replaced by a
 //! copy of its whole frames with an end: what lies between or beyond them is gone, and its items
-//! are crawled again. No other process may write the crawl.
+//! are crawled again. Where items have several records, only frames before the first damage are
+//! kept, so that each item that ended has all of its own. No other process may write the crawl.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Seek};
@@ -58,6 +59,7 @@ impl Retry {
         match state {
             ItemState::Failed => matches!(self, Self::Failed | Self::All),
             ItemState::Abandoned => matches!(self, Self::Abandoned | Self::All),
+            ItemState::UnderWay => true,
             ItemState::Good | ItemState::NotFound | ItemState::Skipped => false,
         }
     }
@@ -159,10 +161,14 @@ fn read<R: Read + Seek>(
             Reading::Indexes => frames.skip_frame(),
         };
         match next {
-            Ok(Some(_)) if reading == Reading::Frames && !frames.is_whole() => {
+            Ok(Some(records)) if reading == Reading::Frames && !frames.is_whole() => {
                 state.damage.get_or_insert_with(|| {
                     format!("the frame at byte {} is damaged", frames.start())
                 });
+                // An item that ends in a later frame may have records in this one.
+                if state.records.has_steps() || records.has_steps() {
+                    break;
+                }
             }
             Ok(Some(records)) => {
                 state.records.merge(&records);

@@ -105,6 +105,7 @@ impl Session {
         let mut items = ItemCounts::default();
         for (outcome, count) in &records.outcomes {
             *match ItemState::of(outcome) {
+                ItemState::UnderWay => continue,
                 ItemState::Good => &mut items.ok,
                 ItemState::NotFound => &mut items.not_found,
                 ItemState::Skipped => &mut items.skipped,
@@ -178,7 +179,7 @@ fn figures(session: u32, SessionRecords { records, bytes }: &SessionRecords) -> 
         from: at_us.map(|(first, _)| moment(first)),
         to: at_us.map(|(_, last)| moment(last)),
         active_s: at_us.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e6),
-        items: records.count(),
+        items: records.items().map(|range| range.len()).sum(),
         requests: *attempts,
         sent: None,
         bytes: *bytes,

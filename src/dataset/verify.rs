@@ -1,11 +1,12 @@
-//! Audit of a saved crawl: each item is finished once at most, and has one record in a session; and
-//! indexes, checksums and digests say what the records say.
+//! Audit of a saved crawl: each item is finished once at most, and ends once in a session; responses
+//! before its last are there, each once; and indexes, checksums and digests say what the records
+//! say.
 //!
 //! Reads each segment once, a frame at a time. Memory is that of a frame, and of the recorded items
 //! as ranges: a few for each segment, and one for each item that was in flight when a process
-//! ended. Called by the command `verify`.
+//! ended; and the place of each item that is under way. Called by the command `verify`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -59,7 +60,7 @@ pub(crate) struct Audit {
     pub(crate) complete: bool,
     /// Items of the whole crawl.
     pub(crate) planned: u64,
-    /// Items that have a record.
+    /// Items that ended.
     pub(crate) recorded: u64,
     /// Items that are finished. The others are asked for by `--resume`.
     pub(crate) finished: u64,
@@ -71,10 +72,10 @@ pub(crate) struct Audit {
     pub(crate) bytes: u64,
     /// Bytes of their lines.
     pub(crate) line_bytes: u64,
-    /// Records by outcome. An item that was asked for again has one of each session that it ended
-    /// in.
+    /// Records by outcome: of each session, one for each item that ended in it, and those of
+    /// responses before the last (`stepped`).
     pub(crate) outcomes: BTreeMap<String, u64>,
-    /// Requests for the recorded items; 0 if attempts are not saved.
+    /// Requests for the items that ended; 0 if attempts are not saved.
     pub(crate) attempts: u64,
     /// Requests that all sessions sent; absent if they were not counted, or of parts, whose merged
     /// report has them.
@@ -220,6 +221,7 @@ pub(crate) fn verify(
         recorded: ItemSet::default(),
         finished: ItemSet::default(),
         session: (0, ItemSet::default()),
+        under_way: HashMap::new(),
         attempts: BTreeMap::new(),
         counted: BTreeMap::new(),
     };
@@ -252,12 +254,14 @@ struct Auditor<'a> {
     manifest: &'a Manifest,
     shuffle: Option<Shuffle>,
     audit: Audit,
-    /// Items that have a record; before `--shuffle`.
+    /// Items that ended; before `--shuffle`.
     recorded: ItemSet,
     /// Items among them that are finished.
     finished: ItemSet,
-    /// Items that have a record of this session.
+    /// Items that ended in this session.
     session: (u32, ItemSet),
+    /// Last page of each step that is recorded, of the items of this segment that have not ended.
+    under_way: HashMap<u64, BTreeMap<u32, u32>>,
     /// Requests for the recorded items, by session.
     attempts: BTreeMap<u32, u64>,
     /// Requests that were counted when they were sent, by session.
@@ -302,6 +306,7 @@ impl Auditor<'_> {
         if self.session.0 != session {
             self.session = (session, ItemSet::default());
         }
+        self.under_way.clear();
         self.attempts.entry(session).or_default();
         let frames = segment.frames();
         let read = frames.and_then(|frames| self.frames(segment, &file, frames, progress));
@@ -436,15 +441,48 @@ impl Auditor<'_> {
         if self.finished.has(item) {
             return Err(format!("ID {id} is recorded again after it was finished"));
         }
-        if self.session.1.insert(item).is_err() {
-            return Err(format!("ID {id} is recorded twice in a session"));
+        self.follows(item, &record)?;
+        if record.state().is_end() {
+            if self.session.1.insert(item).is_err() {
+                return Err(format!("ID {id} is recorded twice in a session"));
+            }
+            // An earlier session may have a record of it.
+            let _ = self.recorded.insert(item);
         }
-        // An earlier session may have a record of it.
-        let _ = self.recorded.insert(item);
         if record.state().is_finished() {
             let _ = self.finished.insert(item);
         }
         self.body(&record)
+    }
+
+    /// Check that no response of an item is missing before this one, and none is there twice.
+    fn follows(&mut self, item: u64, record: &SavedRecord<'_>) -> Result<(), String> {
+        let (id, is_end) = (record.id, record.state().is_end());
+        let steps = self.under_way.get(&item);
+        let Some((step, page)) = record.step.zip(record.page) else {
+            if is_end && steps.is_none() {
+                return Ok(());
+            }
+            return Err(format!("a record of ID {id} has no step and page"));
+        };
+        let last = steps.and_then(|steps| steps.get(&step)).copied();
+        // Those before the last response of the item need not be saved.
+        let is_first_saved = is_end && last.is_none();
+        let last = last.unwrap_or(0);
+        if is_end {
+            self.under_way.remove(&item);
+        } else {
+            self.under_way.entry(item).or_default().insert(step, page);
+        }
+        if !is_end && self.session.1.has(item) {
+            return Err(format!("ID {id} goes on after its end"));
+        }
+        if page != last.saturating_add(1) && !is_first_saved {
+            return Err(format!(
+                "page {page} of step {step} of ID {id} follows page {last}"
+            ));
+        }
+        Ok(())
     }
 
     fn body(&mut self, record: &SavedRecord<'_>) -> Result<(), String> {

@@ -104,13 +104,13 @@ impl Writer {
     /// True if bodies of this outcome are saved.
     pub const fn saves_body(&self, outcome: Outcome) -> bool {
         match self.saved.bodies {
-            Bodies::Good => matches!(outcome, Outcome::Ok),
+            Bodies::Good => matches!(outcome, Outcome::Ok | Outcome::Stepped),
             Bodies::All => true,
             Bodies::None => false,
         }
     }
 
-    /// Save an item that ended, and of its body what the settings say.
+    /// Save a record, and of its body what the settings say.
     pub fn push(&self, item: &Item<'_>) {
         let body = item
             .body
@@ -275,6 +275,7 @@ mod tests {
         writer.push(&Item {
             number,
             id: number,
+            place: None,
             url,
             status,
             outcome,

@@ -28,6 +28,7 @@ mod example;
 mod expect;
 mod export;
 mod faults;
+mod flow_records;
 mod flows;
 mod foreign;
 mod foreign_proxies;

@@ -116,6 +116,8 @@ pub struct Takes {
     pages: Option<Pages>,
     /// True if its request is sent once for all items of a shard, which use its values.
     pub(crate) is_shared: bool,
+    /// True if its responses are saved although others follow; none for those of pages alone.
+    pub(crate) save: Option<bool>,
 }
 
 impl Takes {
@@ -233,6 +235,11 @@ impl Takes {
             values: Values(values),
             next: next.filter(|next| !next.is_empty()),
         })
+    }
+
+    /// True if its responses are saved, also those that are not the last of their item.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.save.unwrap_or(self.pages.is_some())
     }
 
     /// Most pages of its request.

@@ -8,6 +8,7 @@ fn item<'a>(content_type: Option<&'a [u8]>, body: Option<&'a [u8]>) -> Item<'a> 
     Item {
         number: 7,
         id: 7,
+        place: None,
         url: None,
         status: Some(200),
         outcome: Some(Outcome::Ok),

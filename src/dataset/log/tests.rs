@@ -1,5 +1,5 @@
 //! Laws of a saved crawl on a disk that fails anywhere: nothing that was committed is lost, nothing
-//! is doubled, every record is whole.
+//! is doubled, every record is whole, and an item that ended has all of its records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crawlmark_harness::units::IdRange;
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::batch::ReceivedBody;
+use crate::dataset::batch::{Place, ReceivedBody};
 use crate::dataset::disk::tests::{Random, Simulated};
 use crate::dataset::manifest::Bodies;
 use crate::dataset::recover::{Recovered, Retry, records_of, recover};
@@ -58,6 +58,8 @@ struct Shard {
     name: SegmentName,
     /// Items to crawl, in the order in which they end.
     left: Vec<u64>,
+    /// Saved responses of the next one of them.
+    page: u32,
     log: Option<SegmentLog<Simulated>>,
 }
 
@@ -115,6 +117,7 @@ impl Crawl {
                 Shard {
                     name,
                     left,
+                    page: 0,
                     log: None,
                 }
             })
@@ -164,7 +167,7 @@ impl Crawl {
         }
     }
 
-    /// Let an item of a shard end.
+    /// Save a response of an item of a shard.
     fn step(&mut self, shard: &mut Shard) -> Result<(), LogError> {
         let log = match &mut shard.log {
             Some(log) => log,
@@ -182,11 +185,17 @@ impl Crawl {
                 )?)
             }
         };
-        if let Some(item) = shard.left.pop() {
-            let (body, outcome) = (
-                content(item),
-                self.outcomes[self.draws.below(self.outcomes.len())],
-            );
+        if let Some(item) = shard.left.last().copied() {
+            let body = content(item);
+            shard.page += 1;
+            let page = shard.page;
+            let outcome = if page < pages(item) {
+                Outcome::Stepped
+            } else {
+                shard.left.pop();
+                shard.page = 0;
+                self.outcomes[self.draws.below(self.outcomes.len())]
+            };
             let body = ReceivedBody {
                 bytes: body.as_bytes(),
                 whole: body.len() as u64,
@@ -194,6 +203,7 @@ impl Crawl {
             log.push(&Item {
                 number: item,
                 id: item,
+                place: Some(Place { step: 1, page }),
                 url: None,
                 status: Some(200),
                 outcome: Some(outcome),
@@ -231,6 +241,7 @@ impl Crawl {
                 .flat_map(|gap| gap.start..gap.end),
         );
         shard.name.life += 1;
+        shard.page = 0;
     }
 
     /// Recover until that succeeds, and check the laws.
@@ -266,7 +277,7 @@ impl Crawl {
     /// lost.
     fn check(&self, recovered: &Recovered) {
         let mut records: BTreeMap<u64, (u32, bool)> = BTreeMap::new();
-        let mut all = 0;
+        let (mut all, mut ended_all) = (0, 0);
         for file in self.disk.list().unwrap() {
             assert!(!file.ends_with(SegmentName::NEW), "{file} is left");
             let Some(name) = SegmentName::of_segment(&file) else {
@@ -274,19 +285,28 @@ impl Crawl {
             };
             let mut frames = Frames::open(self.disk.open(&file).unwrap()).unwrap();
             assert_eq!(frames.header().name, name);
+            let mut under_way = BTreeMap::<u64, u32>::new();
             while frames.next_frame().unwrap().is_some() {
                 for line in frames.lines().unwrap().lines() {
                     let record: serde_json::Value = serde_json::from_str(line).unwrap();
                     let item = record["id"].as_u64().unwrap();
                     assert_eq!(record["body"], content(item));
-                    let is_finished =
-                        ["ok", "not_found"].contains(&record["outcome"].as_str().unwrap());
+                    all += 1;
+                    let page = under_way.entry(item).or_default();
+                    *page += 1;
+                    assert_eq!(record["page"], *page, "{item}");
+                    let outcome = record["outcome"].as_str().unwrap();
+                    if outcome == "stepped" {
+                        continue;
+                    }
+                    assert_eq!(*page, pages(item), "{item} is not whole");
+                    let is_finished = ["ok", "not_found"].contains(&outcome);
                     let before = records.insert(item, (name.session, is_finished));
                     let may_follow = |(session, is_finished): (u32, bool)| {
                         session < name.session && !is_finished
                     };
                     assert!(before.is_none_or(may_follow), "{item} is doubled");
-                    all += 1;
+                    ended_all += 1;
                 }
             }
             assert!(frames.is_closed());
@@ -307,7 +327,7 @@ impl Crawl {
                 attempts + session.records.attempts,
             ]
         });
-        assert_eq!((records_of_all, attempts), (all, all));
+        assert_eq!((records_of_all, attempts), (all, ended_all));
         let lost: Vec<&u64> = self
             .told
             .iter()
@@ -315,6 +335,11 @@ impl Crawl {
             .collect();
         assert!(lost.is_empty(), "{lost:?} are lost");
     }
+}
+
+/// Records of an item.
+fn pages(item: u64) -> u32 {
+    u32::try_from(item % 3).unwrap() + 1
 }
 
 /// Body of an item.

@@ -112,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::batch::Item;
+    use crate::dataset::batch::{Item, Place};
     use crate::dataset::disk::Directory;
     use crate::dataset::export::export;
     use crate::dataset::line::outcome_name;
@@ -181,6 +181,11 @@ mod tests {
         }
     }
 
+    /// Records of an item.
+    fn pages(item: u64) -> u32 {
+        u32::try_from(item % 4).unwrap() + 1
+    }
+
     /// Crawl a session: the items that are asked for end with these outcomes, or not at all.
     fn session(place: &Path, asked: &[u64], ends: &[Option<usize>], number: u32) {
         let (manifest, disk) = (manifest(), Directory::new(place));
@@ -194,27 +199,33 @@ mod tests {
             fields: manifest.saved.fields,
             ..header()
         };
-        let mut log = SegmentLog::create(disk, &header, &manifest.saved, Steps::default()).unwrap();
+        let mut log = SegmentLog::create(disk, &header, &manifest.saved, STEPS).unwrap();
         for item in asked {
-            let Some(end) = ends[usize::try_from(item - ITEMS.start).unwrap()] else {
-                continue;
-            };
+            let end = ends[usize::try_from(item - ITEMS.start).unwrap()];
             let id = manifest.shuffle().unwrap().id(*item);
             let (url, status, latency_us, content_type, body) = (None, None, None, None, None);
-            let (number, outcome, attempts, at_us) = (*item, OUTCOMES[end], 1, 1);
-            log.push(&Item {
-                number,
-                id,
-                url,
-                status,
-                outcome,
-                attempts,
-                at_us,
-                latency_us,
-                content_type,
-                body,
-            })
-            .unwrap();
+            let (number, attempts, at_us) = (*item, 1, 1);
+            for page in 1..=pages(*item) {
+                let outcome = match end {
+                    _ if page < pages(*item) => Some(Outcome::Stepped),
+                    Some(end) => OUTCOMES[end],
+                    None => break,
+                };
+                log.push(&Item {
+                    number,
+                    id,
+                    place: Some(Place { step: 1, page }),
+                    url,
+                    status,
+                    outcome,
+                    attempts,
+                    at_us,
+                    latency_us,
+                    content_type,
+                    body,
+                })
+                .unwrap();
+            }
         }
         log.close().unwrap();
         // Every other one died within its end.
@@ -224,6 +235,33 @@ mod tests {
             .unwrap();
         let length = file.metadata().unwrap().len();
         file.set_len(length - u64::from(number % 2)).unwrap();
+    }
+
+    /// Frames of a few records.
+    const STEPS: Steps = Steps {
+        frame: 100,
+        commit: 200,
+        every: std::time::Duration::from_secs(1),
+    };
+
+    /// Outcome of each item of an export, which has all of its records in their order.
+    fn exported(crawl: &SavedCrawl) -> BTreeMap<u64, String> {
+        let (mut exported, mut ended) = (Vec::new(), BTreeMap::new());
+        export(crawl, &mut exported).unwrap();
+        let (mut under_way, shuffle) = (BTreeMap::<u64, u32>::new(), manifest().shuffle().unwrap());
+        for line in String::from_utf8(exported).unwrap().lines() {
+            let record = SavedRecord::parse(line).unwrap();
+            let item = shuffle.item(record.id);
+            let page = under_way.entry(item).or_default();
+            *page += 1;
+            assert_eq!(record.page, Some(*page), "{item}");
+            if *page == pages(item) {
+                let before = ended.insert(item, record.outcome.to_string());
+                assert!(before.is_none(), "{item} is doubled");
+            }
+        }
+        assert_eq!(under_way.len(), ended.len(), "items are not whole");
+        ended
     }
 
     proptest! {
@@ -238,7 +276,6 @@ mod tests {
             manifest().write(place.path()).unwrap();
             let mut last = BTreeMap::<u64, Option<Outcome>>::new();
             let is_finished = |outcome: &Option<Outcome>| matches!(outcome, None | Some(Outcome::Ok | Outcome::NotFound));
-            let shuffle = manifest().shuffle().unwrap();
             for (number, (ends, retry)) in (1..).zip(&sessions) {
                 let recovered = recover(&Directory::new(place.path()), *retry).unwrap();
                 let asked: Vec<u64> = recovered.finished.gaps(ITEMS).into_iter().flat_map(|gap| gap.start..gap.end).collect();
@@ -259,14 +296,33 @@ mod tests {
             let finished = last.values().filter(|outcome| is_finished(outcome)).count() as u64;
             prop_assert_eq!((audit.recorded, audit.finished), (last.len() as u64, finished));
             prop_assert_eq!(audit.complete, finished == ITEMS.len());
-            let mut exported = Vec::new();
-            export(&crawl, &mut exported).unwrap();
-            for line in String::from_utf8(exported).unwrap().lines() {
-                let record = SavedRecord::parse(line).unwrap();
-                let outcome = last.remove(&shuffle.item(record.id)).expect("one row for each ID");
-                prop_assert_eq!(&*record.outcome, outcome_name(outcome));
-            }
-            prop_assert!(last.is_empty(), "{last:?}");
+            let named = last.into_iter().map(|(item, outcome)| (item, outcome_name(outcome).to_owned()));
+            prop_assert_eq!(exported(&crawl), named.collect());
+        }
+
+        #[test]
+        fn an_item_of_several_records_is_whole_or_asked_for_whatever_byte_changes(
+            ends in prop::collection::vec(0..OUTCOMES.len(), 8), at in any::<prop::sample::Index>(), flip in 1..=255_u8,
+        ) {
+            let place = tempfile::tempdir().unwrap();
+            manifest().write(place.path()).unwrap();
+            let ends: Vec<_> = ends.into_iter().map(Some).collect();
+            session(place.path(), &(ITEMS.start..ITEMS.end).collect::<Vec<_>>(), &ends, 1);
+            let path = place.path().join("0001-s00.jsonl.zst");
+            let mut bytes = std::fs::read(&path).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            std::fs::write(&path, bytes).unwrap();
+            // The start of a segment is for its user to restore.
+            let Ok(recovered) = recover(&Directory::new(place.path()), Retry::None) else {
+                return Ok(());
+            };
+            let crawl = SavedCrawl::open(place.path(), manifest()).unwrap();
+            let audit = verify(&crawl, |_| {}).unwrap();
+            prop_assert_eq!(audit.violations_found, 0, "{:?}", audit.violations);
+            let kept = exported(&crawl);
+            prop_assert!(kept.keys().all(|item| recovered.finished.has(*item)));
+            prop_assert_eq!(kept.len() as u64, recovered.finished.len());
         }
 
         #[test]

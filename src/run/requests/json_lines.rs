@@ -1,6 +1,6 @@
 //! JSON lines: an object per line, with the fields of vegeta's JSON targets (`method`, `url`,
 //! `header`, and `body` in base64), and `body_text`, `weight`, `at`, and those of items of several
-//! requests: `extract`, `next` with `pages`, `once` and `then`.
+//! requests: `extract`, `next` with `pages`, `save`, `once` and `then`.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,7 @@ struct Target {
     extract: Option<BTreeMap<String, String>>,
     next: Option<String>,
     pages: Option<u32>,
+    save: Option<bool>,
     once: Option<String>,
     then: Option<Vec<Self>>,
 }
@@ -57,7 +58,7 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
     let target: Target = serde_json::from_slice(line).map_err(|error| {
         format!(
             "it is no request, at column {}: write {{\"url\": \"http://...\"}} in one line, perhaps with method, header (an object of texts), \
-             body (base64), body_text, weight, at, extract, next, pages, once and then",
+             body (base64), body_text, weight, at, extract, next, pages, save, once and then",
             error.column()
         )
     })?;
@@ -70,6 +71,7 @@ fn request(place: FilePosition, target: Target) -> Result<RecordedRequest, Strin
         .iter()
         .map(|(name, from)| (name.as_str(), from.as_str()));
     let mut takes = Takes::new(extract, target.next.as_deref(), target.pages)?;
+    takes.save = target.save;
     let then = steps(place, target.then.unwrap_or_default())?;
     takes.is_shared = match target.once.as_deref() {
         None => false,

@@ -1,0 +1,207 @@
+//! Saved flows: a record of each page, and of each response that is to be saved, once; of items that
+//! ended, in one go. The target's log is the witness.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::command::call;
+use crate::process::{signal, wait_for};
+use crate::run::{crawl, ended, start};
+use crate::scripted::{Peer, with_server};
+
+/// Items of the crawl that is killed; `CRAWLMARK_FLOW_ITEMS` sets another number.
+const ITEMS: u64 = 300;
+
+/// A login, a list with pages, and an item.
+const PAGES: &str = r#"{"url": "/login/{id}", "extract": {"token": "json:/token"}, "then": [{"url": "/list/{token}?page=1", "next": "json:/next", "pages": 50}, {"url": "/read/{id}"}]}"#;
+
+/// Pages of an item's list.
+const fn pages(id: u64) -> u64 {
+    1 + id % 7
+}
+
+/// Numbers of the responses to each item.
+type Sent = BTreeMap<u64, Vec<u64>>;
+
+/// A target that numbers its responses.
+#[derive(Default)]
+struct Log {
+    /// Number of responses, and those to each item.
+    sent: Mutex<(u64, Sent)>,
+}
+
+impl Log {
+    fn serve(&self, mut peer: Peer) {
+        while let Some(path) = peer.request() {
+            let (kind, rest) = path[1..].split_once('/').unwrap();
+            let (id, page) = rest.split_once("?page=").unwrap_or((rest, "0"));
+            let id: u64 = id.trim_start_matches('t').parse().unwrap();
+            let page: u64 = page.parse().unwrap();
+            let number = {
+                let (number, of_items) = &mut *self.sent.lock().unwrap();
+                *number += 1;
+                of_items.entry(id).or_default().push(*number);
+                *number
+            };
+            let next = (kind == "list" && page < pages(id))
+                .then(|| format!("/list/t{id}?page={}", page + 1));
+            let body = json!({"number": number, "token": format!("t{id}"), "next": next});
+            let body = body.to_string();
+            peer.send(&format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    }
+}
+
+/// Records of an export, by their items.
+fn exported(place: &Path) -> BTreeMap<u64, Vec<Value>> {
+    let place = place.to_str().unwrap();
+    let said = call(Path::new("."), &["verify", place, "--complete"]);
+    assert_eq!(said.code, Some(0), "{}", said.stdout);
+    let said = call(Path::new("."), &["export", place]).code(&[0]);
+    let mut records = BTreeMap::<u64, Vec<Value>>::new();
+    for line in said.stdout.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let id = record["id"].as_u64().unwrap();
+        records.entry(id).or_default().push(record);
+    }
+    records
+}
+
+/// Step, page, outcome and path of each record.
+fn places(records: &[Value]) -> Vec<(u64, u64, String, String)> {
+    let place = |record: &Value| {
+        let url = record["url"].as_str().unwrap();
+        (
+            record["step"].as_u64().unwrap(),
+            record["page"].as_u64().unwrap(),
+            record["outcome"].as_str().unwrap().to_owned(),
+            url[url.rfind(':').unwrap()..]
+                .split_once('/')
+                .unwrap()
+                .1
+                .to_owned(),
+        )
+    };
+    records.iter().map(place).collect()
+}
+
+#[test]
+fn each_page_of_a_crawl_that_was_killed_twice_is_exported_once() {
+    let items = std::env::var("CRAWLMARK_FLOW_ITEMS");
+    let items: u64 = items.map_or(ITEMS, |items| items.parse().unwrap());
+    let (place, log) = (tempfile::tempdir().unwrap(), Log::default());
+    let (file, saved) = (place.path().join("flow"), place.path().join("items"));
+    fs::write(&file, PAGES).unwrap();
+    let rate = items * 6 / 3;
+    let requests = format!("--requests-file {} --rate {rate}", file.display());
+    with_server(
+        |peer| log.serve(peer),
+        |address| {
+            let begin = format!(
+                "http://{address} {requests} --ids 0..{items} -s 2 -c 16 --durability process --save {}",
+                saved.display()
+            );
+            let resume = format!("--resume {} {requests}", saved.display());
+            for (session, line) in (1..).zip([&begin, &resume]) {
+                let run = start(line);
+                let has_records = || {
+                    let segments = [0, 1].map(|shard| {
+                        let segment = saved.join(format!("000{session}-s0{shard}.jsonl.zst"));
+                        fs::metadata(segment).map_or(0, |segment| segment.len())
+                    });
+                    segments.iter().all(|length| *length > 2_000).then_some(())
+                };
+                wait_for("records", has_records);
+                signal(run.pid(), Signal::SIGKILL);
+                let killed = run.end();
+                assert_eq!(killed.code, None);
+                killed.wait_for_its_processes();
+            }
+            let resumed = ended(&resume).report(0);
+            resumed.holds(&json!({"/saved/saved": items}));
+        },
+    );
+    let (sent, records) = (&log.sent.lock().unwrap().1, exported(&saved));
+    assert!(records.keys().copied().eq(0..items), "{}", records.len());
+    for (id, records) in &records {
+        let list = (1..=pages(*id)).map(|page| {
+            (
+                2,
+                page,
+                "stepped".to_owned(),
+                format!("list/t{id}?page={page}"),
+            )
+        });
+        let read = (3, 1, "ok".to_owned(), format!("read/{id}"));
+        assert!(
+            places(records).into_iter().eq(list.chain([read])),
+            "{records:?}"
+        );
+        // They are of one crawl of the item: the target sent them one after another.
+        let numbers: Vec<u64> = records
+            .iter()
+            .map(|record| record["body"]["number"].as_u64().unwrap())
+            .collect();
+        let all = &sent[id];
+        assert!(
+            all.windows(numbers.len()).any(|some| some == numbers),
+            "{numbers:?} {all:?}"
+        );
+    }
+    let (whole, all): (u64, usize) = (
+        (0..items).map(|id| pages(id) + 2).sum(),
+        sent.values().map(Vec::len).sum(),
+    );
+    let again = all as u64 - whole;
+    println!("{items} items, {whole} requests and {again} again after two kills");
+    assert!(again > 0, "no item was under way");
+}
+
+#[test]
+fn a_response_is_saved_if_it_is_the_last_a_page_or_to_be_saved() {
+    let log = Log::default();
+    with_server(
+        |peer| log.serve(peer),
+        |address| {
+            let then = |login: &str, list: &str| {
+                PAGES
+                    .replacen('{', &format!("{{{login}"), 1)
+                    .replace("\"pages\": 50", &format!("\"pages\": 50{list}"))
+            };
+            let list = |outcome: &'static str| vec![(2, 1, outcome), (2, 2, outcome)];
+            for (line, expected) in [
+                (then("", ""), [list("stepped"), vec![(3, 1, "ok")]].concat()),
+                (
+                    then("\"save\": true, ", ""),
+                    [vec![(1, 1, "stepped")], list("stepped"), vec![(3, 1, "ok")]].concat(),
+                ),
+                (then("", ", \"save\": false"), vec![(3, 1, "ok")]),
+                (
+                    r#"{"url": "/list/t{id}?page=1", "next": "json:/next", "pages": 9}"#.to_owned(),
+                    vec![(1, 1, "stepped"), (1, 2, "ok")],
+                ),
+                (
+                    r#"{"url": "/list/t{id}?page=1", "next": "json:/next", "pages": 9, "save": false}"#.to_owned(),
+                    vec![(1, 2, "ok")],
+                ),
+            ] {
+                let place = tempfile::tempdir().unwrap();
+                let (file, saved) = (place.path().join("flow"), place.path().join("items"));
+                fs::write(&file, &line).unwrap();
+                let files = format!("--requests-file {} --save {}", file.display(), saved.display());
+                crawl(&format!("http://{address} {files} --ids 1..2 -s 1 -c 1 --save-fields url,body"));
+                let places = places(&exported(&saved)[&1]);
+                let found: Vec<_> = places.iter().map(|(step, page, outcome, _)| (*step, *page, &**outcome)).collect();
+                assert_eq!(found, expected, "{line}");
+            }
+        },
+    );
+}
