@@ -677,7 +677,8 @@ pub struct ThrottlingArgs {
     pub robots: RobotsUse,
     /// Longest single throttle pause that a target may cause
     ///
-    /// Without --duration, a run stops once it was only throttled for 24 times as long.
+    /// Without --duration, a crawl that is saved stops once it was only throttled for 24 times as
+    /// long: go on later with --resume.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub max_pause: Duration,
     /// Adapt the load to the target: aimd or gradient [default: aimd]

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
-use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::SecondCounts;
-use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_harness::supervisor::{Interval, Live, Observer, Stopped};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
     CRAWL_DELAY, Environment, Group, IntervalRow, PER_HOST_RATE_FROM, Report, Source,
@@ -101,7 +100,7 @@ pub(super) fn crawl(
         } else {
             Progress::Silent
         },
-        stretch: ThrottledStretch::of(&resolved.plan),
+        stretch: ThrottledStretch::of(&resolved),
     };
     let machine = Machine {
         placement: resolved.placement,
@@ -123,11 +122,6 @@ pub(super) fn crawl(
         progress: _,
         stretch,
     } = recorder;
-    if stretch.is_over() {
-        voice.warn(
-            "the target only throttled, so the run was stopped: run it again later, or with -d",
-        );
-    }
     let part = part.map(|seconds| seconds.end(&record, clock.now()));
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
@@ -138,6 +132,9 @@ pub(super) fn crawl(
         intervals: rows,
         environment: Environment::read(resolved.placement),
     });
+    if record.stopped == Stopped::ByObserver && stretch.is_over() && !thresholds.has_enough() {
+        report.add_throttled(stretch.throttled());
+    }
     let targets = &resolved.spec.targets;
     let hosts: Vec<String> = targets
         .hosts()
@@ -188,30 +185,41 @@ struct Recorder<'a> {
 }
 
 /// Seconds in which the target did nothing but throttle, up to now.
+#[derive(Debug, Default)]
 struct ThrottledStretch {
     seconds: u64,
-    /// None of a run with a time limit.
+    /// None unless the crawl is saved, so that it can go on later, and has no time limit.
     most: Option<Duration>,
 }
 
 impl ThrottledStretch {
-    fn of(plan: &RunPlan) -> Self {
+    fn of(resolved: &Resolved) -> Self {
+        let (save, plan) = (&resolved.save, &resolved.plan);
+        let is_saved = save.save.is_some() || save.resume.is_some();
         let most = plan.throttling.longest_wait();
         Self {
             seconds: 0,
-            most: most.filter(|_| plan.duration.is_none()),
+            most: most.filter(|_| is_saved && plan.duration.is_none()),
         }
     }
 
-    fn add(&mut self, second: &SecondCounts) {
-        let is_throttled = second.throttled > 0 || self.seconds > 0;
-        let is_alone = is_throttled && second.attempts == second.throttled;
-        self.seconds = if is_alone { self.seconds + 1 } else { 0 };
+    /// Add a second. One in which a request waits for its answer is none of throttling, and no end
+    /// of it either.
+    fn add(&mut self, counts: &SecondCounts, in_flight: u32) {
+        if counts.attempts != counts.throttled {
+            self.seconds = 0;
+            return;
+        }
+        let is_paused = self.seconds > 0 && in_flight == 0;
+        self.seconds += u64::from(counts.throttled > 0 || is_paused);
+    }
+
+    fn throttled(&self) -> Duration {
+        Duration::from_secs(self.seconds)
     }
 
     fn is_over(&self) -> bool {
-        self.most
-            .is_some_and(|most| Duration::from_secs(self.seconds) > most)
+        self.most.is_some_and(|most| self.throttled() > most)
     }
 }
 
@@ -229,7 +237,7 @@ impl Observer for Recorder<'_> {
         if let Some(part) = &mut self.part {
             part.second(interval, &row);
         }
-        self.stretch.add(&row.counts);
+        self.stretch.add(&row.counts, row.in_flight);
         self.rows.push(row);
         self.log.append(interval);
         self.thresholds.hear(interval);
@@ -243,5 +251,37 @@ impl Observer for Recorder<'_> {
         self.thresholds.has_enough()
             || self.stretch.is_over()
             || self.part.as_ref().is_some_and(PartSeconds::is_over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of (attempts that ended, of those throttled, under way at the end).
+    #[test]
+    fn only_throttled_seconds_and_pauses_count_and_a_target_that_hangs_ends_them() {
+        const THROTTLED: (u64, u64, u32) = (3, 3, 0);
+        const PAUSED: (u64, u64, u32) = (0, 0, 0);
+        const WAITING: (u64, u64, u32) = (0, 0, 2);
+        for (seconds, stretch) in [
+            (&[PAUSED, PAUSED][..], 0),
+            (&[THROTTLED, PAUSED, PAUSED, THROTTLED], 4),
+            (&[THROTTLED, (4, 3, 0), PAUSED], 0),
+            (&[THROTTLED, WAITING, WAITING, WAITING], 1),
+            (&[WAITING, THROTTLED, WAITING, (1, 1, 2)], 2),
+            (&[THROTTLED, WAITING, (2, 0, 0), PAUSED], 0),
+        ] {
+            let mut all = ThrottledStretch::default();
+            for &(attempts, throttled, in_flight) in seconds {
+                let counts = SecondCounts {
+                    attempts,
+                    throttled,
+                    ..SecondCounts::default()
+                };
+                all.add(&counts, in_flight);
+            }
+            assert_eq!(all.seconds, stretch, "{seconds:?}");
+        }
     }
 }

@@ -119,8 +119,8 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
 
     match () {
         () if report.validity.verdict == Verdict::Incomplete => INVALID,
-        // It was stopped because the target only throttled: items are left.
-        () if report.interrupted && report.stopped_by.is_none() && report.ledger.ok > 0 => INVALID,
+        // Items are left.
+        () if report.only_throttled_s.is_some() && report.ledger.ok > 0 => INVALID,
         () if report.ledger.ok == 0 => FAILED,
         () if is_strict && !is_whole => INVALID,
         () if report.thresholds(Some(false)) > 0 => GATE,

@@ -50,9 +50,14 @@ fn fates(faults: &Faults, seed: u64, ids: u64) -> Fates {
 #[test]
 fn a_target_that_throttles_for_ever_ends_a_crawl_that_is_saved() {
     let target = Target::start("--processes 1 --limit fixed:1/h");
-    let line = "-n 20 -s 1 -c 2 --save items --max-pause 100ms --out out";
+    let line = "-n 20 -s 1 -c 2 --save items --max-pause 100ms --json";
     let done = command::run(&format!("run {} {line}", target.url())).code(&[4]);
-    assert!(done.stderr.contains("only throttled"), "{}", done.stderr);
+    holds(
+        &done.printed(),
+        &json!({"/interrupted": true, "/stopped_by": null}),
+    );
+    let found = done.printed()["findings"].to_string();
+    assert!(found.contains(r#""kind":"only_throttled""#), "{found}");
     let audit = call_line(&done.work(), "verify items --complete");
     assert_eq!(audit.code, Some(4), "items are left");
     let resumed = call_line(&done.work(), "run --resume items -d 100ms");

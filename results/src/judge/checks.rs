@@ -441,6 +441,8 @@ fn interruptions(report: &Report) -> Found {
         after_s: report.totals.duration_s,
         planned_s: planned.map(|planned| planned.as_secs_f64()),
     }));
+    let throttled = report.only_throttled_s;
+    found.extend(throttled.map(|throttled_s| Finding::OnlyThrottled { throttled_s }));
     found.extend((report.suspended_s > 0.0).then_some(Finding::Suspended {
         suspended_s: report.suspended_s,
     }));

@@ -380,6 +380,10 @@ findings! {
             seconds(after_s),
             planned_s.map_or_else(|| "its items".to_owned(), seconds)
         );
+    /// The target only throttled for so long that the run was stopped.
+    OnlyThrottled { throttled_s: f64 } =>
+        format!("The target only throttled for {}, so the run was stopped with items left", seconds(throttled_s)),
+        remedy: "Go on later with --resume, or set a time (-d).";
     /// The run was suspended for a while.
     Suspended { suspended_s: f64 } =>
         format!(

@@ -135,7 +135,7 @@ pub struct Report {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// True if a signal, a gate or a failure to store results stopped it early.
+    /// True if a signal, a gate, throttling alone or a failure to store results stopped it early.
     pub interrupted: bool,
     /// The signal's number.
     pub interrupted_by: Option<i32>,
@@ -144,6 +144,9 @@ pub struct Report {
     pub suspended_s: f64,
     /// The expression of the gate that stopped it; of a run that a signal stopped, null.
     pub stopped_by: Option<String>,
+    /// Time in which the target only throttled, s, if that stopped the run. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only_throttled_s: Option<f64>,
     /// Failure to store results, and what to do about it; it stopped the run unless something else
     /// had. Absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -442,6 +445,7 @@ impl Report {
             robots: None,
             merged: None,
             stopped_by: None,
+            only_throttled_s: None,
             plan: Plan {
                 run: plan.clone(),
                 config_hash: config_hash(plan),
@@ -517,6 +521,12 @@ impl Report {
     pub(crate) fn add_finished(&mut self, ids: u64) {
         self.finished_before = Some(ids).filter(|ids| *ids > 0);
         self.got = Got::new(&self.ledger, &self.plan.run, ids);
+    }
+
+    /// Add the time in which the target only throttled, which stopped the run.
+    pub fn add_throttled(&mut self, throttled: Duration) {
+        self.only_throttled_s = Some(throttled.as_secs_f64());
+        self.judge();
     }
 
     /// Add the time that looking up names took before the run, and that of the slowest of them.

@@ -220,6 +220,7 @@ fn with(kind: FindingKind) -> Report {
             it.note_thresholds();
         }),
         Is::Interrupted => report(|it| it.interrupted_by = Some(2)),
+        Is::OnlyThrottled => report(|it| it.only_throttled_s = Some(86_400.0)),
         Is::Suspended => report(|it| it.suspended_s = 1.0),
         Is::ShardReplaced => run(|it| {
             it.shards[1].died = vec![PastLife {

@@ -20,7 +20,7 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
     let warmup = Some(plan.warmup).filter(|warmup| !warmup.is_zero());
     let linger = Some(plan.linger).filter(|linger| !linger.is_zero());
     let wait = plan.throttling.longest_wait();
-    let wait = wait.filter(|_| plan.duration.is_none());
+    let wait = wait.filter(|_| plan.duration.is_none()).map(time);
     let rows = [
         ("items", Some(planned_items(plan))),
         ("shards", Some(number(plan.shards))),
@@ -59,10 +59,7 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         (
             "throttled",
             wait.map(|wait| {
-                format!(
-                    "stops after {} of throttling alone (-d sets a time)",
-                    time(wait)
-                )
+                format!("-d sets a time; a saved crawl stops after {wait} of it alone")
             }),
         ),
         ("warm-up", warmup.map(time)),

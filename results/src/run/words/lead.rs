@@ -84,6 +84,9 @@ fn ending(report: &Report) -> String {
         (None, None) if report.storage_failure.is_some() => {
             format!("Stopped by a failure to store results after {of}")
         }
+        (None, None) if report.only_throttled_s.is_some() => {
+            format!("Stopped by throttling after {of}")
+        }
         (None, None) => format!("Finished after {of}"),
     }
 }
