@@ -22,16 +22,15 @@ pub(crate) fn is_seen() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Prints what is for another program, to the letter unless people see it.
+/// Prints what is for another program: to the letter, unless it acts where it is printed.
 pub(crate) fn print_data(text: &str) -> Result<(), Error> {
-    if is_seen() { print(text) } else { write(text) }
+    write(&data(text))
 }
 
-/// Standard output of what is for another program and may be long: to the letter, unless people see
-/// it.
+/// Standard output of what is for another program and may be long, as of [`print_data`].
 pub(crate) struct DataWriter {
     output: BufWriter<StdoutLock<'static>>,
-    /// The line that is not complete yet, where people see it.
+    /// The line that is not complete yet, where it may act.
     line: Option<Vec<u8>>,
 }
 
@@ -42,7 +41,7 @@ impl DataWriter {
     pub(crate) fn new() -> Self {
         Self {
             output: BufWriter::with_capacity(Self::BUFFER, io::stdout().lock()),
-            line: is_seen().then(Vec::new),
+            line: (is_seen() || is_workflow()).then(Vec::new),
         }
     }
 }
@@ -55,7 +54,7 @@ impl Write for DataWriter {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             line.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                let text = seen(&String::from_utf8_lossy(line), true);
+                let text = data(&String::from_utf8_lossy(line));
                 self.output.write_all(text.as_bytes())?;
                 line.clear();
             }
@@ -120,16 +119,30 @@ fn seen(text: &str, is_terminal: bool) -> String {
     if is_terminal {
         return shown(&text, has_blocks()).into_owned();
     }
-    if env::var_os("GITHUB_ACTIONS").is_some() {
+    if is_workflow() {
         return inert(&text);
     }
     text.into_owned()
 }
 
+/// Text for another program on standard output.
+fn data(text: &str) -> String {
+    match (is_seen(), is_workflow()) {
+        (true, _) => seen(text, true),
+        (_, true) => inert(text),
+        _ => text.to_owned(),
+    }
+}
+
+/// True in a workflow of GitHub, to whose log all that is printed may go: a pipe may lead there, too.
+fn is_workflow() -> bool {
+    env::var_os("GITHUB_ACTIONS").is_some()
+}
+
 /// Text without commands of a workflow of GitHub, which obeys what a log says: `::` at the start of
-/// a line, or `##[` anywhere.
+/// a line, or `##[` anywhere. JSON means the same.
 fn inert(text: &str) -> String {
-    let lines = text.split_inclusive('\n').map(|line| {
+    let lines = text.split_inclusive(['\n', '\r']).map(|line| {
         let said = line.trim_start();
         let space = &line[..line.len() - said.len()];
         said.strip_prefix("::").map_or_else(
@@ -219,6 +232,9 @@ mod tests {
             let inert = inert(&text);
             prop_assert!(!inert.lines().any(is_command), "{inert}");
             prop_assert_eq!(inert == text, !text.lines().any(is_command));
+            let json = serde_json::to_string(&text).unwrap();
+            let read: String = serde_json::from_str(&super::inert(&json)).unwrap();
+            prop_assert_eq!(read, text);
         }
     }
 }
