@@ -82,6 +82,9 @@ pub struct Config {
     pub hosts: Option<Vec<String>>,
 }
 
+/// Top-level names that nobody can register, so that no page of another site has one (RFC 6761).
+const UNREGISTERED: [&str; 2] = ["localhost", "test"];
+
 impl Config {
     /// The instant at which an answer is due that is begun at `begun_ns` and whose own hold is
     /// `own`.
@@ -105,14 +108,21 @@ impl Config {
             .or_else(|| text(HOST));
         // That of a page without a site of its own is `null`.
         let origin = text(ORIGIN).map(|it| it.split_once("://").map_or("", |(_, host)| host));
-        [host, origin].into_iter().flatten().all(|authority| {
+        let is_own = |authority: &str, is_address_own: fn(&IpAddr) -> bool| {
             let (name, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
             let has_port = port.bytes().all(|byte| byte.is_ascii_digit());
             let name = if has_port { name } else { authority };
             let address = name.trim_start_matches('[').trim_end_matches(']');
-            let is = |own: &str| own.eq_ignore_ascii_case(name);
-            is("localhost") || address.parse::<IpAddr>().is_ok() || names.iter().any(|own| is(own))
-        })
+            let top = name.rsplit('.').next().unwrap_or_default();
+            UNREGISTERED.iter().any(|own| own.eq_ignore_ascii_case(top))
+                || address
+                    .parse()
+                    .is_ok_and(|address| is_address_own(&address))
+                || names.iter().any(|own| own.eq_ignore_ascii_case(name))
+        };
+        // A name may lead here that is another's, an address does not; a page may be on any address.
+        host.is_none_or(|host| is_own(host, |_| true))
+            && origin.is_none_or(|origin| is_own(origin, IpAddr::is_loopback))
     }
 
     /// The first instant from `now_ns` on at which anything is answered: that, or the end of the
@@ -150,19 +160,23 @@ mod tests {
             "[::1]:80",
             "LocalHost:80",
             "mock.internal",
-            "10.0.0.7:8080",
+            "app.localhost:3000",
+            "app.test",
         ];
         let others = [
             "evil.com",
             "evil.com:80",
             "127.0.0.1.evil.com",
             "localhost.evil.com:80",
+            "test.com",
             "evil.com@127.0.0.1",
             "x:127.0.0.1",
             "",
             ":80",
         ];
         assert!(allowed("/", "", ""));
+        assert!(allowed("/", "10.0.0.7:8080", ""));
+        assert!(!allowed("/", "10.0.0.7:8080", "http://10.0.0.7:8080"));
         for host in own {
             assert!(allowed("/", host, ""), "{host}");
             assert!(

@@ -211,6 +211,8 @@ pub struct ServeArgs {
     ///
     /// May be repeated. On a loopback address, or with this flag, requests whose Host or Origin has
     /// another name get 403, because any page that a browser on this machine shows can send them.
+    /// Names that end with .localhost or .test are nobody's, and answered. The address in an Origin
+    /// is one of loopback, or named here.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
     /// Processes that serve one port: a number, or auto for one per core

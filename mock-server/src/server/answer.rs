@@ -42,7 +42,7 @@ const HOLD_US: HeaderName = HeaderName::from_static("x-mock-hold-us");
 const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
 const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
-const WRONG_HOST: &[u8] = br#"{"error":"the Host or Origin of this request is neither an address nor localhost: allow its name with --allow-host"}"#;
+const WRONG_HOST: &[u8] = br#"{"error":"the Host or Origin of this request may be that of another site: allow its name with --allow-host"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 
 const NS_PER_US: u64 = 1_000;
