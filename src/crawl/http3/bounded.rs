@@ -26,41 +26,33 @@ const DATA: u64 = 0;
 #[error("a frame is longer than its reader takes")]
 pub(super) struct TooLong;
 
-/// Position in the frames of a stream.
-#[derive(Debug, Default)]
-struct Frames {
-    /// Bytes up to the next frame.
-    left: u64,
-}
-
-impl Frames {
-    /// Take the next frame from `bytes`, or as much content as has come; none if that is not yet
-    /// enough. Frames of no content are left out: `h3` takes one for the end of the response.
-    fn next(&mut self, bytes: &mut Bytes) -> Result<Option<Bytes>, TooLong> {
-        while self.left == 0 {
-            let Some((kind, rest)) = integer(bytes) else {
-                return Ok(None);
-            };
-            let Some((length, rest)) = integer(rest) else {
-                return Ok(None);
-            };
-            if kind != DATA && length > MOST_HEAD_BYTES as u64 {
-                return Err(TooLong);
-            }
-            if kind != DATA && length > rest.len() as u64 {
-                return Ok(None);
-            }
-            let head = bytes.len() - rest.len();
-            if (kind, length) == (DATA, 0) {
-                bytes.advance(head);
-            } else {
-                self.left = head as u64 + length;
-            }
+/// Take the next frame from `bytes`, or as much content as has come; none if that is not yet enough.
+/// Frames of no content are left out: `h3` takes one for the end of the response. `left` are the
+/// bytes up to the next frame.
+fn next_frame(bytes: &mut Bytes, left: &mut u64) -> Result<Option<Bytes>, TooLong> {
+    while *left == 0 {
+        let Some((kind, rest)) = integer(bytes) else {
+            return Ok(None);
+        };
+        let Some((length, rest)) = integer(rest) else {
+            return Ok(None);
+        };
+        if kind != DATA && length > MOST_HEAD_BYTES as u64 {
+            return Err(TooLong);
         }
-        let taken = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        self.left -= taken as u64;
-        Ok((taken > 0).then(|| bytes.split_to(taken)))
+        if kind != DATA && length > rest.len() as u64 {
+            return Ok(None);
+        }
+        let head = bytes.len() - rest.len();
+        if (kind, length) == (DATA, 0) {
+            bytes.advance(head);
+        } else {
+            *left = head as u64 + length;
+        }
     }
+    let taken = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+    *left -= taken as u64;
+    Ok((taken > 0).then(|| bytes.split_to(taken)))
 }
 
 /// Read an integer of QUIC (RFC 9000, 16), once it is whole; return the bytes behind it, too.
@@ -78,17 +70,14 @@ pub(super) struct Bounded<S> {
     inner: S,
     /// Bytes that were read and not handed on.
     read: Bytes,
-    frames: Frames,
+    /// Bytes up to the next frame.
+    left: u64,
 }
 
 impl<S> Bounded<S> {
     fn new(inner: S) -> Self {
-        let (read, frames) = (Bytes::new(), Frames::default());
-        Self {
-            inner,
-            read,
-            frames,
-        }
+        let (read, left) = (Bytes::new(), 0);
+        Self { inner, read, left }
     }
 }
 
@@ -97,7 +86,7 @@ impl<S: RecvStream<Buf = Bytes>> RecvStream for Bounded<S> {
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Refused>> {
         loop {
-            let next = self.frames.next(&mut self.read);
+            let next = next_frame(&mut self.read, &mut self.left);
             if let Some(frame) = next.map_err(|error| Refused::Unknown(error.into()))? {
                 return Poll::Ready(Ok(Some(frame)));
             }
@@ -159,15 +148,8 @@ where
 
     fn split(self) -> (Self::SendStream, Self::RecvStream) {
         let (sending, inner) = self.inner.split();
-        let (read, frames) = (self.read, self.frames);
-        (
-            sending,
-            Bounded {
-                inner,
-                read,
-                frames,
-            },
-        )
+        let (read, left) = (self.read, self.left);
+        (sending, Bounded { inner, read, left })
     }
 }
 
@@ -230,26 +212,22 @@ impl Connection<Bytes> for Streams<h3_quinn::Connection> {
             self.untyped.push(stream);
         }
         let mut at = 0;
-        while at < self.untyped.len() {
-            let Poll::Ready(first) = self.untyped[at].poll_data(cx) else {
+        while let Some(stream) = self.untyped.get_mut(at) {
+            let Poll::Ready(first) = stream.poll_data(cx) else {
                 at += 1;
                 continue;
             };
             let inner = self.untyped.swap_remove(at);
             // Dropped, a stream of another type is refused.
-            if let Ok(Some(first)) = first {
-                match first.first() {
-                    Some(&CONTROL) => {
-                        // Behind its type there are frames.
-                        return Poll::Ready(Ok(Bounded {
-                            inner,
-                            read: first,
-                            frames: Frames { left: 1 },
-                        }));
-                    }
-                    Some(kind) if QPACK.contains(kind) => self.unread.push(inner),
-                    _ => {}
+            let Ok(Some(read)) = first else { continue };
+            match read.first() {
+                // Behind its type there are frames.
+                Some(&CONTROL) => {
+                    let left = 1;
+                    return Poll::Ready(Ok(Bounded { inner, read, left }));
                 }
+                Some(kind) if QPACK.contains(kind) => self.unread.push(inner),
+                _ => {}
             }
         }
         self.unread.retain_mut(|stream| {
@@ -310,20 +288,20 @@ mod tests {
             if let Some((kind, length)) = beyond {
                 sent.extend([written(kind, 0), written(length, 0)].concat());
             }
-            let (mut frames, mut read, mut refused) = (Frames::default(), Vec::new(), false);
+            let (mut left, mut read, mut refused) = (0, Vec::new(), false);
             let mut wanted = wanted.into_iter();
             let mut content = Vec::new();
             for part in sent.chunks(parts) {
                 read.extend_from_slice(part);
                 let mut bytes = Bytes::from(read);
                 while !refused {
-                    let Ok(next) = frames.next(&mut bytes) else {
+                    let Ok(next) = next_frame(&mut bytes, &mut left) else {
                         refused = true;
                         break;
                     };
                     let Some(piece) = next else { break };
                     content.extend_from_slice(&piece);
-                    if frames.left == 0 {
+                    if left == 0 {
                         let (kind, frame) = wanted.next().unwrap();
                         prop_assert_eq!(&content, &frame);
                         prop_assert!(kind == DATA || piece.len() == frame.len());
