@@ -6,7 +6,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::studies::compare::{Arm, Metric, Worse, command_metrics};
 use crawlmark_results::studies::differences::{Difference, TARGET_COMMAND};
 
-use crate::cli::{AbArgs, Better};
+use crate::cli::{AbArgs, Better, bearer_variable};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
@@ -115,6 +115,11 @@ impl Side {
             Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
             error => error,
         })?;
+        let sides = [&args.base, &args.cand].into_iter();
+        let tokens = sides.filter_map(|own| {
+            let words = [args.run.clone(), shlex::split(own)?];
+            bearer_variable(&words.concat())
+        });
         let parts = [target.as_deref().map(redact::line), Some(redact::line(own))];
         let parts = parts.iter().flatten().map(|part| part.trim());
         let what = parts
@@ -126,6 +131,7 @@ impl Side {
             subject: Subject::Crawl(Box::new(Crawl {
                 setup: Setup {
                     target: target.clone(),
+                    tokens: tokens.collect(),
                     ..Setup::of_this_program(format!("the {arm}"), words)?
                 },
                 round,

@@ -53,6 +53,8 @@ pub(crate) struct Setup {
     pub(crate) words: Vec<String>,
     /// The command that is its target.
     pub(crate) target: Option<String>,
+    /// Variables with tokens of any side, which the target does not get.
+    pub(crate) tokens: Vec<String>,
 }
 
 impl Setup {
@@ -67,6 +69,7 @@ impl Setup {
             program,
             words,
             target: None,
+            tokens: Vec::new(),
         })
     }
 }

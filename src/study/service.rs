@@ -14,7 +14,6 @@ use crawlmark_harness::supervisor::HeldSignals;
 use super::PORT;
 use super::rounds::{Setup, telling_line};
 use super::session::Session;
-use crate::cli::bearer_variable;
 use crate::crawl::redact;
 use crate::error::Error;
 
@@ -55,7 +54,7 @@ impl Service {
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(output).stderr(errors);
-        if let Some(token) = bearer_variable(&round.words) {
+        for token in &round.tokens {
             shell.env_remove(token);
         }
         let service = Self {
