@@ -8,6 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crawlmark_harness::files::temporary;
 use crawlmark_results::export::export;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{LOG, RESULT, ResultError, remake};
@@ -81,8 +82,14 @@ fn check_file(path: &Path) -> Result<(), String> {
         Ok(found) if !found.is_file() => return Ok(()),
         _ => {}
     }
-    let probe = folder(path).join(format!(".crawlmark-export.{}.partial", std::process::id()));
-    let made = OpenOptions::new().write(true).create_new(true).open(&probe);
+    let probe = temporary().map(|name| folder(path).join(name));
+    let made = probe.and_then(|probe| {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&probe)?;
+        fs::remove_file(&probe)
+    });
     made.map_err(|error| {
         let place = folder(path).display();
         match error.kind() {
@@ -93,9 +100,7 @@ fn check_file(path: &Path) -> Result<(), String> {
                 format!("no file can be made in {place}: {error}. Name a file in another directory")
             }
         }
-    })?;
-    let _ = fs::remove_file(&probe);
-    Ok(())
+    })
 }
 
 /// Writes each, and prints the one that goes to standard output. One that fails keeps no other from

@@ -80,7 +80,7 @@ impl Root {
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<File> {
         let (folder, name) = self.folder(name.as_ref())?;
-        let temporary = format!(".{}.{:016x}{PARTIAL}", name.display(), random()?);
+        let temporary = temporary()?;
         let mut file = self.open_in(&folder, temporary.as_ref(), OFlag::O_EXCL)?;
         let written =
             write(&mut file).and_then(|()| Ok(renameat(&folder, &*temporary, &folder, name)?));
@@ -97,29 +97,20 @@ impl Root {
         let root = Path::new(".").join(&self.path);
         // As a place alone: a directory that one may write to need not be readable.
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let open = || openat(AT_FDCWD, &root, flags, Mode::empty());
-        let mut folder = open().or_else(|error| match error {
-            Errno::ENOENT => {
-                let mut builder = DirBuilder::new();
-                builder.recursive(true).mode(mode).create(&root)?;
-                Ok(open()?)
-            }
-            error => Err(io::Error::from(error)),
-        })?;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(mode).create(&root)?;
+        let mut folder = openat(AT_FDCWD, &root, flags, Mode::empty())?;
         let below = name.strip_prefix(&self.path).unwrap_or(name);
         let mut parts = below.components().peekable();
         while let Some(Component::Normal(part)) = parts.next() {
             if parts.peek().is_none() {
                 return Ok((folder, part));
             }
-            let open = || openat(&folder, part, flags | OFlag::O_NOFOLLOW, Mode::empty());
-            let opened = open().or_else(|error| match error {
-                Errno::ENOENT => match mkdirat(&folder, part, Mode::from_bits_truncate(mode)) {
-                    Ok(()) | Err(Errno::EEXIST) => open(),
-                    Err(error) => Err(error),
-                },
-                error => Err(error),
-            });
+            match mkdirat(&folder, part, Mode::from_bits_truncate(mode)) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let opened = openat(&folder, part, flags | OFlag::O_NOFOLLOW, Mode::empty());
             folder = opened.map_err(|error| match error {
                 Errno::ENOTDIR | Errno::ELOOP => io::Error::new(
                     io::ErrorKind::NotADirectory,
@@ -137,6 +128,15 @@ impl Root {
         let file = openat(folder, name, flags, Mode::from_bits_truncate(self.mode))?;
         Ok(file.into())
     }
+}
+
+/// Return a name for a file that is not whole, which nobody can guess. It does not hold the name that
+/// the file will have, which may be as long as names can be.
+///
+/// # Errors
+/// When the system has no random number.
+pub fn temporary() -> io::Result<String> {
+    Ok(format!(".{:016x}{PARTIAL}", random()?))
 }
 
 /// Return a number that nobody can guess, for a name that nobody else has taken.
@@ -192,6 +192,14 @@ mod tests {
         }
         assert_eq!(fs::read(outside.join("file")).unwrap(), b"theirs");
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_has_the_longest_name_that_there_is() {
+        let place = tempfile::tempdir().unwrap();
+        let name = "n".repeat(255);
+        Root::new(place.path()).replace(&name, |_| Ok(())).unwrap();
+        assert!(place.path().join(name).is_file());
     }
 
     #[test]

@@ -39,14 +39,15 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, rlim_t, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, pthread_sigmask};
 use nix::sys::time::TimeVal;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{ForkResult, Pid, SysconfVar, getpid, getppid, setpgid, setsid, sysconf};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::Usage;
 
 /// A child process of this one. All signals to processes that were started go through it: once the
-/// child was waited for, its number may be another's, and none is sent.
+/// child was waited for, its number may be another's, and none is sent. A number is free once the
+/// child was waited for, and only its `Child` waits, so that no pidfd is needed.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
@@ -162,6 +163,10 @@ pub fn prevent_core_dumps() {
     // 0 is no limit for a `core_pattern` that is a pipe; with 1, the kernel starts none (core(5)).
     if setrlimit(Resource::RLIMIT_CORE, hard.min(1), hard).is_ok() {
         let _ = CORE_LIMIT.set((soft, hard));
+    }
+    // A pipe gets a dump without memory where 1 is not allowed.
+    if hard == 0 {
+        let _ = fs::write("/proc/self/coredump_filter", "0");
     }
 }
 
@@ -290,7 +295,8 @@ impl Child {
     /// Return the exit of the child, if it has ended. Once this has returned one, the child no
     /// longer exists.
     pub fn try_wait(&self) -> Option<ShardExit> {
-        self.wait_with(Some(WaitPidFlag::WNOHANG))
+        self.wait_with(libc::WNOHANG);
+        self.exit.get()
     }
 
     /// True if the child has ended. Leaves it to be waited for.
@@ -302,40 +308,13 @@ impl Child {
 
     /// Waits until the child has ended.
     pub fn wait(&self) -> ShardExit {
-        loop {
-            if let Some(exit) = self.wait_with(None) {
-                return exit;
-            }
-        }
+        self.wait_used().0
     }
 
-    /// Waits until the child has ended, and return what it used.
-    #[expect(unsafe_code, reason = "wait4 has no safe form")]
+    /// Waits until the child has ended, and return what it used; nothing of one that was waited for.
     pub fn wait_used(&self) -> (ShardExit, ProcessUse) {
-        let mut status = 0;
-        // SAFETY: a structure of integers, for which zeros are a value.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        loop {
-            // SAFETY: both pointers are to live variables of the types that the call writes.
-            match unsafe { libc::wait4(self.pid.as_raw(), &raw mut status, 0, &raw mut usage) } {
-                -1 if Errno::last() == Errno::EINTR => {}
-                -1 => {
-                    self.exit.set(Some(ShardExit::Unknown));
-                    return (ShardExit::Unknown, ProcessUse::default());
-                }
-                _ => break,
-            }
-        }
-        let exit = WaitStatus::from_raw(self.pid, status).ok();
-        let [in_user, in_kernel] = [usage.ru_utime, usage.ru_stime].map(|time| micros(time.into()));
-        let used = ProcessUse {
-            cpu: Duration::from_micros(in_user + in_kernel),
-            // In KiB.
-            peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-        };
-        let exit = exit.and_then(ShardExit::of).unwrap_or_default();
-        self.exit.set(Some(exit));
-        (exit, used)
+        let used = self.wait_with(0);
+        (self.exit.get().unwrap_or_default(), used)
     }
 
     /// Asks the child to end with SIGTERM and, after `grace`, makes it.
@@ -352,15 +331,30 @@ impl Child {
         self.wait()
     }
 
-    fn wait_with(&self, flags: Option<WaitPidFlag>) -> Option<ShardExit> {
-        if self.exit.get().is_none() {
-            self.exit.set(match waitpid(self.pid, flags) {
-                Ok(status) => ShardExit::of(status),
-                Err(Errno::EINTR) => None,
-                Err(_) => Some(ShardExit::Unknown),
-            });
+    #[expect(unsafe_code, reason = "wait4 has no safe form")]
+    fn wait_with(&self, flags: i32) -> ProcessUse {
+        let mut status = 0;
+        // SAFETY: a structure of integers, for which zeros are a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        while self.exit.get().is_none() {
+            // SAFETY: both pointers are to live variables of the types that the call writes.
+            match unsafe { libc::wait4(self.pid(), &raw mut status, flags, &raw mut usage) } {
+                0 => break,
+                -1 if Errno::last() == Errno::EINTR => {}
+                -1 => self.exit.set(Some(ShardExit::Unknown)),
+                _ => {
+                    let status = WaitStatus::from_raw(self.pid, status).ok();
+                    let exit = status.and_then(ShardExit::of).unwrap_or_default();
+                    self.exit.set(Some(exit));
+                }
+            }
         }
-        self.exit.get()
+        let [in_user, in_kernel] = [usage.ru_utime, usage.ru_stime].map(|time| micros(time.into()));
+        ProcessUse {
+            cpu: Duration::from_micros(in_user + in_kernel),
+            // In KiB.
+            peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        }
     }
 }
 
@@ -428,7 +422,8 @@ impl FileCounters {
     ///
     /// # Errors
     /// When the file exists, or cannot be written or mapped.
-    pub fn create(root: &Root, path: &Path, count: NonZeroUsize) -> io::Result<Self> {
+    pub fn create(root: &Root, path: &Path, count: u32) -> io::Result<Self> {
+        let count = NonZeroUsize::new(count as usize).unwrap_or(NonZeroUsize::MIN);
         let length = count
             .get()
             .checked_mul(size_of::<FileCounter>())
@@ -679,7 +674,7 @@ mod tests {
             assert!(!gone.signal_session(signal));
             assert_eq!(gone.end(Duration::ZERO), ShardExit::Clean);
         }
-        assert_eq!(gone.wait_with(None), Some(ShardExit::Clean));
+        assert_eq!(gone.try_wait(), Some(ShardExit::Clean));
     }
 
     #[test]
@@ -694,12 +689,7 @@ mod tests {
     fn the_file_holds_what_was_counted_while_it_is_mapped_and_after() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("counters");
-        let counters = FileCounters::create(
-            &Root::new(home.path()),
-            &path,
-            NonZeroUsize::new(3).unwrap(),
-        )
-        .unwrap();
+        let counters = FileCounters::create(&Root::new(home.path()), &path, 3).unwrap();
         for index in [0, 2, 2] {
             counters.add(index);
         }
@@ -708,7 +698,7 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         assert_eq!((FileCounters::sum(&bytes), bytes.len()), (Ok(3), 192));
         assert!(
-            FileCounters::create(&Root::new(home.path()), &path, NonZeroUsize::MIN).is_err(),
+            FileCounters::create(&Root::new(home.path()), &path, 1).is_err(),
             "another process's counters"
         );
         assert_eq!(

@@ -6,8 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::BufWriter;
-use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
@@ -30,6 +29,7 @@ use crawlmark_results::run::report::{
     Environment, IntervalRow, Labels, Placement, Report, Source, Verdict,
 };
 use crawlmark_results::run::result_dir::{LOG, ResultDir};
+use proptest::prelude::*;
 use serde_json::json;
 
 /// Distinct seconds of a synthetic part.
@@ -393,6 +393,32 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
     );
 }
 
+proptest! {
+    #[test]
+    fn names_of_a_forged_record_stay_in_its_directory(
+        forged in prop::collection::vec(prop::collection::vec(
+            prop::sample::select(&["..", "/", "a", ".", "-1", "\0", "\n", "~", "é", "/etc/passwd", "\\"][..]), 0..5,
+        ), 3),
+    ) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("attempt.json");
+        let forged: Vec<String> = forged.iter().map(|parts| parts.concat()).collect();
+        let mut record = AttemptRecord::of(&valid(), true);
+        record.attempt.clone_from(&forged[0]);
+        record.saved = Some(forged[1].clone());
+        record.files.insert(forged[2].clone(), 0);
+        fs::write(&path, record.text().unwrap()).unwrap();
+        let is_inside = |name: &String| {
+            let mut parts = Path::new(name).components();
+            matches!(parts.next(), Some(Component::Normal(part)) if part == name.as_str())
+        };
+        let is_read = matches!(AttemptRecord::read(&path), Ok(Some(_)));
+        prop_assert!(!is_read || forged.iter().all(is_inside), "{:?}", forged);
+        let harmless = |name: &String| !name.is_empty() && name.bytes().all(|byte| b"a-1".contains(&byte));
+        prop_assert!(is_read || !forged.iter().all(harmless), "{:?}", forged);
+    }
+}
+
 #[test]
 fn missing_parts_and_other_attempts_are_named() {
     let home = tempfile::tempdir().unwrap();
@@ -427,12 +453,8 @@ fn missing_parts_and_other_attempts_are_named() {
     let counted = directory.attempt(3, "counted");
     fs::create_dir_all(&counted).unwrap();
     fs::write(counted.join("frames"), &whole[..whole.len() - 1]).unwrap();
-    let requests = FileCounters::create(
-        &Root::new(&counted),
-        &counted.join("requests"),
-        NonZeroUsize::MIN,
-    )
-    .unwrap();
+    let requests =
+        FileCounters::create(&Root::new(&counted), &counted.join("requests"), 1).unwrap();
     (0..per_part + 7).for_each(|_| requests.add(0));
     let report = merged(home.path(), Completeness::Partial).unwrap();
     let about = report.merged.unwrap();

@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -187,7 +186,6 @@ impl Attempt {
     /// attempt by its seconds.
     pub(crate) fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place().join(PartsDirectory::REQUESTS);
-        let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
         FileCounters::create(&self.root(), &path, shards).ok()
     }
 

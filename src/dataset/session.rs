@@ -4,7 +4,6 @@
 //! Made by `run`, which holds the lock of the directory; each shard starts its writer from it.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -80,13 +79,8 @@ impl Session {
     /// killed; none where files cannot be mapped.
     pub fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place.join(SegmentName::requests(self.number));
-        let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
-        FileCounters::create(
-            &Root::with_mode(&self.place, self.saved.mode),
-            &path,
-            shards,
-        )
-        .ok()
+        let root = Root::with_mode(&self.place, self.saved.mode);
+        FileCounters::create(&root, &path, shards).ok()
     }
 
     /// Return what a process that died left of the IDs that it held, by the indexes of its segment;
