@@ -3,7 +3,7 @@
 use crawlmark_results::run::parts::{Completeness, PartsDirectory, PlanFile, merge as merge_parts};
 use crawlmark_results::run::result_dir::ResultDir;
 
-use crate::cli::{Cli, Command, MergeArgs};
+use crate::cli::{Cli, Command, FileCommand, MergeArgs};
 use crate::cluster::digest;
 use crate::error::Error;
 use crate::run;
@@ -12,6 +12,8 @@ use crate::run;
 pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     let directory = PartsDirectory::at(&args.directory);
     let plan = PlanFile::shared(&directory)?;
+    let again = FileCommand::of(&plan, &directory.plan()).typed_again();
+    let directory = directory.typing(again);
     let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments).ok().map(|cli| cli.command)
     else {
         let path = directory.plan();

@@ -216,7 +216,7 @@ mod tests {
         "--cert file --key file",
         "--tag key=value --tag other=value",
         "--threshold rate>7 --stop-if error_rate[5s]<7% --slo-p99 7s",
-        "--save items --save-fields id,status,outcome --save-bodies all --max-body 7 --durability process",
+        "--save items --save-fields id,status,outcome --save-bodies all --max-body 7 --durability process --mode 640",
     ];
 
     fn words<'a>(command: &[&'a str], flags: &'a str) -> Vec<&'a str> {

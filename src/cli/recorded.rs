@@ -16,8 +16,8 @@ use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCE
 use crawlmark_results::show::text::shell_word;
 
 use super::table::{
-    BEARER, Flag, HEADERS, PROXY, Record, SAVE, SAVING, TARGETS, URL, URLS, Values, name, row,
-    run_arguments,
+    BEARER, Flag, HEADERS, PROXY, Record, SAVE, SAVING, TARGETS, URL, URLS, Values, name, name_of,
+    row, run_arguments,
 };
 use super::{Cli, Command, NO_PROXY};
 use crate::crawl::proxy::ProxyUrl;
@@ -162,13 +162,8 @@ fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
 /// `--out`. What it does is in its words and in no file, so that its command can be repeated.
 pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
     let typed = Typed::of_words(words);
-    typed
-        .arguments()
-        .filter(|(argument, _)| {
-            row(argument.get_id().as_str()).is_some_and(|flag| !flag.is_for_rounds)
-        })
-        .map(|(argument, _)| name(&argument))
-        .next()
+    let mut flags = typed.values.keys().filter_map(|id| row(id));
+    name_of(flags.find(|flag| !flag.is_for_rounds)?.id)
 }
 
 /// Find the arguments of `run` that these words give a value, by the names of their fields; none of
@@ -198,15 +193,10 @@ pub(crate) enum NotResumed {
     Refused(#[from] clap::Error),
     /// Flags that are not taken from a file, which the words leave out.
     #[error(
-        "secrets, files, commands and where credentials go are not taken from a file. Check what it asks for{target}, then add: {}",
-        .flags.join(" ")
+        "secrets, files, commands and where they go are not taken from a file. Check what it asks for, then add: {}",
+        .0.join(" ")
     )]
-    Missing {
-        /// Target in the file, after "for".
-        target: String,
-        /// Flags, as they are typed.
-        flags: Vec<String>,
-    },
+    Missing(Vec<String>),
 }
 
 impl FileCommand {
@@ -221,7 +211,8 @@ impl FileCommand {
         }
     }
 
-    /// True if this flag is taken from the file, or is that of a list of URLs in the directory of the plan.
+    /// True if this flag is taken from the file, or is that of a list of URLs in the directory of the
+    /// plan.
     fn is_taken(&self, id: &str, values: &[String]) -> bool {
         let is_beside = |value: &String| {
             let list = fs::canonicalize(value).ok();
@@ -240,11 +231,7 @@ impl FileCommand {
         let now = Typed::of_words(words_now).values;
         let (mut taken, flags) = self.divided(&now)?;
         if !flags.is_empty() {
-            let url = taken.values.get(URL);
-            return Err(NotResumed::Missing {
-                target: url.map_or_else(String::new, |url| format!(" for {}", url.join(" "))),
-                flags,
-            });
+            return Err(NotResumed::Missing(flags));
         }
         let saving = Typed::read(&self.saving)?.values;
         if !saving.iter().all(|(id, values)| is_of_part(id, values)) {
@@ -281,6 +268,13 @@ impl FileCommand {
         let mut recorded = Typed::read(arguments.unwrap_or_default())?;
         // One of several takes the place of the others, unless they go together in the file.
         let all = recorded.values.clone();
+        let withheld = again.iter().map(|(id, _)| id);
+        let mut given = now.keys().chain(all.keys()).chain(withheld);
+        // Whoever wrote the file chose its target.
+        let is_sent = given.any(|id| row(id).is_some_and(Flag::is_sent));
+        let is_taken = |id: &str, values: &[String]| {
+            self.is_taken(id, values) && !(is_sent && TARGETS.contains(&id))
+        };
         let is_given = |id: &str| {
             let mut same = SAME.into_iter().filter(|same| same.contains(&id)).flatten();
             let is_new = |other: &&str| now.contains_key(*other) && !all.contains_key(*other);
@@ -289,7 +283,7 @@ impl FileCommand {
         for (argument, values) in recorded.arguments() {
             let id = argument.get_id().to_string();
             let is_named = again.iter().any(|(withheld, _)| *withheld == id);
-            if !is_named && !self.is_taken(&id, values) {
+            if !is_named && !is_taken(&id, values) {
                 let words = words_of(&argument, values);
                 let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
                 again.push((id, words.join(" ")));
@@ -298,7 +292,7 @@ impl FileCommand {
         again.retain(|(id, _)| !is_given(id));
         recorded
             .values
-            .retain(|id, values| !is_given(id) && self.is_taken(id, values));
+            .retain(|id, values| !is_given(id) && is_taken(id, values));
         Ok((recorded, again.into_iter().map(|(_, flag)| flag).collect()))
     }
 

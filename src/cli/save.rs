@@ -43,7 +43,8 @@ pub struct SaveArgs {
     /// Other flags take the place of the old ones. What is requested and what is saved
     /// cannot change: the URL, the IDs, their order, and the --save flags. Secrets,
     /// commands, files, variables and proxies are not taken from DIR, which may be of
-    /// somebody else: give --header, --urls, --proxy and the like again.
+    /// somebody else: give --header, --urls, --proxy and the like again, and the URL
+    /// with what is sent to it.
     ///
     ///   crawlmark run --resume items --rate 500
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
@@ -96,8 +97,8 @@ pub struct SaveArgs {
     /// Permissions of saved files [default: 600, for you alone]
     ///
     /// An octal number, from which the umask takes away. Who may read the files may enter their
-    /// directory. Example: --mode 640
-    #[arg(long, value_name = "MODE", value_parser = parse_mode, requires = "save")]
+    /// directory. It is not taken from a plan or a saved crawl: give it again. Example: --mode 640
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<u32>,
 }
 
@@ -114,7 +115,8 @@ pub struct PartArgs {
     ///
     /// The plan holds the flags of the crawl. Secrets, commands, files, variables and
     /// proxies are not taken from it, but for a list (--urls) in its directory: give
-    /// --header, --proxy and the like again, as `crawlmark plan` prints. Each task of a job array runs the same command:
+    /// --header, --proxy and the like again, and the URL with what is sent to it, as
+    /// `crawlmark plan` prints. Each task of a job array runs the same command:
     ///
     ///   crawlmark run --plan plan.json --node auto --into crawl
     ///

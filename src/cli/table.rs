@@ -21,7 +21,7 @@ pub(crate) enum Record {
     Redacted,
     /// By its name: it may hold a secret.
     Withheld,
-    /// From the plan: it depends on the machine.
+    /// Not in a result, whose plan has what depends on the machine, and which nothing is saved from.
     FromPlan,
     /// Left out: it makes no difference to the run.
     Never,
@@ -51,6 +51,8 @@ pub(crate) enum Need {
     Tcp,
     /// A proxy with sessions.
     Session,
+    /// A crawl that is saved.
+    Saving,
 }
 
 impl Need {
@@ -69,14 +71,24 @@ impl Need {
             }
             Self::Tcp => "does not work with --http 3: add --http 2",
             Self::Http1 => "works with HTTP/1.1 only: add --http 1.1",
+            Self::Saving => "is for a crawl that is saved: add --save or --resume",
             Self::Session => "needs a --proxy with {session} in its user name or password: add one",
         }
     }
 }
 
+/// Use of the value that a plan or a saved crawl has, which may be of somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OfFile {
+    Taken,
+    /// Typed again: it executes, opens a path, a socket or a variable, or says who reads what.
+    Typed,
+    /// Typed again together with the target, to which it is sent or speaks for its owner.
+    TypedWithTarget,
+}
+
 /// A flag of `run`.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "columns of the table")]
 pub(crate) struct Flag {
     /// Name of its field.
     pub(crate) id: &'static str,
@@ -87,8 +99,7 @@ pub(crate) struct Flag {
     is_common: bool,
     /// True if a plan records its values as typed, under its own name.
     is_setting: bool,
-    /// True if it is typed again where a file has it.
-    is_typed_again: bool,
+    of_file: OfFile,
     /// Keys of the settings that it sets in a plan, if they are not its own name.
     keys: &'static [&'static str],
     needs: &'static [Need],
@@ -109,19 +120,28 @@ impl Flag {
         }
     }
 
-    /// A flag that executes, opens a path, a socket or a variable, or says to whom a request and its
-    /// credentials go: a plan or a saved crawl may be of somebody else.
     const fn again(self) -> Self {
         Self {
-            is_typed_again: true,
+            of_file: OfFile::Typed,
+            ..self
+        }
+    }
+
+    const fn sent(self) -> Self {
+        Self {
+            of_file: OfFile::TypedWithTarget,
             ..self
         }
     }
 
     /// True if the command line in a plan or a saved crawl gives it its value.
-    pub(super) const fn is_taken(&self) -> bool {
-        let is_recorded = !matches!(self.record, Record::Withheld | Record::Never);
-        is_recorded && !self.is_typed_again
+    pub(super) fn is_taken(&self) -> bool {
+        self.of_file == OfFile::Taken && self.record != Record::Never
+    }
+
+    /// True if the target is typed with it.
+    pub(super) fn is_sent(&self) -> bool {
+        self.of_file == OfFile::TypedWithTarget
     }
 
     const fn sets(self, keys: &'static [&'static str]) -> Self {
@@ -153,7 +173,7 @@ const fn flag(record: Record, id: &'static str) -> Flag {
         is_for_rounds: true,
         is_common: false,
         is_setting: false,
-        is_typed_again: false,
+        of_file: OfFile::Taken,
         keys: &[],
         needs: &[],
     }
@@ -176,7 +196,7 @@ const fn redacted(id: &'static str) -> Flag {
 }
 
 const fn withheld(id: &'static str) -> Flag {
-    flag(Record::Withheld, id)
+    flag(Record::Withheld, id).sent()
 }
 
 const fn from_plan(id: &'static str) -> Flag {
@@ -222,10 +242,10 @@ const GROUPS: [Group; 13] = [
             typed("method"),
             withheld(HEADERS).common(),
             withheld("body").sets(&["body_bytes"]),
-            typed("body_file").again().sets(&["body_bytes"]),
+            typed("body_file").sent().sets(&["body_bytes"]),
             withheld("json_body").sets(&["body_bytes"]),
             withheld("auth"),
-            typed(BEARER).again(),
+            typed(BEARER).sent(),
             setting("id_format").needs(&[Need::Url]),
             typed("shuffle").needs(&[Need::NoReplay]),
             typed("compressed").sets(&["content"]),
@@ -313,8 +333,8 @@ const GROUPS: [Group; 13] = [
                 .again()
                 .sets(&["tls_trust"])
                 .needs(&[Need::Tls]),
-            setting("cert").again().needs(&[Need::Url, Need::Tls]),
-            typed("key").again().needs(&[Need::Url, Need::Tls]),
+            setting("cert").sent().needs(&[Need::Url, Need::Tls]),
+            typed("key").sent().needs(&[Need::Url, Need::Tls]),
             setting("tls_resume").needs(&[Need::Tls, Need::Tcp]),
             setting("tls_min").needs(&[Need::Tls, Need::Tcp]),
             setting("tls_max").needs(&[Need::Tls, Need::Tcp]),
@@ -331,7 +351,10 @@ const GROUPS: [Group; 13] = [
             never("save_bodies").not_for_rounds(),
             never("max_body").not_for_rounds(),
             never("durability").not_for_rounds(),
-            never("mode").not_for_rounds(),
+            from_plan("mode")
+                .again()
+                .not_for_rounds()
+                .needs(&[Need::Saving]),
         ],
     },
     Group {
@@ -377,7 +400,7 @@ const GROUPS: [Group; 13] = [
         heading: "Target's side",
         may_differ: true,
         flags: &[
-            withheld("target_probe"),
+            withheld("target_probe").again(),
             typed("target_pid").again(),
             typed("target_cgroup").again(),
         ],
@@ -414,14 +437,7 @@ pub(crate) const HEADERS: &str = "headers";
 pub(crate) const PROXY: &str = "proxy";
 
 /// Flags of saving that a plan holds, in words of their own.
-pub(crate) const SAVING: [&str; 6] = [
-    SAVE,
-    "save_fields",
-    "save_bodies",
-    "max_body",
-    "durability",
-    "mode",
-];
+pub(crate) const SAVING: [&str; 5] = [SAVE, "save_fields", "save_bodies", "max_body", "durability"];
 
 /// Arguments that name the target.
 pub(crate) const TARGETS: [&str; 3] = [URL, URLS, REQUESTS_FILE];
@@ -440,12 +456,11 @@ pub(crate) fn row(id: &str) -> Option<&'static Flag> {
 
 /// Return the names of the flags that set a key of `result.json`, as in `--header`.
 pub(crate) fn flags_of(key: &str) -> Vec<String> {
-    names(
-        rows()
-            .map(|(_, flag)| flag)
-            .filter(|flag| flag.is_of(key))
-            .map(|flag| flag.id),
-    )
+    let flags = rows().map(|(_, flag)| flag);
+    flags
+        .filter(|flag| flag.is_of(key))
+        .filter_map(|flag| name_of(flag.id))
+        .collect()
 }
 
 /// Return the name of the first flag among those that were given that sets one of these keys. One
@@ -454,7 +469,7 @@ pub(crate) fn first_flag_of(keys: &[String], given: &Values) -> Option<String> {
     let mut flags = rows().map(|(_, flag)| flag);
     let flag =
         flags.find(|flag| given.contains_key(flag.id) && keys.iter().any(|key| flag.is_of(key)))?;
-    names([flag.id]).into_iter().next()
+    name_of(flag.id)
 }
 
 /// Return the arguments of `run`, in the order of the help.
@@ -471,13 +486,11 @@ pub(super) fn name(argument: &Arg) -> String {
     long.map_or_else(|| "the URL".to_owned(), |long| format!("--{long}"))
 }
 
-/// Return the names of some flags, as in `--header`.
-fn names<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+/// Return the name of a flag by that of its field, as in `--header`.
+pub(super) fn name_of(id: &str) -> Option<String> {
     let arguments = run_arguments();
-    let found = ids
-        .into_iter()
-        .filter_map(|id| arguments.iter().find(|argument| argument.get_id() == id));
-    found.map(name).collect()
+    let found = arguments.iter().find(|argument| argument.get_id() == id);
+    found.map(name)
 }
 
 /// Refuse the first flag that was given and has a need that is not met.
@@ -487,7 +500,7 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 pub(crate) fn check_needs(given: &Values, is_met: impl Fn(Need) -> bool) -> Result<(), String> {
     for flag in given.keys().filter_map(|id| row(id)) {
         if let Some(need) = flag.needs.iter().find(|need| !is_met(**need)) {
-            let flag = names([flag.id]).join(", ");
+            let flag = name_of(flag.id).unwrap_or_default();
             return Err(format!("{flag} {}, or remove {flag}", need.lack()));
         }
     }

@@ -105,12 +105,12 @@ impl Attempt {
     }
 
     /// Copy what an earlier attempt at the part has committed of its saved crawl, the directory
-    /// `name` in its own, and return the number of items. The attempt with the most of them is
+    /// `name` in its own, to files of this mode, and return the number of items. The attempt with the most of them is
     /// taken, and what cannot be copied is crawled again.
     ///
     /// # Errors
     /// When the attempts cannot be listed.
-    pub(crate) fn take_over(&self, name: &Path, time: Clock) -> Result<u64, Error> {
+    pub(crate) fn take_over(&self, name: &Path, mode: u32, time: Clock) -> Result<u64, Error> {
         let part = self.part.part;
         let attempts = retried(time, || self.directory.attempts(part));
         let attempts = attempts.map_err(Error::unwritable(&self.directory.part(part)))?;
@@ -123,7 +123,7 @@ impl Attempt {
             return Ok(0);
         };
         let own = self.place().join(name);
-        Ok(committed.copy(&place, &own).unwrap_or_else(|_| {
+        Ok(committed.copy(&place, &own, mode).unwrap_or_else(|_| {
             let _ = fs::remove_dir_all(&own);
             0
         }))

@@ -51,13 +51,13 @@ impl Committed {
         self.segments.iter().map(|(finished, _)| finished).sum()
     }
 
-    /// Copy the crawl in the directory `from`, of which this is, to the directory `to`, and return
-    /// the number of finished items.
+    /// Copy the crawl in the directory `from`, of which this is, to the directory `to`, to files of
+    /// this mode, and return the number of finished items.
     ///
     /// # Errors
     /// When the system refuses.
-    pub(crate) fn copy(self, from: &Path, to: &Path) -> io::Result<u64> {
-        let mode = self.manifest.saved.mode;
+    pub(crate) fn copy(mut self, from: &Path, to: &Path, mode: u32) -> io::Result<u64> {
+        self.manifest.saved.mode = mode;
         let [from, own] = [from, to].map(|place| Directory::with_mode(place, mode));
         let mut items = 0;
         for (_, name) in &self.segments {

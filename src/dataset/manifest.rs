@@ -157,8 +157,8 @@ pub struct Saved {
     pub max_body: u64,
     /// Failure that loses no committed record.
     pub durability: Durability,
-    /// Permissions of the files.
-    #[serde(default = "private")]
+    /// Permissions of the files. Of a session: a file may be of somebody else.
+    #[serde(skip, default = "private")]
     pub mode: u32,
 }
 

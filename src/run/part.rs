@@ -14,6 +14,7 @@ mod slot;
 use std::cell::Cell;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::files::PRIVATE;
 use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare, default_burst};
 use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::units::grouped;
@@ -24,7 +25,7 @@ use crawlmark_results::studies::differences::plan_differences;
 pub(super) use self::seconds::{PartOutcome, PartSeconds};
 pub(super) use self::slot::{PartSlot, Watch, interval};
 use super::resolve::Resolved;
-use crate::cli::{Auto, first_flag_of};
+use crate::cli::{Auto, FileCommand, first_flag_of};
 use crate::cluster::attempt::Attempt;
 use crate::error::Error;
 use crate::terminal::Voice;
@@ -117,7 +118,8 @@ impl PartRun {
         resolved.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
         if let Some(name) = resolved.save.save.take() {
             let place = Some(attempt.place().join(&name));
-            let taken_over = attempt.take_over(&name, clock)?;
+            let mode = resolved.save.mode.unwrap_or(PRIVATE);
+            let taken_over = attempt.take_over(&name, mode, clock)?;
             if taken_over > 0 {
                 resolved.save.resume = place;
                 voice.say(&format!(
@@ -169,7 +171,9 @@ impl PartRun {
 
     /// Return the command that crawls the part again.
     pub(super) fn command(&self) -> String {
-        let part = self.attempt.part();
-        self.attempt.directory().command(part.part, part.of)
+        let (part, directory) = (self.attempt.part(), self.attempt.directory());
+        let again = FileCommand::of(&self.attempt.plan, &directory.plan()).typed_again();
+        let directory = directory.clone().typing(again);
+        directory.command(part.part, part.of)
     }
 }

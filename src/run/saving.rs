@@ -227,7 +227,8 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
 }
 
 fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
-    let manifest = Manifest::read(place)?;
+    let mut manifest = Manifest::read(place)?;
+    manifest.saved.mode = resolved.save.mode.unwrap_or(PRIVATE);
     let lock = lock(place, manifest.saved.mode)?;
     let plan = &resolved.plan;
     let mut was = manifest.workload.clone();

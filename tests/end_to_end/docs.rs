@@ -455,6 +455,30 @@ fn the_reference_is_that_of_the_program_and_the_schemas() {
 }
 
 /// The page on findings, from their table.
+/// Each test that a row of the threat table names exists.
+#[test]
+fn tests_of_the_threat_table_exist() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let page = read("docs/src/reference/secrets.md");
+    let (_, table) = page.split_once("## Threats").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_suffix(" |"));
+    let mut count = 0;
+    for tests in rows.filter_map(|row| row.rsplit('|').next()) {
+        let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        for name in &named {
+            if let Some((module, test)) = name.split_once("::") {
+                let text = read(&format!("tests/end_to_end/{module}.rs"));
+                assert!(text.contains(&format!("fn {test}(")), "{name}");
+                count += 1;
+            } else if Path::new(name).extension().is_some_and(|it| it == "rs") {
+                assert!(read(name).contains("#[test]"), "{name}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 20, "{count}");
+}
+
 fn findings_page() -> String {
     let mut text = "<!-- Generated from the program: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n\
         # Findings\n\n\

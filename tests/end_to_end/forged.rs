@@ -37,6 +37,7 @@ const FLAGS: &[&str] = &[
     "--cert DIR/list --key DIR/list",
     "--target-pid 1",
     "--target-cgroup /",
+    "--mode 666",
 ];
 
 /// The directory of a saved crawl and a plan whose files are forged.
@@ -165,6 +166,34 @@ fn a_forged_file_executes_opens_and_sends_nothing() {
 }
 
 #[test]
+fn what_is_sent_goes_to_a_target_that_was_typed_with_it() {
+    let desk = Desk::new();
+    for (target, sent) in [
+        ("http://127.0.0.1:PORT/{id}", "-H x:y"),
+        ("http://127.0.0.1:PORT/{id}", "--bearer-env PATH"),
+        ("http://127.0.0.1:PORT/{id}", "--body-file list"),
+        ("--urls DIR/list", "-a user:word"),
+    ] {
+        let words = desk.words(target);
+        let forge = |command: &mut CommandLine| {
+            command.arguments.truncate(2);
+            command.arguments.extend(words.clone());
+        };
+        let named = words.last().unwrap();
+        if target.starts_with("http") {
+            let crawl = desk.place.path().join("crawl");
+            let mut manifest = Manifest::read(&crawl).unwrap();
+            forge(&mut manifest.command);
+            manifest.write(&crawl).unwrap();
+            desk.refuses(&format!("run --resume crawl {sent}"), named);
+        }
+        desk.forge_plan(|plan| forge(&mut plan.command));
+        let part = format!("run --plan forged.json --node 0/2 --into new {sent}");
+        desk.refuses(&part, named);
+    }
+}
+
+#[test]
 fn the_command_that_plan_prints_crawls_a_part() {
     let target = Target::start("--processes 1 --latency 1ms");
     let place = tempfile::tempdir().unwrap();
@@ -175,18 +204,35 @@ fn the_command_that_plan_prints_crawls_a_part() {
         "--urls 'my lists/urls' --connect-to {0}:{0}",
         target.address()
     );
-    let planned = format!("plan {again} -n 20 --nodes 2");
-    let planned = call_line(place.path(), &planned).code(&[0]);
-    let line = planned
-        .stderr
-        .lines()
-        .find_map(|line| line.split_once("Run each with: crawlmark "));
-    let (_, line) = line.unwrap();
-    assert!(line.ends_with(&again), "{line}");
-    let part = |node: &str| line.replace("i/2", node).replace("DIR", "crawl");
-    for node in ["0/2", "1/2"] {
-        call_line(place.path(), &format!("{} -s 1", part(node))).code(&[0]);
+    for (i, (flags, again)) in [
+        (again.clone(), again),
+        (
+            format!("{} -H x-key:hush --save items --mode 640", target.url()),
+            format!("--header 'x-key: ...' '{}' --mode 640", target.url()),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let planned = format!("plan {flags} -n 20 --nodes 2 --out plan-{i}");
+        let planned = call_line(place.path(), &planned).code(&[0]);
+        let line = planned
+            .stderr
+            .lines()
+            .find_map(|line| line.split_once("Run each with: crawlmark "));
+        let (_, line) = line.unwrap();
+        assert!(line.ends_with(&again), "{line}");
+        let into = format!("crawl-{i}");
+        let part = |node: &str| {
+            let line = line.replace("i/2", node).replace("DIR", &into);
+            line.replace("...", "hush")
+        };
+        call_line(place.path(), &format!("{} -s 1", part("0/2"))).code(&[0]);
+        let merge = format!("merge {into} --out merged-{i}");
+        let missing = call_line(place.path(), &merge);
+        assert!(missing.stderr.contains(&again), "{}", missing.stderr);
+        call_line(place.path(), &format!("{} -s 1", part("1/2"))).code(&[0]);
+        call_line(place.path(), &merge).code(&[0]);
     }
-    call_line(place.path(), "merge crawl --out merged").code(&[0]);
-    assert_eq!(target.requests(), 20);
+    assert_eq!(target.requests(), 40);
 }

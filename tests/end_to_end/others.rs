@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use crawlmark_results::run::result_dir::mark_announced;
 use nix::pty::openpty;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::command::{call, call_line, names, program, run};
@@ -23,8 +24,10 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Source files where files are made by paths that users name, or in directories that were just made,
 /// with the number of calls.
-const OTHER_WRITERS: [(&str, usize); 7] = [
+const OTHER_WRITERS: [(&str, usize); 8] = [
     ("harness/src/files.rs", 0),
+    // A setting of the kernel's.
+    ("harness/src/process.rs", 1),
     // A device, and an attempt that is removed.
     ("src/export.rs", 2),
     ("src/plan.rs", 1),
@@ -170,8 +173,9 @@ fn what_was_crawled_is_for_its_owner_unless_a_mode_says_otherwise() {
         );
         call_line(
             place.path(),
-            &format!("run --resume {name} -d 9s --rate 1k --quiet --out {name}-2"),
-        );
+            &format!("run --resume {name} -d 9s --rate 1k --quiet --out {name}-2 {flag}"),
+        )
+        .code(&[0]);
         let saved = place.path().join(name);
         assert_eq!(mode(&saved), directory, "{name}");
         assert!(names(&saved).len() >= 3, "{:?}", names(&saved));
@@ -179,6 +183,8 @@ fn what_was_crawled_is_for_its_owner_unless_a_mode_says_otherwise() {
             assert_eq!(mode(&saved.join(&file)), files, "{name}/{file}");
         }
     }
+    let resumed = call_line(place.path(), "run --resume group").code(&[2]);
+    assert!(resumed.stderr.contains("--mode 640"), "{}", resumed.stderr);
     for wrong in ["7", "40", "1600", "700", "x"] {
         run(&format!(
             "run {} -n 1 --save items --mode {wrong}",
@@ -215,7 +221,7 @@ fn on_a_terminal(directory: &Path, line: &[&str]) -> String {
 
 #[test]
 fn bodies_that_were_saved_do_not_act_on_a_terminal() {
-    let evil = "\u{9b}31m\u{202e}x\u{1b}]0;title\u{7}";
+    let evil = "\u{9b}31m\u{202e}x\u{1b}]0;title\u{7}##[error]w";
     let serve = |mut peer: Peer| {
         while peer.request().is_some() {
             let length = evil.len();
@@ -232,6 +238,17 @@ fn bodies_that_were_saved_do_not_act_on_a_terminal() {
     assert_eq!(shown.matches("\\u202ex").count(), 3, "{shown}");
     let acts = |c: char| c.is_control() && c != '\r' && c != '\n' || c == '\u{202e}';
     assert!(!shown.contains(acts), "{shown:?}");
+    // In GitHub's log it is no command, and JSON is the same.
+    let logged = Command::new(program())
+        .args(["export", "items"])
+        .env("GITHUB_ACTIONS", "true")
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let logged = String::from_utf8(logged.stdout).unwrap();
+    assert!(!logged.contains("##["), "{logged}");
+    let read: Value = serde_json::from_str(logged.lines().next().unwrap()).unwrap();
+    assert_eq!(read["body"], evil);
     // For a program it is to the letter.
     let piped = call(place.path(), &["export", "items"]).code(&[0]).stdout;
     assert_eq!(piped.matches("\u{9b}31m\u{202e}x").count(), 3, "{piped:?}");
@@ -304,9 +321,11 @@ fn a_page_in_a_browser_neither_resets_a_ledger_nor_reads_what_is_recorded() {
             (target.address(), "", "2"),
             ("localhost:80", "", "2"),
             (target.address(), "\r\nOrigin: http://localhost:3000", "2"),
-            ("rebound.evil.test", "", "403"),
-            (target.address(), "\r\nOrigin: https://evil.test", "403"),
+            ("rebound.evil.example", "", "403"),
+            (target.address(), "\r\nOrigin: https://evil.example", "403"),
+            (target.address(), "\r\nOrigin: http://203.0.113.7", "403"),
             (target.address(), "\r\nOrigin: null", "403"),
+            ("app.test", "", "2"),
         ] {
             for request in [reset, item] {
                 let request = format!("{request}{host}{origin}");
@@ -319,13 +338,13 @@ fn a_page_in_a_browser_neither_resets_a_ledger_nor_reads_what_is_recorded() {
     assert_eq!(asked(&service, &format!("{item}mock.internal")), "403");
     // What was refused is in no count; what was recorded was let through.
     let before = service.requests();
-    assert_eq!(asked(&service, &format!("{item}evil.test")), "403");
+    assert_eq!(asked(&service, &format!("{item}evil.example")), "403");
     assert_eq!(service.requests(), before);
     // A target for others is called by any name.
     let open = Target::start_on("0.0.0.0:0", "");
     let port = open.address().rsplit(':').next().unwrap().to_owned();
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    write!(stream, "{item}any.test\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "{item}any.example\r\nConnection: close\r\n\r\n").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");

@@ -315,6 +315,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     let (plan, into) = (parts.plan_file(), parts.path("crawl"));
     let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4 --save items");
     let other = other.plan_file();
+    let header = format!("--node 0/2 --header 'x-key: 1' {}", target.url());
     // Configuration: not to be retried.
     for (plan, args, says) in [
         (&*plan, "--node 0/3", "the plan has 2"),
@@ -324,11 +325,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
             "--node 0/2 --arrivals poisson",
             "--arrivals differs from the plan",
         ),
-        (
-            &plan,
-            "--node 0/2 --header 'x-key: 1'",
-            "--header differs from the plan",
-        ),
+        (&plan, &header, "--header differs from the plan"),
         (
             &plan,
             "--node 0/2 --compressed",

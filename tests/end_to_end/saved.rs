@@ -372,7 +372,8 @@ fn a_directory_that_cannot_be_used_is_refused_with_a_reason() {
     let target = Target::start("--processes 1 --latency 5ms");
     let crawl = Crawl::new();
     let (place, url) = (crawl.path.display(), target.url());
-    let resume = format!("--resume {place} -H x-key:secret");
+    let sent = format!("--resume {place} -H x-key:secret");
+    let resume = format!("{url} {sent}");
     let refused = |line: &str, why: &str| {
         let ended = ended(line);
         assert_eq!(ended.code, Some(2), "{line}: {}", ended.stderr);
@@ -407,6 +408,7 @@ fn a_directory_that_cannot_be_used_is_refused_with_a_reason() {
     run.end().wait_for_its_processes();
     refused(&format!("{url} --save {place}"), "it holds a saved crawl");
     refused(&format!("--resume {place}"), "--header 'x-key: ...'");
+    refused(&sent, &url);
     // What was not typed is not to be left out.
     refused(&format!("{resume} --ids 0..7"), " --ids ");
     refused(&format!("{resume} -n 7"), " --items ");

@@ -173,7 +173,7 @@ pub struct ThrottlingPolicy {
 }
 
 impl ThrottlingPolicy {
-    /// Return the time after which a saved crawl without a time limit stops while it is only throttled: as
+    /// Return the time after which a saved crawl without a time limit ends if it is only throttled: as
     /// long as a target may ask, a day's number of times. None if it does not wait for the target.
     pub fn longest_wait(&self) -> Option<Duration> {
         (self.on_throttle == OnThrottle::Honor).then(|| self.max_pause.saturating_mul(24))

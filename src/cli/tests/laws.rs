@@ -139,10 +139,11 @@ pub fn check(bytes: &[u8]) -> Read {
         saving,
         ..FileCommand::default()
     };
-    let now: &[&str] = match shape / 4 % 4 {
+    let now: &[&str] = match shape / 4 % 5 {
         0 => &["--resume", "crawl"],
         1 => &["--plan", "plan", "--node", "0/2", "--into", "parts"],
         2 => &["http://127.0.0.1:9/", "-H", "x: y"],
+        3 => &["-H", "x: y"],
         _ => &[],
     };
     let now: Vec<String> = now.iter().map(|word| (*word).to_owned()).collect();
@@ -154,7 +155,7 @@ pub fn check(bytes: &[u8]) -> Read {
             check_taken(&run, &now);
             Read::Taken
         }
-        Err(NotResumed::Missing { .. }) => Read::Again,
+        Err(NotResumed::Missing(_)) => Read::Again,
         Err(_) => Read::Refused,
     }
 }
@@ -207,6 +208,8 @@ fn check_taken(run: &RunArgs, now: &[String]) {
             run.local_ips != <Option<LocalIps>>::default(),
         ),
     ];
+    let is_sent = typed("-H") && !typed("http://127.0.0.1:9/");
+    assert!(!is_sent || run.url.is_none(), "the target is of a file");
     for (flag, is_given) in none {
         assert_eq!(is_given, typed(flag), "{flag} is of a file");
     }

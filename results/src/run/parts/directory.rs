@@ -7,7 +7,11 @@ use crate::show::text::shell_word;
 
 /// The directory that the parts of a crawl share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartsDirectory(PathBuf);
+pub struct PartsDirectory {
+    path: PathBuf,
+    /// Flags that are not taken from its plan, as a shell has them.
+    typed: String,
+}
 
 impl PartsDirectory {
     /// Name of the plan's file.
@@ -29,34 +33,44 @@ impl PartsDirectory {
 
     /// The directory at `path`, which need not exist.
     pub fn at(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self {
+            path: path.to_owned(),
+            typed: String::new(),
+        }
+    }
+
+    /// Have the command of each part end with these flags, as a shell has them.
+    #[must_use]
+    pub fn typing(self, typed: String) -> Self {
+        Self { typed, ..self }
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Return the path of the plan.
     pub fn plan(&self) -> PathBuf {
-        self.0.join(Self::PLAN)
+        self.path.join(Self::PLAN)
     }
 
     /// Return the command that crawls a part.
     pub fn command(&self, part: u32, of: u32) -> String {
         let [plan, into] =
-            [self.plan(), self.0.clone()].map(|path| shell_word(&path.display().to_string()));
-        format!("crawlmark run --plan {plan} --node {part}/{of} --into {into}")
+            [self.plan(), self.path.clone()].map(|path| shell_word(&path.display().to_string()));
+        let command = format!("crawlmark run --plan {plan} --node {part}/{of} --into {into} ");
+        (command + &self.typed).trim_end().to_owned()
     }
 
     /// Return the directory of the slots' leases.
     pub fn slots(&self) -> PathBuf {
-        self.0.join("slots")
+        self.path.join("slots")
     }
 
     /// Return the directory of a part.
     pub fn part(&self, part: u32) -> PathBuf {
-        self.0.join(format!("{}{part:05}", Self::PART))
+        self.path.join(format!("{}{part:05}", Self::PART))
     }
 
     /// Return the path of the file that says which attempt at a part counts.
