@@ -4,8 +4,10 @@
 use serde::Serialize;
 
 use super::capacity::search::SearchOutcome;
+use super::compare::Interval;
 use super::compare::{Disturbance, MetricResult, Overall, Undecided, times_as_much};
 use super::history::ChangePoint;
+use super::scale::Fitted;
 use super::scale::estimate::Estimate;
 use super::scale::size::FixedQuantity;
 use super::{Notice, rate};
@@ -234,6 +236,24 @@ findings! {
             format!(
                 "{} {axis} are {times}x as fast as {}{between} with {held}: {} efficient{}{cost}",
                 sizes[1], sizes[0], efficient[0], efficient[1]
+            )
+        };
+    /// The Universal Scalability Law that the sizes follow.
+    Law { held: FixedQuantity, contention: Fitted, coherency: Fitted, peak: Option<Fitted> } => Neutral,
+        {
+            let known = |of: Fitted, text: fn(f64) -> String| {
+                let Interval { low, high } = of.interval;
+                format!("{} ({} to {})", text(of.value), text(low), text(high))
+            };
+            let axis = held.axis().name();
+            let peak = peak.map_or_else(
+                || "no peak is known".to_owned(),
+                |peak| format!("most throughput at {} {axis}", known(peak, decimal)),
+            );
+            format!(
+                "Universal Scalability Law with {held}: contention {}, coherency {}, {peak}",
+                known(contention, coefficient),
+                known(coherency, coefficient)
             )
         };
     /// No size counts beside the smallest: client and target competed for the CPUs.
@@ -484,6 +504,15 @@ fn led_to(verdict: Overall, metrics: &[MetricResult], passes_below: f64) -> Stri
         (_, Some(why)) => format!("{}: {why}", metrics[0].metric.title),
         _ => "no metric was read in both sides of each pair".to_owned(),
     }
+}
+
+/// A coefficient below 1, to two significant digits.
+fn coefficient(value: f64) -> String {
+    let decimals = (1..=8).find(|decimals| value * 10_f64.powi(*decimals) >= 10.0);
+    decimals.map_or_else(
+        || "0".to_owned(),
+        |decimals| format!("{value:.*}", decimals.unsigned_abs() as usize),
+    )
 }
 
 /// A speedup: `15.8`, `1.98`.

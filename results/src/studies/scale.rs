@@ -9,6 +9,7 @@
 //! | `round` | one round, and the order in which the sizes of a repeat run |
 //! | `curve` | the rounds of one size, all sizes |
 //! | `estimate` | median of repeats, with its interval |
+//! | `usl` | the Universal Scalability Law of a curve |
 //! | `chart` | the chart |
 //!
 //! # Method
@@ -59,6 +60,7 @@ mod round;
 pub(super) mod size;
 #[cfg(test)]
 mod tests;
+mod usl;
 
 use serde::Serialize;
 
@@ -66,6 +68,7 @@ pub use self::curve::*;
 pub use self::estimate::*;
 pub use self::round::*;
 pub use self::size::*;
+pub use self::usl::*;
 use super::findings::factor;
 use super::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, load, or_dash};
 use crate::run::report::Environment;
@@ -160,6 +163,22 @@ fn answer(curve: &Curve) -> StudyFinding {
     }
 }
 
+/// The law that a curve follows, if it has sizes enough.
+fn law(curve: &Curve) -> Option<StudyFinding> {
+    let Usl {
+        contention,
+        coherency,
+        peak,
+        ..
+    } = curve.usl?;
+    Some(StudyFinding::Law {
+        held: curve.held,
+        contention,
+        coherency,
+        peak,
+    })
+}
+
 impl StudyResult for Scaling {
     const SCHEMA: &'static str = "crawlmark.scale/1";
 
@@ -177,6 +196,7 @@ impl StudyResult for Scaling {
 
     fn findings(&self) -> Vec<StudyFinding> {
         let mut found: Vec<_> = self.curves.iter().map(answer).collect();
+        found.extend(self.curves.iter().filter_map(law));
         let steps = self.curves.first();
         let steps = steps.map(|curve| curve.load_steps(&self.rounds));
         found.extend(load::limits(&steps.unwrap_or_default()));

@@ -68,6 +68,8 @@ struct Field {
     value: fn(&Point) -> Option<Estimate>,
     /// Value of a curve if nothing got worse.
     ideal: fn(&Curve, f64) -> Option<f64>,
+    /// Value of a curve that follows its law.
+    law: fn(&Curve, f64) -> Option<f64>,
 }
 
 const FIELDS: [Field; 4] = [
@@ -80,6 +82,7 @@ const FIELDS: [Field; 4] = [
             let base = curve.base()?;
             Some(base.items_per_s?.median * n / curve.n(base))
         },
+        law: |curve, n| Some(curve.usl?.per_s(n)),
     },
     Field {
         unit: "efficiency: throughput per part, relative to the smallest size",
@@ -87,6 +90,10 @@ const FIELDS: [Field; 4] = [
         height: 84.0,
         value: |point| point.efficiency,
         ideal: |_, _| Some(1.0),
+        law: |curve, n| {
+            let (law, least) = (curve.usl?, curve.n(curve.base()?));
+            Some(law.per_s(n) / n / (law.per_s(least) / least))
+        },
     },
     Field {
         unit: "client CPU per request",
@@ -94,6 +101,7 @@ const FIELDS: [Field; 4] = [
         height: 84.0,
         value: |point| point.cpu_us_per_attempt,
         ideal: |curve, _| Some(curve.base()?.cpu_us_per_attempt?.median),
+        law: |_, _| None,
     },
     Field {
         unit: "balance: mean time per item of the shards, relative to the slowest",
@@ -101,6 +109,7 @@ const FIELDS: [Field; 4] = [
         height: 84.0,
         value: |point| point.balance,
         ideal: |_, _| Some(1.0),
+        law: |_, _| None,
     },
 ];
 
@@ -108,10 +117,17 @@ impl Field {
     fn panel(&self, scaling: &Scaling, sizes: &Sizes) -> Panel {
         let mut marks = Vec::new();
         for curve in &scaling.curves {
-            let ideal = sizes.smooth();
-            let ideal = ideal.filter_map(|n| Some((n, (self.ideal)(curve, n)?)));
-            let line = Shape::Line(ideal.collect());
-            marks.push(Mark::new(Role::Asked, "linear", line));
+            let smooth = |value: fn(&Curve, f64) -> Option<f64>| {
+                let all = sizes.smooth().filter_map(|n| Some((n, value(curve, n)?)));
+                Shape::Line(all.collect())
+            };
+            marks.push(Mark::new(Role::Asked, "linear", smooth(self.ideal)));
+            let law = Mark::new(
+                Role::Reference,
+                "Universal Scalability Law",
+                smooth(self.law),
+            );
+            marks.push(law.dashed(Dash::Dotted));
         }
         for (number, curve) in scaling.curves.iter().enumerate() {
             let name = match scaling.curves.len() {

@@ -8,6 +8,7 @@ use super::Room;
 use super::estimate::Estimate;
 use super::round::Round;
 use super::size::{FixedQuantity, Size};
+use super::usl::Usl;
 use crate::run::report::{BindingReport, Limit, Verdict};
 use crate::show::text::counted;
 use crate::studies::LoadStep;
@@ -158,6 +159,8 @@ pub struct Curve {
     pub held: FixedQuantity,
     /// Its sizes, the smallest first.
     pub points: Vec<Point>,
+    /// The law that the sizes that count follow; none of fewer than four.
+    pub usl: Option<Usl>,
 }
 
 impl Curve {
@@ -168,11 +171,15 @@ impl Curve {
             by_size.entry(round.size).or_default().push(round);
         }
         let base = by_size.values().next().cloned().unwrap_or_default();
-        let points = by_size
+        let points: Vec<Point> = by_size
             .iter()
             .map(|(size, own)| Point::new(*size, held, own, &base, room))
             .collect();
-        Self { held, points }
+        let counted = points.iter().filter(|point| point.counts());
+        let counted = counted.filter_map(|point| by_size.get(&point.size));
+        let rounds = counted.flatten().filter(|round| round.counts());
+        let usl = Usl::of(rounds.map(|it| (it.replicate, held.n(it.size), it.items_per_s)));
+        Self { held, points, usl }
     }
 
     /// Return its sizes as steps of a load on the target, without those whose rate this client limited.
