@@ -168,8 +168,8 @@ impl Cli {
         let mut cli = Self::from_arg_matches_mut(&mut matches)
             .map_err(|error| error.format(&mut Self::command()))?;
         match &mut cli.command {
-            Command::Run(run) => run.typed = typed,
-            Command::Plan(args) => args.run.typed = typed,
+            Command::Run(run) => run.add(typed),
+            Command::Plan(args) => args.run.add(typed),
             _ => {}
         }
         Ok(cli)

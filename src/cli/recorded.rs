@@ -16,12 +16,12 @@ use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCE
 use crawlmark_results::show::text::shell_word;
 
 use super::table::{
-    BEARER, Flag, HEADERS, PROXY, Record, SAVE, SAVING, TARGETS, URL, URLS, Values, name, name_of,
-    row, run_arguments,
+    BEARER, Flag, HEADERS, ID_FORMAT, PROXY, Record, SAVE, SAVING, TARGETS, URL, URLS, Values,
+    name, name_of, row, run_arguments,
 };
 use super::{Cli, Command, NO_PROXY};
 use crate::crawl::proxy::ProxyUrl;
-use crate::crawl::redact;
+use crate::crawl::{IdFormat, redact};
 
 /// The words before the flags of a run.
 const RUN: [&str; 2] = ["crawlmark", "run"];
@@ -48,10 +48,18 @@ impl Typed {
                 values.insert(id.to_owned(), raw_values(matches, id));
             }
         }
+        if let Some(format) = id_format(&values) {
+            values.insert(ID_FORMAT.to_owned(), vec![format.to_string()]);
+        }
         Self {
             values,
             ..Self::default()
         }
+    }
+
+    /// Return the format of IDs.
+    pub(super) fn id_format(&self) -> Option<IdFormat> {
+        self.values.get(ID_FORMAT)?.first()?.parse().ok()
     }
 
     /// Read words after `run`; empty if they are not understood.
@@ -118,6 +126,17 @@ impl Typed {
         }
         command
     }
+}
+
+/// Return the format of IDs whose range is typed with leading zeros; none if a format is typed, or
+/// nothing has IDs in its URL.
+fn id_format(values: &Values) -> Option<IdFormat> {
+    let has_url = TARGETS.iter().any(|target| values.contains_key(*target));
+    let [ids] = values.get("ids")?.as_slice() else {
+        return None;
+    };
+    let format = IdFormat::of_range(ids)?;
+    (has_url && !values.contains_key(ID_FORMAT)).then_some(format)
 }
 
 /// Return the flags that a plan gives their values.

@@ -21,6 +21,13 @@ use super::{
 use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
 
 impl RunArgs {
+    /// Add the values as they were typed: a range of IDs with leading zeros says how they are
+    /// written.
+    pub(super) fn add(&mut self, typed: Typed) {
+        self.request.id_format = self.request.id_format.or_else(|| typed.id_format());
+        self.typed = typed;
+    }
+
     /// True if the bundled target is crawled.
     pub const fn is_bundled(&self) -> bool {
         self.url.is_none() && self.urls.is_none() && self.requests_file.is_none()
@@ -170,6 +177,8 @@ pub struct RunArgs {
     pub requests_file: Option<PathBuf>,
     /// Crawl these IDs: A..B without B, A..=B with it
     ///
+    /// Leading zeros are kept: 0001..0100 is the same as --id-format width=4 (not for the
+    /// bundled target).
     /// Default: 0..100m (100 million), for 10 s unless -n or -d is given.
     #[arg(long, value_name = "A..B")]
     pub ids: Option<IdRange>,

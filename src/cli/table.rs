@@ -246,7 +246,7 @@ const GROUPS: [Group; 13] = [
             withheld("json_body").sets(&["body_bytes"]),
             withheld("auth"),
             typed(BEARER).sent(),
-            setting("id_format").needs(&[Need::Url]),
+            setting(ID_FORMAT).needs(&[Need::Url]),
             typed("shuffle").needs(&[Need::NoReplay]),
             typed("compressed").sets(&["content"]),
             setting("follow").needs(&[Need::NoReplay]),
@@ -431,6 +431,7 @@ const GROUPS: [Group; 13] = [
 pub(crate) const URL: &str = "url";
 pub(crate) const URLS: &str = "urls";
 pub(crate) const REQUESTS_FILE: &str = "requests_file";
+pub(super) const ID_FORMAT: &str = "id_format";
 pub(super) const BEARER: &str = "bearer_env";
 pub(super) const SAVE: &str = "save";
 pub(crate) const HEADERS: &str = "headers";

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use crawlmark_results::run::parts::PlanFile;
 use nix::sys::signal::Signal;
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 use crate::command::{Done, Started, json as json_file, program, run, said, start};
 use crate::process::{children, signal, wait_for, working_in};
 use crate::report::{Report, holds};
+use crate::run::crawl;
+use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 
 /// A crawl in parts, in a directory of its own.
@@ -501,4 +504,45 @@ fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
     let attempt = parts.attempt(0).unwrap();
     let report = Report::read(&attempt.with_file_name("result").join("result.json"));
     assert!(!report.finding("lease_lapsed").is_null());
+}
+
+#[test]
+fn ids_keep_the_leading_zeros_of_their_range_in_runs_parts_and_resumed_crawls() {
+    let log = Mutex::new(Vec::new());
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            log.lock().unwrap().push(path);
+            peer.send("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+    };
+    let sent = || {
+        let mut paths = std::mem::take(&mut *log.lock().unwrap());
+        paths.sort();
+        paths.dedup();
+        paths
+    };
+    let paths = |ids: std::ops::Range<u64>| ids.map(|id| format!("/a/{id:04}")).collect::<Vec<_>>();
+    with_server(serve, |address| {
+        let url = format!("http://{address}/a/{{id}}");
+        crawl(&format!("{url} --ids 0001..0100 -s 2 -c 2 --shuffle")).assert_states(&[("ok", 99)]);
+        assert_eq!(sent(), paths(1..100));
+        // A format that is typed goes first.
+        let hex = "--id-format hex,width=2";
+        crawl(&format!("{url} --ids 0009..=0010 {hex} -s 1 -c 1"));
+        assert_eq!(sent(), ["/a/09", "/a/0a"]);
+        let parts = Parts::plan(&url, 2, "--ids 0001..=0040 --rate 1k/s");
+        for part in 0..2 {
+            parts.start(part).end().code(&[0]);
+        }
+        assert_eq!(sent(), paths(1..41));
+        let saved = parts.path("saved");
+        let begun = crate::run::start(&format!(
+            "{url} --ids 0001..0041 --save {saved} -s 1 -c 1 --rate 100/s --burst 1"
+        ));
+        wait_for("requests", || (log.lock().unwrap().len() > 3).then_some(()));
+        signal(begun.pid(), Signal::SIGKILL);
+        begun.end().wait_for_its_processes();
+        crawl(&format!("--resume {saved} --rate 1k/s"));
+        assert_eq!(sent(), paths(1..41));
+    });
 }

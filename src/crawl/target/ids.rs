@@ -100,6 +100,19 @@ pub struct IdFormat {
 }
 
 impl IdFormat {
+    /// Return the format of a range as it was typed, if its IDs have leading zeros: `0001..0100`.
+    /// Each is as wide as the first, or as the last if only that has zeros.
+    pub(crate) fn of_range(text: &str) -> Option<Self> {
+        let (first, last) = text.split_once("..")?;
+        let ends = [first, last.strip_prefix('=').unwrap_or(last)];
+        let has_zeros = |end: &&str| end.len() > 1 && end.starts_with('0');
+        let width = ends.into_iter().find(has_zeros)?.len();
+        let width = u8::try_from(width)
+            .ok()
+            .filter(|width| *width <= MOST_WIDTH);
+        width.map(|width| Self { radix: 10, width })
+    }
+
     /// Append the text of an ID; without a format, its decimal digits.
     #[inline]
     pub(crate) fn write_or_plain(format: Option<Self>, id: u64, output: &mut Vec<u8>) {
@@ -235,6 +248,23 @@ mod tests {
             }
             ids.sort_unstable();
             assert_eq!(ids, (7..7 + length).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn ids_are_as_wide_as_their_range_is_typed() {
+        for (range, width) in [
+            ("0001..0100", Some(4)),
+            ("001..1000", Some(3)),
+            ("00..=07", Some(2)),
+            ("0..0100", Some(4)),
+            ("0..100", None),
+            ("1..=0", None),
+            ("10..1000", None),
+            ("0", None),
+        ] {
+            let format = IdFormat::of_range(range);
+            assert_eq!(format, width.map(|width| IdFormat { radix: 10, width }));
         }
     }
 
