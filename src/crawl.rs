@@ -81,19 +81,22 @@ pub use self::response::throttling;
 use self::saving::{Collector, RecordedRequest};
 pub use self::spec::{CrawlOptions, CrawlSpec};
 pub(crate) use self::target::flow::MOST_STEPS;
-pub use self::target::flow::{Flow, Step, Takes};
-use self::target::flow::{StepRequest, Taken, Values};
+pub use self::target::flow::{Flow, Step};
+use self::target::flow::{ItemList, StepRequest};
 pub use self::target::host::{Host, HttpSettings, HttpVersion, Scheme};
 pub use self::target::ids::{IdFormat, Shuffle};
 pub use self::target::redact;
 pub(crate) use self::target::request::TRACEPARENT;
 use self::target::request::{Chain, Item, Request};
 pub use self::target::shape::{RequestShape, ShapeError};
+use self::target::takes::Taken;
+pub use self::target::takes::Takes;
 use self::target::targets::RequestTarget;
 pub(crate) use self::target::targets::dealt;
 pub use self::target::targets::{IdUse, Line, Targets};
 pub(crate) use self::target::template::PLACE;
 pub use self::target::template::{Template, TemplateError};
+use self::target::values::Values;
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;
 
@@ -155,6 +158,7 @@ impl<D: Dial> Crawl<D> {
                     content: spec.options.content,
                     follows: spec.options.follow > 0,
                     takes: spec.targets.has_flows(),
+                    reads_content: false,
                 },
             )),
             receivers: RefCell::default(),
@@ -363,7 +367,7 @@ impl<D: Dial> Crawl<D> {
     ) -> Result<(), ErrorKind> {
         let taken = Taken {
             values: Values::clone(&values),
-            next: None,
+            ..Taken::default()
         };
         let next = self.allowed_request(item, Item::first(id), Ok(taken), flight)?;
         if let Some(next) = next {
@@ -419,13 +423,21 @@ impl<D: Dial> Crawl<D> {
             Some(progress) => taken.values.over(&progress.values),
             None => taken.values,
         };
+        let earlier = progress.as_deref().and_then(|it| it.list.as_ref());
+        let mut list = if flow.takes(number).has_list() {
+            Some(ItemList::read(earlier, number, taken.items)?)
+        } else {
+            earlier.cloned()
+        };
         let next_page = taken.next.filter(|_| page < flow.takes(number).pages());
         let next = match next_page {
-            Some(url) => {
+            Some(page_url) => {
                 let request = self.request(answered);
+                let shape = flow.shape(number).unwrap_or(request.shape);
+                let url = page_url.url(shape, id, &values);
                 let to = self
                     .redirects
-                    .resolve(url.as_bytes(), request.host(), &request.path());
+                    .resolve(&url, request.host(), &request.path());
                 let (host, path) = to.map_err(|refusal| match refusal {
                     RedirectRefusal::NoUrl => "the next page has no valid URL".to_owned(),
                     RedirectRefusal::OtherHost(other) => {
@@ -437,19 +449,16 @@ impl<D: Dial> Crawl<D> {
                     page: page + 1,
                     host,
                     path,
-                    shape: request.shape.clone(),
+                    shape: shape.clone(),
                 };
-                // The shape of a later request is filled already.
-                Some(match step {
-                    Some(_) => page,
-                    None => page.filled(id, &values)?,
-                })
+                Some((page.filled(id, &values)?, values))
             }
-            None => flow.request(number + 1, id, &values)?,
+            None => flow.after(number, id, values, &mut list)?,
         };
-        Ok(next.map(|request| ItemProgress {
+        Ok(next.map(|(request, values)| ItemProgress {
             request,
             values,
+            list,
             shared: progress.and_then(|progress| progress.shared.clone()),
             earlier: 0,
             jar: None,

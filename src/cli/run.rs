@@ -427,6 +427,7 @@ pub struct RunArgs {
     ///   json               one JSON value under a JSON content type
     ///   status:200,404     these statuses and no others, as in status:200-204;
     ///                      404 and 410 count as `not found` unless they are listed
+    ///   json:/data/id      a JSON body with a value there, and not null
     ///   regex:"id":\d+     a body that has a match
     ///   len:1-1000         a body of 1 to 1,000 bytes; len:115, len:1-
     ///   sse                a stream of server-sent events, none cut off, whose
@@ -438,6 +439,8 @@ pub struct RunArgs {
     ///   items:SEED         exactly the body that `serve --seed SEED` sends for
     ///                      the ID
     ///   whole              any complete body
+    ///   not EXPECT         a response that was read, and does not match: for GraphQL,
+    ///                      'not json:/errors'; of json, status, regex and len
     ///
     /// json, regex and a line of ndjson may have up to 16 MiB. A challenge page is never good, nor
     /// is a throttled response (429, and other limits).

@@ -16,7 +16,8 @@ use crawlmark_harness::sample::{Fate, Outcome, Sample};
 use tokio::sync::Mutex;
 
 use super::response::cookies::SharedJar;
-use super::target::flow::{Flow, StepRequest, Values};
+use super::target::flow::{Flow, ItemList, StepRequest};
+use super::target::values::Values;
 use crate::dataset::batch::Place;
 
 /// An item that is beyond its first request.
@@ -25,6 +26,8 @@ pub(crate) struct ItemProgress {
     pub(crate) request: StepRequest,
     /// Values of all responses so far.
     pub(crate) values: Values,
+    /// List that its requests are made for, item by item.
+    pub(crate) list: Option<ItemList>,
     /// Those of them that all items of the shard share.
     pub(crate) shared: Option<Rc<Values>>,
     /// Attempts of the item before this request.

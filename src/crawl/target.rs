@@ -5,8 +5,11 @@
 pub(crate) mod flow;
 pub(crate) mod host;
 pub(crate) mod ids;
+pub(crate) mod json_pointer;
 pub mod redact;
 pub(crate) mod request;
 pub(crate) mod shape;
+pub(crate) mod takes;
 pub(crate) mod targets;
 pub(crate) mod template;
+pub(crate) mod values;

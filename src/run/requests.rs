@@ -297,6 +297,17 @@ fn flow(
     if entry.then.is_empty() && entry.takes == Takes::default() {
         return Ok(None);
     }
+    entry.takes.check_next(&[])?;
+    let lists = std::iter::once(entry).chain(&entry.then);
+    let mut lists = lists.enumerate().filter(|(_, it)| it.takes.has_list());
+    if let Some((at, _)) = lists.next()
+        && (at == entry.then.len() || lists.next().is_some())
+    {
+        return Err(
+            "each item of a list (`*` in `extract`) needs a later request, and a line has one list"
+                .to_owned(),
+        );
+    }
     let mut names: Vec<String> = entry.takes.names().map(str::to_owned).collect();
     let mut steps = Vec::with_capacity(entry.then.len());
     for (at, step) in entry.then.iter().enumerate() {
@@ -312,6 +323,9 @@ fn flow(
         let own = own.unwrap_or_else(|| shape.clone());
         let read = Step::new(&url, own, method, step.takes.clone(), &names);
         steps.push(read.map_err(|why| format!("`then` {number}: {why}"))?);
+        step.takes
+            .check_next(&names)
+            .map_err(|why| format!("`then` {number}: {why}"))?;
         names.extend(step.takes.names().map(str::to_owned));
     }
     let first = Arc::new(entry.takes.clone());

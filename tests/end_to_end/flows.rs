@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::process::{signal, wait_for};
 use crate::report::{Report, counts};
+use crate::requests::gzip;
 use crate::run::{crawl, ended, start};
 use crate::scripted::{Peer, with_server};
 use crate::stubs::{flags, stubs};
@@ -316,6 +317,100 @@ fn pages_are_followed_to_the_last_and_endless_ones_to_their_bound() {
             report.assert_states(&[(if is_good { "ok" } else { "failed" }, 4)]);
             report.holds(&json!({"/totals/attempts": 4 * requests}));
             assert_eq!(log.lock().unwrap().len(), 4 * requests, "{kind}");
+        }
+    });
+}
+
+/// Items of the list of an item, in pages of two.
+fn list_of(id: u64) -> Vec<Value> {
+    (0..id)
+        .map(|n| json!({"id": format!("{id}/{n}&")}))
+        .collect()
+}
+
+#[test]
+fn later_requests_are_sent_for_each_item_of_a_list_over_pages_with_a_cursor() {
+    let log = Mutex::new(Vec::new());
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            log.lock().unwrap().push(path.clone());
+            let mut body = "{}".to_owned();
+            if let Some(rest) = path.strip_prefix("/list?of=") {
+                let (id, cursor) = rest.split_once("&c=").unwrap_or((rest, ""));
+                let (id, at) = (id.parse().unwrap(), cursor.parse().unwrap_or(0));
+                let items = list_of(id);
+                let items = items.chunks(2).nth(at).unwrap_or_default();
+                let is_last = (at + 1) * 2 >= usize::try_from(id).unwrap();
+                // As services say that there is no other page.
+                let none = [json!(null), json!(false), json!(""), json!([]), json!({})];
+                let next = if is_last {
+                    none[at % 5].clone()
+                } else {
+                    json!(at + 1)
+                };
+                body = format!("\u{feff}{}", json!({"items": items, "next": next}));
+            }
+            peer.send(&format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    };
+    let line = r#"{"url": "/list?of={id}", "extract": {"cursor": "json:/next", "i": "json:/items/*/id"}, "next": "/list?of={id}&c={cursor}", "pages": 9,
+        "then": [{"url": "/read/{i}"}, {"url": "/likes?of={i}"}]}"#;
+    with_server(serve, |address| {
+        let report = crawl_file(line, &format!("http://{address} --ids 0..12 -s 1 -c 3"));
+        report.assert_states(&[("ok", 12)]);
+        let log = log.lock().unwrap();
+        report.holds(&json!({"/totals/attempts": log.len(), "/totals/steps": log.len() - 12}));
+        for id in 0..12_u64 {
+            let pages = (1..id.div_ceil(2)).map(|at| format!("/list?of={id}&c={at}"));
+            let items = (0..id)
+                .flat_map(|n| ["/read/", "/likes?of="].map(|at| format!("{at}{id}%2F{n}%26")));
+            let first = std::iter::once(format!("/list?of={id}"));
+            let expected: Vec<_> = first.chain(pages).chain(items).collect();
+            let is_of_item = |path: &&String| expected.contains(path);
+            let sent: Vec<_> = log.iter().filter(is_of_item).cloned().collect();
+            assert_eq!(sent, expected);
+        }
+    });
+}
+
+#[test]
+fn a_response_that_is_compressed_unasked_is_named_where_its_content_is_read() {
+    let serve = |mut peer: Peer| {
+        while peer.head().is_some() {
+            let body = gzip(br#"{"a": 1}"#);
+            peer.send(&format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            ));
+            peer.send_bytes(&body);
+        }
+    };
+    let taking = r#"{"url": "/a/{id}", "extract": {"a": "json:/a"}, "then": [{"url": "/b/{a}"}]}"#;
+    let plain = r#"{"url": "/a/{id}"}"#;
+    with_server(serve, |address| {
+        for (line, flags, is_good) in [
+            (taking, "", false),
+            (plain, "--expect json", false),
+            (plain, "--expect json:/a", false),
+            (plain, "--expect not-json:/errors", false),
+            (plain, "", true),
+            (plain, "--expect len:1-", true),
+            (plain, "--expect status:200", true),
+            (
+                taking,
+                "--compressed --expect json:/a --expect not-json:/errors",
+                true,
+            ),
+        ] {
+            let flags = format!("http://{address} --ids 0..4 -s 1 -c 1 {flags}");
+            let report = crawl_file(line, &flags);
+            report.assert_states(&[(if is_good { "ok" } else { "failed" }, 4)]);
+            if !is_good {
+                report.holds(&json!({"/totals/errors_by_kind": {"bad_encoding": 4}}));
+            }
         }
     });
 }

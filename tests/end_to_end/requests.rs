@@ -177,7 +177,7 @@ fn shuffled_ids_are_crawled_once_each_by_any_number_of_shards() {
 /// Compressed by brotli: `{"ok":true}`.
 const BROTLI: &[u8] = b"\x0b\x05\x80{\x22ok\x22:true}\x03";
 
-fn gzip(content: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
@@ -196,6 +196,7 @@ fn compressed_responses_are_decoded_before_they_are_checked() {
         ("gzip", gzip(&vec![b' '; 17 << 20])),
         ("zstd", zstd[..zstd.len() - 1].to_vec()),
         ("compress", json.to_vec()),
+        ("gzip, zstd", zstd::encode_all(&gzip(json)[..], 0).unwrap()),
     ];
     let heads = Mutex::new(Vec::new());
     let serve = |mut peer: Peer| {
@@ -213,11 +214,11 @@ fn compressed_responses_are_decoded_before_they_are_checked() {
     let run = |flags: &str| {
         with_server(serve, |address| {
             let url = format!("http://{address}/a/{{id}}");
-            crawl_once(&format!("{url} -n 8 -c 1 --shards 1 --expect json {flags}"))
+            crawl_once(&format!("{url} -n 9 -c 1 --shards 1 --expect json {flags}"))
         })
     };
     let report = run("--compressed");
-    report.assert_states(&[("ok", 4), ("failed", 4)]);
+    report.assert_states(&[("ok", 5), ("failed", 4)]);
     report.holds(&json!({
         "/totals/errors_by_kind": {"bad_encoding": 2, "body_too_long": 1, "wrong_body": 1},
         "/failures/wrong_body/excerpt": "no JSON",
@@ -227,7 +228,7 @@ fn compressed_responses_are_decoded_before_they_are_checked() {
     let asked = std::mem::take(&mut *heads.lock().unwrap());
     let accepts = "\r\naccept-encoding: gzip, br, zstd\r\n";
     assert!(asked.iter().all(|head| head.contains(accepts)), "{asked:?}");
-    run("").assert_states(&[("ok", 2), ("failed", 6)]);
+    run("").assert_states(&[("ok", 2), ("failed", 7)]);
     assert!(!heads.lock().unwrap()[0].contains("accept-encoding"));
 }
 

@@ -83,7 +83,11 @@ fn is_challenge(head: &HeadFacts, body: BodyCheck) -> bool {
     let is_limit = head
         .signals
         .is_some_and(|signals| signals.is_throttled && signals.wait.is_some());
-    head.is_challenge || body == BodyCheck::Wrong && may_hide_one && !is_limit && is_markup
+    let is_other = matches!(
+        body,
+        BodyCheck::Wrong | BodyCheck::Unreadable(Unreadable::Coded(_))
+    );
+    head.is_challenge || is_other && may_hide_one && !is_limit && is_markup
 }
 
 #[cfg(test)]

@@ -53,8 +53,66 @@ pub(crate) enum Coding {
     Gzip,
     Brotli,
     Zstd,
-    /// Another one, or several.
+    /// Another one, or more than two.
     Unknown,
+}
+
+/// Codings of the content of a response, in the order in which they were applied (RFC 9110, 8.4):
+/// at most two, the second of which is [`Coding::Identity`] if there is one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Codings {
+    first: Coding,
+    second: Coding,
+}
+
+impl Codings {
+    /// Content that is sent as it is.
+    pub(crate) const NONE: Self = Self {
+        first: Coding::Identity,
+        second: Coding::Identity,
+    };
+
+    /// Read the codings of a response from its head.
+    pub(crate) fn of(fields: HeaderFields<'_>) -> Self {
+        // Several fields are one list (RFC 9110, 5.3).
+        let list = fields
+            .all("content-encoding")
+            .flat_map(|value| value.split(|byte| *byte == b','));
+        let mut codings = list
+            .map(Coding::named)
+            .filter(|coding| *coding != Coding::Identity);
+        let [first, second, third] = [(); 3].map(|()| codings.next().unwrap_or_default());
+        match third {
+            Coding::Identity => Self { first, second },
+            _ => Self {
+                first: Coding::Unknown,
+                second: Coding::Identity,
+            },
+        }
+    }
+
+    /// Pass the content of `compressed` to `take`, part by part.
+    pub(crate) fn decode(
+        self,
+        compressed: &[u8],
+        take: impl FnMut(&[u8]),
+    ) -> Result<(), Unreadable> {
+        if self.second == Coding::Identity {
+            return self.first.decode(compressed, take);
+        }
+        let mut between = Vec::new();
+        self.second
+            .decode(compressed, |part| between.extend_from_slice(part))?;
+        self.first.decode(&between, take)
+    }
+
+    /// Return the coding that has to be decoded first.
+    pub(crate) fn last(self) -> Coding {
+        match self.second {
+            Coding::Identity => self.first,
+            second => second,
+        }
+    }
 }
 
 /// Reason why content cannot be read.
@@ -66,6 +124,8 @@ pub(crate) enum Unreadable {
     NoRoom,
     /// Not of its coding, or not complete.
     Damaged(Coding),
+    /// Coded, and not decoded: `--compressed` is not given.
+    Coded(Coding),
     /// A message of gRPC is compressed, which no request asks for.
     CompressedMessage,
     /// It ends within a message of gRPC.
@@ -79,7 +139,7 @@ impl Unreadable {
     pub(crate) const fn kind(self) -> ErrorKind {
         match self {
             Self::TooLong | Self::NoRoom => ErrorKind::BodyTooLong,
-            Self::Damaged(_) => ErrorKind::BadEncoding,
+            Self::Damaged(_) | Self::Coded(_) => ErrorKind::BadEncoding,
             Self::CompressedMessage | Self::CutMessage | Self::NoStatus => ErrorKind::Malformed,
         }
     }
@@ -102,6 +162,15 @@ impl fmt::Display for Unreadable {
                 write!(f, "the content has another coding than {ACCEPTED}")
             }
             Self::Damaged(coding) => write!(f, "the content is not complete {}", coding.name()),
+            Self::Coded(Coding::Unknown) => write!(
+                f,
+                "the content has another coding than {ACCEPTED}, so it was not read"
+            ),
+            Self::Coded(coding) => write!(
+                f,
+                "the content is compressed ({}), so it was not read: add --compressed to decode it",
+                coding.name()
+            ),
             Self::CompressedMessage => {
                 f.write_str("a message is compressed, which was not asked for")
             }
@@ -136,28 +205,8 @@ impl Coding {
         found.map_or("", |(name, _)| name)
     }
 
-    /// Read the coding of a response from its head.
-    pub(crate) fn of(fields: HeaderFields<'_>) -> Self {
-        // Several fields are one list (RFC 9110, 5.3).
-        let list = fields
-            .all("content-encoding")
-            .flat_map(|value| value.split(|byte| *byte == b','));
-        let mut codings = list
-            .map(Self::named)
-            .filter(|coding| *coding != Self::Identity);
-        match (codings.next(), codings.next()) {
-            (None, _) => Self::Identity,
-            (Some(coding), None) => coding,
-            (Some(_), Some(_)) => Self::Unknown,
-        }
-    }
-
     /// Pass the content of `compressed` to `take`, part by part.
-    pub(crate) fn decode(
-        self,
-        compressed: &[u8],
-        take: impl FnMut(&[u8]),
-    ) -> Result<(), Unreadable> {
+    fn decode(self, compressed: &[u8], take: impl FnMut(&[u8])) -> Result<(), Unreadable> {
         let damaged = |_| Unreadable::Damaged(self);
         let copied = match self {
             Self::Identity | Self::Unknown => return Err(Unreadable::Damaged(self)),
@@ -235,9 +284,21 @@ pub(crate) mod tests {
         }
 
         #[test]
+        fn content_coded_twice_comes_out_and_in_the_other_order_is_refused(content in prop::collection::vec(any::<u8>(), 1..5_000)) {
+            let twice = zstd::encode_all(&gzip(&content)[..], 0).unwrap();
+            let codings = Codings { first: Coding::Gzip, second: Coding::Zstd };
+            let mut decoded = Vec::new();
+            prop_assert_eq!(codings.decode(&twice, |part| decoded.extend_from_slice(part)), Ok(()));
+            prop_assert_eq!(decoded, content);
+            let turned = Codings { first: Coding::Zstd, second: Coding::Gzip };
+            prop_assert_eq!(turned.decode(&twice, |_| {}), Err(Unreadable::Damaged(Coding::Gzip)));
+        }
+
+        #[test]
         fn any_bytes_are_content_or_damaged(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
             for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd, Coding::Unknown] {
                 drop(decoded(coding, &bytes));
+                let _ = Codings { first: Coding::Gzip, second: coding }.decode(&bytes, |_| {});
             }
         }
     }
@@ -270,32 +331,50 @@ pub(crate) mod tests {
             assert_eq!(refused, Err(Unreadable::TooLong));
             assert!(taken <= MOST_BYTES);
         }
+        let twice = Codings {
+            first: Coding::Gzip,
+            second: Coding::Zstd,
+        };
+        let bomb = zstd::encode_all(&zeros[..], 0).unwrap();
+        assert_eq!(twice.decode(&bomb, |_| {}), Err(Unreadable::TooLong));
     }
 
     #[test]
-    fn a_coding_is_read_in_any_case_and_several_are_unknown() {
-        for (fields, coding) in [
-            (&[][..], Coding::Identity),
-            (&[("Content-Encoding", "GZip ")], Coding::Gzip),
-            (&[("content-encoding", "x-gzip")], Coding::Gzip),
-            (&[("content-encoding", "br")], Coding::Brotli),
-            (&[("content-encoding", "zstd")], Coding::Zstd),
-            (&[("content-encoding", "")], Coding::Identity),
-            (&[("content-encoding", "None")], Coding::Identity),
+    fn codings_are_read_in_any_case_and_more_than_two_are_unknown() {
+        const NONE: Coding = Coding::Identity;
+        for (fields, [first, second]) in [
+            (&[][..], [NONE, NONE]),
+            (&[("Content-Encoding", "GZip ")], [Coding::Gzip, NONE]),
+            (&[("content-encoding", "x-gzip")], [Coding::Gzip, NONE]),
+            (&[("content-encoding", "br")], [Coding::Brotli, NONE]),
+            (&[("content-encoding", "zstd")], [Coding::Zstd, NONE]),
+            (&[("content-encoding", "")], [NONE, NONE]),
+            (&[("content-encoding", "None")], [NONE, NONE]),
+            (&[("content-encoding", "identity, ,identity")], [NONE, NONE]),
             (
-                &[("content-encoding", "identity, ,identity")],
-                Coding::Identity,
+                &[("content-encoding", "gzip, identity")],
+                [Coding::Gzip, NONE],
             ),
-            (&[("content-encoding", "gzip, identity")], Coding::Gzip),
             (
                 &[("content-encoding", "identity"), ("content-encoding", "br")],
-                Coding::Brotli,
+                [Coding::Brotli, NONE],
             ),
-            (&[("content-encoding", "deflate")], Coding::Unknown),
-            (&[("content-encoding", "gzip, br")], Coding::Unknown),
+            (&[("content-encoding", "deflate")], [Coding::Unknown, NONE]),
             (
-                &[("content-encoding", "gzip"), ("content-encoding", "br")],
-                Coding::Unknown,
+                &[("content-encoding", "gzip, br")],
+                [Coding::Gzip, Coding::Brotli],
+            ),
+            (
+                &[("content-encoding", "gzip"), ("content-encoding", ", ZSTD")],
+                [Coding::Gzip, Coding::Zstd],
+            ),
+            (
+                &[("content-encoding", "gzip,deflate")],
+                [Coding::Gzip, Coding::Unknown],
+            ),
+            (
+                &[("content-encoding", "gzip, gzip, gzip")],
+                [Coding::Unknown, NONE],
             ),
         ] {
             let fields: Vec<_> = fields
@@ -305,7 +384,8 @@ pub(crate) mod tests {
                     value: value.as_bytes(),
                 })
                 .collect();
-            assert_eq!(Coding::of(HeaderFields::new(&fields)), coding);
+            let codings = Codings::of(HeaderFields::new(&fields));
+            assert_eq!(codings, Codings { first, second });
         }
     }
 }

@@ -38,6 +38,11 @@ pub enum Expect {
     Length(Lengths),
     /// A stream of events, read as it arrives.
     Events(EventStream),
+    /// JSON with another value than null at this pointer (RFC 6901). Like a pattern, it is looked
+    /// for in no body longer than [`Expectations::MAX_READ`].
+    Value(String),
+    /// A response for which another expectation does not hold, and which was read to know that.
+    Not(Box<Self>),
 }
 
 /// Everything that a good answer must be, all at once: a list of [`Expect`], in which nothing is
@@ -124,6 +129,15 @@ impl Expectations {
         self.events() == Some(&EventStream::GRPC)
     }
 
+    /// True if a status is one that a good response must not have.
+    #[inline]
+    pub(crate) fn excludes_status(&self, status: u16) -> bool {
+        self.0.iter().any(|expect| match expect {
+            Expect::Not(inner) => matches!(&**inner, Expect::Status(it) if it.contains(status)),
+            _ => false,
+        })
+    }
+
     /// The statuses that were listed, if any were.
     #[inline]
     pub(crate) fn statuses(&self) -> Option<&Statuses> {
@@ -140,8 +154,23 @@ impl Expectations {
 impl Expect {
     /// True if another of the same kind leaves it unclear what is meant.
     fn excludes(&self, other: &Self) -> bool {
-        !matches!(self, Self::Matching(_))
-            && std::mem::discriminant(self) == std::mem::discriminant(other)
+        let is_denied = |one: &Self, two: &Self| matches!(one, Self::Not(it) if **it == *two);
+        let may_be_several = matches!(self, Self::Matching(_) | Self::Value(_) | Self::Not(_));
+        is_denied(self, other)
+            || is_denied(other, self)
+            || !may_be_several && std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// Read what must not hold.
+    fn denied(text: &str, inner: &str) -> Result<Self, ExpectError> {
+        let inner = inner.parse();
+        match inner.map_err(|error: ExpectError| ExpectError::new(text, error.why))? {
+            Self::Whole | Self::Items(_) | Self::Events(_) | Self::Not(_) => Err(ExpectError::new(
+                text,
+                "cannot be denied: write `not` before json, json:/pointer, status, regex or len",
+            )),
+            inner => Ok(Self::Not(Box::new(inner))),
+        }
     }
 }
 
@@ -149,12 +178,22 @@ impl FromStr for Expect {
     type Err = ExpectError;
 
     fn from_str(text: &str) -> Result<Self, ExpectError> {
+        let denied = text.strip_prefix("not");
+        if let Some(inner) = denied.and_then(|rest| rest.strip_prefix([' ', '-'])) {
+            return Self::denied(text, inner.trim_start());
+        }
         let (kind, value) = text
             .split_once(':')
             .map_or((text, None), |(kind, value)| (kind, Some(value)));
         let (read, why) = match (kind, value) {
             ("whole", None) => return Ok(Self::Whole),
             ("json", None) => return Ok(Self::Json),
+            ("json", Some(pointer)) => (
+                pointer
+                    .starts_with('/')
+                    .then(|| Self::Value(pointer.to_owned())),
+                "names no value: write its JSON pointer, as in `json:/data/id`",
+            ),
             ("sse" | "ndjson" | "grpc", end) => (
                 EventStream::parse(kind, end).map(Self::Events),
                 "is not a stream of events: write `sse`, `sse:[DONE]` for a stream whose last event has this data, `ndjson` or `grpc`",
@@ -188,7 +227,7 @@ impl FromStr for Expect {
             ),
             _ => (
                 None,
-                "is not a valid expectation: write `whole`, `items:SEED`, `json`, `sse`, `ndjson`, `grpc`, `status:200-299`, `regex:PATTERN` or `len:1-1000`",
+                "is not a valid expectation: write `whole`, `items:SEED`, `json`, `sse`, `ndjson`, `grpc`, `json:/pointer`, `status:200-299`, `regex:PATTERN` or `len:1-1000`, perhaps after `not`",
             ),
         };
         read.ok_or_else(|| ExpectError::new(text, why))
@@ -201,6 +240,8 @@ impl fmt::Display for Expect {
             Self::Whole => write!(f, "whole"),
             Self::Items(seed) => write!(f, "items:{seed}"),
             Self::Json => write!(f, "json"),
+            Self::Value(pointer) => write!(f, "json:{pointer}"),
+            Self::Not(inner) => write!(f, "not {inner}"),
             Self::Status(statuses) => write!(f, "status:{statuses}"),
             Self::Matching(pattern) => write!(f, "regex:{pattern}"),
             Self::Length(lengths) => write!(f, "len:{lengths}"),
@@ -405,6 +446,12 @@ mod tests {
             "sse:[DONE]",
             "ndjson",
             "grpc",
+            "json:/data/a~1b",
+            "not json:/errors",
+            "not json",
+            "not regex:a b",
+            "not status:404",
+            "not len:0",
         ] {
             assert_eq!(text.parse::<Expect>().unwrap().to_string(), text);
             assert_eq!(text.parse::<Expectations>().unwrap().to_string(), text);
@@ -414,6 +461,13 @@ mod tests {
             "items",
             "JSON",
             "json:",
+            "json:errors",
+            "not",
+            "not json:",
+            "not whole",
+            "not items:7",
+            "not sse",
+            "not not json",
             " json",
             "items:x",
             "status:",

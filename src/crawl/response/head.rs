@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crawlmark_harness::clock::{duration_ns, wall_time};
 
-use super::compressed::{Coding, Content};
+use super::compressed::{Codings, Content};
 use super::fields::HeaderFields;
 use super::grpc;
 use super::throttling::{self, Signals};
@@ -37,6 +37,8 @@ pub(crate) struct HeadUse {
     pub(crate) follows: bool,
     /// True if values are taken from responses: each head is then read.
     pub(crate) takes: bool,
+    /// True if the content is read, so that it matters how it is coded.
+    pub(crate) reads_content: bool,
 }
 
 /// Kind of content, by its content type with any parameters.
@@ -44,6 +46,8 @@ pub(crate) struct HeadUse {
 pub(crate) enum ContentKind {
     /// HTML.
     Markup,
+    /// XML: `text/xml`, `application/xml`, or a type that ends in `+xml` (RFC 7303).
+    Xml,
     /// `application/json`, `text/json`, or a type that ends in `+json` (RFC 6839, 3.1).
     Json,
     /// Server-sent events.
@@ -59,6 +63,7 @@ impl ContentKind {
         let essence = parts.next().unwrap_or_default().trim_ascii();
         let is = |name: &[u8]| essence.eq_ignore_ascii_case(name);
         let ends = |end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json");
+        let is_xml = |end: &[u8; 3]| end.eq_ignore_ascii_case(b"xml");
         // The commonest first: a response of HTTP/1.1 has its type looked at each time.
         if is(b"application/json") || is(b"text/json") {
             Self::Json
@@ -70,6 +75,8 @@ impl ContentKind {
             Self::Grpc
         } else if essence.last_chunk().is_some_and(ends) {
             Self::Json
+        } else if essence.last_chunk().is_some_and(is_xml) {
+            Self::Xml
         } else {
             Self::Other
         }
@@ -94,8 +101,8 @@ pub(crate) struct HeadFacts {
     pub(crate) kind: ContentKind,
     /// Number of the content type of a response that is saved, among those seen so far.
     pub(crate) content_type: u16,
-    /// Coding of the content, where it is to be decoded.
-    pub(crate) coding: Coding,
+    /// Codings of the content, where it is to be decoded or read.
+    pub(crate) codings: Codings,
     /// Time that the target says it took (`Server-Timing`), or for which the bundled target held the
     /// response back where that is used, ns.
     pub(crate) held_ns: Option<u64>,
@@ -125,9 +132,10 @@ impl HeadFacts {
             is_challenge: mitigated.is_some_and(|value| value.eq_ignore_ascii_case(b"challenge")),
             kind: content_type.map_or(ContentKind::Other, ContentKind::of),
             content_type: 0,
-            coding: match used.content {
-                Content::AsSent => Coding::Identity,
-                Content::Decoded => Coding::of(fields),
+            codings: if used.content == Content::Decoded || used.reads_content {
+                Codings::of(fields)
+            } else {
+                Codings::NONE
             },
             held_ns: if used.held == HoldHeader::Read {
                 fields.all(HELD_US).next().and_then(microseconds)

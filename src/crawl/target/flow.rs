@@ -1,338 +1,24 @@
-//! Several requests per item: the requests of a line after its first, and the values that they
-//! take from responses.
+//! Several requests per item: the requests of a line after its first, with the values that they
+//! take from responses in their places.
 //!
 //! Read from a request file and shared by the shards. It must not know how a request is sent.
 
 use std::sync::Arc;
 
 use http::Method;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use regex::bytes::Regex;
-use serde_json::Value;
 
 use super::ids::IdFormat;
 use super::shape::RequestShape;
+use super::takes::{MOST_ITEM_BYTES, MOST_ITEMS, NextPage, Takes};
 use super::targets::RequestTarget;
 use super::template::{PLACE, Template, TemplateError, encoded};
-
-/// Longest value, bytes.
-const MOST_VALUE: usize = 64 << 10;
-
-/// Longest body that values are taken from, bytes: as JSON it takes 16 times the memory.
-pub(crate) const MOST_BODY: usize = 1 << 20;
+use super::values::{Context, Values, without_places};
 
 /// Longest path and query with values in it, bytes.
 const MOST_PATH: usize = 64 << 10;
 
 /// Most requests of a line.
 pub(crate) const MOST_STEPS: usize = 64;
-
-/// Most pages of a request.
-const MOST_PAGES: u32 = 1_000_000;
-
-/// Characters of a value that are percent-encoded in a URL: all but the unreserved ones (RFC 3986,
-/// 2.3), so that a value is one part of a path or query and nothing else.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// A regular expression. Two are the same when they are written the same.
-#[derive(Debug, Clone)]
-struct Pattern(Regex);
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
-    }
-}
-
-impl Eq for Pattern {}
-
-/// Place of a value in a response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Source {
-    /// A JSON pointer (RFC 6901) to a text, a number or a boolean of the body.
-    Json(String),
-    /// A header.
-    Header(String),
-    /// The first group of a pattern in the body, or all that it matches.
-    Regex(Pattern),
-    /// The link to the next page in the header `Link` (RFC 8288).
-    Link,
-}
-
-impl Source {
-    fn parse(text: &str) -> Result<Self, String> {
-        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-        match kind {
-            "json" if rest.is_empty() || rest.starts_with('/') => Ok(Self::Json(rest.to_owned())),
-            "header" if !rest.is_empty() => Ok(Self::Header(rest.to_owned())),
-            "regex" if !rest.is_empty() => Regex::new(rest)
-                .map(|regex| Self::Regex(Pattern(regex)))
-                .map_err(|_| format!("`{text}` is not a regular expression: correct it")),
-            "link" if rest.is_empty() => Ok(Self::Link),
-            _ => Err(format!(
-                "`{text}` is no place of a value: write json:/pointer, header:NAME or regex:PATTERN"
-            )),
-        }
-    }
-
-    const fn is_in_body(&self) -> bool {
-        matches!(self, Self::Json(_) | Self::Regex(_))
-    }
-}
-
-impl std::fmt::Display for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Json(pointer) => write!(f, "json:{pointer}"),
-            Self::Header(name) => write!(f, "header:{name}"),
-            Self::Regex(pattern) => write!(f, "regex:{}", pattern.0),
-            Self::Link => f.write_str("link"),
-        }
-    }
-}
-
-/// A value that is taken from a response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Extract {
-    name: String,
-    from: Source,
-}
-
-/// Pages of a request: each response has the URL of the next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Pages {
-    from: Source,
-    most: u32,
-}
-
-/// What a response of a flow is read for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Takes {
-    extracts: Vec<Extract>,
-    pages: Option<Pages>,
-    /// True if its request is sent once for all items of a shard, which use its values.
-    pub(crate) is_shared: bool,
-    /// True if its responses are saved although others follow; none for those of pages alone.
-    pub(crate) save: Option<bool>,
-}
-
-impl Takes {
-    /// Read names and places of values, as in `token` and `json:/token`, and those of pages.
-    ///
-    /// # Errors
-    /// When one of them is no such thing.
-    pub(crate) fn new<'a>(
-        extracts: impl Iterator<Item = (&'a str, &'a str)>,
-        next: Option<&str>,
-        pages: Option<u32>,
-    ) -> Result<Self, String> {
-        let mut read = Self::default();
-        for (name, from) in extracts {
-            let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if !is_name || name == "id" {
-                return Err(format!(
-                    "`{name}` cannot name a value: use letters, digits and _, as in `token`, and another name than `id`"
-                ));
-            }
-            let from = Source::parse(from)?;
-            let name = name.to_owned();
-            read.extracts.push(Extract { name, from });
-        }
-        read.pages = match (next, pages) {
-            (None, None) => None,
-            (Some(next), Some(most)) if (1..=MOST_PAGES).contains(&most) => Some(Pages {
-                from: Source::parse(next)?,
-                most,
-            }),
-            _ => {
-                return Err(
-                    "pages need both `next` (link, or json:/pointer) and `pages`, their most, from 1 to 1,000,000"
-                        .to_owned(),
-                );
-            }
-        };
-        Ok(read)
-    }
-
-    /// Names of the values.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.extracts.iter().map(|extract| extract.name.as_str())
-    }
-
-    /// Places of what is taken: the values, then the next page.
-    fn sources(&self) -> impl Iterator<Item = &Source> {
-        let next = self.pages.iter().map(|pages| &pages.from);
-        self.extracts.iter().map(|it| &it.from).chain(next)
-    }
-
-    /// Return the header of each place, as `value` finds it by its name; none of one in a body.
-    pub(crate) fn headers(
-        &self,
-        value: impl Fn(&str) -> Option<Vec<u8>>,
-        links: impl Fn() -> Option<Vec<u8>>,
-    ) -> Vec<Option<Vec<u8>>> {
-        self.sources()
-            .map(|source| match source {
-                Source::Header(name) => value(name),
-                Source::Link => links(),
-                Source::Json(_) | Source::Regex(_) => None,
-            })
-            .collect()
-    }
-
-    /// Take the values from a good response: its headers, as [`Self::headers`] has them, and its
-    /// body of `length` bytes, as far as it was kept.
-    ///
-    /// # Errors
-    /// When a value is missing or too long. The reason names it and its place.
-    pub(crate) fn take(
-        &self,
-        headers: &[Option<Vec<u8>>],
-        body: &[u8],
-        length: usize,
-    ) -> Result<Taken, String> {
-        if length > MOST_BODY && self.sources().any(Source::is_in_body) {
-            return Err(format!(
-                "the body has {length} bytes, more than the {MOST_BODY} that values are taken from"
-            ));
-        }
-        let has_json = self.sources().any(|it| matches!(it, Source::Json(_)));
-        let json = has_json.then(|| serde_json::from_slice::<Value>(body).ok());
-        let json = json.flatten();
-        let found: Vec<_> = self
-            .sources()
-            .enumerate()
-            .map(|(at, source)| match source {
-                Source::Json(pointer) => scalar(json.as_ref()?.pointer(pointer)?),
-                Source::Regex(pattern) => {
-                    let groups = pattern.0.captures(body)?;
-                    utf8(groups.get(1).or_else(|| groups.get(0))?.as_bytes())
-                }
-                Source::Header(_) => utf8(headers.get(at)?.as_deref()?),
-                Source::Link => next_link(std::str::from_utf8(headers.get(at)?.as_deref()?).ok()?),
-            })
-            .collect();
-        let mut values = Vec::with_capacity(self.extracts.len());
-        for (Extract { name, from }, value) in self.extracts.iter().zip(&found) {
-            let value = value
-                .as_ref()
-                .ok_or_else(|| format!("{{{name}}}: the response has no {from}"))?;
-            if value.len() > MOST_VALUE {
-                return Err(format!(
-                    "{{{name}}}: {from} has {} bytes, more than {MOST_VALUE}",
-                    value.len()
-                ));
-            }
-            values.push((name.clone(), value.clone()));
-        }
-        let next = found.into_iter().nth(self.extracts.len()).flatten();
-        Ok(Taken {
-            values: Values(values),
-            next: next.filter(|next| !next.is_empty()),
-        })
-    }
-
-    /// True if its responses are saved, also those that are not the last of their item.
-    pub(crate) fn is_saved(&self) -> bool {
-        self.save.unwrap_or(self.pages.is_some())
-    }
-
-    /// Most pages of its request.
-    pub(crate) fn pages(&self) -> u32 {
-        self.pages.as_ref().map_or(1, |pages| pages.most)
-    }
-}
-
-/// Return a text, a number or a boolean as it is sent.
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-fn utf8(bytes: &[u8]) -> Option<String> {
-    String::from_utf8(bytes.to_vec()).ok()
-}
-
-/// Return the target of the first link with the relation `next` (RFC 8288, 3).
-fn next_link(links: &str) -> Option<String> {
-    let mut rest = links;
-    while let Some((target, after)) = rest.split_once('<')?.1.split_once('>') {
-        // Parameters end where the next target begins.
-        let (parameters, next) = after.split_at(after.find('<').unwrap_or(after.len()));
-        let is_next = parameters.split([';', ',']).any(|parameter| {
-            let (name, value) = parameter.split_once('=').unwrap_or_default();
-            let mut relations = value.trim().trim_matches('"').split_ascii_whitespace();
-            name.trim().eq_ignore_ascii_case("rel")
-                && relations.any(|relation| relation.eq_ignore_ascii_case("next"))
-        });
-        if is_next {
-            return Some(target.to_owned());
-        }
-        rest = next;
-    }
-    None
-}
-
-/// Values taken from a response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) values: Values,
-    /// URL of the next page.
-    pub(crate) next: Option<String>,
-}
-
-/// Values of an item, by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Values(Vec<(String, String)>);
-
-impl Values {
-    /// Return these values and, where they are missing here, those of earlier responses.
-    pub(crate) fn over(mut self, earlier: &Self) -> Self {
-        for (name, value) in &earlier.0 {
-            if !self.0.iter().any(|(other, _)| other == name) {
-                self.0.push((name.clone(), value.clone()));
-            }
-        }
-        self
-    }
-
-    /// Return a text with its places filled: `{name}` by the value, changed by `write`, and `{id}`
-    /// by `id`. Other braces are text.
-    fn fill(&self, text: &[u8], id: &str, write: impl Fn(&str) -> String) -> Vec<u8> {
-        let (mut filled, mut rest) = (Vec::with_capacity(text.len()), text);
-        while let Some(at) = rest.iter().position(|&byte| byte == b'{') {
-            filled.extend_from_slice(&rest[..at]);
-            rest = &rest[at..];
-            let named = self.0.iter().find(|(name, _)| is_place(rest, name));
-            let length = if rest.starts_with(PLACE.as_bytes()) {
-                filled.extend_from_slice(id.as_bytes());
-                PLACE.len()
-            } else if let Some((name, value)) = named {
-                filled.extend_from_slice(write(value).as_bytes());
-                name.len() + 2
-            } else {
-                filled.push(b'{');
-                1
-            };
-            rest = &rest[length..];
-        }
-        filled.extend_from_slice(rest);
-        filled
-    }
-}
-
-/// True if a text begins with the place of a value.
-fn is_place(text: &[u8], name: &str) -> bool {
-    text.get(1..=name.len()) == Some(name.as_bytes()) && text.get(name.len() + 1) == Some(&b'}')
-}
 
 /// A request of a line after its first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -367,10 +53,7 @@ impl Step {
             .find(['/', '?'])
             .map_or(url.len(), |at| start + at);
         let (origin, path) = url.split_at(start);
-        let places = names.iter().map(|name| format!("{{{name}}}"));
-        let bare = places
-            .chain([PLACE.to_owned()])
-            .fold(path.to_owned(), |path, place| path.replace(&place, "0"));
+        let bare = without_places(path, names);
         Ok(Self {
             template: [origin, &bare].concat().parse()?,
             path: encoded(path),
@@ -403,12 +86,45 @@ impl Flow {
         step.map_or(&self.first, |step| &step.takes)
     }
 
+    /// Return the request as it is in the file.
+    pub(crate) fn shape(&self, number: usize) -> Option<&RequestShape> {
+        let step = number.checked_sub(1).and_then(|at| self.steps.get(at));
+        step.map(|step| &step.shape)
+    }
+
+    /// Return the request after request `number`, or its last page, and its values; none after the last.
+    ///
+    /// # Errors
+    /// When a value cannot stand where it is to be sent.
+    pub(crate) fn after(
+        &self,
+        number: usize,
+        id: u64,
+        values: Values,
+        list: &mut Option<ItemList>,
+    ) -> Result<Option<(StepRequest, Values)>, String> {
+        let (mut next, mut values) = (number + 1, values);
+        let is_last = number == self.steps.len();
+        let list_of_next = list.as_mut().filter(|it| it.number == number || is_last);
+        if let Some(list) = list_of_next {
+            // The first item, or the one after an item whose last request was sent.
+            list.at += usize::from(number > list.number);
+            next = list.number + 1;
+            let Some(item) = list.items.get(list.at) else {
+                return Ok(None);
+            };
+            values = item.clone().over(&values);
+        }
+        let request = self.request(next, id, &values)?;
+        Ok(request.map(|request| (request, values)))
+    }
+
     /// Return request `number` of item `id`, counted from 0, with these values; none beyond the
     /// last.
     ///
     /// # Errors
     /// When a value cannot stand where it is to be sent.
-    pub(crate) fn request(
+    fn request(
         &self,
         number: usize,
         id: u64,
@@ -417,9 +133,8 @@ impl Flow {
         let Some(step) = number.checked_sub(1).and_then(|at| self.steps.get(at)) else {
             return Ok(None);
         };
-        let path = values.fill(step.path.as_bytes(), &id_text(&step.shape, id), |value| {
-            percent_encode(value.as_bytes(), RESERVED).to_string()
-        });
+        let path = step.path.as_bytes();
+        let path = values.fill(path, &id_text(&step.shape, id), Context::Url);
         if path.len() > MOST_PATH {
             return Err(format!(
                 "the URL of request {} has {} bytes with its values, more than {MOST_PATH}",
@@ -436,6 +151,54 @@ impl Flow {
         }
         .filled(id, values)
         .map(Some)
+    }
+}
+
+/// A list for each of whose items the later requests of a line are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ItemList {
+    /// Number of the request whose response has it.
+    number: usize,
+    items: Arc<Vec<Values>>,
+    /// Position of the item that requests are made for.
+    at: usize,
+}
+
+impl ItemList {
+    /// Return the list of a response to request `number`, after that of the pages before it.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub(crate) fn read(
+        earlier: Option<&Self>,
+        number: usize,
+        items: Vec<Values>,
+    ) -> Result<Self, String> {
+        let earlier = earlier.filter(|list| list.number == number);
+        let mut all = earlier.map_or_else(Vec::new, |list| list.items.to_vec());
+        all.extend(items);
+        let bytes: usize = all.iter().map(Values::bytes).sum();
+        if all.len() > MOST_ITEMS || bytes > MOST_ITEM_BYTES {
+            return Err(format!(
+                "the list has {} items with {bytes} bytes of values; at most {MOST_ITEMS} with {MOST_ITEM_BYTES} are requested",
+                all.len()
+            ));
+        }
+        Ok(Self {
+            number,
+            items: Arc::new(all),
+            at: 0,
+        })
+    }
+}
+
+impl NextPage {
+    /// Return the URL of the page, with ID and values in its places.
+    pub(crate) fn url(&self, shape: &RequestShape, id: u64, values: &Values) -> Vec<u8> {
+        match self {
+            Self::Url(url) => url.clone().into_bytes(),
+            Self::Template(url) => values.fill(url.as_bytes(), &id_text(shape, id), Context::Url),
+        }
     }
 }
 
@@ -464,15 +227,12 @@ impl StepRequest {
     /// When a value cannot stand in a header.
     pub(crate) fn filled(self, id: u64, values: &Values) -> Result<Self, String> {
         let text = id_text(&self.shape, id);
-        let shape = self
-            .shape
-            .filled(|part| values.fill(part, &text, str::to_owned))
-            .map_err(|header| {
-                format!(
-                    "header {header} of request {} cannot hold its value",
-                    self.number + 1
-                )
-            })?;
+        let shape = self.shape.filled(&text, values).map_err(|header| {
+            format!(
+                "header {header} of request {} cannot hold its value",
+                self.number + 1
+            )
+        })?;
         Ok(Self { shape, ..self })
     }
 
@@ -489,102 +249,176 @@ impl StepRequest {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use http::Uri;
+    use percent_encoding::percent_decode_str;
     use proptest::prelude::*;
+    use serde_json::Value;
+    use url::Url;
 
     use super::*;
+    use crate::crawl::target::takes::TakenFrom;
 
-    fn takes(from: &str) -> Takes {
-        Takes::new([("a", from)].into_iter(), None, None).unwrap()
-    }
-
-    fn flow(url: &str, headers: &[String], body: &str) -> Flow {
+    /// A flow whose second request has places for the value `a`.
+    fn flow(from: &str, url: &str, headers: &[String], body: &str) -> Flow {
         let shape = RequestShape::new("POST", headers, Bytes::from(body.to_owned())).unwrap();
         let step = Step::new(url, shape, None, Takes::default(), &["a".to_owned()]).unwrap();
-        let first = Arc::new(takes("json:/a"));
-        let steps = vec![step];
-        Flow { first, steps }
-    }
-
-    #[test]
-    fn a_value_is_found_where_its_place_says() {
-        let body = br#"{"a": "x", "b": {"c/d": [1.50, true]}, "n": null, "t": "k=1 k=22"}"#;
-        let fields = [("X-A", "of header"), ("x-a", "second")];
-        let value = |name: &str| {
-            let field = fields
-                .iter()
-                .find(|(other, _)| other.eq_ignore_ascii_case(name));
-            field.map(|(_, value)| value.as_bytes().to_vec())
-        };
-        for (from, found) in [
-            ("json:/a", Some("x")),
-            ("json:/b/c~1d/0", Some("1.5")),
-            ("json:/b/c~1d/1", Some("true")),
-            ("json:/n", None),
-            ("json:/b", None),
-            ("json:/b/x", None),
-            ("json:", None),
-            ("header:x-a", Some("of header")),
-            ("header:x-b", None),
-            ("regex:k=(\\d\\d)", Some("22")),
-            ("regex:k=\\d", Some("k=1")),
-            ("regex:z", None),
-        ] {
-            let takes = takes(from);
-            let headers = takes.headers(value, || None);
-            let filled = takes.take(&headers, body, body.len());
-            let expected = found.map(|found| Values(vec![("a".to_owned(), found.to_owned())]));
-            assert_eq!(filled.ok().map(|filled| filled.values), expected, "{from}");
-        }
-        let long = vec![b'1'; MOST_BODY + 1];
-        assert!(takes("json:").take(&[None], &long, long.len()).is_err());
-        assert!(takes("regex:1").take(&[None], &long, MOST_BODY).is_ok());
-        assert!(takes("regex:1+").take(&[None], &long, MOST_BODY).is_err());
-    }
-
-    #[test]
-    fn the_next_link_is_that_of_the_relation() {
-        for (links, next) in [
-            ("<a>; rel=next", Some("a")),
-            ("<a>;rel=\"next\"", Some("a")),
-            (
-                "<a>; rel=prev, <b?x=1,2>; title=\"x\"; REL=\"last NEXT\"",
-                Some("b?x=1,2"),
-            ),
-            ("<a>; rel=nextish", None),
-            ("<a; rel=next", None),
-            ("a>; rel=next", None),
-            ("", None),
-        ] {
-            assert_eq!(next_link(links).as_deref(), next, "{links}");
+        Flow {
+            first: Arc::new(Takes::new([("a", from)].into_iter(), None, None).unwrap()),
+            steps: vec![step],
         }
     }
+
+    /// The value at a place of a response, as a header or body.
+    fn taken(flow: &Flow, header: &[u8], body: &[u8]) -> Values {
+        let headers = flow.first.headers(|_| vec![header.to_vec()]);
+        let taken = flow.first.take(&TakenFrom {
+            headers: &headers,
+            body,
+            length: body.len(),
+            is_markup: false,
+        });
+        taken.unwrap().values
+    }
+
+    /// The request after the first.
+    fn second(flow: &Flow, id: u64, values: Values) -> Result<StepRequest, String> {
+        let next = flow.after(0, id, values, &mut None)?;
+        Ok(next.unwrap().0)
+    }
+
+    fn header(request: &StepRequest, name: &str) -> Vec<u8> {
+        let mut headers = request.shape.headers.iter();
+        let (_, value) = headers.find(|(other, _)| *other == name).unwrap();
+        value.as_bytes().to_vec()
+    }
+
+    /// A text, a number as a target may write it, or a boolean, as JSON.
+    fn scalar() -> impl Strategy<Value = String> {
+        let texts =
+            "\\PC{0,20}|[\\x00-\\x7f]{0,20}|[{}\"\\\\/?#%&+=: a-z]{0,20}|\\{(id|a|a:raw)\\}";
+        prop_oneof![
+            4 => texts.prop_map(|text| Value::from(text).to_string()),
+            2 => "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?",
+            1 => "true|false",
+        ]
+    }
+
+    const FORM: &str = "content-type: application/x-www-form-urlencoded";
+    const URL: &str = "http://h/x/{a}/{id}?y={a}&z={id}";
 
     proptest! {
         #[test]
-        fn whatever_a_value_is_a_request_keeps_its_form(value in "\\PC{0,20}|[\\x00-\\xff]{0,20}|[{}/?#%& a-z]{0,20}", id: u64) {
-            let values = Values(vec![("a".to_owned(), value.clone())]);
-            let flow = flow(
-                "http://h/x/{a}/{id}?y={a}&z={b}".replace("{b}", "{id}").as_str(),
-                &["x-a: <{a}>{b}".to_owned()],
-                "{\"n\": {id}, \"a\": {{a}}}",
-            );
-            let Ok(request) = flow.request(1, id, &values) else {
-                prop_assert!(value.chars().any(char::is_control), "{value:?}");
-                return Ok(());
-            };
-            let request = request.unwrap();
-            let uri: Uri = request.path.parse().unwrap();
-            prop_assert_eq!(uri.path().matches('/').count(), 3);
-            prop_assert_eq!(uri.query().unwrap().split(['&', '=']).count(), 4);
-            let body = format!("{{\"n\": {id}, \"a\": {{{value}}}}}");
-            prop_assert_eq!(&request.shape.body, body.as_bytes());
-            let header = |name: &str| {
-                let (_, value) = request.shape.headers.iter().find(|(other, _)| *other == name).unwrap();
-                value.as_bytes().to_vec()
-            };
-            prop_assert_eq!(header("content-length"), body.len().to_string().into_bytes());
-            prop_assert_eq!(header("x-a"), format!("<{value}>{{b}}").into_bytes());
+        fn a_value_arrives_as_it_was_taken(json in scalar(), id: u64, has_type: bool, by_pattern: bool) {
+            // As text, and as JSON.
+            let value: Value = serde_json::from_str(&json).unwrap();
+            let text = value.as_str().map_or_else(|| json.clone(), str::to_owned);
+            let typed = ["content-type: Application/Vnd.a+JSON; charset=utf-8".to_owned()];
+            let body = r#" {"n": {id}, "a": {a}, "b": ["\\\"{a}", "{a}:{id}"], "{b}": "{a:b}"}"#;
+            let in_json = |from| flow(from, URL, if has_type { &typed } else { &[] }, body);
+            let flow_of_json = in_json("json:/v");
+            let values = taken(&flow_of_json, &[], format!("\u{feff}{{\"v\": {json}}}").as_bytes());
+            let request = second(&flow_of_json, id, values.clone()).unwrap();
+            let url = Url::parse(&format!("http://h{}", request.path)).unwrap();
+            let path: Vec<_> = url.path_segments().unwrap().map(|part| percent_decode_str(part).decode_utf8().unwrap()).collect();
+            // An empty part, `.` and `..` are rules of paths.
+            if !["", ".", ".."].contains(&text.as_str()) {
+                prop_assert_eq!(path, ["x", text.as_str(), &id.to_string()]);
+            }
+            let pairs: Vec<_> = url.query_pairs().into_owned().collect();
+            prop_assert_eq!(pairs, [("y".to_owned(), text.clone()), ("z".to_owned(), id.to_string())]);
+            let expected = format!(r#" {{"n": {id}, "a": {json}, "b": [{}, {}], "{{b}}": "{{a:b}}"}}"#,
+                Value::from(format!("\\\"{text}")), Value::from(format!("{text}:{id}")));
+            if matches!(value, Value::String(_)) {
+                prop_assert_eq!(serde_json::from_slice::<Value>(&request.shape.body).unwrap(), serde_json::from_str::<Value>(&expected).unwrap());
+            } else {
+                // A number to the letter.
+                prop_assert_eq!(std::str::from_utf8(&request.shape.body).unwrap(), expected);
+            }
+            prop_assert_eq!(header(&request, "content-length"), request.shape.body.len().to_string().into_bytes());
+            // As a form.
+            let form = flow("json:/v", URL, &[FORM.to_owned()], "u={id}&v={a}&{a}=1&w={a:raw}");
+            let request = second(&form, id, values.clone()).unwrap();
+            let (encoded, raw) = request.shape.body.split_at(request.shape.body.len() - text.len());
+            prop_assert_eq!(raw, text.as_bytes());
+            let url = Url::parse(&format!("http://h/?{}", std::str::from_utf8(encoded).unwrap())).unwrap();
+            let pairs: Vec<_> = url.query_pairs().into_owned().collect();
+            let expected = [("u", &*id.to_string()), ("v", &*text), (&*text, "1"), ("w", "")];
+            prop_assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            // As a header and as text, which are sent as they are.
+            let plain = flow("json:/v", URL, &["content-type: text/csv".to_owned(), "x-a: <{a}>{b}{a:raw}".to_owned()], "{a},{id},{a:raw}");
+            match second(&plain, id, values) {
+                Ok(request) => {
+                    prop_assert_eq!(header(&request, "x-a"), format!("<{text}>{{b}}{text}").into_bytes());
+                    prop_assert_eq!(&request.shape.body[..], format!("{text},{id},{text}").into_bytes());
+                }
+                Err(_) => prop_assert!(text.chars().any(char::is_control), "{text:?}"),
+            }
+            // Text that is JSON stands as such where a JSON value does.
+            let from = if by_pattern { "regex:(?s)^(.*)$" } else { "header:x-v" };
+            let untyped = in_json(from);
+            let request = second(&untyped, id, taken(&untyped, text.as_bytes(), text.as_bytes())).unwrap();
+            let body: Value = serde_json::from_slice(&request.shape.body).unwrap();
+            prop_assert_eq!(&body["a"], &serde_json::from_str(&text).unwrap_or(Value::from(text.clone())));
         }
+
+        #[test]
+        fn a_url_with_a_raw_value_is_one(value in "\\PC{0,20}|[\\x00-\\xff]{0,20}", id: u64) {
+            let flow = flow("header:x-v", "http://h/{a:raw}?q={a:raw}", &[], "");
+            prop_assume!(!value.is_empty());
+            let request = second(&flow, id, taken(&flow, value.as_bytes(), b"")).unwrap();
+            prop_assert!(request.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'), "{}", request.path);
+        }
+
+        #[test]
+        fn later_requests_are_sent_for_each_item_in_order(items in prop::collection::vec("[a-z]{0,4}", 0..20), later in 1..4_usize, pages in 1..4_usize) {
+            let takes = Takes::new([("a", "json:/*")].into_iter(), None, None).unwrap();
+            let names = ["a".to_owned()];
+            let shape = RequestShape::new("GET", &[], Bytes::new()).unwrap();
+            let step = |number| Step::new(&format!("http://h/{number}/{{a}}"), shape.clone(), None, Takes::default(), &names).unwrap();
+            let flow = Flow { first: Arc::new(takes), steps: (1..=later).map(step).collect() };
+            // Over pages.
+            let mut list = None;
+            for page in items.chunks(items.len().div_ceil(pages).max(1)) {
+                let body = Value::from(page.to_vec()).to_string();
+                let from = TakenFrom { headers: &[None], body: body.as_bytes(), length: body.len(), is_markup: false };
+                let taken = flow.first.take(&from).unwrap();
+                list = Some(ItemList::read(list.as_ref(), 0, taken.items).unwrap());
+            }
+            let mut list = Some(list.unwrap_or_else(|| ItemList::read(None, 0, Vec::new()).unwrap()));
+            let (mut number, mut values, mut sent) = (0, Values::default(), Vec::new());
+            while let Some((request, now)) = flow.after(number, 7, values.clone(), &mut list).unwrap() {
+                sent.push(request.path);
+                (number, values) = (request.number, now);
+            }
+            let expected = items.iter().flat_map(|item| (1..=later).map(move |number| format!("/{number}/{item}")));
+            prop_assert_eq!(sent, expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_list_is_bounded() {
+        let values = |text: &str| {
+            Takes::new([("a", "json:/*")].into_iter(), None, None)
+                .unwrap()
+                .take(&TakenFrom {
+                    headers: &[None],
+                    body: text.as_bytes(),
+                    length: text.len(),
+                    is_markup: false,
+                })
+        };
+        let of = |items: usize, text: &str| {
+            values(&format!(
+                "[{}\"{text}\"]",
+                format!("\"{text}\",").repeat(items - 1)
+            ))
+        };
+        assert!(of(MOST_ITEMS + 1, "a").is_err());
+        let all = of(MOST_ITEMS, "a").unwrap().items;
+        let list = ItemList::read(None, 0, all).unwrap();
+        assert!(ItemList::read(Some(&list), 0, of(1, "a").unwrap().items).is_err());
+        assert!(ItemList::read(Some(&list), 1, of(1, "a").unwrap().items).is_ok());
+        let long = of(20, &"x".repeat(52_000)).unwrap().items;
+        let list = ItemList::read(None, 0, long).unwrap();
+        assert!(ItemList::read(Some(&list), 0, of(1, &"x".repeat(52_000)).unwrap().items).is_err());
     }
 }

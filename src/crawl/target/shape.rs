@@ -4,14 +4,15 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING,
-    USER_AGENT,
+    ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
+    TRANSFER_ENCODING, USER_AGENT,
 };
 use http::{HeaderMap, Method};
 
 use super::ids::IdFormat;
 use super::redact;
 use super::template::PLACE;
+use super::values::{Context, Values};
 
 /// Shortest word of a header or body that is removed from what reports repeat, bytes.
 pub(crate) const SHORTEST_WORD: usize = 6;
@@ -222,19 +223,30 @@ impl RequestShape {
         }
     }
 
-    /// Return the shape with headers and body as `fill` makes them, which have no places any more.
+    /// Return the shape with an ID and values in the places of its headers and body, as the content
+    /// type of the body needs them.
     ///
     /// # Errors
     /// With the name of a header that cannot hold its value.
-    pub(crate) fn filled(&self, fill: impl Fn(&[u8]) -> Vec<u8>) -> Result<Self, HeaderName> {
-        let body = Bytes::from(fill(&self.body[self.prefix_bytes()..]));
+    pub(crate) fn filled(&self, id: &str, values: &Values) -> Result<Self, HeaderName> {
+        let body = &self.body[self.prefix_bytes()..];
+        let context = match self.framing {
+            Framing::Plain => {
+                let content_type = self.values(&CONTENT_TYPE).next();
+                let content_type = content_type.map(HeaderValue::as_bytes);
+                Context::of_body(content_type, || values.bare(body))
+            }
+            Framing::Message => Context::Text,
+        };
+        let body = Bytes::from(values.fill(body, id, context));
         let length = HeaderValue::from(body.len());
         let mut headers = Vec::with_capacity(self.headers.len() + 1);
         for (name, value) in &self.headers {
             let value = if *name == CONTENT_LENGTH {
                 length.clone()
             } else {
-                HeaderValue::from_bytes(&fill(value.as_bytes())).map_err(|_| name.clone())?
+                let filled = values.fill(value.as_bytes(), id, Context::Text);
+                HeaderValue::from_bytes(&filled).map_err(|_| name.clone())?
             };
             headers.push((name.clone(), value));
         }

@@ -138,7 +138,9 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::AddressUnavailable => ("address unavailable", None),
         Kind::BadEncoding => (
             "content that cannot be decoded",
-            Some("remove --compressed"),
+            Some(
+                "see the details: add --compressed, or ask for no coding (-H 'accept-encoding: identity')",
+            ),
         ),
         Kind::BodyTooLong => (
             "content too long",

@@ -15,11 +15,12 @@ use serde::de::IgnoredAny;
 
 use super::{Expect, Expectations};
 use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
-use crate::crawl::response::compressed::{Coding, MOST_OF_SHARD, Unreadable};
+use crate::crawl::response::compressed::{Codings, Content, MOST_OF_SHARD, Unreadable};
 use crate::crawl::response::events::EventReader;
 use crate::crawl::response::fields::HeaderFields;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
-use crate::crawl::target::flow::{MOST_BODY, Taken, Takes};
+use crate::crawl::target::json_pointer;
+use crate::crawl::target::takes::{MOST_BODY, Taken, TakenFrom, Takes};
 use crate::dataset::manifest::{Bodies, Saved};
 
 const MAX_READ: usize = Expectations::MAX_READ;
@@ -126,7 +127,7 @@ pub(crate) struct Expected {
     /// Start of the body of an answer that is known to be bad.
     begin: Vec<u8>,
     /// Content that is decoded once it is complete; none of a body that is sent as it is.
-    coding: Coding,
+    codings: Codings,
     compressed: Vec<u8>,
     /// Bytes that it took of [`Checker::room`].
     held: usize,
@@ -151,20 +152,25 @@ const fn kept_for(expect: &Expect) -> usize {
         Expect::Whole | Expect::Status(_) => 0,
         // For excerpts.
         Expect::Length(_) | Expect::Events(_) => MAX_EXCERPT,
-        Expect::Items(_) | Expect::Json | Expect::Matching(_) => MAX_READ,
+        Expect::Items(_) | Expect::Json | Expect::Value(_) | Expect::Matching(_) => MAX_READ,
+        Expect::Not(inner) => kept_for(inner),
     }
 }
 
 impl Checker {
     pub(crate) fn new(expectations: Expectations, head_use: HeadUse) -> Self {
         let list = expectations.as_slice();
+        let most = list.iter().map(kept_for).max().unwrap_or(0);
         Self {
-            most: list.iter().map(kept_for).max().unwrap_or(0),
+            most,
             seed: match list {
                 [Expect::Items(seed)] => Some(*seed),
                 _ => None,
             },
-            head_use,
+            head_use: HeadUse {
+                reads_content: head_use.takes || most > MAX_EXCERPT,
+                ..head_use
+            },
             expectations,
             room: Cell::new(MOST_OF_SHARD),
             last_bad: RefCell::default(),
@@ -212,11 +218,13 @@ impl Checker {
     /// True if an answer of this status may be good.
     #[inline]
     fn is_expected(&self, status: u16) -> bool {
-        self.expectations
+        let is_listed = self
+            .expectations
             .statuses()
             .map_or((200..=299).contains(&status), |statuses| {
                 statuses.contains(status)
-            })
+            });
+        is_listed && !self.expectations.excludes_status(status)
     }
 }
 
@@ -231,7 +239,7 @@ impl Expected {
             is_item: true,
             is_bad: false,
             begin: Vec::new(),
-            coding: Coding::Identity,
+            codings: Codings::NONE,
             compressed: Vec::new(),
             held: 0,
             is_refused: false,
@@ -255,7 +263,7 @@ impl Expected {
         (self.takes, self.taken) = (takes.cloned(), None);
         self.headers.clear();
         (self.id, self.length, self.is_item, self.is_bad) = (id, 0, true, false);
-        (self.coding, self.location) = (Coding::Identity, None);
+        (self.codings, self.location) = (Codings::NONE, None);
         self.bytes.clear();
         self.begin.clear();
         self.is_refused = false;
@@ -283,7 +291,7 @@ impl Expected {
             self.location = fields.all("location").next().map(<[u8]>::to_vec);
         }
         if let Some(takes) = &self.takes {
-            self.headers = takes.headers(|name| value_of(fields, name), || links_of(fields));
+            self.headers = takes.headers(|name| values_of(fields, name));
         }
         self.begin(&head);
         head
@@ -307,7 +315,10 @@ impl Expected {
         {
             saver.take_back(body);
         }
-        self.coding = head.coding;
+        self.codings = match self.checker.head_use.content {
+            Content::Decoded => head.codings,
+            Content::AsSent => Codings::NONE,
+        };
     }
 
     /// Take the next part of the body.
@@ -316,7 +327,7 @@ impl Expected {
         if self.is_refused {
             return;
         }
-        if self.coding == Coding::Identity {
+        if self.codings == Codings::NONE {
             self.take_decoded(part);
         } else {
             // One byte more than is decoded shows that it is too long.
@@ -365,7 +376,7 @@ impl Expected {
         match bytes.len() {
             // Without content, as in the answer to HEAD, a coding says nothing.
             0 => Ok(()),
-            1..=MAX_READ => self.coding.decode(&bytes, |part| self.take_decoded(part)),
+            1..=MAX_READ => self.codings.decode(&bytes, |part| self.take_decoded(part)),
             _ => Err(Unreadable::TooLong),
         }
     }
@@ -442,9 +453,9 @@ impl Expected {
 
     #[inline]
     fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
-        let unreadable = match self.coding {
+        let unreadable = match self.codings {
             _ if self.is_refused => Some(Unreadable::NoRoom),
-            Coding::Identity => None,
+            Codings::NONE => None,
             _ => self.take_compressed().err(),
         };
         let flaw = match &self.events {
@@ -460,8 +471,18 @@ impl Expected {
             let mut list = checker.expectations.as_slice().iter();
             list.all(|expect| self.meets(expect, head))
         };
-        if let Some(takes) = self.takes.take().filter(|_| is_met) {
-            self.taken = Some(takes.take(&self.headers, &self.bytes, self.length));
+        let has_good_status = self.checker.is_expected(head.status);
+        let takes = self.takes.take();
+        let reads_body = takes.as_ref().is_some_and(|takes| takes.reads_body());
+        let coded = self.coded(head);
+        let coded = coded.filter(|_| has_good_status && (!is_met || reads_body));
+        if let Some(takes) = takes.filter(|_| is_met && coded.is_none()) {
+            self.taken = Some(takes.take(&TakenFrom {
+                headers: &self.headers,
+                body: &self.bytes,
+                length: self.length,
+                is_markup: matches!(head.kind, ContentKind::Markup | ContentKind::Xml),
+            }));
         }
         if self.begin.is_empty() && !is_met {
             // An item was as expected as far as it came.
@@ -488,13 +509,19 @@ impl Expected {
             self.release();
         }
         CheckResult {
-            has_good_status: self.checker.is_expected(head.status),
-            body: match flaw {
+            has_good_status,
+            body: match flaw.or(coded.map(BodyCheck::Unreadable)) {
                 Some(flaw) => flaw,
                 None if is_met => BodyCheck::AsExpected,
                 None => BodyCheck::Wrong,
             },
         }
+    }
+
+    /// Return why content cannot be read that was compressed although it is not decoded.
+    fn coded(&self, head: &HeadFacts) -> Option<Unreadable> {
+        let is_coded = head.codings != self.codings && self.length > 0;
+        is_coded.then(|| Unreadable::Coded(head.codings.last()))
     }
 
     /// Return what is wrong with a stream of events beside its content.
@@ -519,7 +546,15 @@ impl Expected {
                 self.bytes == item
             }
             Expect::Json => head.kind == ContentKind::Json && is_whole && is_json(&self.bytes),
+            Expect::Value(pointer) => is_whole && has_value(&self.bytes, pointer),
             Expect::Matching(pattern) => is_whole && pattern.is_in(&self.bytes),
+            // By the status alone.
+            Expect::Not(inner) if matches!(**inner, Expect::Status(_)) => true,
+            Expect::Not(inner) => {
+                // A body that could not be read may hold anything.
+                let is_read = is_whole && self.coded(head).is_none();
+                (is_read || kept_for(inner) <= MAX_EXCERPT) && !self.meets(inner, head)
+            }
             Expect::Length(lengths) => lengths.contains(self.length as u64),
             Expect::Events(_) => self
                 .events
@@ -535,24 +570,25 @@ impl Drop for Expected {
     }
 }
 
-/// Return the first value of a header.
-fn value_of(fields: HeaderFields<'_>, name: &str) -> Option<Vec<u8>> {
-    let mut named = fields
+/// Return the values of a header.
+fn values_of(fields: HeaderFields<'_>, name: &str) -> Vec<Vec<u8>> {
+    let named = fields
         .iter()
         .filter(|(other, _)| other.eq_ignore_ascii_case(name));
-    named.next().map(|(_, value)| value.to_vec())
-}
-
-/// Return the links of a response, as one list.
-fn links_of(fields: HeaderFields<'_>) -> Option<Vec<u8>> {
-    let links: Vec<_> = fields.all("link").collect();
-    (!links.is_empty()).then(|| links.join(&b", "[..]))
+    named.map(|(_, value)| value.to_vec()).collect()
 }
 
 /// Append to `bytes` what of a part fits in so many.
 fn append(bytes: &mut Vec<u8>, part: &[u8], most: usize) {
     let room = most.saturating_sub(bytes.len());
     bytes.extend_from_slice(&part[..part.len().min(room)]);
+}
+
+/// True if a body is JSON with a value at this pointer, and another one than null.
+fn has_value(body: &[u8], pointer: &str) -> bool {
+    let document = json_pointer::document(body);
+    let value = document.and_then(|document| json_pointer::find(document, pointer));
+    value.is_some_and(|value| value.get() != "null")
 }
 
 /// True if a body is one JSON value, in UTF-8 and without a byte order mark.

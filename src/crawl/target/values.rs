@@ -1,0 +1,259 @@
+//! Values of an item, and how they are written into its requests: so that the target, which decodes
+//! what it gets, has the value that was taken.
+//!
+//! Called for each request of an item after its first. It must not know where values come from.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
+use serde_json::value::RawValue;
+
+use super::template::PLACE;
+
+/// Characters of a value that are percent-encoded in a URL or a form: all but the unreserved ones
+/// (RFC 3986, 2.3), so that a value is one part of a path, query or form and nothing else.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Characters that no URL holds: encoded in a URL also of a value that is inserted as it is.
+const NO_URL: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// End of a place whose value is inserted as it is.
+const RAW: &str = ":raw";
+
+/// Text that values are inserted into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// A path and query.
+    Url,
+    /// A form: names and values, percent-encoded.
+    Form,
+    /// JSON, with places in its strings and for its values.
+    Json,
+    /// A header, or any other body.
+    Text,
+}
+
+/// Manner in which a place takes its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// As its context needs it.
+    Encoded,
+    /// As it is.
+    Raw,
+}
+
+/// Row of the book's table of places: where a value stands, and how it is written there.
+#[cfg(test)]
+pub(crate) const PLACES: [(&str, &str); 6] = [
+    ("a path or query", "percent-encoded"),
+    (
+        "a body with `content-type: application/x-www-form-urlencoded`",
+        "percent-encoded",
+    ),
+    ("a string of JSON: `\"{name}\"`", "escaped as in JSON"),
+    (
+        "elsewhere in JSON: `{\"n\": {name}}`",
+        "as a JSON value: a text of JSON in quotes, a number to the letter",
+    ),
+    ("a header, and any other body", "as it is"),
+    (
+        "anywhere as `{name:raw}`",
+        "as it is; in a URL, what no URL holds is percent-encoded",
+    ),
+];
+
+impl Context {
+    /// Return that of a body: by its content type, and without one by what the body is around its
+    /// places, for which `bare` has zeros.
+    pub(super) fn of_body(content_type: Option<&[u8]>, bare: impl FnOnce() -> Vec<u8>) -> Self {
+        let Some(content_type) = content_type else {
+            let bare = bare();
+            let is_json = bare.trim_ascii_start().starts_with(b"{") || bare.starts_with(b"[");
+            let is_json = is_json && serde_json::from_slice::<&RawValue>(&bare).is_ok();
+            return if is_json { Self::Json } else { Self::Text };
+        };
+        let essence = content_type.split(|byte| *byte == b';').next();
+        let essence = essence.unwrap_or_default().trim_ascii();
+        let essence = essence.to_ascii_lowercase();
+        // `application/json`, `application/ld+json`, `application/x-ndjson`.
+        if essence.ends_with(b"json") {
+            return Self::Json;
+        }
+        if essence == b"application/x-www-form-urlencoded" {
+            return Self::Form;
+        }
+        Self::Text
+    }
+}
+
+/// Kind of a value, which decides how it is written as a JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueKind {
+    /// A text of JSON.
+    Text,
+    /// A number or a boolean of JSON.
+    Literal,
+    /// Text of a header or a pattern, which may be JSON or not.
+    Plain,
+}
+
+/// A value that was taken from a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TakenValue {
+    pub(crate) text: String,
+    pub(crate) kind: ValueKind,
+}
+
+impl TakenValue {
+    /// Return the value as a JSON value.
+    fn as_json(&self) -> Cow<'_, str> {
+        let is_json = match self.kind {
+            ValueKind::Text => false,
+            ValueKind::Literal => true,
+            ValueKind::Plain => serde_json::from_str::<&RawValue>(&self.text).is_ok(),
+        };
+        if is_json {
+            self.text.as_str().into()
+        } else {
+            quoted(&self.text).into()
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Values of an item, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Values(pub(crate) Vec<(String, TakenValue)>);
+
+impl Values {
+    /// Return these values and, where they are missing here, those of earlier responses.
+    pub(crate) fn over(mut self, earlier: &Self) -> Self {
+        for (name, value) in &earlier.0 {
+            if !self.0.iter().any(|(other, _)| other == name) {
+                self.0.push((name.clone(), value.clone()));
+            }
+        }
+        self
+    }
+
+    /// Length of all values, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, value)| value.text.len()).sum()
+    }
+
+    /// Return a text with its places filled: `{name}` by the value as it is written there, and
+    /// `{id}` by `id`. Other braces are text.
+    pub(crate) fn fill(&self, text: &[u8], id: &str, context: Context) -> Vec<u8> {
+        let mut is_in_string = false;
+        self.fill_with(text, id, |before, value, manner| {
+            is_in_string ^= quotes(before) % 2 == 1;
+            let text = value.text.as_str();
+            match context {
+                Context::Url if manner == Manner::Raw => {
+                    percent_encode(text.as_bytes(), NO_URL).into()
+                }
+                Context::Text => text.into(),
+                _ if manner == Manner::Raw => text.into(),
+                Context::Url | Context::Form => percent_encode(text.as_bytes(), RESERVED).into(),
+                Context::Json if is_in_string => {
+                    let quoted = quoted(text);
+                    quoted[1..quoted.len() - 1].to_owned().into()
+                }
+                Context::Json => value.as_json(),
+            }
+        })
+    }
+
+    /// Return a text with `0` in all its places.
+    pub(crate) fn bare(&self, text: &[u8]) -> Vec<u8> {
+        self.fill_with(text, "0", |_, _, _| "0".into())
+    }
+
+    /// Fill the places of a text by what `write` makes of the text since the place before, the
+    /// value, and the manner of its place.
+    fn fill_with<'a>(
+        &'a self,
+        text: &[u8],
+        id: &str,
+        mut write: impl FnMut(&[u8], &'a TakenValue, Manner) -> Cow<'a, str>,
+    ) -> Vec<u8> {
+        let (mut filled, mut rest) = (Vec::with_capacity(text.len()), text);
+        // Text since the last value.
+        let mut before = text;
+        while let Some(at) = rest.iter().position(|&byte| byte == b'{') {
+            filled.extend_from_slice(&rest[..at]);
+            rest = &rest[at..];
+            let length = if rest.starts_with(PLACE.as_bytes()) {
+                filled.extend_from_slice(id.as_bytes());
+                PLACE.len()
+            } else if let Some((value, manner, length)) = self.place(rest) {
+                let between = &before[..before.len() - rest.len()];
+                filled.extend_from_slice(write(between, value, manner).as_bytes());
+                before = &rest[length..];
+                length
+            } else {
+                filled.push(b'{');
+                1
+            };
+            rest = &rest[length..];
+        }
+        filled.extend_from_slice(rest);
+        filled
+    }
+
+    /// Return the value whose place a text begins with, and the manner and length of the place.
+    fn place(&self, text: &[u8]) -> Option<(&TakenValue, Manner, usize)> {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
+        let length = text.iter().skip(1).take_while(|byte| is_name(byte)).count();
+        let inner = std::str::from_utf8(text.get(1..=length)?).ok()?;
+        let (name, manner) = match inner.strip_suffix(RAW) {
+            Some(name) => (name, Manner::Raw),
+            None => (inner, Manner::Encoded),
+        };
+        let (_, value) = self.0.iter().find(|(other, _)| other == name)?;
+        (text.get(length + 1) == Some(&b'}')).then_some((value, manner, length + 2))
+    }
+}
+
+/// Return a text with `0` in the places of the ID and of these values.
+pub(crate) fn without_places(text: &str, names: &[String]) -> String {
+    let places = names
+        .iter()
+        .flat_map(|name| [format!("{{{name}}}"), format!("{{{name}{RAW}}}")]);
+    places
+        .chain([PLACE.to_owned()])
+        .fold(text.to_owned(), |text, place| text.replace(&place, "0"))
+}
+
+/// True if a text has a place for this value.
+pub(crate) fn has_place(text: &str, name: &str) -> bool {
+    text.contains(&format!("{{{name}}}")) || text.contains(&format!("{{{name}{RAW}}}"))
+}
+
+/// Count the quotes of a text of JSON that begin or end a string.
+fn quotes(text: &[u8]) -> usize {
+    let (mut count, mut is_escaped) = (0, false);
+    for byte in text {
+        count += usize::from(*byte == b'"' && !is_escaped);
+        is_escaped = *byte == b'\\' && !is_escaped;
+    }
+    count
+}
