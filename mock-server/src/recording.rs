@@ -83,6 +83,7 @@ pub(crate) struct Passed {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+    pub(crate) trailers: HeaderMap,
 }
 
 /// The response that was kept of a URL, and the times of all.
@@ -151,6 +152,7 @@ impl Recording {
 impl Passed {
     /// Remove the headers that are not recorded.
     fn strip(&mut self) {
+        self.trailers.remove(SET_COOKIE);
         let all = std::mem::take(&mut self.headers);
         let kept = all.iter().filter(|(name, _)| self.has_recorded(name));
         self.headers = kept
@@ -167,7 +169,7 @@ impl Passed {
     }
 
     fn size(&self) -> usize {
-        let headers = self.headers.iter();
+        let headers = self.headers.iter().chain(&self.trailers);
         let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
         self.url.len() + headers.sum::<usize>() + self.body.len()
     }
@@ -183,6 +185,7 @@ impl Recorded {
             status,
             headers,
             body,
+            trailers,
         } = &self.passed;
         let [median, p99] = [0.5, 0.99].map(|share| self.times.at(share).as_secs_f64() * 1e3);
         let sigma = (p99 / median.max(1e-3)).ln().max(0.0) / Z_99;
@@ -198,10 +201,14 @@ impl Recorded {
                 None => response["base64Body"] = STANDARD.encode(body).into(),
             }
         }
+        let mut metadata = json!({ "x-latency": self.times.law() });
+        if !trailers.is_empty() {
+            metadata["x-trailers"] = fields(trailers);
+        }
         json!({
             "request": { "method": method.as_str(), "url": url },
             "response": response,
-            "metadata": { "x-latency": self.times.law() },
+            "metadata": metadata,
         })
     }
 }
@@ -281,6 +288,7 @@ mod tests {
             status: StatusCode::from_u16(status).unwrap(),
             headers: HeaderMap::new(),
             body: body.to_vec(),
+            trailers: HeaderMap::new(),
         }
     }
 

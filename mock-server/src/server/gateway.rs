@@ -13,8 +13,8 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE,
-    TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Uri};
@@ -40,6 +40,10 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     TRANSFER_ENCODING,
     UPGRADE,
 ];
+
+/// Headers with which a client gets less than the whole response: others that are served the stub
+/// have no part of it.
+const PARTIAL: [HeaderName; 4] = [IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE];
 
 const UNANSWERED: &[u8] = br#"{"error":"the recorded service did not respond"}"#;
 
@@ -79,6 +83,11 @@ impl Gateway {
     pub(super) fn request(&self, parts: &Parts, body: Bytes) -> Request<Full<Bytes>> {
         let mut headers = parts.headers.clone();
         drop_hop_by_hop(&mut headers);
+        if parts.method.is_safe() {
+            for name in &PARTIAL {
+                headers.remove(name);
+            }
+        }
         // The body is here, and its length known.
         headers.remove(EXPECT);
         headers.remove(CONTENT_LENGTH);
@@ -112,6 +121,7 @@ impl Gateway {
             status: parts.status,
             headers: parts.headers.clone(),
             body: Vec::new(),
+            trailers: HeaderMap::new(),
         };
         let mut body = PassedBody {
             incoming,
@@ -142,10 +152,11 @@ impl Gateway {
                 continue;
             }
             let begun_ns = self.timer.now_ns();
+            // A service that closes an idle connection may have received a request and not begun it.
+            let again = request.method().is_idempotent().then(|| request.clone());
             match sender.try_send_request(request).await {
                 Ok(response) => return Some((sender, begun_ns, response)),
-                // It was closed while it was idle, and nothing was sent.
-                Err(mut error) => request = error.take_message().filter(|_| !is_new)?,
+                Err(mut error) => request = error.take_message().or(again).filter(|_| !is_new)?,
             }
         }
     }
@@ -198,15 +209,16 @@ impl PassedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
         match &frame {
-            Some(Ok(frame)) => frame
-                .data_ref()
-                .into_iter()
-                .for_each(|data| self.keep(data)),
+            Some(Ok(frame)) => self.keep(frame),
             Some(Err(_)) => return Poll::Ready(frame),
             None => {}
         }
-        // The HTTP library does not ask again after the last byte of an announced length.
-        if frame.is_none() || self.incoming.is_end_stream() {
+        let is_last = frame
+            .as_ref()
+            .is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers));
+        // The HTTP library does not ask again after trailers, nor after the last byte of an
+        // announced length.
+        if is_last || self.incoming.is_end_stream() {
             self.finish();
         }
         Poll::Ready(frame)
@@ -220,8 +232,14 @@ impl PassedBody {
         self.incoming.size_hint()
     }
 
-    fn keep(&mut self, data: &Bytes) {
+    fn keep(&mut self, frame: &Frame<Bytes>) {
         let Some(passed) = &mut self.passed else {
+            return;
+        };
+        if let Some(trailers) = frame.trailers_ref() {
+            passed.trailers.clone_from(trailers);
+        }
+        let Some(data) = frame.data_ref() else {
             return;
         };
         if passed.body.len() + data.len() > MAX_BODY {
