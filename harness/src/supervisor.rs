@@ -183,6 +183,8 @@ struct Supervisor<L = Process> {
     hosts: u32,
     /// By host, the last pause that it asked for.
     pauses_in_force: BTreeMap<u32, PauseOrder>,
+    /// End of the longest wait that a host asked for.
+    asked_until: Nanos,
     /// When the run's budget ceases to be its own, as the shards were told; none if it is its own
     /// to the end.
     lease: Option<Nanos>,
@@ -277,6 +279,7 @@ impl<L: ShardLine> Supervisor<L> {
             windows: Windows::new(shards),
             hosts: plan.per_host.hosts,
             pauses_in_force: BTreeMap::new(),
+            asked_until: Nanos::default(),
             lease: None,
             growth: None,
             moved: Moved::default(),
@@ -315,6 +318,7 @@ impl<L: ShardLine> Supervisor<L> {
             windows,
             moved,
             pauses,
+            asked_until,
             members,
             machine,
             counters,
@@ -348,6 +352,7 @@ impl<L: ShardLine> Supervisor<L> {
             failure,
             moved,
             pauses,
+            wait_left: Duration::from_nanos(asked_until.since(clock.now())),
             busiest: windows.busiest(),
             shards: members.into_iter().map(Member::into_record).collect(),
             supervisor: usage,

@@ -266,6 +266,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         suspended: Duration::ZERO,
         moved: Moved { ranges: 1, ids: 20 },
         pauses: 3,
+        wait_left: Duration::from_secs(7),
         busiest: BTreeMap::from([(
             Scope::Run,
             vec![

@@ -1,10 +1,11 @@
 //! `--diagnose`: short runs after a run that find out what limits its target. Each changes one
-//! thing and keeps to the rate of the run, to robots.txt and to its IDs, which it requests again.
+//! thing and keeps to the rate of the run, to robots.txt, to waits that the target asked for, and to its
+//! IDs, which it requests again.
 //! Which are made, and their plans, are decided where they are judged.
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_results::judge::{experiment_plan, next_experiment};
 use crawlmark_results::run::report::{
     Change, Environment, Experiment, Labels, Placement, Report, Source,
@@ -14,6 +15,7 @@ use super::resolve::Resolved;
 use crate::crawl::CrawlSpec;
 use crate::error::Error;
 use crate::measure::{self, Machine};
+use crate::study::{LONGEST_REST, minutes, rest};
 use crate::terminal::Voice;
 
 /// A run whose target is diagnosed.
@@ -47,9 +49,27 @@ impl Subject {
     }
 
     fn experiment(&self, report: &mut Report, voice: Voice) -> Result<Option<i32>, Error> {
+        let held = HeldSignals::hold().map_err(Error::Signal)?;
+        let mut wait = report.throttling.wait_left();
         while let Some(change) = next_experiment(report)
             && let Some(plan) = experiment_plan(&self.plan, change, report)
         {
+            if wait > LONGEST_REST {
+                voice.warn(&format!(
+                    "no experiment of --diagnose was made: the target asks to wait for {}. Run it again after that",
+                    minutes(wait)
+                ));
+                return Ok(None);
+            }
+            if !wait.is_zero() {
+                voice.say(&format!(
+                    "diagnosing: waiting for {}, as the target asked\n",
+                    minutes(wait)
+                ));
+            }
+            if let Some(signal) = rest(&held, wait)? {
+                return Ok(Some(signal));
+            }
             voice.say(&format!("diagnosing: {}\n", in_words(&plan)));
             let mut spec = self.spec.clone();
             spec.options.acks_at_once = change == Change::ImmediateAcks;
@@ -73,6 +93,7 @@ impl Subject {
                 environment: Environment::read(self.placement),
                 target: None,
             });
+            wait = seen.throttling.wait_left();
             report.experiments.push(Experiment::of(change, &seen));
         }
         if report.experiments.is_empty() {

@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crawlmark_harness::clock::Clock;
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::files::Root;
 use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::{Role, ShardExit, ended_children_cpu, fork};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
-use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::run::report::{Report, TARGET_PROCESSES, Verdict};
 use crawlmark_results::run::result_dir::{self, RESULT, ReadError};
 use crawlmark_results::show::text;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
-use super::PORT;
 use super::service::Service;
+use super::{PORT, minutes};
 use crate::error::Error;
 use crate::terminal::Stages;
 
@@ -31,9 +31,35 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Time limit for a run to end after a signal: for its requests in flight, and its report.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// The longest wait of a target for which the next round or experiment is put off: those take
+/// seconds, and one that asks for more wants no load now.
+pub(crate) const LONGEST_REST: Duration = Duration::from_mins(5);
+
+/// Send nothing for `wait`, which the target asked for; return the signal that asks for a stop
+/// before that is over.
+///
+/// # Errors
+/// When signals cannot be read.
+pub(crate) fn rest(held: &HeldSignals, wait: Duration) -> Result<Option<i32>, Error> {
+    let (clock, end) = (Clock::start(), Nanos::default().plus(wait));
+    loop {
+        let left = Duration::from_nanos(end.since(clock.now()));
+        if left.is_zero() {
+            return Ok(None);
+        }
+        // It returns early when a child ends.
+        if let Some(signal) = held.asks_to_stop(left).map_err(Error::Signal)? {
+            return Ok(Some(signal));
+        }
+    }
+}
+
 /// State that rounds share.
 pub(crate) struct Rounds<'a> {
     held: &'a HeldSignals,
+    clock: Clock,
+    /// End of the waits that the target asked for in earlier rounds.
+    resume: Nanos,
     /// Signal that arrived together with the end of a round that counts.
     stopped_by: Option<i32>,
     /// Display of the stages.
@@ -105,7 +131,7 @@ impl RoundResults {
 impl<'a> Rounds<'a> {
     /// Rounds in the directory `place`, whose targets have `ready` to accept connections; a signal
     /// ends them.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         held: &'a HeldSignals,
         stages: &'a mut Stages,
         ready: Duration,
@@ -113,6 +139,8 @@ impl<'a> Rounds<'a> {
     ) -> Self {
         Self {
             held,
+            clock: Clock::start(),
+            resume: Nanos::default(),
             stopped_by: None,
             stages,
             ready,
@@ -148,6 +176,7 @@ impl<'a> Rounds<'a> {
         if let Some(signal) = self.asks_to_stop(Duration::ZERO)? {
             return Err(Error::Stopped(signal));
         }
+        self.rest(setup)?;
         if let Some(parent) = place.parent() {
             let made = Root::new(self.place).directory(parent);
             made.map_err(Error::unwritable(parent))?;
@@ -187,6 +216,12 @@ impl<'a> Rounds<'a> {
                 report.reasons().join("; ").trim_end_matches('.').to_owned(),
             ));
         }
+        // A target of the round alone is gone, and what it asked for with it.
+        let is_own = report.plan.run.workload.contains_key(TARGET_PROCESSES);
+        if setup.target.is_none() && !is_own {
+            let until = self.clock.now().plus(report.throttling.wait_left());
+            self.resume = self.resume.max(until);
+        }
         keep_result(place);
         let _ = fs::remove_file(target_log);
         let used =
@@ -196,6 +231,27 @@ impl<'a> Rounds<'a> {
             cpu: used(|of| of.children),
             machine_cpu: used(|of| of.machine),
         })
+    }
+
+    /// Wait until what the target asked for in an earlier round is over.
+    fn rest(&mut self, setup: &Setup) -> Result<(), Error> {
+        let wait = Duration::from_nanos(self.resume.since(self.clock.now()));
+        if wait.is_zero() {
+            return Ok(());
+        }
+        if wait > LONGEST_REST {
+            return Err(Error::Round(format!(
+                "run a round of {}: the target asks to wait for {}, and a round is put off by {} at most. Run it again later",
+                setup.label,
+                minutes(wait),
+                minutes(LONGEST_REST)
+            )));
+        }
+        self.begin("waiting", "as the target asked", wait);
+        match rest(self.held, wait)? {
+            Some(signal) => Err(Error::Stopped(signal)),
+            None => Ok(()),
+        }
     }
 
     /// Crawls in another process, and says how that ended. It is ended when there is nothing left

@@ -5,8 +5,9 @@
 //! during a test.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
-use crawlmark_harness::clock::Clock;
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_mock_server::{Fault, Faults};
 use serde_json::json;
 
@@ -241,4 +242,72 @@ fn what_a_target_says_of_its_quota_and_of_when_to_come_back_is_kept() {
         let came = came.into_inner().unwrap();
         assert!(came[1].since(came[0]) >= 1_000_000_000, "{first}: {came:?}");
     }
+}
+
+/// Run a command against a server that asks for a wait of so many seconds, now and then, each time
+/// in another form; returns the number of waits, and of requests that came in one.
+fn in_its_waits(command: &str, wait_s: u64) -> (u64, u64, command::Done) {
+    const NS: u64 = 1_000_000_000;
+    let refusals = [
+        ("429", "retry-after: "),
+        ("503", "retry-after: "),
+        ("403", "x-ratelimit-remaining: 0\r\nx-ratelimit-reset: "),
+        ("200", "x-ratelimit-remaining: 0\r\nx-ratelimit-reset: "),
+    ];
+    let clock = Clock::start();
+    // The end of the wait, the next one's begin; the waits, the requests in one.
+    let state = Mutex::new((Nanos(0), Nanos(0), 0_u64, 0_u64));
+    let serve = |mut peer: Peer| {
+        while peer.request().is_some() {
+            let mut state = state.lock().unwrap();
+            let (now, pause) = (clock.now(), Duration::from_millis(600));
+            state.3 += u64::from(now < state.0);
+            if state.1 == Nanos(0) {
+                state.1 = now.plus(pause);
+            }
+            if now < state.1 {
+                peer.send(OK);
+                continue;
+            }
+            let (status, header) = refusals[state.2 as usize % refusals.len()];
+            state.0 = Nanos(now.0 + wait_s * NS);
+            state.1 = state.0.plus(pause);
+            state.2 += 1;
+            peer.send(&format!(
+                "HTTP/1.1 {status} No\r\ncontent-length: 0\r\n{header}{wait_s}\r\n\r\n"
+            ));
+        }
+    };
+    let done = with_server(serve, |address| {
+        command::run(&command.replace("URL", &format!("http://{address}/{{id}}")))
+    });
+    let (_, _, waits, early) = state.into_inner().unwrap();
+    (waits, early, done)
+}
+
+#[test]
+fn what_follows_a_run_begins_after_the_wait_that_its_target_asked_for() {
+    // Requests that were under way when the target asked: one for each connection but one.
+    const CROSSED: u64 = 7;
+    for line in [
+        "run URL -c 4 -s 1 -d 1s --diagnose --json --out out",
+        "scale URL -c 1,2 -s 1 -d 1s --repeats 2 --out out",
+    ] {
+        let (waits, early, done) = in_its_waits(line, 1);
+        assert!(waits > 1, "{line}: {}", done.stderr);
+        assert!(early <= waits * CROSSED, "{line}: {early} in {waits} waits");
+    }
+    let (waits, early, done) =
+        in_its_waits("run URL -c 4 -s 1 -d 1s --diagnose --json --out out", 3_600);
+    let report = done.report(0);
+    assert!(waits == 1 && early <= CROSSED, "{early}");
+    assert!(report.number("/manners/wait_left_s") > 3_500.0);
+    let made = report.json().get("experiments");
+    assert!(made.is_none(), "after an hour? {made:?}");
+    let (waits, early, done) =
+        in_its_waits("scale URL -c 1,2 -s 1 -d 1s --repeats 2 --out out", 3_600);
+    assert!(
+        waits == 1 && early <= CROSSED && done.code != Some(0),
+        "{early}"
+    );
 }

@@ -49,6 +49,7 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// A quota that one shard met is shared by all: the target takes them for one client.
     pub(super) fn pause_others(&mut self, i: usize, order: PauseOrder) {
+        self.asked_until = self.asked_until.max(order.until).max(order.promised);
         let before = self
             .pauses_in_force
             .get(&order.host)

@@ -68,6 +68,8 @@ pub struct PartEnd {
     pub finished_at_ns: u64,
     /// Number of times that the target made all shards wait.
     pub pauses: u64,
+    /// [`RunRecord::wait_left`].
+    pub wait_left: Duration,
     /// Counts of moves between its shards.
     pub moved: Moved,
     /// Processes of shards that died and were replaced.
@@ -168,6 +170,7 @@ impl PartEnd {
             started_at_ns: unix_ns(record.started_at),
             finished_at_ns: unix_ns(record.finished_at),
             pauses: record.pauses,
+            wait_left: record.wait_left,
             moved: record.moved,
             replaced: u32::try_from(past).unwrap_or(u32::MAX),
             whole: !record.was_stopped() && shards.iter().all(|shard| shard.fault.is_none()),
@@ -419,6 +422,7 @@ impl Merged {
             suspended: Duration::ZERO,
             moved: Moved::default(),
             pauses: 0,
+            wait_left: Duration::ZERO,
             busiest: BTreeMap::new(),
             shards,
             supervisor: Usage::default(),
@@ -469,6 +473,7 @@ impl Merged {
         };
         self.record.finished_at = to.max(self.record.finished_at);
         self.record.pauses += end.pauses;
+        self.record.wait_left = self.record.wait_left.max(end.wait_left);
         self.record.moved.merge(&end.moved);
         *shard = end.record(shard.plan.clone(), start.offset)?;
         Ok(())

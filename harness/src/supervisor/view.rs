@@ -195,6 +195,8 @@ pub struct RunRecord {
     pub moved: Moved,
     /// Number of times that the target made all shards wait.
     pub pauses: u64,
+    /// Rest of the longest wait that the target had asked for, when the run was over.
+    pub wait_left: Duration,
     /// The busiest windows over all shards of each limit that requests were sent under.
     pub busiest: BTreeMap<Scope, Vec<BusiestWindow>>,
     /// Each shard.

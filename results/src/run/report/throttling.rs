@@ -1,5 +1,7 @@
 //! Throttling during the run, and the limits that held it back.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::totals::reads_as;
@@ -14,12 +16,16 @@ use crawlmark_harness::wire::{BindingTimes, ThrottlingCounts};
 pub struct ThrottlingReport {
     /// Throttled attempts over all attempts.
     pub throttled_share: f64,
-    /// Attempts that brought no item, over all attempts: throttled, failed, or tried again.
+    /// Attempts that brought neither an item nor its next request, over all attempts: throttled,
+    /// failed, or tried again.
     pub wasted_share: f64,
     /// Number of times that the target made all shards wait.
     pub pauses: u64,
     /// Time in which nothing was allowed to go because of that: the mean over the shards.
     pub paused_s: f64,
+    /// Rest of the longest wait that the target had asked for, when the run was over; 0 without one.
+    #[serde(default)]
+    pub wait_left_s: f64,
     /// Good and not-found answers per second after a second with throttling, the last one of the
     /// first half or the first one: what a limit has saved is used up then. Never more than the
     /// limit. Null without any, if pauses took more than half of that time, or unless it throttled.
@@ -53,6 +59,11 @@ fn taken_per_s(intervals: &[IntervalRow]) -> Option<f64> {
 }
 
 impl ThrottlingReport {
+    /// Rest of the wait that the target asked for: what follows the run begins no request before.
+    pub fn wait_left(&self) -> Duration {
+        Duration::try_from_secs_f64(self.wait_left_s).unwrap_or_default()
+    }
+
     pub(super) fn new(
         record: &RunRecord,
         intervals: &[IntervalRow],
@@ -65,11 +76,13 @@ impl ThrottlingReport {
         }
         let shards = record.shards.len().max(1) as f64;
         let attempts = totals.attempts as f64;
+        let of_use = items + totals.steps + totals.redirects;
         Self {
             throttled_share: share(totals.throttled as f64, attempts),
-            wasted_share: share(totals.attempts.saturating_sub(items) as f64, attempts),
+            wasted_share: share(totals.attempts.saturating_sub(of_use) as f64, attempts),
             pauses: record.pauses,
             paused_s: seconds(all.paused_ns) / shards,
+            wait_left_s: record.wait_left.as_secs_f64(),
             taken_per_s: taken_per_s(intervals),
             recovery_mean_s: (all.recoveries > 0)
                 .then(|| seconds(all.recovery_sum_ns) / all.recoveries as f64),
