@@ -298,6 +298,7 @@ mod tests {
                         burst,
                         at_start: burst,
                         phase_ns,
+                        turn_ns: 0,
                     }),
                     start,
                 );

@@ -152,6 +152,7 @@ mod tests {
             burst: 1,
             at_start: 1,
             phase_ns: 0,
+            turn_ns: 0,
         };
         Limiter::new(Pacer::new(Some(budget), Nanos(0)), Nanos(0))
     }
@@ -176,6 +177,7 @@ mod tests {
                 burst,
                 at_start: 1,
                 phase_ns: 0,
+                turn_ns: 0,
             };
             Limiter::new(Pacer::new(Some(budget), Nanos(0)), Nanos(0))
         };
