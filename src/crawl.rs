@@ -347,7 +347,6 @@ impl<D: Dial> Crawl<D> {
         self.flows.set(
             id,
             ItemProgress {
-                earlier: flight.attempt() + 1,
                 jar: jar.filter(|_| next.request.host == host),
                 ..next
             },
@@ -374,7 +373,6 @@ impl<D: Dial> Crawl<D> {
             self.flows.set(
                 item,
                 ItemProgress {
-                    earlier: flight.attempt(),
                     shared: Some(values),
                     ..next
                 },
@@ -460,7 +458,6 @@ impl<D: Dial> Crawl<D> {
             values,
             list,
             shared: progress.and_then(|progress| progress.shared.clone()),
-            earlier: 0,
             jar: None,
             performed: Cell::new(number),
             is_refused: Cell::default(),
@@ -511,7 +508,11 @@ impl<D: Dial> Crawl<D> {
         }
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
-            && retry::may_retry(self.request(item).method(), attempt)
+            && retry::may_retry(
+                self.request(item).method(),
+                attempt,
+                self.spec.options.retry_on.as_ref(),
+            )
         {
             let is_kept =
                 self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
@@ -863,10 +864,6 @@ impl<D: Dial> Workload for Crawl<D> {
             attempt.advice.repeat = Repeat::Follow;
         }
         drop(turn);
-        attempt.advice.earlier = match attempt.outcome {
-            Outcome::Stepped => 0,
-            _ => progress.map_or(0, |progress| progress.earlier),
-        };
         attempt.bytes_sent += sent_before;
         Some(attempt)
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Advice, Attempt, Fate, Outcome, Permit, Sample};
+use crawlmark_harness::sample::{Advice, Attempt, Fate, Outcome, Permit, Sample, Tries};
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
 
 /// Number of different attempts; a power of two, so that walking them in a circle is one mask.
@@ -39,6 +39,7 @@ fn sample(id: u64, service_ns: u64) -> Sample {
         permit: Permit {
             id,
             attempt: 0,
+            tries: Tries::NONE,
             host: 0,
             first_intended: intended,
             intended,

@@ -18,6 +18,40 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Nanos;
 use crate::units::names;
 
+/// Attempts for the present request of an item that did not bring its response, by what a retry is
+/// for: each kind has a limit of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tries {
+    /// Those that were throttled.
+    pub throttled: u32,
+    /// Those that failed.
+    pub failed: u32,
+}
+
+impl Tries {
+    /// None so far.
+    pub const NONE: Self = Self {
+        throttled: 0,
+        failed: 0,
+    };
+
+    /// Return them with an attempt that ended, and its number among those of its kind; 0 if
+    /// another request follows.
+    pub(crate) fn with(mut self, attempt: &Attempt) -> (Self, u32) {
+        if attempt.advice.repeat == Repeat::Follow {
+            return (Self::NONE, 0);
+        }
+        let count = if attempt.outcome == Outcome::Throttled {
+            &mut self.throttled
+        } else {
+            &mut self.failed
+        };
+        *count += 1;
+        let number = *count;
+        (self, number)
+    }
+}
+
 /// Leave to perform one ID, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit {
@@ -25,6 +59,8 @@ pub struct Permit {
     pub id: u64,
     /// Number of earlier attempts of the item: 0 for the first attempt.
     pub attempt: u32,
+    /// Those of them that were for its present request.
+    pub tries: Tries,
     /// Number of the host whose limits admitted it, to which its request goes.
     pub host: u32,
     /// Scheduled time of the item's first attempt.
@@ -224,7 +260,6 @@ impl Attempt {
                 wait: None,
                 quota: None,
                 held_ns: None,
-                earlier: 0,
             },
         }
     }
@@ -244,9 +279,6 @@ pub struct Advice {
     /// Time for which the target held the answer back, as it reports, ns. Read only where the
     /// target is known to report it.
     pub held_ns: Option<u64>,
-    /// Attempts of the item at its earlier requests: none of them counts against the retries of
-    /// this one.
-    pub earlier: u32,
 }
 
 /// Permission to send the same request again after an attempt. A good or not-found answer ends its
@@ -256,6 +288,8 @@ pub enum Repeat {
     /// Not useful or not safe: a repetition would change nothing, or do something twice.
     #[default]
     Never,
+    /// The target asks not to send it again.
+    Refused,
     /// The next answer may be another.
     MayHelp,
     /// The same, and the item is tried until the run ends: neither retries of an item nor the retry

@@ -644,7 +644,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::clock::Nanos;
-    use crate::sample::{Advice, Attempt, ErrorKind, Fate};
+    use crate::sample::{Advice, Attempt, ErrorKind, Fate, Tries};
 
     pub(crate) use crate::fixtures::{attempt_of, bounds, permit_at};
 
@@ -675,6 +675,7 @@ pub(crate) mod tests {
                     permit: Permit {
                         id: at,
                         attempt,
+                        tries: Tries::NONE,
                         host: 0,
                         first_intended: Nanos(at / 2),
                         intended: Nanos(at),

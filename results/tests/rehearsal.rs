@@ -96,7 +96,6 @@ const GOOD: (Outcome, Advice) = (
         wait: None,
         quota: None,
         held_ns: None,
-        earlier: 0,
     },
 );
 

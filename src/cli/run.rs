@@ -18,7 +18,7 @@ use super::{
     TlsArgs, Typed, number, parse_error_rate, parse_limit_time, parse_method, parse_name,
     parse_positive_time, parse_tag, whole,
 };
-use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
+use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps, Statuses};
 
 impl RunArgs {
     /// Add the values as they were typed: a range of IDs with leading zeros says how they are
@@ -216,7 +216,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
-    /// Crawl processes; auto: one per core
+    /// Crawl processes; auto: one per core, and per 200/s of a --rate
     #[arg(
         short = 's',
         long,
@@ -324,8 +324,8 @@ pub struct RunArgs {
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
-    /// Default: 1 per shard; above 10/s per shard also the requests due in 25 ms, so that a shard
-    /// that was delayed can catch up.
+    /// Default: 1 per shard; above 100/s with one shard, or 10/s for each of several, also the
+    /// requests due in 25 ms, so that a shard that was delayed can catch up.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
@@ -338,6 +338,11 @@ pub struct RunArgs {
     /// Throttling and retries
     #[command(flatten)]
     pub throttling: ThrottlingArgs,
+    /// Retry responses with these statuses, too, as in 409,423
+    ///
+    /// Those that --retries names are retried anyway. A range is one of the list: 520-529.
+    #[arg(long, value_name = "LIST")]
+    pub retry_on: Option<Statuses>,
     /// Limits per host
     #[command(flatten)]
     pub per_host: PerHostArgs,
@@ -549,8 +554,9 @@ pub struct RunArgs {
     /// Find out what limits the target, by short experiments after the run
     ///
     /// Up to four runs of 2 s: with responses acknowledged at once, with one connection, with twice
-    /// the connections, and at a third of the rate or in waves. They keep to --rate and send requests
-    /// of the same IDs again, so methods that change something (POST, PATCH) are refused.
+    /// the connections, and at a third of the rate or in waves. They keep to --rate, begin
+    /// after a wait that the target asked for (longer than 5 minutes: none is made), and send
+    /// requests of the same IDs again, so methods that change something (POST, PATCH) are refused.
     #[arg(long, conflicts_with_all = ["save", "resume", "plan", "node"])]
     pub diagnose: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
@@ -667,8 +673,8 @@ pub struct RequestArgs {
 pub struct ThrottlingArgs {
     /// React to throttling: honor, count or ignore
     ///
-    /// A response throttles if it has status 429, status 403 or 503 with Retry-After, or refuses
-    /// because a quota is used up. honor: all shards wait as long as the target asks, then retry
+    /// A response throttles if it has status 429, status 403, 503 or 529 with Retry-After, or
+    /// refuses because a quota is used up. honor: all shards wait as long as the target asks, then retry
     /// the item. count: count the response and abandon its item. ignore: retry the item after a
     /// backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
@@ -689,7 +695,7 @@ pub struct ThrottlingArgs {
     pub robots: RobotsUse,
     /// Longest single throttle pause that a target may cause
     ///
-    /// Without --duration, a crawl that is saved stops once it was only throttled for 24 times as
+    /// Without --duration, a run in a closed loop stops once it was only throttled for 24 times as
     /// long: go on later with --resume.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub max_pause: Duration,
@@ -700,11 +706,13 @@ pub struct ThrottlingArgs {
     /// sustained rate is learned from throttling. --connections is the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
-    /// Retries per item, 0 to 4, after throttling and temporary failures
+    /// Retries per item after temporary failures, 0 to 4; 0 for none at all
     ///
-    /// Default: 4, and 0 with --arrivals replay, which has no time for retries. Temporary failures
-    /// are 408, 425, 500, 502, 503, 504, timeouts and broken connections. Methods that are not
-    /// idempotent (POST, PATCH) are retried only if the target did nothing.
+    /// A throttled item is retried until the run ends, in an open loop and with --on-throttle ignore
+    /// as often as one that failed. Default: 4, and 0 with --arrivals replay, which has no time for retries. Temporary failures
+    /// are 408, 425, 500, 502 to 504, 520 to 524, 529, those of --retry-on, timeouts and broken
+    /// connections. Methods that are not idempotent (POST, PATCH) are retried only if the target did
+    /// nothing.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: Option<u32>,
     /// Retry budget in percent of first requests, plus 100; 0% for none

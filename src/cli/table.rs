@@ -285,6 +285,7 @@ const GROUPS: [Group; 13] = [
             typed("max_pause"),
             typed("adaptive"),
             typed("retries").needs(&[Need::NoReplay]),
+            typed("retry_on"),
             typed("retry_budget").sets(&["retry_budget_percent"]),
             typed("backoff"),
             typed("per_host_connections").sets(&["per_host.connections"]),

@@ -30,8 +30,6 @@ pub(crate) struct ItemProgress {
     pub(crate) list: Option<ItemList>,
     /// Those of them that all items of the shard share.
     pub(crate) shared: Option<Rc<Values>>,
-    /// Attempts of the item before this request.
-    pub(crate) earlier: u32,
     /// Cookies of the connection of the request before, if they are for the next host.
     pub(crate) jar: Option<SharedJar>,
     /// Number of the last request that was performed, or is.

@@ -4,18 +4,23 @@
 //! It must not count: the harness decides if there is one, and when, by its retry budget and
 //! backoff (`harness/src/shard/retry.rs`).
 
-use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
 use http::Method;
 
-use super::response::{exchange::was_not_begun, throttling::is_final};
+use super::response::{exchange::was_not_begun, expect::Statuses, throttling::is_final};
 
 /// True if the same request may be sent again after this attempt.
 ///
 /// Never after a good answer, a missing item, a challenge or a wrong body, nor after a status that
 /// will not change. A request that is not idempotent (RFC 9110, 9.2.2) is sent again only if it
 /// cannot have been performed.
-pub(crate) fn may_retry(method: &Method, attempt: &Attempt) -> bool {
+///
+/// `more` are statuses that the user takes for passing, too.
+pub(crate) fn may_retry(method: &Method, attempt: &Attempt, more: Option<&Statuses>) -> bool {
+    let is_listed = |status: u16| more.is_some_and(|more| more.contains(status));
     let may_differ = match (attempt.outcome, attempt.status) {
+        _ if attempt.advice.repeat == Repeat::Refused => false,
+        (Outcome::Rejected, Some(status)) if is_listed(status) => true,
         (_, Some(status)) if is_final(status) => false,
         (
             Outcome::Ok
@@ -37,9 +42,11 @@ pub(crate) fn may_retry(method: &Method, attempt: &Attempt) -> bool {
     may_differ && (method.is_idempotent() || was_not_performed(attempt))
 }
 
-/// True if a status is about the moment rather than about the item. That of gRPC is UNAVAILABLE.
+/// True if a status is about the moment rather than about the item. That of gRPC is UNAVAILABLE, 520
+/// to 524 are those of Cloudflare before a service that does not respond, and 529 that of one that is
+/// overloaded.
 const fn is_passing(status: u16) -> bool {
-    matches!(status, 14 | 408 | 425 | 429 | 500 | 502 | 503 | 504)
+    matches!(status, 14 | 408 | 425 | 429 | 500 | 502..=504 | 520..=524 | 529)
 }
 
 /// True if the target certainly did nothing: it was never asked, or it says so.
@@ -51,7 +58,7 @@ fn was_not_performed(attempt: &Attempt) -> bool {
         }
         // Those of gRPC are RESOURCE_EXHAUSTED and UNAVAILABLE, which its own clients retry.
         Some(8 | 14 | 408 | 425 | 429) => true,
-        Some(403 | 503) => attempt.outcome == Outcome::Throttled,
+        Some(403 | 503 | 529) => attempt.outcome == Outcome::Throttled,
         Some(_) => false,
     }
 }
@@ -89,6 +96,11 @@ mod tests {
             (Rejected, Some(408), true, true),
             (Rejected, Some(500), true, false),
             (Rejected, Some(501), false, false),
+            (Rejected, Some(520), true, false),
+            (Rejected, Some(524), true, false),
+            (Rejected, Some(529), true, false),
+            (Throttled, Some(529), true, true),
+            (Rejected, Some(525), false, false),
             (Rejected, Some(503), true, false),
             (Throttled, Some(8), true, true),
             (Rejected, Some(14), true, true),
@@ -102,17 +114,26 @@ mod tests {
         ] {
             let attempt = attempt(outcome, status);
             let may = (
-                may_retry(&Method::GET, &attempt),
-                may_retry(&Method::POST, &attempt),
+                may_retry(&Method::GET, &attempt, None),
+                may_retry(&Method::POST, &attempt, None),
             );
             assert_eq!(may, (get, post), "{outcome:?} {status:?}");
         }
+        let more = "401,420-422".parse().ok();
+        for (status, is_listed) in [(401, true), (421, true), (419, false), (404, false)] {
+            let attempt = attempt(Rejected, Some(status));
+            let may = may_retry(&Method::GET, &attempt, more.as_ref());
+            assert_eq!(may, is_listed, "{status}");
+        }
+        let mut refused = attempt(Throttled, Some(8));
+        refused.advice.repeat = Repeat::Refused;
+        assert!(!may_retry(&Method::GET, &refused, None));
         // What never went out may go out, whatever it is.
         let unsent = Attempt {
             sent: None,
             ..attempt(Error(ErrorKind::ConnectRefused), None)
         };
-        assert!(may_retry(&Method::POST, &unsent));
+        assert!(may_retry(&Method::POST, &unsent, None));
     }
 
     proptest! {
@@ -122,7 +143,7 @@ mod tests {
             let status = [400, 401, 404, 410][last];
             let mut attempt = attempt(outcome[kind], Some(status));
             attempt.sent = attempt.sent.filter(|_| sent);
-            prop_assert!(!may_retry(&Method::GET, &attempt));
+            prop_assert!(!may_retry(&Method::GET, &attempt, None));
         }
     }
 }

@@ -15,7 +15,10 @@ use super::connect::{
     receive_stamps::ReceiveStamps, tls::Tls,
 };
 use super::response::{
-    compressed::Content, cookies::Cookies, expect::Expectations, head::HoldHeader,
+    compressed::Content,
+    cookies::Cookies,
+    expect::{Expectations, Statuses},
+    head::HoldHeader,
 };
 use super::target::{host::HttpSettings, ids::Shuffle, shape::RequestShape, targets::Targets};
 use crate::dataset::session::Session;
@@ -81,6 +84,8 @@ pub struct CrawlOptions {
     pub robots: Option<Arc<Vec<Option<Robots>>>>,
     /// Session of a saved crawl; none without `--save`.
     pub session: Option<Session>,
+    /// Statuses that are retried beside those that are temporary anyway.
+    pub retry_on: Option<Statuses>,
     /// True if a throttled item is tried until the run ends, as in a crawl that is saved.
     pub keeps_throttled: bool,
     /// Counters of the attempts of which a request was sent, by shard, that outlive the shards'

@@ -188,18 +188,18 @@ struct Recorder<'a> {
 #[derive(Debug, Default)]
 struct ThrottledStretch {
     seconds: u64,
-    /// None unless the crawl is saved, so that it can go on later, and has no time limit.
+    /// None unless throttled items are retried until the run ends, and it has no time limit.
     most: Option<Duration>,
 }
 
 impl ThrottledStretch {
     fn of(resolved: &Resolved) -> Self {
-        let (save, plan) = (&resolved.save, &resolved.plan);
-        let is_saved = save.save.is_some() || save.resume.is_some();
+        let plan = &resolved.plan;
+        let has_retries = resolved.spec.options.keeps_throttled;
         let most = plan.throttling.longest_wait();
         Self {
             seconds: 0,
-            most: most.filter(|_| is_saved && plan.duration.is_none()),
+            most: most.filter(|_| has_retries && plan.duration.is_none()),
         }
     }
 

@@ -63,9 +63,9 @@ impl RetryBudget {
         self.saved = (self.saved + self.earned_each).min(self.most);
     }
 
-    /// Takes one retry for an item that was attempted `attempts` times, if it may have one.
-    pub(super) fn spend(&mut self, attempts: u32) -> RetryDecision {
-        if attempts > self.most_retries {
+    /// Takes retry `number` of its kind for an item, if it may have one.
+    pub(super) fn spend(&mut self, number: u32) -> RetryDecision {
+        if number > self.most_retries {
             return RetryDecision::ItemHadItsShare;
         }
         match self.saved.checked_sub(COST) {

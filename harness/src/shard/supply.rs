@@ -7,6 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::clock::Nanos;
+use crate::sample::Tries;
 use crate::units::IdRange;
 
 /// The work of one shard. Its size does not depend on the number of IDs; of items to be tried again
@@ -32,6 +33,8 @@ pub(super) struct Again {
     pub(super) id: u64,
     /// Number of attempts that it has had.
     pub(super) attempt: u32,
+    /// Those of them that were for its present request.
+    pub(super) tries: Tries,
     /// When its first attempt was scheduled.
     pub(super) first_intended: Nanos,
 }
@@ -235,6 +238,7 @@ mod tests {
             due: Nanos(due),
             id,
             attempt: 1,
+            tries: Tries::NONE,
             first_intended: Nanos(0),
         }
     }

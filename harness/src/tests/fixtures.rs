@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use crate::clock::Nanos;
 use crate::machine::Proc;
 use crate::plan::RunPlan;
-use crate::sample::{Advice, Attempt, InFlight, Outcome, Permit};
+use crate::sample::{Advice, Attempt, InFlight, Outcome, Permit, Tries};
 use crate::stats::Bounds;
 use crate::units::IdRange;
 
@@ -102,6 +102,7 @@ pub const fn permit_at(at: Nanos) -> Permit {
     Permit {
         id: 0,
         attempt: 0,
+        tries: Tries::NONE,
         host: 0,
         first_intended: at,
         intended: at,

@@ -84,7 +84,6 @@ fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
         wait,
         quota,
         held_ns: None,
-        earlier: 0,
     };
     if into < 100_000_000 {
         GOOD

@@ -197,17 +197,25 @@ fn check_item(sent: &[(usize, Answer)], requests: usize, retries: u32) -> bool {
         );
         assert!(*answer == Answer::Good || answer.may_pass(), "{sent:?}");
     }
-    let mut most = 0;
+    // Throttles and failures of a request have a limit each.
+    let of_kind = |number: usize, throttled: bool| {
+        let same = |answer: Answer| (answer == Answer::Throttled) == throttled;
+        let of = sent
+            .iter()
+            .filter(|(of, answer)| *of == number && answer.may_pass() && same(*answer));
+        of.count()
+    };
     for number in 0..requests {
-        most = sent.iter().filter(|(of, _)| *of == number).count();
-        assert!(most <= retries as usize + 1, "{sent:?}");
-        if sent.last().unwrap().0 == number {
-            break;
+        for throttled in [false, true] {
+            assert!(
+                of_kind(number, throttled) <= retries as usize + 1,
+                "{sent:?}"
+            );
         }
     }
     let (number, last) = *sent.last().unwrap();
     assert!(last != Answer::Good || number + 1 == requests, "{sent:?}");
-    last.may_pass() && most <= retries as usize
+    last.may_pass() && of_kind(number, last == Answer::Throttled) <= retries as usize
 }
 
 proptest! {

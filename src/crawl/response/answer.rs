@@ -3,7 +3,7 @@
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 
 use super::compressed::Unreadable;
-use super::grpc::RESOURCE_EXHAUSTED;
+use super::grpc::{CallFailure, Pushback, RESOURCE_EXHAUSTED};
 use super::head::{ContentKind, HeadFacts};
 
 /// Result of checking a response.
@@ -23,8 +23,8 @@ pub(crate) enum BodyCheck {
     Wrong,
     /// Not to be decoded, or not complete.
     Unreadable(Unreadable),
-    /// That of a call of gRPC which failed with this status.
-    Failed(u16),
+    /// That of a call of gRPC which failed.
+    Failed(CallFailure),
 }
 
 /// Note in `attempt` the answer that it brought, by the head of that and what it is to those who
@@ -46,16 +46,26 @@ pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult)
         (true, BodyCheck::AsExpected) => Outcome::Ok,
         (true, BodyCheck::Wrong) => Outcome::Error(ErrorKind::WrongBody),
         (true, BodyCheck::Unreadable(why)) => Outcome::Error(why.kind()),
-        (true, BodyCheck::Failed(of_call)) => failed(attempt, of_call),
+        (true, BodyCheck::Failed(call)) => failed(attempt, call.status),
         (false, _) if matches!(status, 404 | 410) => Outcome::NotFound,
         (false, _) => Outcome::Rejected,
     };
+    let pushback = match verdict.body {
+        BodyCheck::Failed(call) => call.pushback,
+        _ => None,
+    };
+    let asked = match pushback {
+        Some(Pushback::After(wait)) => Some(wait).filter(|wait| !wait.is_zero()),
+        _ => None,
+    };
     attempt.advice = Advice {
-        repeat: Repeat::Never,
-        wait: signals.and_then(|signals| signals.wait),
+        repeat: match pushback {
+            Some(Pushback::Never) => Repeat::Refused,
+            _ => Repeat::Never,
+        },
+        wait: asked.or_else(|| signals.and_then(|signals| signals.wait)),
         quota: signals.and_then(|signals| signals.quota).map(Box::new),
         held_ns,
-        ..Advice::default()
     };
 }
 
@@ -107,6 +117,10 @@ mod tests {
         const WAIT: (&str, &str) = ("retry-after", "3");
         const SOON: (&str, &str) = ("retry-after", "soon");
         const USED_UP: (&str, &str) = ("ratelimit", "\"a\";r=0;t=5");
+        let failed_with = |status| {
+            let pushback = Some(Pushback::Never);
+            BodyCheck::Failed(CallFailure { status, pushback })
+        };
         let (by_default, listed, unlisted) = (None, Some(true), Some(false));
         for (statuses, expected, headers, body, outcome) in [
             (&[200, 204][..], by_default, &[][..], Good, Ok),
@@ -128,9 +142,9 @@ mod tests {
             (&[202], unlisted, &[], Good, Rejected),
             (&[202], unlisted, &[MARKUP], Wrong, SoftBlocked),
             // Calls of gRPC.
-            (&[200], by_default, &[], BodyCheck::Failed(5), Rejected),
-            (&[200], by_default, &[], BodyCheck::Failed(8), Throttled),
-            (&[503], by_default, &[], BodyCheck::Failed(8), Rejected),
+            (&[200], by_default, &[], failed_with(5), Rejected),
+            (&[200], by_default, &[], failed_with(8), Throttled),
+            (&[503], by_default, &[], failed_with(8), Rejected),
             // A challenge by its header, or as markup in the place of an item.
             (
                 &[200, 403, 429, 503],

@@ -364,6 +364,15 @@ impl Statuses {
     }
 }
 
+impl FromStr for Statuses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let why = || format!("`{text}` lists no statuses from 200 to 999: write 409,520-529");
+        Self::read(text).ok_or_else(why)
+    }
+}
+
 impl Lengths {
     fn read(text: &str) -> Option<Self> {
         let (shortest, longest) = match text.split_once('-') {

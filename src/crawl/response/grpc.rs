@@ -7,6 +7,8 @@
 #[path = "grpc/tests/laws.rs"]
 pub mod laws;
 
+use std::time::Duration;
+
 use crawlmark_harness::stats::MAX_EXCERPT;
 
 use super::compressed::{MOST_BYTES, Unreadable};
@@ -22,6 +24,39 @@ pub(crate) const RESOURCE_EXHAUSTED: u16 = 8;
 /// Least number that is no status of gRPC, whose own are 0 to 16, but one of HTTP.
 const STATUSES: u16 = 100;
 
+/// Number that a call may be sent again after (gRFC A6): milliseconds; less than 0 or no number, it
+/// may not.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+/// Failure of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallFailure {
+    /// Its status.
+    pub(crate) status: u16,
+    /// What the target says of sending it again; none if it says nothing.
+    pub(crate) pushback: Option<Pushback>,
+}
+
+/// What a target says of sending a call again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pushback {
+    /// After so long.
+    After(Duration),
+    /// Never.
+    Never,
+}
+
+impl Pushback {
+    fn of(value: &[u8]) -> Self {
+        let text = std::str::from_utf8(value).ok();
+        let ms = text.and_then(|text| text.trim().parse().ok());
+        // One that is too long is cut by `--max-pause`.
+        ms.map_or(Self::Never, |ms: u32| {
+            Self::After(Duration::from_millis(ms.into()))
+        })
+    }
+}
+
 /// Reader of the messages and the outcome of one call after another.
 #[derive(Debug, Default)]
 pub(crate) struct CallReader {
@@ -33,6 +68,7 @@ pub(crate) struct CallReader {
     /// Reason why no further message is read.
     pub(crate) unreadable: Option<Unreadable>,
     status: Option<u16>,
+    pushback: Option<Pushback>,
 }
 
 impl CallReader {
@@ -80,15 +116,18 @@ impl CallReader {
         let status = fields.all("grpc-status").next();
         let status = status.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
         self.status = status.filter(|status| *status < STATUSES);
+        self.pushback = fields.all(PUSHBACK).next().map(Pushback::of);
         let message = fields.all("grpc-message").next();
-        message
-            .filter(|_| self.failed_with().is_some())
-            .map(decoded)
+        message.filter(|_| self.failure().is_some()).map(decoded)
     }
 
-    /// Return the status of a call that failed by it.
-    pub(crate) fn failed_with(&self) -> Option<u16> {
-        self.status.filter(|status| *status > 0)
+    /// Return how a call failed by its status.
+    pub(crate) fn failure(&self) -> Option<CallFailure> {
+        let status = self.status.filter(|status| *status > 0)?;
+        Some(CallFailure {
+            status,
+            pushback: self.pushback,
+        })
     }
 
     /// Return why a call that can be read and did not fail is not whole.
@@ -148,8 +187,26 @@ mod tests {
             let mut reader = CallReader::default();
             let fields = status.map(|status| ("grpc-status", status.as_bytes()));
             ended(&mut reader, fields.as_slice());
-            let seen = (reader.failed_with(), reader.flaw());
+            let status_of = reader.failure().map(|failure| failure.status);
+            let seen = (status_of, reader.flaw());
             assert_eq!(seen, (failed_with, flaw), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn a_pushback_is_milliseconds_or_never() {
+        for (value, expected) in [
+            ("0", Pushback::After(Duration::ZERO)),
+            ("1500", Pushback::After(Duration::from_millis(1_500))),
+            ("-1", Pushback::Never),
+            ("soon", Pushback::Never),
+            ("99999999999999999999", Pushback::Never),
+        ] {
+            let fields = [("grpc-status", &b"14"[..]), (PUSHBACK, value.as_bytes())];
+            let mut reader = CallReader::default();
+            ended(&mut reader, &fields);
+            let pushback = reader.failure().and_then(|failure| failure.pushback);
+            assert_eq!(pushback, Some(expected), "{value}");
         }
     }
 

@@ -6,7 +6,8 @@
 //! are the harness's.
 //!
 //! A field that is malformed, negative or absurd is ignored. Where readable fields contradict each
-//! other, the longest wait holds; `Retry-After` precedes all others (RFC 9110, 10.2.3).
+//! other, the longest wait holds; `Retry-After` and its forms in milliseconds precede all others
+//! (RFC 9110, 10.2.3).
 //!
 //! | room | for |
 //! |---|---|
@@ -38,8 +39,8 @@ const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
 /// Signals of a response about throttling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Signals {
-    /// True if the answer counts as throttling: 429; 403 or 503 with a time to come back (RFC 9110,
-    /// 15.6.4); or a refusal that says that nothing is left of a quota.
+    /// True if the answer counts as throttling: 429; 403, 503 or 529 with a time to come back (RFC
+    /// 9110, 15.6.4); or a refusal that says that nothing is left of a quota.
     pub is_throttled: bool,
     /// For how long it asks to wait, from when the answer came, and never zero; none: it says
     /// nothing that could be read, and a back-off is the caller's.
@@ -65,7 +66,7 @@ pub fn read(status: u16, headers: HeaderFields<'_>, received: Duration) -> Signa
     let is_throttled = match status {
         _ if may_refuse && fields.is_used_up() => true,
         429 => true,
-        403 | 503 => fields.retry_after.is_some(),
+        403 | 503 | 529 => fields.retry_after.is_some(),
         _ => false,
     };
     // Elsewhere it is about a redirect, or about polling for a result. Zero, or a date that has
@@ -92,16 +93,52 @@ pub fn tells_of_quota(headers: HeaderFields<'_>) -> bool {
     headers
         .iter()
         .map(|(name, _)| name)
-        .filter(|name| name.starts_with(['r', 'R', 'x', 'X']))
+        .filter(|name| name.starts_with(['r', 'R', 'x', 'X', 'a', 'A']))
         .any(|name| {
-            ["ratelimit", "x-rate"]
+            ["ratelimit", "x-rate", "anthropic-ratelimit"]
                 .iter()
                 .any(|start| strip_prefix(name, start).is_some())
         })
 }
 
-/// Starts of the names of fields that describe one quota: before the drafts, and in draft 03.
-const FAMILIES: [&str; 3] = ["x-ratelimit-", "x-rate-limit-", "ratelimit-"];
+/// Fields that say for how long to wait, with their form: that of HTTP, those of services.
+const WAITS: [(&str, WaitForm); 3] = [
+    ("retry-after", value::delay),
+    ("retry-after-ms", value::delay_ms),
+    ("x-ms-retry-after-ms", value::delay_ms),
+];
+
+type WaitForm = fn(&[u8], Now<'_>) -> Option<Duration>;
+
+/// Fields that describe one quota: `limit`, `remaining`, `reset` and `reset-after` between the start
+/// and the end of their names.
+struct QuotaNames {
+    start: &'static str,
+    end: &'static str,
+    /// True if it counts requests: of another, only that nothing is left says something.
+    counts_requests: bool,
+}
+
+const fn quota_of(start: &'static str, end: &'static str, counts_requests: bool) -> QuotaNames {
+    QuotaNames {
+        start,
+        end,
+        counts_requests,
+    }
+}
+
+/// All quotas that are read: from before the drafts, of draft 03, and of services.
+const QUOTAS: [QuotaNames; 9] = [
+    quota_of("x-ratelimit-", "", true),
+    quota_of("x-rate-limit-", "", true),
+    quota_of("ratelimit-", "", true),
+    quota_of("x-ratelimit-", "-requests", true),
+    quota_of("x-ratelimit-", "-tokens", false),
+    quota_of("anthropic-ratelimit-requests-", "", true),
+    quota_of("anthropic-ratelimit-tokens-", "", false),
+    quota_of("anthropic-ratelimit-input-tokens-", "", false),
+    quota_of("anthropic-ratelimit-output-tokens-", "", false),
+];
 
 /// Every field that can be read about limits.
 #[derive(Debug, Default)]
@@ -109,8 +146,8 @@ struct Fields {
     /// `Retry-After`: zero, if that was written or its date has passed.
     retry_after: Option<Duration>,
     rate_limit: RateLimit,
-    /// Quotas of [`FAMILIES`].
-    families: [QuotaFields; FAMILIES.len()],
+    /// Quotas of [`QUOTAS`].
+    named: [QuotaFields; QUOTAS.len()],
     /// True if it comes from GitHub, each of whose answers has an `x-github-request-id`.
     is_github: bool,
 }
@@ -120,14 +157,15 @@ impl Fields {
         let now = Now::new(headers, received);
         let mut fields = Self::default();
         for (name, value) in headers.iter() {
-            if name.eq_ignore_ascii_case("retry-after") {
-                fields.retry_after = fields.retry_after.max(value::delay(value, now));
+            let form = WAITS.iter().find(|(of, _)| name.eq_ignore_ascii_case(of));
+            if let Some((_, read)) = form {
+                fields.retry_after = fields.retry_after.max(read(value, now));
             } else if name.eq_ignore_ascii_case("x-github-request-id") {
                 fields.is_github = true;
             } else {
-                for (start, family) in FAMILIES.iter().zip(&mut fields.families) {
-                    if let Some(rest) = strip_prefix(name, start) {
-                        family.take_field(rest, value, now);
+                for (names, quota) in QUOTAS.iter().zip(&mut fields.named) {
+                    if let Some(rest) = names.middle(name) {
+                        quota.take_field(rest, value, now);
                     }
                 }
             }
@@ -139,7 +177,7 @@ impl Fields {
     }
 
     fn quotas(&self) -> impl Iterator<Item = &QuotaFields> {
-        self.families.iter().chain([&self.rate_limit.draft_07])
+        self.named.iter().chain([&self.rate_limit.draft_07])
     }
 
     /// True if something says that nothing is left.
@@ -160,12 +198,26 @@ impl Fields {
 
     /// Return the strictest of all quotas, so that the crawl slows down before it is refused.
     fn quota(&self) -> Option<Quota> {
-        let quotas = self.quotas().filter_map(QuotaFields::quota);
+        let of_requests = QUOTAS.iter().zip(&self.named);
+        let of_requests = of_requests.filter(|(names, _)| names.counts_requests);
+        let quotas = of_requests
+            .map(|(_, quota)| quota)
+            .chain([&self.rate_limit.draft_07])
+            .filter_map(QuotaFields::quota);
         self.rate_limit
             .quota
             .into_iter()
             .chain(quotas)
             .reduce(stricter)
+    }
+}
+
+impl QuotaNames {
+    /// Return the part of a field's name that says what it is; none of another quota's.
+    fn middle<'a>(&self, name: &'a str) -> Option<&'a str> {
+        let rest = strip_prefix(name, self.start)?;
+        let (middle, end) = rest.split_at_checked(rest.len().checked_sub(self.end.len())?)?;
+        end.eq_ignore_ascii_case(self.end).then_some(middle)
     }
 }
 

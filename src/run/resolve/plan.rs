@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawlmark_harness::plan::{
-    Arrivals, LINGER, Pacing, PerHost, Pinning, Recorded, RunPlan, default_burst, most_shards,
+    Arrivals, LINGER, OnThrottle, Pacing, PerHost, Pinning, Recorded, RunPlan, default_burst,
+    most_shards,
 };
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
@@ -136,6 +137,11 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
             },
             unix_socket: connection.unix_socket,
             idle_timeout: connection.idle_timeout,
+            retry_on: args.retry_on.clone(),
+            // An open loop has a time for each request, not for an item.
+            keeps_throttled: !is_open
+                && args.throttling.on_throttle == OnThrottle::Honor
+                && args.throttling.retries != Some(0),
             connect_rate: connection.connect_rate,
             receive_stamps: connection.receive_stamps,
             lookups,
@@ -195,6 +201,14 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         let warmup = plan.warmup;
         format!("--warmup {warmup:?} is most of the run of {all:?}: shorten it, or run longer")
     });
+    // More shards than the rate needs, by choice: their requests may meet at the target.
+    let one_would_do = budget.filter(|rate| most_shards(rate) < shards && own_burst.is_none());
+    let burst = plan.burst;
+    let at_once = one_would_do.filter(|_| burst > u64::from(shards)).map(|rate| {
+        format!(
+            "with --shards {shards} at {rate}, up to {burst} requests may arrive at once, which a target without a burst refuses: use --shards 1, or --burst"
+        )
+    });
     Ok(Resolved {
         objectives: objectives(args, &plan)?,
         plan,
@@ -212,7 +226,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         lookup,
         robots,
         methods,
-        notes: note.into_iter().chain(short).collect(),
+        notes: note.into_iter().chain(short).chain(at_once).collect(),
         save: args.save.clone(),
         part: args.part.clone(),
         burst: args.burst,

@@ -1,7 +1,9 @@
 //! Every row can pass, and every figure of every row can fail.
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Advice, Attempt as Exchange, Fate, Outcome, Permit, Sample};
+use crawlmark_harness::sample::{
+    Advice, Attempt as Exchange, Fate, Outcome, Permit, Sample, Tries,
+};
 use crawlmark_harness::stats::{Bounds, ShardStats};
 
 use super::super::experiment::FULL;
@@ -38,6 +40,7 @@ fn sample(took: Took) -> Sample {
         permit: Permit {
             id: 0,
             attempt: 0,
+            tries: Tries::NONE,
             host: 0,
             first_intended: at(0),
             intended: at(0),

@@ -24,7 +24,7 @@ use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::pacer::{Curve, Growth, Pace, Pacer, Slack, Timetable};
 use crate::plan::{Arrivals, OnThrottle, ShardPlan};
-use crate::sample::{Attempt, Outcome, Permit, Repeat};
+use crate::sample::{Attempt, Outcome, Permit, Repeat, Tries};
 use crate::stats::HostTimes;
 use crate::units::IdRange;
 use crate::wire::{Binding, BudgetUse, PauseOrder, Scope, Sends, ThrottlingCounts};
@@ -502,6 +502,7 @@ impl Limits {
                 Permit {
                     id,
                     attempt: 0,
+                    tries: Tries::NONE,
                     host,
                     first_intended: intended,
                     intended,
@@ -512,11 +513,13 @@ impl Limits {
             Task::Again(Again {
                 id,
                 attempt,
+                tries,
                 first_intended,
                 ..
             }) => Permit {
                 id,
                 attempt,
+                tries,
                 host,
                 first_intended,
                 intended,
@@ -598,20 +601,20 @@ impl Limits {
         let on_throttle = self.plan.throttling.on_throttle;
         let is_good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
         let is_final = is_good || (is_throttled && on_throttle == OnThrottle::Count);
-        if is_final || attempt.advice.repeat == Repeat::Never {
+        if is_final || matches!(attempt.advice.repeat, Repeat::Never | Repeat::Refused) {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
             self.host(permit.host).brake.books.retries_denied += 1;
             return None;
         }
-        let attempts = permit.attempt + 1;
         let is_followed = attempt.advice.repeat == Repeat::Follow;
+        let (tries, number) = permit.tries.with(attempt);
         let is_free = is_followed || attempt.advice.repeat == Repeat::UntilTheEnd;
         match if is_free {
             RetryDecision::Granted
         } else {
-            self.retries.spend(attempts - attempt.advice.earlier)
+            self.retries.spend(number)
         } {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
@@ -629,11 +632,7 @@ impl Limits {
                 .wait
                 .filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
             let unit = self.host(permit.host).brake.draw();
-            let drawn = backoff(
-                permit.attempt - attempt.advice.earlier,
-                unit,
-                self.plan.throttling.backoff,
-            );
+            let drawn = backoff(number - 1, unit, self.plan.throttling.backoff);
             told.map_or(drawn, |told| {
                 told.max(drawn).min(self.plan.throttling.max_pause)
             })
@@ -645,7 +644,8 @@ impl Limits {
         self.supply.again(Again {
             due,
             id: permit.id,
-            attempt: attempts,
+            attempt: permit.attempt + 1,
+            tries,
             first_intended: permit.first_intended,
         });
         Some(due)

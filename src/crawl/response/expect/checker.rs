@@ -441,12 +441,22 @@ impl Expected {
     }
 
     /// Judge the response once its body has ended: note in `attempt` what it is, and in `flight`
-    /// why it could not be read.
+    /// why it could not be read. It ended when the attempt was `done`.
     #[inline]
     pub(crate) fn judge(&mut self, head: &HeadFacts, flight: &Flight, attempt: &mut Attempt) {
         let verdict = self.verdict(head);
         if let BodyCheck::Unreadable(why) = verdict.body {
             flight.explain(why.kind(), why.to_string());
+        }
+        if let Some(events) = &mut self.events {
+            // The last line of JSON needs no end.
+            let arrived = events.take_arrived();
+            if arrived > 0 {
+                flight.events(arrived, attempt.done);
+            }
+            if let (BodyCheck::Wrong, Some(lack)) = (verdict.body, events.lack()) {
+                flight.explain(ErrorKind::WrongBody, lack.to_owned());
+            }
         }
         answer::end(attempt, head, verdict);
     }
@@ -529,8 +539,8 @@ impl Expected {
     #[inline(never)]
     fn flaw(events: &EventReader, kind: ContentKind) -> Option<BodyCheck> {
         let is_call = events.is_call() && kind == ContentKind::Grpc;
-        if let Some(status) = events.call.failed_with().filter(|_| is_call) {
-            return Some(BodyCheck::Failed(status));
+        if let Some(failure) = events.call.failure().filter(|_| is_call) {
+            return Some(BodyCheck::Failed(failure));
         }
         let flaw = events.call.flaw().filter(|_| is_call);
         flaw.map(BodyCheck::Unreadable)

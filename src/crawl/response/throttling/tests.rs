@@ -144,6 +144,48 @@ fn real_answers_are_read_by_the_rules_of_their_targets() {
                 }),
             ),
         ),
+        // OpenAI: the tokens are used up, or the requests; Azure, and milliseconds.
+        (
+            &[429],
+            &[
+                ("x-ratelimit-limit-requests", "60"),
+                ("x-ratelimit-remaining-requests", "59"),
+                ("x-ratelimit-reset-requests", "1s"),
+                ("x-ratelimit-remaining-tokens", "0"),
+                ("x-ratelimit-reset-tokens", "6m0s"),
+            ],
+            (true, Some(360_000), quota(59, Some(60), Some(1))),
+        ),
+        (
+            &[429],
+            &[
+                ("x-ratelimit-remaining-requests", "0"),
+                ("x-ratelimit-reset-requests", "1h2m3s"),
+            ],
+            (true, Some(3_723_000), quota(0, None, Some(3_723))),
+        ),
+        (
+            &[429, 503],
+            &[("retry-after-ms", "1500")],
+            (true, Some(1_500), None),
+        ),
+        (
+            &[429, 529],
+            &[("X-MS-Retry-After-MS", "20"), ("retry-after", "1")],
+            (true, Some(1_000), None),
+        ),
+        // Anthropic.
+        (
+            &[429],
+            &[
+                DATE,
+                ("anthropic-ratelimit-requests-remaining", "0"),
+                ("anthropic-ratelimit-requests-reset", "2023-08-09T14:24:33Z"),
+                ("anthropic-ratelimit-input-tokens-remaining", "5000"),
+            ],
+            (true, Some(10_000), quota(0, None, Some(10))),
+        ),
+        (&[529], &[], (false, None, None)),
         // Drafts 03 and 07.
         (
             &[429],
@@ -225,8 +267,16 @@ const NOTHING: Quota = Quota {
 };
 
 /// Fields of limits; another line contradicts one of all but the last three.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 23] = [
     "retry-after",
+    "retry-after-ms",
+    "x-ms-retry-after-ms",
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-remaining-tokens",
+    "x-ratelimit-reset-tokens",
+    "anthropic-ratelimit-input-tokens-reset",
     "ratelimit",
     "ratelimit-limit",
     "ratelimit-remaining",
@@ -266,6 +316,8 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
         "[0-9]{1,13}",
         "[0-9]{1,6}(, ?[0-9]{1,6}){1,2}",
         "1691[0-9]{6}",
+        "([0-9]{1,3}h)?([0-9]{1,3}m)?[0-9]{1,3}(\\.[0-9]{1,3})?(s|ms)",
+        "2023-08-09T1[0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,3})?(Z|\\+00:00)",
         "[0-9]{1,4}\\.[0-9]{1,12}",
         "\"a\";r=[0-9]{1,2};t=[0-9]{1,4}(, \"b\";r=[0-3];t=[0-9]{1,5})?",
         "\"[ab]\";q=[0-9]{1,3};w=60(;qu=\"(requests|content-bytes)\")?",
@@ -286,11 +338,12 @@ fn lines(
 fn contradictory_lines() -> impl Strategy<Value = Vec<(&'static str, Vec<u8>)>> {
     let fitting = |name: &str| match name {
         "ratelimit" => "(\"[ab]\";r=[01];t=[1-9][0-9]{0,2}|(remaining=[0-2], )?reset=[1-9][0-9]?)",
+        "retry-after-ms" | "x-ms-retry-after-ms" => "[1-9][0-9]{0,7}",
         "retry-after" => {
             "([1-9][0-9]{0,3}|[1-9], ?[1-9][0-9]|Wed, 09 Aug 2023 1[4-6]:[0-5][0-9]:00 GMT)"
         }
-        _ if name.ends_with("remaining") => "[0-2]",
-        _ => "([1-9][0-9]{0,2}|316[0-9]{5}|[1-9]\\.[0-9]|1691591[0-9]{3})",
+        _ if name.contains("remaining") => "[0-2]",
+        _ => "([1-9][0-9]{0,2}|316[0-9]{5}|[1-9]\\.[0-9]|1691591[0-9]{3}|[1-9]m[0-9]s)",
     };
     let name = || prop::sample::select(NAMES[..NAMES.len() - 3].to_vec());
     let names = (name(), name()).prop_map(|(one, other)| vec![one, other]);

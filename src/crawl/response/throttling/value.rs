@@ -48,8 +48,14 @@ pub(crate) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
         .map(|delay| delay.min(LONGEST))
 }
 
-/// A reset: seconds from now, seconds or milliseconds since 1970 (told apart by their size), or a
-/// date.
+/// The same in milliseconds.
+pub(crate) fn delay_ms(value: &[u8], _: Now<'_>) -> Option<Duration> {
+    let ms = seconds(value).or_else(|| is_digits(value).then_some(LONGEST * 1_000));
+    ms.map(|ms| (ms / 1_000).min(LONGEST))
+}
+
+/// A reset: seconds from now, seconds or milliseconds since 1970 (told apart by their size), a date,
+/// or a duration with units (`6m0s`).
 ///
 /// Milliseconds from now look like seconds. They are read as seconds: if that is wrong, the crawl
 /// waits too long, not too briefly.
@@ -60,7 +66,10 @@ pub(crate) fn reset(value: &[u8], now: Now<'_>) -> Option<Duration> {
         }
         Some(number) if number.as_secs() >= EPOCH_S_FROM => now.until(number),
         Some(number) => number,
-        None => now.until(date(value)?),
+        None => match duration(value) {
+            Some(span) => span,
+            None => now.until(date(value)?),
+        },
     };
     Some(span).filter(is_plausible)
 }
@@ -93,6 +102,32 @@ fn seconds(value: &[u8]) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
+/// A duration as Go writes it: numbers, each with its unit, as in `1h2m3.5s` or `120ms`.
+fn duration(value: &[u8]) -> Option<Duration> {
+    const UNITS: [(&str, f64); 6] = [
+        ("h", 3_600.0),
+        ("m", 60.0),
+        ("s", 1.0),
+        ("ms", 1e-3),
+        ("us", 1e-6),
+        ("ns", 1e-9),
+    ];
+    let mut text = std::str::from_utf8(value)
+        .ok()
+        .filter(|text| !text.is_empty())?;
+    let mut sum = Duration::ZERO;
+    while !text.is_empty() {
+        let (number, rest) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic());
+        let (unit, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        let (_, unit_s) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        let number = seconds(number.as_bytes())?.as_secs_f64();
+        sum = sum.checked_add(Duration::try_from_secs_f64(number * unit_s).ok()?)?;
+        text = rest;
+    }
+    Some(sum)
+}
+
 fn is_digits(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(u8::is_ascii_digit)
 }
@@ -100,6 +135,11 @@ fn is_digits(value: &[u8]) -> bool {
 /// A date in UTC, as time since 1970.
 fn date(value: &[u8]) -> Option<Duration> {
     const UTC: [&[u8]; 4] = [b"GMT", b"UTC", b"UT", b"Z"];
+    let text = std::str::from_utf8(value).ok();
+    // RFC 3339, as of Anthropic.
+    if let Some(Ok(instant)) = text.map(str::parse::<jiff::Timestamp>) {
+        return Some(Duration::try_from(instant.as_duration()).unwrap_or_default());
+    }
     let is_utc = match value.trim_ascii().rsplit(|byte| *byte == b' ').next()? {
         [b'+' | b'-', offset @ ..] => offset.iter().all(|digit| *digit == b'0'),
         // The year or the time: no zone is named.

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::crawl::response::grpc::CallFailure;
 use crate::crawl::response::head::facts;
 
 fn head(status: u16, kind: &str) -> HeadFacts {
@@ -193,6 +194,10 @@ fn calls_are_judged_by_their_end_and_their_messages() {
     use crate::crawl::response::fields::lent;
     const GRPC: &str = "application/grpc+proto";
     let (cut, none) = (Unreadable::CutMessage, Unreadable::NoStatus);
+    let failure = CallFailure {
+        status: 5,
+        pushback: None,
+    };
     let (message, half) = (&b"\0\0\0\0\x02ab"[..], &b"\0\0\0\0\x02a"[..]);
     for (kind, body, status, expected) in [
         (GRPC, message, "0", BodyCheck::AsExpected),
@@ -200,7 +205,7 @@ fn calls_are_judged_by_their_end_and_their_messages() {
         (GRPC, half, "0", BodyCheck::Unreadable(cut)),
         (GRPC, message, "", BodyCheck::Unreadable(none)),
         // What a call says of itself is the reason for all that is missing.
-        (GRPC, half, "5", BodyCheck::Failed(5)),
+        (GRPC, half, "5", BodyCheck::Failed(failure)),
         ("application/grpc-web", message, "0", BodyCheck::Wrong),
         ("text/html", b"<html>", "", BodyCheck::Wrong),
         ("", message, "5", BodyCheck::Wrong),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{DATE, HeaderName, HeaderValue};
 
 use super::{Signals, tells_of_quota};
 use crate::crawl::response::fields::lent_map;
@@ -221,17 +221,22 @@ fn check_contradiction(answer: &TimedAnswer, at: usize, after: &Signals) {
     assert!(!before.is_throttled || after.is_throttled, "{}", case());
     assert!(pace(after) <= pace(&before), "{}", case());
     // A time to come back precedes what a quota or GitHub says.
+    let is_wait = |name: &HeaderName| super::WAITS.iter().any(|(wait, _)| name == wait);
     if answer
         .lines
         .iter()
-        .any(|(name, _)| name == RETRY_AFTER || name == GITHUB)
+        .any(|(name, _)| is_wait(name) || name == GITHUB)
     {
         return;
     }
     // A reset counts only as long as nothing is left.
-    let is_about_what_is_left = read(200, &HeaderMap::from_iter([line.clone()]), answer.received)
-        .quota
-        .is_some_and(|quota| quota.remaining > 0);
+    let alone = HeaderMap::from_iter([line.clone()]);
+    let is_left =
+        line.0.as_str().contains("remaining") && !read(418, &alone, answer.received).is_throttled;
+    let is_about_what_is_left = is_left
+        || read(200, &alone, answer.received)
+            .quota
+            .is_some_and(|quota| quota.remaining > 0);
     assert!(
         is_about_what_is_left || after.wait >= before.wait,
         "{}",
