@@ -102,13 +102,16 @@ fn an_item_sends_its_requests_in_order_and_a_retry_repeats_one_of_them() {
     with_server(
         |peer| log.serve(peer),
         |address| {
-            let flags = "--ids 0..100 -s 1 -c 8 --retries 1 --retry-budget 100%";
+            let flags =
+                "--ids 0..100 -s 1 -c 8 --retries 1 --retry-budget 100% --threshold retry_rate<5%";
             let report = crawl_file(STEPS, &format!("http://{address} {flags}"));
             report.assert_states(&[("ok", 100)]);
             report.holds(&json!({
                 "/totals/attempts": 310, "/totals/attempts_sent": 310, "/totals/steps": 200,
                 "/totals/throttled": 10, "/totals/retries": 210, "/latency/service/count": 300,
             }));
+            // Neither a step nor its next request is wasted, or a retry.
+            assert!((report.number("/manners/wasted_share") - 10.0 / 310.0).abs() < 1e-9);
             let by_template = report.array("/by_template");
             let ok: Vec<&Value> = by_template.iter().map(|row| &row["ok"]).collect();
             assert_eq!(ok, [100, 100, 100]);

@@ -177,6 +177,15 @@ counters! {
     }
 }
 
+impl RequestCounts {
+    /// Attempts that repeat a request: a redirect and a further request of an item are none.
+    #[must_use]
+    pub const fn repeats(&self) -> u64 {
+        self.retries
+            .saturating_sub(self.steps.saturating_add(self.redirects))
+    }
+}
+
 impl SecondCounts {
     /// Select the counts that a second reports.
     #[must_use]

@@ -140,7 +140,7 @@ quantities! {
     /// were cut off, if that is greater.
     ErrorRate = "error_rate", Share, Share(|all| part(all.errors(), all.requests.attempts));
     /// Attempts beyond the first of their item over all.
-    RetryRate = "retry_rate", Share, Share(|all| part(all.requests.retries, all.requests.attempts));
+    RetryRate = "retry_rate", Share, Share(|all| part(all.requests.repeats(), all.requests.attempts));
     /// Good items over those that ended or were cut off.
     OkRate = "ok_rate", Share, Share(|all| part(all.items.ok, all.items.ended()));
     /// Items that ended by themselves.
