@@ -139,7 +139,7 @@ pub struct PartArgs {
     pub plan: Option<PathBuf>,
     /// Part to crawl: i/N, from 0/N, or auto for a scheduler's task
     ///
-    /// auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue
+    /// auto reads SLURM_ARRAY_TASK_ID (with _MIN, _STEP and _COUNT), HQ_TASK_ID of HyperQueue
     /// or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job. If several are set, they have
     /// to name the same part.
     #[arg(long, value_name = "i/N|auto", requires = "plan", verbatim_doc_comment)]

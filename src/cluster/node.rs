@@ -110,12 +110,15 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
         let Some(task) = number(&variable, name)? else {
             continue;
         };
-        let first = if name == SLURM_TASK {
-            number(&variable, "SLURM_ARRAY_TASK_MIN")?.unwrap_or(0)
+        let part = if name == SLURM_TASK {
+            let first = number(&variable, "SLURM_ARRAY_TASK_MIN")?.unwrap_or(0);
+            // As of --array=1-7:2.
+            let step = number(&variable, "SLURM_ARRAY_TASK_STEP")?.unwrap_or(1);
+            task.saturating_sub(first) / step.max(1)
         } else {
-            0
+            task
         };
-        found.push((name, task, task.saturating_sub(first)));
+        found.push((name, task, part));
     }
     let Some((name, task, part)) = found.first().copied() else {
         return Err(format!(
@@ -181,6 +184,33 @@ mod tests {
             Ok(8),
             "both name the same part"
         );
+    }
+
+    #[test]
+    fn tasks_of_any_array_take_each_part_once() {
+        for (first, step) in [(0, 1), (1, 1), (1, 2), (5, 3), (0, 100)] {
+            let parts = (0..12).map(|task| {
+                let variables = [
+                    ("SLURM_ARRAY_TASK_ID", first + task * step),
+                    ("SLURM_ARRAY_TASK_MIN", first),
+                    ("SLURM_ARRAY_TASK_MAX", first + 11 * step),
+                    ("SLURM_ARRAY_TASK_COUNT", 12),
+                    ("SLURM_ARRAY_TASK_STEP", step),
+                ];
+                let texts = variables.map(|(name, number)| (name, number.to_string()));
+                let variables: Vec<_> = texts
+                    .iter()
+                    .map(|(name, text)| (*name, text.as_str()))
+                    .collect();
+                part("auto", &variables)
+            });
+            let expected = (0..12).map(Ok).collect::<Vec<Result<u32, String>>>();
+            assert_eq!(
+                parts.collect::<Vec<_>>(),
+                expected,
+                "from {first} by {step}"
+            );
+        }
     }
 
     #[test]
