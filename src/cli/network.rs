@@ -25,7 +25,8 @@ pub struct ConnectionArgs {
     /// Close connections that were idle for TIME
     ///
     /// Set it below the target's own limit: a request on a connection that the target is about to
-    /// close may fail. Needs HTTP/1.1.
+    /// close may fail. One that names its limit (Keep-Alive: timeout=5) needs no flag: nine tenths of
+    /// it are used. Needs HTTP/1.1.
     #[arg(long, value_name = "TIME", value_parser = parse_positive_time)]
     pub idle_timeout: Option<Duration>,
     /// Open at most N connections per second, over all shards

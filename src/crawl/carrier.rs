@@ -113,6 +113,17 @@ impl<S: Stream> Carrier<S> {
         }
     }
 
+    /// Return when the target may close it, as it said; none of a stream, whose connection may carry
+    /// others.
+    fn closes_at(&self) -> Option<Nanos> {
+        match self {
+            Self::Connection(connection) => connection.closes_at(),
+            Self::Stream(_) => None,
+            #[cfg(feature = "http3")]
+            Self::Quic(_) => None,
+        }
+    }
+
     /// Return when its last exchange ended; none of a stream, whose connection may carry others.
     fn idle_since(&self) -> Option<Nanos> {
         match self {
@@ -606,7 +617,13 @@ impl<D: Dial> Carriers<D> {
         loop {
             // Before the request is charged: what goes on a new connection instead goes later than
             // it was allowed.
-            let usable = Self::usable(self.pool.take(host)?, flight);
+            let carrier = self.pool.take(host)?;
+            // A request that meets the target's end of it may not be sent again.
+            if carrier.closes_at().is_some_and(|at| at <= self.clock.now()) {
+                carrier.note_end(ErrorKind::Timeout, flight);
+                continue;
+            }
+            let usable = Self::usable(carrier, flight);
             if usable.is_some() {
                 return usable;
             }

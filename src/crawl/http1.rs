@@ -19,6 +19,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{
@@ -161,6 +162,13 @@ impl<S: Stream> Connection<S> {
     /// Have the next exchange look again if the connection is open: time has passed since.
     pub(crate) const fn recheck(&mut self) {
         self.is_seen_open = false;
+    }
+
+    /// When the target may close it, as it said in its last response: a tenth before that, for the
+    /// way of a request.
+    pub(crate) fn closes_at(&self) -> Option<Nanos> {
+        let kept = Duration::from_secs(self.decoder.kept_s?.into());
+        Some(self.idle_since.plus(kept * 9 / 10))
     }
 
     /// True if another request may be sent on it.

@@ -2,11 +2,12 @@
 
 use std::sync::Mutex;
 
+use crawlmark_harness::clock::{Clock, Nanos};
 use serde_json::json;
 
 use crate::report::{counts, holds};
 use crate::run::crawl_once;
-use crate::scripted::{OK, with_server};
+use crate::scripted::{OK, Peer, with_server};
 use crate::target::{Target, confirmed};
 
 #[test]
@@ -146,4 +147,32 @@ fn what_a_target_says_it_took_is_read_where_it_says_it() {
         .iter()
         .map(|row| row["nth_on_connection"].as_u64().unwrap());
     assert!(numbers.clone().all(|nth| (1..=300).contains(&nth)) && numbers.max() > Some(1));
+}
+
+#[test]
+fn a_connection_that_rested_for_as_long_as_its_target_keeps_it_carries_no_other_request() {
+    // A target that keeps connections for a second, and one that says nothing.
+    for (header, connections) in [("keep-alive: timeout=1, max=9\r\n", 3), ("", 1)] {
+        let (clock, latest) = (Clock::start(), Mutex::new(0));
+        let response = OK.replace("content-length", &format!("{header}content-length"));
+        let serve = |mut peer: Peer| {
+            let mut answered = None;
+            while peer.request_with_body().is_some() {
+                let rested = answered.map_or(0, |at: Nanos| clock.now().since(at));
+                let mut latest = latest.lock().unwrap();
+                *latest = rested.max(*latest);
+                peer.send(&response);
+                answered = Some(clock.now());
+            }
+        };
+        let report = with_server(serve, |address| {
+            crawl_once(&format!(
+                "http://{address}/{{id}} -n 3 -s 1 -c 1 --method POST --body x --rate 50/min"
+            ))
+        });
+        report.assert_states(&[("ok", 3)]);
+        report.holds(&json!({"/totals/connections_opened": connections}));
+        let latest = latest.into_inner().unwrap();
+        assert_eq!(latest < 1_000_000_000, connections > 1, "{latest}");
+    }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::run::crawl_once;
+use crate::scripted::{Peer, with_server};
 use crate::stubs::{flags, stubs};
 use crate::target::{Target, confirmed};
 
@@ -145,5 +147,51 @@ fn what_is_no_stream_of_events_is_a_wrong_body() {
         let (report, _) = confirmed(&target, &line);
         let errors = BTreeMap::from([("wrong_body".to_owned(), 5)]);
         assert_eq!(report.errors(), errors, "{served} {expected}");
+    }
+}
+
+/// The last line of JSON may go without its line break, and is an event all the same; an event of a
+/// stream may not go without its blank line, and the failure says so.
+#[test]
+fn the_end_of_a_stream_is_read_as_its_format_has_it() {
+    for (expected, body, events, lack) in [
+        ("ndjson", "{}\n{}\n{}", 3, None),
+        ("ndjson", "{}", 1, None),
+        ("ndjson", "\n{}\n\n2\n", 2, None),
+        ("sse:[DONE]", "data: a\n\ndata: [DONE]\n\n", 2, None),
+        (
+            "sse:[DONE]",
+            "data: a\n\ndata: [DONE]\n",
+            1,
+            Some("blank line"),
+        ),
+        ("sse", "data: a\n\ndata: b", 1, Some("line break")),
+        ("ndjson", "{}\n{", 2, Some("")),
+    ] {
+        let kind = if expected == "ndjson" {
+            ""
+        } else {
+            "content-type: text/event-stream\r\n"
+        };
+        let length = body.len();
+        let response = format!("HTTP/1.1 200 OK\r\n{kind}content-length: {length}\r\n\r\n{body}");
+        let serve = |mut peer: Peer| {
+            while peer.request().is_some() {
+                peer.send(&response);
+            }
+        };
+        let line = format!("-n 4 -s 1 -c 1 --expect {expected}");
+        let report = with_server(serve, |address| {
+            crawl_once(&format!("http://{address}/{{id}} {line}"))
+        });
+        assert_eq!(report.count("/totals/events"), 4 * events, "{body:?}");
+        if lack.is_none() {
+            assert_eq!(report.count("/latency/first_event/count"), 4, "{body:?}");
+        }
+        report.assert_states(&[(if lack.is_none() { "ok" } else { "failed" }, 4)]);
+        if let Some(lack) = lack {
+            let failures = report.at("/failures").to_string();
+            assert!(failures.contains(lack), "{body:?}: {failures}");
+        }
     }
 }

@@ -718,7 +718,8 @@ fn closed(report: &Report) -> Found {
     let limit = report
         .connections
         .served_max
-        .filter(|most| report.connections.served_median == Some(*most) && *most > 1);
+        .filter(|most| report.connections.served_median == Some(*most))
+        .filter(|most| *most > 1 || closed_by.target > 0);
     let limit = limit
         .filter(|most| *most <= limits::KEEP_ALIVE || closed_by.target > 0)
         .filter(|_| closed >= limits::LEAST_CLOSED);

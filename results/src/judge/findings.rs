@@ -733,7 +733,7 @@ findings! {
             }
         ),
         severity: if announced >= closed { Severity::Info } else { Severity::Warning },
-        remedy: "Raise the target's limit (nginx: keepalive_requests), or have it announce the end (connection: close).";
+        remedy: "Raise the target's limit (nginx: keepalive_requests), have it or its proxy announce the end (connection: close), or send each request on a connection of its own (--disable-keepalive).";
     /// Looking up a name before the run took long.
     LookupSlow { took_s: f64, slowest_s: f64 } =>
         format!("Looking up names took {} before the run, the slowest {}", seconds(took_s), seconds(slowest_s)),

@@ -157,6 +157,8 @@ pub struct Decoder {
     seen: usize,
     /// True if the connection may carry another request.
     keeps_alive: bool,
+    /// Seconds for which the target keeps the connection at rest open, if it said so.
+    pub(crate) kept_s: Option<u32>,
     last_head: LastHead,
 }
 
@@ -187,6 +189,7 @@ impl Decoder {
             interim: 0,
             seen: 0,
             keeps_alive: false,
+            kept_s: None,
             last_head,
         }
     }
@@ -368,7 +371,7 @@ impl Decoder {
             return Err(Malformed::HeadTooLong);
         }
         self.seen = 0;
-        self.keeps_alive = facts.keeps_alive;
+        (self.keeps_alive, self.kept_s) = (facts.keeps_alive, facts.kept_s);
         self.phase = match facts.framing {
             Framing::Length(0) => Phase::Done,
             Framing::Length(declared) => Phase::Length {

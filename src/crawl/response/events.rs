@@ -282,6 +282,18 @@ impl EventReader {
         self.arrivals > MOST_ARRIVALS
     }
 
+    /// Return what the last event lacks, at the end of the stream; none if it is whole.
+    pub(crate) fn lack(&self) -> Option<&'static str> {
+        if self.stream.format != EventFormat::Sse {
+            return None;
+        }
+        if self.length > 0 {
+            return Some("the last line of the stream has no line break");
+        }
+        let is_cut = self.data.is_some();
+        is_cut.then_some("the last event of the stream has no blank line after it, so it is none")
+    }
+
     /// True if the stream may end here: it has events, none is cut off, and the last is the end, if
     /// one is expected. A call of gRPC says at its end what is wrong with it.
     pub(crate) fn is_complete(&mut self) -> bool {

@@ -405,7 +405,11 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
     let name = HeaderName::from_bytes(name.trim().as_bytes()).ok();
     let value = HeaderValue::from_str(value.trim()).ok();
     match name.zip(value) {
-        Some((name, _)) if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) => {
+        Some((CONNECTION, _)) => Err(ShapeError(
+            "--header connection is set by crawlmark itself: use --disable-keepalive for a connection of its own for each request, or remove it"
+                .to_owned(),
+        )),
+        Some((name, _)) if [CONTENT_LENGTH, TRANSFER_ENCODING].contains(&name) => {
             Err(ShapeError(format!(
                 "--header {name} is set by crawlmark itself: remove it"
             )))

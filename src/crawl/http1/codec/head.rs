@@ -28,6 +28,8 @@ pub(crate) enum Framing {
 pub(crate) struct Facts {
     pub(crate) framing: Framing,
     pub(crate) keeps_alive: bool,
+    /// Seconds for which the target keeps the connection at rest open (`Keep-Alive: timeout=5`).
+    pub(crate) kept_s: Option<u32>,
 }
 
 /// Read the framing of a final response, and return the digits that it depends on, if they are all
@@ -39,7 +41,7 @@ pub(crate) fn read(
     fields: HeaderFields<'_>,
 ) -> Result<(Facts, Option<&[u8]>), Malformed> {
     let (mut length, mut coding, mut only_length) = (None, None, None);
-    let (mut closes, mut keeps) = (false, version != HTTP_1_0);
+    let (mut closes, mut keeps, mut kept_s) = (false, version != HTTP_1_0, None);
     for (name, value) in fields.iter() {
         match name.len() {
             10 if name.eq_ignore_ascii_case("connection") => {
@@ -47,6 +49,9 @@ pub(crate) fn read(
                     closes |= token.eq_ignore_ascii_case(b"close");
                     keeps |= token.eq_ignore_ascii_case(b"keep-alive");
                 }
+            }
+            10 if name.eq_ignore_ascii_case("keep-alive") => {
+                kept_s = list(value).find_map(kept_seconds).or(kept_s);
             }
             14 if name.eq_ignore_ascii_case("content-length") => {
                 only_length = length.is_none().then_some(value);
@@ -70,6 +75,7 @@ pub(crate) fn read(
     let facts = Facts {
         framing,
         keeps_alive: keeps && !closes && framing != Framing::UntilClose,
+        kept_s,
     };
     let is_by_length = has_content && matches!(framing, Framing::Length(_));
     Ok((
@@ -146,6 +152,14 @@ fn digits(text: &[u8]) -> Option<u64> {
     }
 }
 
+/// Return the seconds of `timeout=5`.
+fn kept_seconds(parameter: &[u8]) -> Option<u32> {
+    let (name, value) = parameter.split_at_checked("timeout=".len())?;
+    let seconds = digits(value).filter(|_| name.eq_ignore_ascii_case(b"timeout="))?;
+    // Less than a second is written as 0.
+    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)
+}
+
 fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
@@ -173,6 +187,7 @@ impl LastHead {
         let facts = Facts {
             framing: Framing::UntilClose,
             keeps_alive: false,
+            kept_s: None,
         };
         Self {
             bytes: Vec::new(),
