@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crawlmark_harness::text_file::plain;
+
 use crate::error::Error;
 
 /// The flag.
@@ -54,13 +56,24 @@ pub(crate) fn expanded(words: impl IntoIterator<Item = OsString>) -> Result<Expa
 /// Read the words of a file.
 fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
     let refused = |why: &str| Error::Usage(format!("{FLAG} {}: {why}", file.display()));
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     File::open(file)
-        .and_then(|file| file.take(MOST + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes))
         .map_err(|error| refused(&format!("it cannot be read: {error}")))?;
-    if text.len() as u64 > MOST {
+    if bytes.len() as u64 > MOST {
         return Err(refused("it is longer than 8 MiB: name a file of flags"));
     }
+    let text = String::from_utf8(plain(bytes))
+        .map_err(|_| refused("it is not UTF-8 text: save it as UTF-8"))?;
+    // As in a shell, where lines are joined by it; `shlex` makes an empty word of it. Behind a word it
+    // stays: there it joins the halves of the word.
+    let lines = text.lines().map(|line| {
+        let before = line
+            .strip_suffix('\\')
+            .filter(|before| before.trim_end() != *before || before.is_empty());
+        before.unwrap_or(line)
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
     let words = shlex::split(&text).ok_or_else(|| {
         refused("a quote is not closed: write flags as in a shell, one or more a line")
     })?;

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`units`] | what people type: ID ranges, counts, rates, durations; how they read numbers |
 //! | [`files`] | files below directories that others may write to |
+//! | [`text_file`] | text files of others: byte order marks, encodings, line ends |
 //! | [`clock`] | the one source of time: nanoseconds since the run's epoch |
 //! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
 //! | [`target`] | the target's processes: their CPU time, waits, throttling, memory, accept queue |
@@ -58,6 +59,7 @@ pub mod shard;
 pub mod stats;
 pub mod supervisor;
 pub mod target;
+pub mod text_file;
 pub mod trace;
 pub mod units;
 pub mod wire;

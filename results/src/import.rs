@@ -11,6 +11,7 @@
 //! A directory is criterion's, or holds files of one format, whose values are joined. Sources: the
 //! documentation of each tool, and for Go the [benchmark data format](https://go.dev/design/14313-benchmark-format).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,20 +74,34 @@ impl ImportError {
 /// The line of a file that is wrong, and what was expected.
 type Wrong = (usize, String);
 
-/// A format of one JSON object: its tool, a key that no other format has, and its reader.
+/// A format of one JSON object: its tool, its key, the test of the key's value that tells it from
+/// other formats with such a key, and its reader.
 type JsonFormat = (
     &'static str,
     &'static str,
+    fn(&Value) -> bool,
     fn(&Value) -> Result<Vec<Measured>, String>,
 );
 
 const JSON_FORMATS: [JsonFormat; 5] = [
-    ("hyperfine", "results", hyperfine),
-    ("criterion", "iters", criterion_sample),
-    ("criterion", "median_abs_dev", criterion_estimates),
-    ("vegeta", "latencies", vegeta),
-    ("k6", "metrics", k6),
+    // In the new summary of k6 (`--new-machine-readable-summary`) it is an object.
+    ("hyperfine", "results", Value::is_array, hyperfine),
+    ("criterion", "iters", Value::is_array, criterion_sample),
+    (
+        "criterion",
+        "median_abs_dev",
+        Value::is_object,
+        criterion_estimates,
+    ),
+    ("vegeta", "latencies", Value::is_object, vegeta),
+    ("k6", "metrics", Value::is_object, k6),
 ];
+
+/// Explain a file of any other format, such as one of JMH, wrk, pytest-benchmark or `cargo bench`
+/// without criterion.
+const UNKNOWN: &str = "is of no format that is read: write it with `hyperfine --export-json`, criterion (name the directory target/criterion), \
+     `go test -bench` (its lines are also a form for numbers of any tool: `BenchmarkNAME 1 VALUE UNIT`), `vegeta report -type=json` or \
+     `k6 run --summary-export`";
 
 /// Start of a line of `go test -bench`.
 const GO_BENCHMARK: &str = "Benchmark";
@@ -164,14 +179,9 @@ fn parsed(text: &str) -> Result<(&'static str, Vec<Measured>), Wrong> {
         serde_json::from_str(text).map_err(|error| (error.line(), one_line(&error)))?;
     let format = JSON_FORMATS
         .iter()
-        .find(|(_, key, _)| file.get(key).is_some());
-    let Some((tool, _, read)) = format else {
-        let keys = JSON_FORMATS.map(|(tool, key, _)| format!("`{key}` ({tool})"));
-        let keys = keys.join(", ");
-        return Err((
-            1,
-            format!("is of no known format: expected one of the keys {keys}"),
-        ));
+        .find(|(_, key, has, _)| file.get(key).is_some_and(has));
+    let Some((tool, _, _, read)) = format else {
+        return Err((1, UNKNOWN.to_owned()));
     };
     let series = read(&file).map_err(|why| (1, format!("{why}, for a result of {tool}")))?;
     Ok((tool, series))
@@ -388,6 +398,7 @@ fn go(text: &str) -> Result<Vec<Measured>, Wrong> {
         series: Vec::new(),
     };
     let mut package = "";
+    let directions = go_directions(text);
     for (number, line) in (1..).zip(text.lines()) {
         if let Some(name) = line.strip_prefix("pkg:") {
             package = name.trim();
@@ -395,7 +406,9 @@ fn go(text: &str) -> Result<Vec<Measured>, Wrong> {
         let mut words = line.split_whitespace();
         let name = words
             .next()
-            .and_then(|word| word.strip_prefix(GO_BENCHMARK));
+            .and_then(|word| word.strip_prefix(GO_BENCHMARK))
+            // The word alone heads the tables of JMH.
+            .filter(|name| !name.is_empty());
         let (Some(name), Some(iterations)) = (name, words.next()) else {
             // A name alone is that of a benchmark that prints.
             continue;
@@ -407,12 +420,12 @@ fn go(text: &str) -> Result<Vec<Measured>, Wrong> {
         while let Some(word) = words.next() {
             let value: f64 = word.parse().map_err(|_| no_benchmark(number, word))?;
             let unit = words.next().ok_or_else(|| no_benchmark(number, word))?;
-            all.add(vec![go_value(benchmark.trim_start(), unit, value)]);
+            let known = directions.get(unit).copied();
+            all.add(vec![go_value(benchmark.trim_start(), unit, known, value)]);
         }
     }
     if all.series.is_empty() {
-        let expected = "expected lines of `go test -bench`, or a JSON object";
-        return Err((1, format!("is of no known format: {expected}")));
+        return Err((1, UNKNOWN.to_owned()));
     }
     Ok(all.series)
 }
@@ -422,14 +435,30 @@ fn no_benchmark(line: usize, found: &str) -> (usize, String) {
     (line, format!("{why}, found `{}`", short(found)))
 }
 
-/// A value of Go with its unit. What is done per second is better when it is more, anything else
-/// when it is less.
-fn go_value(benchmark: &str, unit: &str, value: f64) -> Measured {
+/// Directions that the file itself gives to units: `Unit ops/sec better=higher`.
+fn go_directions(text: &str) -> BTreeMap<&str, Worse> {
+    let lines = text.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("Unit ")?.split_whitespace();
+        let unit = words.next()?;
+        let worse = words.find_map(|word| match word.strip_prefix("better=")? {
+            "higher" => Some(Less),
+            "lower" => Some(More),
+            _ => None,
+        });
+        Some((unit, worse?))
+    });
+    lines.collect()
+}
+
+/// A value of Go with its unit. Where the file gives no direction, what is done per second is better
+/// when it is more, and anything else when it is less.
+fn go_value(benchmark: &str, unit: &str, known: Option<Worse>, value: f64) -> Measured {
+    let is_rate = unit.ends_with("/s") || unit.ends_with("/sec");
+    let worse = known.unwrap_or(if is_rate { Less } else { More });
     let metric = match unit {
-        "ns/op" => Metric::named("time/op", NANOSECONDS, More),
-        "B/op" => Metric::named(unit, BYTES, More),
-        _ if unit.ends_with("/s") => Metric::named(unit, "", Less),
-        _ => Metric::named(unit, "", More),
+        "ns/op" => Metric::named("time/op", NANOSECONDS, worse),
+        "B/op" => Metric::named(unit, BYTES, worse),
+        _ => Metric::named(unit, "", worse),
     };
     measured(benchmark, metric, vec![value])
 }

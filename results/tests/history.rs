@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::Worse;
 use crawlmark_results::studies::history::{
     ChangePoint, History, POINT, Point, PointValue, add_points, parse_points, read_points,
 };
+use crawlmark_results::studies::{StudyFinding, StudyResult};
 use fastrand::Rng;
 
 use crate::golden;
@@ -307,10 +307,15 @@ fn the_file_is_read_as_it_was_written_and_a_bad_line_is_named() {
     fs::write(&file, fs::read_to_string(&file).unwrap().trim_end()).unwrap();
     add_points(&file, &points[1..]).unwrap();
     assert_eq!(read_points(&file).unwrap(), points);
+    let spaced = fs::read_to_string(&file)
+        .unwrap()
+        .replace('\n', "\r\n \r\n");
+    fs::write(&file, format!("\u{feff}{spaced}")).unwrap();
+    assert_eq!(read_points(&file).unwrap(), points);
+    fs::write(&file, spaced.replace("\r\n \r\n", "\n")).unwrap();
     let good = fs::read_to_string(&file).unwrap();
     for (bad, says) in [
         ("<<<<<<< HEAD\n", "expected value"),
-        ("\n", "EOF"),
         ("{}\n", "missing field `schema`"),
         (
             &good.replace("point/1", "point/9"),
@@ -328,6 +333,42 @@ fn the_file_is_read_as_it_was_written_and_a_bad_line_is_named() {
         );
     }
     assert!(History::of(Vec::new(), "none").is_none());
+}
+
+#[test]
+fn the_same_result_twice_is_one_and_numbers_below_zero_have_a_direction() {
+    let of = |levels: [f64; 2], worse: Worse| {
+        let points = (0..24).map(|n| {
+            let mut point = point(vec![levels[n / 12]]);
+            point.time = format!("2026-01-{:02}T00:00:00Z", n + 1);
+            for metric in point.metrics.values_mut() {
+                metric.worse = worse;
+            }
+            point
+        });
+        points.collect::<Vec<_>>()
+    };
+    for (levels, more_is_worse) in [
+        ([1.0, 2.0], true),
+        ([-5.0, -4.0], true),
+        ([0.0, 5.0], true),
+        ([5.0, 0.0], false),
+        ([5.0, -5.0], false),
+        ([-4.0, -5.0], false),
+    ] {
+        for (worse, is_worse) in [(Worse::More, more_is_worse), (Worse::Less, !more_is_worse)] {
+            let points = of(levels, worse);
+            let once = History::of(points.clone(), "bench").unwrap();
+            let twice = History::of([&points[..], &points[6..18]].concat(), "bench").unwrap();
+            assert_eq!(once, twice);
+            let found = &once.findings()[0];
+            assert!(
+                matches!(found, StudyFinding::Changed { is_worse: said, .. } if *said == is_worse),
+                "{levels:?}: {found:?}"
+            );
+            assert!(once.panels().is_some());
+        }
+    }
 }
 
 /// Histories that have every finding.

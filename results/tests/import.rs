@@ -74,20 +74,12 @@ fn memory_of_newer_versions_of_hyperfine_is_read() {
 fn a_wrong_file_is_refused_with_its_line() {
     let go = fs::read_to_string(path("go.txt")).unwrap();
     for (text, line, says) in [
-        ("", 1, "lines of `go test -bench`"),
-        ("# Notes\n", 1, "lines of `go test -bench`"),
-        (
-            "PASS\nok  \texample.com\t1.0s\n",
-            1,
-            "lines of `go test -bench`",
-        ),
+        ("", 1, "`go test -bench`"),
+        ("# Notes\n", 1, "`go test -bench`"),
+        ("PASS\nok  \texample.com\t1.0s\n", 1, "`go test -bench`"),
         (&go.replace("8793 ns/op", "fast ns/op"), 8, "found `fast`"),
         (&go.replace("2467", "2467.5"), 8, "found `2467.5`"),
-        (
-            "{\n  \"a\": 1\n}",
-            1,
-            "expected one of the keys `results` (hyperfine)",
-        ),
+        ("{\n  \"a\": 1\n}", 1, "vegeta report"),
         (
             "{\n  \"results\": [\n    {\"command\": \"a\"}\n  ]\n}",
             1,
@@ -123,6 +115,58 @@ fn a_wrong_file_is_refused_with_its_line() {
             error.starts_with(&format!("bad:{line}: ")) && error.contains(says),
             "{error}"
         );
+    }
+}
+
+#[test]
+fn a_format_that_is_not_read_hears_which_are() {
+    for text in [
+        r#"{"version": "1.0.0", "results": {"metrics": [{"name": "http_req_duration", "type": "trend"}]}}"#,
+        r#"[{"name": "a", "unit": "ms", "value": 1.5}]"#,
+        r#"{"machine_info": {}, "benchmarks": [{"name": "t", "stats": {"mean": 0.1}}]}"#,
+        r#"[{"benchmark": "a.B.c", "mode": "thrpt", "primaryMetric": {"score": 1.0}}]"#,
+        "Benchmark   Mode  Cnt  Score   Error  Units\nB.c  thrpt  5  1.0 \u{b1} 0.1  ops/s\n",
+        "test cmov ... bench:        2835 ns/iter (+/- 14)\n",
+        "Running 10s test @ http://127.0.0.1/\n  Latency   1.2ms\nRequests/sec: 1000.0\n",
+        r#"{"summary": {"successRate": 1.0}, "latencyPercentiles": {"p50": 0.01}}"#,
+        r#"{"latencies": [1, 2]}"#,
+        "",
+    ] {
+        let said = parse(Path::new("f"), text).unwrap_err().to_string();
+        for tool in ["hyperfine", "criterion", "go test", "vegeta", "k6"] {
+            assert!(said.contains(tool), "{text}: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_direction_that_a_file_gives_counts() {
+    for (unit, worse) in [
+        ("ns/op", Worse::More),
+        ("B/op", Worse::More),
+        ("MB/s", Worse::Less),
+        ("ops/sec", Worse::Less),
+        ("hits", Worse::More),
+    ] {
+        let line = format!("BenchmarkA 1 5 {unit}\n");
+        for (said, worse) in [
+            (String::new(), worse),
+            (format!("Unit {unit} assume=exact\n"), worse),
+            (
+                format!("Unit {unit} assume=exact better=higher\n"),
+                Worse::Less,
+            ),
+            (format!("Unit {unit} better=lower\n"), Worse::More),
+            (
+                "Unit other better=lower\nUnit other better=higher\n".to_owned(),
+                worse,
+            ),
+        ] {
+            for text in [said.clone() + &line, line.clone() + &said] {
+                let read = parse(Path::new("f"), &text).unwrap();
+                assert_eq!(read.series[0].metric.worse, worse, "{text}");
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use bytes::Bytes;
+use crawlmark_harness::text_file::plain;
 
 use crate::crawl::{Targets, Template, TemplateError};
 
@@ -18,14 +19,15 @@ const MOST_LIST: u64 = 256;
 /// Largest body, MiB: each shard keeps it.
 const MOST_BODY: u64 = 64;
 
-/// Read the list at `path`, or standard input. Errors read after the name of the file.
+/// Read the list at `path`, or standard input, as [`plain`] text. Errors read after the name of the file.
 pub(super) fn read_list(path: &Path) -> Result<Vec<u8>, String> {
     let remedy = "Check the path, or write - for standard input";
-    if path == Path::new(STDIN) {
+    let text = if path == Path::new(STDIN) {
         read(io::stdin().lock(), MOST_LIST, remedy)
     } else {
         open(path, MOST_LIST, remedy)
-    }
+    };
+    text.map(plain)
 }
 
 /// Read a body. Errors read after the name of the file.
@@ -55,8 +57,6 @@ fn unreadable(error: &io::Error, remedy: &str) -> String {
 
 /// Iterate over the lines of a list without white space around them, by their numbers.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    // Some editors begin a file with an invisible byte order mark.
-    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let lines = text.split(|byte| *byte == b'\n').enumerate();
     lines.map(|(at, line)| (at + 1, line.trim_ascii()))
 }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn blank_lines_and_comments_are_no_urls() {
         let text =
-            "# what is crawled\n\nhttp://a/{id}\r\n  http://b:81/x  \n#http://c/\n\nhttp://A/z";
+            "# what is crawled\n\nhttp://a/{id}\n  http://b:81/x  \n#http://c/\n\nhttp://A/z";
         let targets = parse_urls(text.as_bytes()).unwrap();
         assert_eq!((targets.lines(), targets.hosts().len()), (3, 2));
         assert_eq!(targets.to_string(), "http://a/{id} and 2 more");
@@ -102,7 +102,6 @@ mod tests {
                 b"#\nhttp://u:secret@a/\n",
                 "line 2: the URL holds a user name",
             ),
-            (b"\xef\xbb\xbfftp://b/", "line 1: the URL `ftp://b/`"),
             (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8 text"),
             (long.as_bytes(), "line 1: "),
         ] {

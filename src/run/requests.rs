@@ -162,7 +162,6 @@ pub(super) fn read(
 
 /// Parse a file whose format is found by its content. Whatever the bytes, it returns.
 fn parse(text: &[u8]) -> Result<Parsed, Fault> {
-    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     if let Some(object) = text.trim_ascii_start().strip_prefix(b"{") {
         let is_har = object.trim_ascii_start().starts_with(b"\"log\"");
         return if is_har {

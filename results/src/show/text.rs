@@ -8,5 +8,5 @@ pub(crate) use self::numbers::seconds;
 pub use self::numbers::{
     BLOCKS, block, bytes, counted, decimal, grouped_f64, rate_in_words, shell_word,
 };
-pub use self::wrap::{capital, wrapped, write_row};
+pub use self::wrap::{capital, shortened, wrapped, write_row};
 pub use crawlmark_harness::units::{grouped, micros};

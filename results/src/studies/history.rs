@@ -103,6 +103,8 @@ impl History {
     /// The history of these results; none of none.
     pub fn of(mut points: Vec<Point>, name: &str) -> Option<Self> {
         points.sort_by_key(|point| humantime::parse_rfc3339(&point.time).ok());
+        // The same result, added by two steps of a workflow or kept by a merge of two branches.
+        points = distinct(points);
         let header = Header::new::<Self>(name, [&points.first()?.time, &points.last()?.time]);
         let several =
             |of: fn(&Point) -> &str| points.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
@@ -169,6 +171,18 @@ impl History {
             series,
         })
     }
+}
+
+/// Leave out what equals a point before it, of points in order of time.
+fn distinct(points: Vec<Point>) -> Vec<Point> {
+    let mut kept: Vec<Point> = Vec::with_capacity(points.len());
+    for point in points {
+        let mut same = kept.iter().rev().take_while(|one| one.time == point.time);
+        if same.all(|one| *one != point) {
+            kept.push(point);
+        }
+    }
+    kept
 }
 
 impl Series {
@@ -243,8 +257,7 @@ impl StudyResult for History {
         let changed = self.series.iter().filter_map(|one| {
             let change = one.changes.last()?;
             let shift = change.shift;
-            let ratio = shift.ratio.unwrap_or(shift.after - shift.before + 1.0);
-            let is_worse = one.metric.toward_worse(ratio.ln()) > 0.0;
+            let is_worse = one.metric.toward_worse(shift.after - shift.before) > 0.0;
             Some((is_worse, &one.results[change.at].time, one, *change))
         });
         let mut changed: Vec<_> = changed.collect();
@@ -412,8 +425,10 @@ fn format(metric: &Metric) -> Format {
 /// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
 fn span(metric: &Metric, dots: &[Dot]) -> Range {
     let (least, most) = least_and_most(dots.iter().map(|dot| dot.at.1));
-    let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
+    let greatest = least.abs().max(most.abs());
+    let missing = (greatest * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
     let is_share = metric.unit == SHARE;
     let bound = if is_share { 1.0 } else { f64::INFINITY };
-    Range::Between((least - missing).max(0.0), (most + missing).min(bound))
+    let floor = if least < 0.0 { -f64::INFINITY } else { 0.0 };
+    Range::Between((least - missing).max(floor), (most + missing).min(bound))
 }

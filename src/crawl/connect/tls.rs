@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::text_file::plain;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
@@ -353,8 +354,9 @@ fn certificates(
     flag: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
-    CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let text = pem_text(flag, path)?;
+    CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<Vec<_>, _>>()
         .and_then(|all| {
             if all.is_empty() {
                 Err(pem::Error::NoItemsFound)
@@ -365,12 +367,17 @@ fn certificates(
         .map_err(|error| SettingsError::pem(flag, path, error, CERTIFICATE))
 }
 
+/// Read a PEM file.
+fn pem_text(flag: &'static str, path: &Path) -> Result<Vec<u8>, SettingsError> {
+    let read = std::fs::read(path).map(plain);
+    read.map_err(|error| SettingsError::file(flag, path, format!("cannot be read: {error}")))
+}
+
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SettingsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+    let text = pem_text("--key", path)?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         // In the label of PKCS #8, and in a header of the older formats (`Proc-Type: 4,ENCRYPTED`).
-        let is_encrypted = std::fs::read(path)
-            .is_ok_and(|file| file.windows(9).any(|part| part == b"ENCRYPTED"));
-        if is_encrypted {
+        if text.windows(9).any(|part| part == b"ENCRYPTED") {
             let why = format!(
                 "cannot be used: it is encrypted with a passphrase. Decrypt it: openssl pkey -in {} -out FILE",
                 path.display()

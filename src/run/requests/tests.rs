@@ -1,5 +1,6 @@
 //! The formats of request files, and their errors.
 
+use crawlmark_harness::text_file::plain;
 use proptest::prelude::*;
 
 use super::laws::{check, shape};
@@ -7,7 +8,8 @@ use super::*;
 
 fn file(text: &str, base: Option<&str>) -> Result<RequestFile, Fault> {
     let base = base.map(|url| url.parse::<Template>().unwrap());
-    build(parse(text.as_bytes())?, base.as_ref(), &shape())
+    let text = plain(text.as_bytes().to_vec());
+    build(parse(&text)?, base.as_ref(), &shape())
 }
 
 /// Method and URL of each line.

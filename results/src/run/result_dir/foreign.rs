@@ -19,8 +19,10 @@ use serde::de::{
 
 use crate::run::parts::MAX_PARTS;
 use crate::run::report::{Latency, Report};
+use crate::show::text::shortened;
 use crate::show::visible;
 use crawlmark_harness::plan::MAX_SHARDS;
+use crawlmark_harness::text_file::plain;
 use crawlmark_harness::units::grouped;
 use crawlmark_harness::wire::v2;
 
@@ -79,7 +81,7 @@ pub fn read_small_text(path: &Path) -> io::Result<String> {
 }
 
 fn text_of(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes)
+    String::from_utf8(plain(bytes))
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
@@ -129,20 +131,11 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error>
 /// The message of an error about a file, which may repeat any part of it: in one line, and without
 /// the middle of a long one.
 pub(crate) fn one_line(error: &serde_json::Error) -> String {
-    const ENDS: usize = 200;
-    let text: Vec<char> = visible(&error.to_string())
-        .replace(['\n', '\t'], " ")
-        .chars()
-        .collect();
-    if text.len() <= 2 * ENDS {
-        return text.into_iter().collect();
-    }
-    let (start, end) = (&text[..ENDS], &text[text.len() - ENDS..]);
-    start
-        .iter()
-        .chain([' ', '.', '.', '.', ' '].iter())
-        .chain(end)
-        .collect()
+    const MOST: usize = 400;
+    shortened(
+        &visible(&error.to_string()).replace(['\n', '\t'], " "),
+        MOST,
+    )
 }
 
 /// A name as it is shown.

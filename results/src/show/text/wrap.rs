@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crawlmark_harness::units::grouped;
+
 /// `line` cut between words so that no part is wider than `columns`, unless a single word is.
 pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
@@ -20,6 +22,27 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
     }
     parts.push(rest);
     parts
+}
+
+/// Cut the middle out of a line of more than `most` characters: what a message says about what it
+/// repeats (a URL, a value, what a file or a program holds) stands before and after it.
+pub fn shortened(line: &str, most: usize) -> String {
+    let at = |number: usize| {
+        line.char_indices()
+            .nth(number)
+            .map_or(line.len(), |(at, _)| at)
+    };
+    let count = line.chars().count();
+    if count <= most {
+        return line.to_owned();
+    }
+    let [start, end] = [at(most / 2), at(count - most / 2)];
+    let left_out = grouped((count - most) as u64);
+    format!(
+        "{} ... ({left_out} characters) ... {}",
+        &line[..start],
+        &line[end..]
+    )
 }
 
 /// Writes a named value, in as many lines of so many columns as it needs: those after the first

@@ -176,7 +176,8 @@ fn parse_point(line: &str) -> Result<Point, String> {
 /// As [`read_points`].
 pub fn parse_points(path: &Path, text: &str) -> Result<Vec<Point>, ImportError> {
     let mut points = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
+    let lines = (1..).zip(text.lines());
+    for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         let point = parse_point(line).map_err(|why| {
             let why = format!(
                 "{why}. Each line is one result, as `crawlmark history FILE --add RESULT` writes it"

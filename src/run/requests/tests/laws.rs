@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use crawlmark_harness::text_file::plain;
 use http::header::CONTENT_LENGTH;
 
 use super::{Fault, RequestFile, build, lines, parse};
@@ -21,7 +22,7 @@ pub(super) fn shape() -> RequestShape {
 /// # Panics
 /// If one does not hold.
 pub fn check(bytes: &[u8]) {
-    if lines(bytes).any(|(_, line)| line.starts_with(b"@")) {
+    if lines(&plain(bytes.to_vec())).any(|(_, line)| line.starts_with(b"@")) {
         return;
     }
     match read_bytes(bytes) {
@@ -35,7 +36,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn read_bytes(bytes: &[u8]) -> Result<RequestFile, Fault> {
-    let parsed = parse(bytes)?;
+    let parsed = parse(&plain(bytes.to_vec()))?;
     let base = "http://h"
         .parse::<Template>()
         .map_err(|error| error.to_string())?;
