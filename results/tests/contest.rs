@@ -11,14 +11,14 @@ use crawlmark_results::export;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, TARGET_PROCESSES, TargetReport, Verdict};
 use crawlmark_results::studies::compare::{
-    Arm, CPU_PER_ATTEMPT, Contest, ContestContext, Disturbance, MetricVerdict, OK_SHARE,
-    OrderSchedule, Overall, Reading, Readings, Round, RoundReport, SERVICE_P50, SERVICE_P99, Side,
-    TARGET_CPU_PER_ATTEMPT, THROUGHPUT, readings_of_run, run_metrics,
+    Arm, CPU_PER_ATTEMPT, Contest, ContestContext, Disturbance, Execution, Metric, MetricVerdict,
+    OK_SHARE, OrderSchedule, Overall, Reading, Readings, Round, RoundReport, SERVICE_P50,
+    SERVICE_P99, Side, TARGET_CPU_PER_ATTEMPT, THROUGHPUT, Worse, readings_of_run, run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
 use crawlmark_results::studies::scale::{self, Size};
 use crawlmark_results::studies::scenarios::ScenarioReadings;
-use crawlmark_results::studies::{Header, RoundRun, StudyResult};
+use crawlmark_results::studies::{Header, RoundRun, StudyFinding, StudyResult};
 
 use crate::{golden, saved};
 
@@ -377,6 +377,97 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     }
 }
 
+/// Rounds of commands that print one number, of 16 pairs.
+fn printed(of: impl Fn(Arm, usize) -> f64, exit_code: Option<i32>) -> Vec<RoundReport> {
+    let mut rounds = Vec::new();
+    for (number, first) in OrderSchedule::new(3).take(16).enumerate() {
+        for arm in first.and_other() {
+            let is_failed = arm == Arm::Candidate && number % 4 == 0;
+            let execution = Execution {
+                wall_us: 1.0,
+                cpu_us: 1.0,
+                peak_memory: 1,
+                exit_code: if is_failed { exit_code } else { Some(0) },
+                values: [("n".to_owned(), of(arm, number))].into(),
+            };
+            let times = TIMES.map(str::to_owned);
+            let executions = vec![execution; 3];
+            rounds.push(RoundReport::of_command(executions, number + 1, arm, times));
+        }
+    }
+    rounds
+}
+
+fn contest_of_numbers(worse: Worse, rounds: Vec<RoundReport>) -> Contest {
+    let context = contest(self::rounds(2, 0.0)).context;
+    Contest::new(&[Metric::named("n", "", worse)], rounds, context).unwrap()
+}
+
+#[test]
+fn numbers_of_any_sign_are_judged_by_their_order() {
+    let numbers = [-8.0, -5.0, -0.1, 0.0, 0.1, 5.0, 8.0];
+    for base in numbers {
+        for candidate in numbers {
+            for worse in [Worse::More, Worse::Less] {
+                let of = |arm, _| if arm == Arm::Base { base } else { candidate };
+                let contest = contest_of_numbers(worse, printed(of, Some(0)));
+                let is_worse = match worse {
+                    Worse::More => candidate > base,
+                    Worse::Less => candidate < base,
+                };
+                let verdict = if is_worse {
+                    Overall::Regression
+                } else {
+                    Overall::Pass
+                };
+                let said = contest.doc().terminal(100);
+                assert_eq!(
+                    contest.comparison.verdict, verdict,
+                    "{base} {candidate} {said}"
+                );
+                let svg = contest
+                    .plots()
+                    .iter()
+                    .map(|plot| plot.svg.clone())
+                    .collect::<String>();
+                for text in [said, svg] {
+                    let wrong = ["NaN", "inf", "e+", "0000 %"];
+                    assert!(!wrong.iter().any(|it| text.contains(it)), "{text}");
+                }
+                let saved = serde_json::to_string(&contest).unwrap();
+                assert!(serde_json::from_str::<Contest>(&saved).is_ok(), "{saved}");
+            }
+        }
+    }
+    // Noise around 0 is no equality.
+    let noise = |arm, number: usize| {
+        let number = if arm == Arm::Base {
+            number
+        } else {
+            number * 5 + 2
+        };
+        (number % 7) as f64 - 3.0
+    };
+    let contest = contest_of_numbers(Worse::More, printed(noise, Some(0)));
+    assert_eq!(contest.comparison.verdict, Overall::Inconclusive);
+}
+
+#[test]
+fn executions_that_failed_are_counted_for_their_side() {
+    for exit_code in [Some(4), None] {
+        let contest = contest_of_numbers(Worse::More, printed(|_, _| 1.0, exit_code));
+        let found = contest.findings();
+        assert!(found.contains(&StudyFinding::ExecutionsFailed {
+            arm: Arm::Candidate,
+            failed: 12,
+            of: 48,
+            exit_codes: exit_code.into_iter().collect(),
+        }));
+        let kinds = found.iter().filter(|one| one.kind() == "ExecutionsFailed");
+        assert_eq!(kinds.count(), 1);
+    }
+}
+
 /// A comparison that has every finding.
 pub(crate) fn with_findings() -> Vec<Contest> {
     let lost = contest(rounds(16, 0.05));
@@ -399,5 +490,8 @@ pub(crate) fn with_findings() -> Vec<Contest> {
     }
     let mut weak = contest(weak);
     weak.context.noise_floor = Some(lost.comparison);
-    vec![weak]
+    vec![
+        weak,
+        contest_of_numbers(Worse::More, printed(|_, _| 1.0, Some(4))),
+    ]
 }

@@ -220,6 +220,12 @@ fn setup(label: String, line: &str, args: &AbArgs) -> Result<CommandSetup, Error
 
 fn words(args: &AbArgs, flag: &str, line: &str) -> Result<Vec<String>, Error> {
     let words = if args.shell == "none" {
+        if let Some(operator) = shell_operator(line) {
+            return usage(format!(
+                "{flag} has `{operator}`, which would be an argument of the program, because --shell none runs no shell: \
+                 remove --shell none, or quote it as '{operator}'"
+            ));
+        }
         shlex::split(line)
     } else {
         let shell = shlex::split(&args.shell).filter(|shell| !shell.is_empty());
@@ -232,6 +238,16 @@ fn words(args: &AbArgs, flag: &str, line: &str) -> Result<Vec<String>, Error> {
             "{flag} or --shell is empty, or has a quotation mark that is not closed"
         )),
     }
+}
+
+/// Find a redirection, a pipe or `&&` that a shell would carry out. What is quoted is none: a word
+/// keeps it, and no other word begins or ends at it. (`;` ends the actions of `find`.)
+fn shell_operator(line: &str) -> Option<&'static str> {
+    let words = |line: &str| shlex::split(line).map_or(0, |words| words.len());
+    [">", "<", "|", "&&"].into_iter().find(|operator| {
+        let bare = line.replace(&format!("\\{operator}"), "");
+        words(&bare.replace(operator, " x x ")) > words(&bare)
+    })
 }
 
 /// The metrics of a comparison of commands, the numbers that they print first.
@@ -273,4 +289,31 @@ pub(super) fn fitting_executions(before: &[CommandRound]) -> u64 {
     let longest = Duration::from_secs_f64(longest / 1e6).as_nanos();
     let fitting = COMMAND_ROUND.as_nanos().checked_div(longest).unwrap_or(1);
     u64::try_from(fitting).unwrap_or(MOST).clamp(1, MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_of_a_shell_are_told_from_what_is_quoted() {
+        for (line, operator) in [
+            ("a > b", Some(">")),
+            ("a 2>/dev/null", Some(">")),
+            ("a>b", Some(">")),
+            ("a < b", Some("<")),
+            ("a | b", Some("|")),
+            ("a && b", Some("&&")),
+            ("awk '$1 > 3' f", None),
+            ("awk \"$1 > 3\" f", None),
+            ("grep '>' f", None),
+            ("grep \\> f", None),
+            ("grep a\\|b f", None),
+            ("find . -exec ls {} \\;", None),
+            ("curl http://h/?a=1&b=2", None),
+            ("a", None),
+        ] {
+            assert_eq!(shell_operator(line), operator, "{line}");
+        }
+    }
 }

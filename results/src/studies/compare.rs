@@ -24,6 +24,10 @@
 //! d_i = ln(candidate_i / base_i)          w_i = d_i for a cost, -d_i for a yield: above 0 is worse
 //! ```
 //!
+//! Numbers that commands print may be 0 or negative. Of two below 0, `d_i` is that of their sizes,
+//! turned round; of two equal ones it is 0; of any others it is greater than any ratio, and its sign
+//! alone counts. (A rate, a time or a share of 0 is no reading.)
+//!
 //! A slow drift is in both readings and drops out of `d_i`; the random order makes either sign
 //! equally likely when the arms are equal, whatever else drifts or repeats between pairs. So the
 //! test needs no other assumption. What it does assume is that a round leaves nothing behind for
@@ -44,7 +48,7 @@
 //! | regression | also where a metric is worse by more than half of the base in every one of six pairs or more, or a yield is 0 in each of two |
 //! | regression | also where readings too coarse to decide are worse by more than half in every one of sixteen pairs or more |
 //! | inconclusive | also where all of the interval of such readings is a loss that counts: a pass stands above nothing that surely got worse |
-//! | inconclusive | neither, or readings are missing or not above 0; says what could have been found, and why nothing was |
+//! | inconclusive | neither, or readings are missing; says what could have been found, and why nothing was |
 //! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::of_much`]), or the base has no such percentile |
 //!
 //! `judgement` decides for one metric, `Overall::of` over all.

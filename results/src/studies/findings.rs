@@ -1,11 +1,12 @@
 //! The facts that a study can show, one table: when each is found, its numbers, and its text. The
 //! only place in which studies make sentences.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::capacity::search::SearchOutcome;
-use super::compare::Interval;
-use super::compare::{Disturbance, MetricResult, Overall, Undecided, times_as_much};
+use super::compare::{Arm, Disturbance, Interval, MetricResult, Overall, Undecided, times_as_much};
 use super::history::ChangePoint;
 use super::scale::Fitted;
 use super::scale::estimate::Estimate;
@@ -207,6 +208,15 @@ findings! {
     /// Pairs that were left out for one reason.
     PairsLeftOut { disturbance: Disturbance, count: usize, of: usize } => Warning,
         format!("{count} of {} left out: {}", counted(of as u64, "pair"), disturbance.words());
+    /// Executions of commands that failed, and count because of `--ignore-failure`.
+    ExecutionsFailed { arm: Arm, failed: u64, of: u64, exit_codes: BTreeSet<i32> } => Warning,
+        format!(
+            "{} of {} of the {arm} failed ({})",
+            grouped(failed),
+            counted(of, "execution"),
+            endings(&exit_codes)
+        ),
+        "They count as the others do (-i): what fails early looks fast.";
     /// The base was a regression against itself.
     EqualSidesDiffer {} => Warning, "The base was a regression against itself on this machine";
     /// What a pair read tells something of the next.
@@ -321,7 +331,7 @@ findings! {
     /// The last change of a series, and the first result after it.
     Changed { title: String, since: String, is_worse: bool, change: ChangePoint } =>
         if is_worse { Warning } else { Neutral },
-        format!("{}: {title} {} since {since}", if is_worse { "Worse" } else { "Better" }, change.shift.words());
+        format!("{}: {title} {} since {since}", if is_worse { "Worse" } else { "Better" }, change.shift.in_sentence());
     /// Neighbours are more alike than chance makes them.
     Wanders { title: String, correlation: f64 } => Warning,
         format!("{title}: results resemble those before them (correlation {correlation:.2}), so a change may be a slow drift");
@@ -442,6 +452,16 @@ fn smallest_change([least, most]: [f64; 2]) -> String {
         ": a step of {least}{} half way would have been, in 95 of 100 histories",
         percent(most)
     )
+}
+
+/// Exit codes in words; those that a signal ended have none.
+fn endings(exit_codes: &BTreeSet<i32>) -> String {
+    let codes: Vec<String> = exit_codes.iter().map(i32::to_string).collect();
+    match &codes[..] {
+        [] => "ended by a signal".to_owned(),
+        [code] => format!("exit code {code}"),
+        codes => format!("exit codes {}", codes.join(", ")),
+    }
 }
 
 /// A value with its unit.

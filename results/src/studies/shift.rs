@@ -10,6 +10,7 @@ use crawlmark_harness::stats::median;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{Interval, change};
+use crate::show::text::decimal;
 
 /// The most values of a sample that are taken, evenly by size.
 const MOST: usize = 1_000;
@@ -70,6 +71,14 @@ impl Shift {
             || "-".to_owned(),
             |ratio| change(ratio, self.ratio_interval),
         )
+    }
+
+    /// The same in a sentence: both medians without an estimate.
+    pub fn in_sentence(&self) -> String {
+        if self.ratio.is_some() {
+            return self.words();
+        }
+        format!("{} to {}", decimal(self.before), decimal(self.after))
     }
 }
 

@@ -16,8 +16,8 @@ use super::judgement::{
     Comparison, Evidence, LOOKS, MetricResult, MetricVerdict, Overall, Undecided,
 };
 use super::metric::{
-    Execution, Metric, Reading, SHARE, Statistic, Worse, readings_of_executions, readings_of_parts,
-    readings_of_run,
+    Execution, FAR, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
+    readings_of_parts, readings_of_run,
 };
 use super::statistics::change;
 use crate::export::contest_junit;
@@ -193,14 +193,11 @@ fn is_plain(metric: &Metric, pairs: &[Pair]) -> bool {
         if both.iter().any(|one| one.longer().is_some()) {
             least = PLAIN_COARSE;
         }
-        let [good, bad] = match metric.worse {
-            Worse::Less => [base, candidate],
-            Worse::More => [candidate, base],
-        };
-        if good <= bad * BEYOND {
+        let loss = metric.toward_worse(log_change([base, candidate]));
+        if loss.is_nan() || loss <= BEYOND.ln() {
             return false;
         }
-        if metric.worse == Worse::More || candidate > 0.0 {
+        if metric.worse == Worse::More || candidate != 0.0 {
             least = least.max(PLAIN);
         }
         count += 1;
@@ -261,13 +258,6 @@ impl Contest {
     }
 }
 
-impl Evidence {
-    /// The estimate and its interval, as a change.
-    pub(in crate::studies) fn change(&self) -> String {
-        change(self.ratio, self.ratio_interval)
-    }
-}
-
 /// The estimate of a comparison that goes on.
 pub fn contest_standing(comparison: &Comparison) -> String {
     let all = comparison.metrics.iter();
@@ -323,6 +313,11 @@ impl StudyResult for Contest {
                 of: pairs,
             }),
         );
+        found.extend(
+            [Arm::Base, Arm::Candidate]
+                .into_iter()
+                .filter_map(|arm| self.failed(arm)),
+        );
         let floor = self.context.noise_floor.as_ref();
         if floor.is_some_and(|equal| equal.verdict == Overall::Regression) {
             found.push(StudyFinding::EqualSidesDiffer {});
@@ -367,6 +362,19 @@ impl StudyResult for Contest {
 }
 
 impl Contest {
+    /// The executions of an arm that failed, which count with `--ignore-failure`.
+    fn failed(&self, arm: Arm) -> Option<StudyFinding> {
+        let executions = self.of_arm(arm).flat_map(|of| &of.executions);
+        let (failed, good): (Vec<&Execution>, Vec<&Execution>) =
+            executions.partition(|one| one.exit_code != Some(0));
+        (!failed.is_empty()).then(|| StudyFinding::ExecutionsFailed {
+            arm,
+            failed: failed.len() as u64,
+            of: (failed.len() + good.len()) as u64,
+            exit_codes: failed.iter().filter_map(|one| one.exit_code).collect(),
+        })
+    }
+
     /// The metrics that could have decided and were read too little of.
     fn not_judged(&self) -> Option<StudyFinding> {
         let all = self.comparison.metrics.iter();
@@ -501,7 +509,8 @@ pub(super) fn panels(contest: &Contest) -> Vec<Panel> {
     let metrics = contest.comparison.metrics.iter();
     let panels = metrics.filter_map(|one| {
         let changes = changes(contest, &one.metric);
-        let evidence = one.evidence.as_ref().filter(|_| !changes.is_empty())?;
+        let evidence = one.evidence.as_ref().filter(|it| it.has_ratio());
+        let evidence = evidence.filter(|_| !changes.is_empty())?;
         Some(panel(&one.metric, evidence, &changes))
     });
     panels.collect()
@@ -515,9 +524,9 @@ fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
             let round = &pair.iter().find(|of| of.round.arm == arm)?.round;
             round.readings.of(&metric.name).value()
         });
-        Some((candidate? / base? - 1.0) * 100.0)
+        Some(log_change([base?, candidate?])).filter(|change| change.abs() < FAR)
     });
-    changes.filter(|change| change.is_finite()).collect()
+    changes.map(|change| change.exp_m1() * 100.0).collect()
 }
 
 /// The field of a metric, as wide as its values are.
@@ -525,7 +534,7 @@ fn panel(metric: &Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
     let rows = changes.len() as f64 + 2.0;
     let in_percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let estimate = in_percent(evidence.ratio);
-    let interval = evidence.ratio_interval.map(|it| it.map(in_percent));
+    let interval = evidence.shown_interval().map(|it| it.map(in_percent));
     let loss = metric.toward_worse(metric.loss(metric.smallest_effect));
     let loss = loss.exp_m1() * 100.0;
     // A loss that counts has to be seen, too.

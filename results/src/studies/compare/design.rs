@@ -23,7 +23,7 @@ use std::fmt;
 use crawlmark_harness::stats::Series;
 use serde::{Deserialize, Serialize};
 
-use super::metric::{Metric, Readings, Statistic, readings_of_run, run_metrics};
+use super::metric::{Metric, Readings, Statistic, log_change, readings_of_run, run_metrics};
 use crate::judge::thresholds::{FREEZE_US, SHORTEST_FOR_STEAL_S, SPEED, STEAL};
 use crate::run::report::Report;
 
@@ -330,7 +330,7 @@ impl Disturbance {
             .filter(|metric| metric.statistic != Statistic::Tail);
         let is_explained = typical.all(|metric| {
             let values = readings.map(|of| of.of(&metric.name).value());
-            !matches!(values, [Some(one), Some(other)] if one.max(other) > one.min(other) * BEYOND)
+            !matches!(values, [Some(one), Some(other)] if log_change([one, other]).abs() > BEYOND.ln())
         });
         // NaN or infinite if either is unknown.
         let slower = one.work_us.max(other.work_us) / one.work_us.min(other.work_us);

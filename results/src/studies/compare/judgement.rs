@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::design::Pair;
-use super::metric::{Metric, Reading, Statistic};
+use super::metric::{FAR, MICROSECONDS, Metric, PER_SECOND, Reading, SHARE, Statistic, log_change};
 use super::statistics::{
-    Centre, Interval, autocorrelation, holm, p_above_zero, standard_deviation,
+    Centre, Interval, autocorrelation, change, holm, p_above_zero, standard_deviation,
 };
 use crate::show::text::{counted, decimal};
 
@@ -65,7 +65,7 @@ pub enum Undecided {
         /// How many times as much each round has to read.
         longer: f64,
     },
-    /// A reading is missing in either arm, or has no logarithm: it is 0, negative or not finite.
+    /// A reading is missing in either arm, or is a rate, a time or a share of 0.
     Unread {
         /// In so many pairs.
         pairs: usize,
@@ -461,7 +461,7 @@ impl<'a> Seen<'a> {
             return None;
         }
         let values = self.pairs.iter().flat_map(|pair| pair.values(&metric.name));
-        let log_ratios = log_ratios(&values.collect::<Vec<_>>());
+        let log_ratios = log_ratios(metric, &values.collect::<Vec<_>>());
         Some(MetricReadings {
             metric,
             role: self.role(metric),
@@ -517,12 +517,14 @@ enum MetricRole {
     Lopsided(usize),
 }
 
-/// The logarithms of candidate over base of pairs of readings. The difference of logarithms: the
-/// ratio itself may be too great or too small for a number.
-fn log_ratios(values: &[[Option<f64>; 2]]) -> Result<Vec<f64>, Undecided> {
+/// The changes of pairs of readings on the scale of logarithms. A rate, a time or a share of 0 is
+/// nothing to compare with: a base that answered nothing is as fast as nothing.
+fn log_ratios(metric: &Metric, values: &[[Option<f64>; 2]]) -> Result<Vec<f64>, Undecided> {
+    let is_above_0 = [PER_SECOND, MICROSECONDS, SHARE].contains(&&*metric.unit);
     let ratios = values.iter().filter_map(|[base, candidate]| {
-        let ratio = (*candidate)?.ln() - (*base)?.ln();
-        ratio.is_finite().then_some(ratio)
+        let both = [(*base)?, (*candidate)?];
+        let is_reading = !is_above_0 || both.iter().all(|one| *one > 0.0);
+        Some(log_change(both)).filter(|change| is_reading && change.is_finite())
     });
     let ratios: Vec<f64> = ratios.collect();
     match values.len() - ratios.len() {
@@ -532,6 +534,30 @@ fn log_ratios(values: &[[Option<f64>; 2]]) -> Result<Vec<f64>, Undecided> {
 }
 
 impl Evidence {
+    /// The estimate and its interval, as a change in percent, or in words where there is no ratio.
+    pub(in crate::studies) fn change(&self) -> String {
+        if self.has_ratio() {
+            return change(self.ratio, self.shown_interval());
+        }
+        if self.log_ratio > 0.0 {
+            "far more".to_owned()
+        } else {
+            "far less".to_owned()
+        }
+    }
+
+    /// True if the estimate is a ratio of two numbers of one sign.
+    pub(super) const fn has_ratio(&self) -> bool {
+        self.log_ratio.abs() < FAR
+    }
+
+    /// The interval of the ratio, where both ends are one.
+    pub(super) fn shown_interval(&self) -> Option<Interval> {
+        let ends = self.log_ratio_interval?;
+        let has_ends = ends.low > -FAR && ends.high < FAR;
+        self.ratio_interval.filter(|_| has_ends)
+    }
+
     /// True if neighbouring pairs depend on each other by more than chance explains: by more than
     /// three standard errors of `1/sqrt(n)` (Bartlett, M. S. (1946), Supplement to the Journal of
     /// the Royal Statistical Society 8, 27-41), of 16 pairs or more.

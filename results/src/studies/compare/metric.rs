@@ -166,6 +166,29 @@ impl Metric {
     }
 }
 
+/// Change from a number to another without a ratio: one is 0, or they have different signs. No ratio
+/// of measured values is as large as its exponential, 1e130.
+pub(super) const FAR: f64 = 300.0;
+
+/// Return the change between two readings on the scale of logarithms: `ln(candidate/base)`, positive
+/// where the candidate is greater; of two numbers below 0, that of their sizes, turned round; 0 of
+/// equal ones; and [`FAR`] or `-FAR` of others. With the sides swapped, its sign changes and nothing
+/// else, which the test needs. NaN of what is no number.
+pub(super) fn log_change([base, candidate]: [f64; 2]) -> f64 {
+    if base > 0.0 && candidate > 0.0 {
+        // Not of the ratio, which may be too great or too small for a number.
+        return candidate.ln() - base.ln();
+    }
+    if base < 0.0 && candidate < 0.0 {
+        return (-base).ln() - (-candidate).ln();
+    }
+    let difference = candidate - base;
+    if difference == 0.0 || difference.is_nan() {
+        return difference;
+    }
+    FAR.copysign(difference)
+}
+
 /// Reading of one metric in one round. The unit is the metric's, the same in both arms: only ratios
 /// are looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -483,6 +506,24 @@ mod tests {
             );
             assert!((metric.fraction(worse) - 0.05).abs() < 1e-12);
             assert!((metric.toward_worse(metric.toward_worse(0.3)) - 0.3).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_change_has_the_sign_of_the_order_and_turns_round_with_the_sides() {
+        let numbers = [-1e9, -5.0, -4.9, -1e-9, 0.0, 1e-9, 4.9, 5.0, 1e9];
+        for base in numbers {
+            for candidate in numbers {
+                let change = log_change([base, candidate]);
+                assert_eq!(change.partial_cmp(&0.0), candidate.partial_cmp(&base));
+                assert!((change + log_change([candidate, base])).abs() < 1e-9);
+                let is_same = (base - candidate).abs() < f64::EPSILON;
+                let has_ratio = base * candidate > 0.0 || is_same;
+                assert_eq!(change.abs() < FAR, has_ratio, "{base} {candidate}");
+            }
+            for other in [f64::NAN, f64::INFINITY] {
+                assert!(!log_change([base, other]).is_finite() || base <= 0.0);
+            }
         }
     }
 
