@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use console::style;
 use crawlmark_results::show::doc::{Severity, TerminalLine, Tone};
+use crawlmark_results::show::text::shortened;
 use crawlmark_results::show::visible;
 
 use super::glyphs::{has_blocks, shown};
@@ -106,7 +107,7 @@ pub(crate) fn print_help(help: &clap::Error) -> Result<(), Error> {
 /// would be shown.
 pub(crate) fn say_usage(error: &clap::Error) {
     let text = error.render().to_string();
-    if redact::text(&seen(&text, false)) == text {
+    if redact::text(&seen(&without_middle(&text), false)) == text {
         let _ = error.print();
     } else {
         say(&text);
@@ -137,6 +138,16 @@ fn data(text: &str) -> String {
 /// True in a workflow of GitHub, to whose log all that is printed may go: a pipe may lead there, too.
 fn is_workflow() -> bool {
     env::var_os("GITHUB_ACTIONS").is_some()
+}
+
+/// Characters of a line that are said: a message has a few hundred, and what it repeats may have
+/// millions.
+const LONGEST_LINE: usize = 2_000;
+
+/// Text without the middle of lines that are too long.
+fn without_middle(text: &str) -> String {
+    let lines = text.split('\n').map(|line| shortened(line, LONGEST_LINE));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Text without commands of a workflow of GitHub, which obeys what a log says: `::` at the start of
@@ -170,7 +181,7 @@ fn printed(outcome: io::Result<()>) -> Result<(), Error> {
 pub(crate) fn say(text: &str) {
     // Standard error may be closed; that must not stop a run.
     let mut out = io::stderr().lock();
-    let text = seen(&redact::text(text), out.is_terminal());
+    let text = seen(&without_middle(&redact::text(text)), out.is_terminal());
     let _ = out.write_all(text.as_bytes());
 }
 
@@ -223,6 +234,27 @@ mod tests {
     /// True if GitHub's runner would obey a line, as `ActionCommand.cs` reads it.
     fn is_command(line: &str) -> bool {
         line.trim_start().starts_with("::") || line.contains("##[")
+    }
+
+    #[test]
+    fn what_is_repeated_is_cut_and_both_ends_of_a_line_stay() {
+        for count in [0, LONGEST_LINE / 2, LONGEST_LINE * 2, 2_000_000] {
+            let foreign = "\u{e9}".repeat(count);
+            let said = without_middle(&format!(
+                "first\nthe URL `{foreign}` is too long: shorten it\nlast"
+            ));
+            let lines: Vec<&str> = said.lines().collect();
+            assert_eq!((lines[0], lines[2]), ("first", "last"));
+            assert!(
+                lines[1].starts_with("the URL `") && lines[1].ends_with("is too long: shorten it")
+            );
+            assert!(lines[1].chars().count() < LONGEST_LINE + 40);
+            assert_eq!(
+                lines[1].contains(" characters) "),
+                count > LONGEST_LINE,
+                "{count}"
+            );
+        }
     }
 
     proptest! {

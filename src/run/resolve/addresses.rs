@@ -1,11 +1,12 @@
 //! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public
 //! ones without a rate.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
 
 use crate::cli::RunArgs;
 use crate::crawl::proxy::{Proxies, Proxy};
@@ -163,11 +164,22 @@ pub(crate) fn find(name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
         host: name.to_owned(),
         error,
     };
-    let found: Vec<_> = (name, port).to_socket_addrs().map_err(resolve)?.collect();
+    let found = match zoned(name, port) {
+        Some(address) => vec![address],
+        None => (name, port).to_socket_addrs().map_err(resolve)?.collect(),
+    };
     if found.is_empty() {
         return Err(resolve(std::io::ErrorKind::NotFound.into()));
     }
     Ok(found)
+}
+
+/// Return an IPv6 address with its zone, the name or number of an interface; none of anything else.
+/// Resolvers read names of zones for link-local addresses alone.
+fn zoned(name: &str, port: u16) -> Option<SocketAddr> {
+    let (address, zone) = name.split_once('%')?;
+    let scope = zone.parse().or_else(|_| if_nametoindex(zone)).ok()?;
+    Some(SocketAddrV6::new(address.parse().ok()?, port, 0, scope).into())
 }
 
 /// Keep the addresses of a peer that can be reached from `ips`.
@@ -254,8 +266,12 @@ mod tests {
             Ok(SocketAddr::V6(address)) => Some((address.ip().to_string(), address.scope_id())),
             _ => None,
         };
-        let loopback = nix::net::if_::if_nametoindex("lo").unwrap();
-        assert_eq!(scope("fe80::1%lo"), Some(("fe80::1".to_owned(), loopback)));
+        let loopback = if_nametoindex("lo").unwrap();
+        for address in ["fe80::1", "::1", "fd00::1", "2001:db8::1"] {
+            let zoned = Some((address.to_owned(), loopback));
+            assert_eq!(scope(&format!("{address}%lo")), zoned);
+        }
+        assert_eq!(scope("::1"), Some(("::1".to_owned(), 0)));
         assert_eq!(scope("fe80::1%4711"), Some(("fe80::1".to_owned(), 4711)));
         assert_eq!(scope("fe80::1%no-such-interface"), None);
     }
