@@ -89,7 +89,8 @@ pub struct Cli {
     pub color: Color,
     /// Take flags from FILE, in place of this one
     ///
-    /// The file has words as in a shell, on any number of lines; a # begins a comment. A flag
+    /// The file has words as in a shell, on any number of lines; a # begins a comment, and a \ at the
+    /// end of a line may join it to the next. A flag
     /// replaces the same one before it, so that those behind --config count. It is a command line:
     /// use no file that you would not type, for its flags may run commands and write files.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
@@ -182,31 +183,81 @@ impl Cli {
     pub(crate) fn matches(
         words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<ArgMatches, clap::Error> {
-        Self::command()
-            .try_get_matches_from(words)
-            .map_err(explained)
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+        let first = words.get(1).map(|word| word.to_string_lossy().into_owned());
+        let read = Self::command().try_get_matches_from(words);
+        read.map_err(|error| explained(error, &first.unwrap_or_default()))
     }
 }
 
-/// Say what clap cannot know: where a URL goes that stands in the wrong place, and what to do about
-/// flags that exclude each other.
-fn explained(mut error: clap::Error) -> clap::Error {
-    let is_url =
-        |kind| matches!(error.get(kind), Some(ContextValue::String(word)) if word.contains("://"));
-    let tip = match error.kind() {
-        ErrorKind::UnknownArgument if is_url(ContextKind::InvalidArg) => {
-            "there is one URL; several are read from a file: --urls FILE"
-        }
-        ErrorKind::InvalidSubcommand if is_url(ContextKind::InvalidSubcommand) => {
-            "a URL follows a command: crawlmark run URL"
-        }
-        ErrorKind::ArgumentConflict => "keep one of them, and remove the others",
+/// Commands that newcomers look for, and the one that is meant.
+const OTHER_COMMANDS: [(&str, &str); 3] = [
+    (
+        "attack bench benchmark crawl get load stress test",
+        CRAWL_A_URL,
+    ),
+    (
+        "diff",
+        "to compare two results: crawlmark compare BASE CANDIDATE",
+    ),
+    ("mock server", "to start a target: crawlmark serve"),
+];
+
+const CRAWL_A_URL: &str = "to crawl a URL: crawlmark run URL";
+
+/// Flags of other programs, and the flag of `run` that does the same.
+const OTHER_FLAGS: [(&str, &str); 5] = [
+    ("-u --user", "--auth USER:PASSWORD"),
+    ("-A --user-agent", "--header 'user-agent: NAME'"),
+    ("-b --cookie", "--header 'cookie: NAME=VALUE'"),
+    ("-T --content-type", "--header 'content-type: TYPE'"),
+    ("-L --location", "--follow N"),
+];
+
+/// Find the advice on a word in a table.
+fn advice_on<'a>(word: &str, table: &[(&str, &'a str)]) -> Option<&'a str> {
+    let mut rows = table.iter();
+    let row = rows.find(|(words, _)| words.split(' ').any(|known| known == word));
+    row.map(|(_, advice)| *advice)
+}
+
+/// Say what clap cannot know: what other programs call a command or a flag, where a URL or a flag
+/// goes that stands in the wrong place, and what to do about flags that exclude each other. `first`
+/// is the first word behind the program's name.
+fn explained(mut error: clap::Error, first: &str) -> clap::Error {
+    let kind = match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::ArgumentConflict => ContextKind::PriorArg,
         _ => return error,
     };
-    error.insert(
-        ContextKind::Suggested,
-        ContextValue::StyledStrs(vec![tip.into()]),
-    );
+    let word = match error.get(kind) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => String::new(),
+    };
+    let near = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
+    let tip = match error.kind() {
+        ErrorKind::ArgumentConflict => Some("keep one of them, and remove the others".to_owned()),
+        ErrorKind::InvalidSubcommand => advice_on(&word, &OTHER_COMMANDS)
+            .or_else(|| error.get(near[0]).is_none().then_some(CRAWL_A_URL))
+            .map(str::to_owned),
+        _ if word.contains("://") => {
+            Some("there is one URL; several are read from a file: --urls FILE".to_owned())
+        }
+        _ if first.starts_with('-') => {
+            Some("flags follow a command: crawlmark run URL -c 10".to_owned())
+        }
+        _ => advice_on(&word, &OTHER_FLAGS).map(|flag| format!("`run` has it as {flag}")),
+    };
+    // That a flag may be a value, too, helps nobody who meant a flag.
+    error.remove(ContextKind::Suggested);
+    if let Some(tip) = tip {
+        for kind in near {
+            error.remove(kind);
+        }
+        let tips = vec![tip.into()];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
     error
 }
 
@@ -496,6 +547,57 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::ArgumentConflict);
             assert!(error.get(ContextKind::Suggested).is_some());
         }
+    }
+
+    /// The advice on a refused command line; none without any.
+    fn tip(line: &str) -> Option<String> {
+        let error = Cli::of(line.split(' ')).unwrap_err();
+        let near = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
+        assert!(near.iter().all(|kind| error.get(*kind).is_none()), "{line}");
+        match error.get(ContextKind::Suggested)? {
+            ContextValue::StyledStrs(tips) => Some(tips[0].to_string()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn words_of_other_programs_lead_to_those_here() {
+        let program = built();
+        let run = program.find_subcommand("run").unwrap();
+        for (words, advice) in OTHER_COMMANDS {
+            let meant = advice.split("crawlmark ").nth(1).unwrap();
+            let meant = meant.split(' ').next().unwrap();
+            assert!(program.find_subcommand(meant).is_some(), "{advice}");
+            for word in words.split(' ') {
+                let tip = tip(&format!("crawlmark {word} http://h/"));
+                assert_eq!(tip.as_deref(), Some(advice), "{word}");
+            }
+        }
+        for (words, advice) in OTHER_FLAGS {
+            let flag = advice.trim_start_matches("--").split(' ').next();
+            assert!(
+                run.get_arguments().any(|it| it.get_long() == flag),
+                "{advice}"
+            );
+            for word in words.split(' ') {
+                let tip = tip(&format!("crawlmark run http://h/ {word} 1"));
+                assert!(tip.is_some_and(|tip| tip.contains(advice)), "{word}");
+            }
+        }
+        for line in [
+            "crawlmark http://h/",
+            "crawlmark localhost:8080",
+            "crawlmark frobnicate",
+            "crawlmark -c 10 http://h/",
+            "crawlmark --rate 5 http://h/",
+        ] {
+            assert!(
+                tip(line).is_some_and(|tip| tip.contains("crawlmark run")),
+                "{line}"
+            );
+        }
+        // Nobody is told that a flag may be a value, too.
+        assert_eq!(tip("crawlmark run http://h/ --frobnicate"), None);
     }
 
     #[test]

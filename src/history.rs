@@ -27,6 +27,11 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<u8, Error> {
     }
     let points = if args.history.is_dir() {
         of_directory(&args.history)?
+    } else if !args.history.exists() {
+        let file = args.history.display();
+        return usage(format!(
+            "{file} does not exist: name a history or a directory of results, or make one with `crawlmark history {file} --add RESULT`"
+        ));
     } else {
         read_points(&args.history)?
     };

@@ -23,7 +23,9 @@ mod robots;
 mod saving;
 mod target_probe;
 
-use crawlmark_harness::clock::Clock;
+use std::path::Path;
+
+use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Observer, RunRecord};
 use crawlmark_mock_server::Ledger;
@@ -34,7 +36,7 @@ use crawlmark_results::run::result_dir::ResultDir;
 use self::deliver::Delivery;
 pub(crate) use self::deliver::save_merged;
 use self::diagnose::Subject;
-use self::output::OutputOptions;
+use self::output::{NOWHERE, OutputOptions};
 use self::part::{PartRun, Watch};
 pub(crate) use self::part::{check_shards, whole};
 #[cfg(any(test, fuzzing))]
@@ -70,7 +72,14 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
     // how it ended may be lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let saved_crawl = SavedCrawl::open(&mut resolved, wanted)?;
-    let directory = ResultDir::begin(resolved.out.as_deref(), &resolved.labels.name)?;
+    let (out, name) = (resolved.out.as_deref(), &resolved.labels.name);
+    let keeps = out != Some(Path::new(NOWHERE));
+    let directory = if keeps {
+        ResultDir::begin(out, name)?
+    } else {
+        // For the log of its seconds, and removed at the end.
+        ResultDir::create_in(&std::env::temp_dir(), wall_time(), name)?
+    };
     let checked = reach::check_hosts(&mut resolved, clock, &held)?;
     let slot = part.as_ref();
     let slot = slot.map(|part| part.wait_for_slot(&mut resolved, &held, clock, voice));
@@ -127,6 +136,7 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
         wanted,
         part: part.as_ref(),
         is_strict,
+        keeps,
         ended_by,
         clock,
     };

@@ -242,7 +242,7 @@ pub struct RunArgs {
     #[arg(
         short = 'R',
         long,
-        alias = "qps",
+        aliases = ["qps", "rps"],
         short_alias = 'q',
         value_name = "RATE"
     )]
@@ -460,7 +460,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub part: PartArgs,
 
-    /// Save the result to DIR [default: results/runs/TIME-NAME]
+    /// Save the result to DIR [default: results/runs/TIME-NAME]; - for none
+    ///
+    /// With `--out -`, a quick look: what is printed and exported is all that is left.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Result name

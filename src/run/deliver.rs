@@ -1,5 +1,7 @@
 //! End of a run: its result is saved, shown, exported and published, and its exit code decided.
 
+use std::fs;
+
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, Verdict};
@@ -23,6 +25,8 @@ pub(super) struct Delivery<'a> {
     pub(super) part: Option<&'a PartRun>,
     /// True if any invalid measurement fails the run.
     pub(super) is_strict: bool,
+    /// False if the directory of the result is removed at the end.
+    pub(super) keeps: bool,
     /// Signal that ended what followed the run.
     pub(super) ended_by: Option<i32>,
     pub(super) clock: Clock,
@@ -44,7 +48,9 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
     // saved or not: neither may cost the other.
     let saved = directory.finish(&report);
     let shown = if wanted.output.is_data() || has_summary {
-        wanted.output.show(&report, saved.as_deref().ok())
+        wanted
+            .output
+            .show(&report, saved.as_deref().ok().filter(|_| to.keeps))
     } else {
         Ok(())
     };
@@ -52,6 +58,10 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
     let exported = place.map_or(Ok(Vec::new()), |place| {
         export::write(&report, place, &wanted.exports)
     });
+    if let (Ok(place), false) = (&saved, to.keeps) {
+        // Where that fails, it is one of many temporary files.
+        let _ = fs::remove_dir_all(place);
+    }
     let published = to.part.zip(crawled.part);
     let published =
         published.map(|(part, outcome)| outcome?.publish(part, &report, to.clock, wanted.voice));

@@ -7,10 +7,13 @@ use crawlmark_results::run::result_dir::PAGE;
 use crawlmark_results::run::words;
 use crawlmark_results::show::doc::{Doc, Readers};
 
-use crate::cli::{Export, RunArgs};
+use crate::cli::{Destination, Export, RunArgs};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
 use crate::terminal::{self, Voice};
+
+/// Value of `--out` for a result that is shown and not kept.
+pub(super) const NOWHERE: &str = "-";
 
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,12 @@ impl OutputOptions {
             (false, true) => Output::SummaryWithPercentiles,
             (false, false) => Output::Summary,
         };
+        let is_in_result = |export: &Export| matches!(export.to, Destination::Result);
+        if args.out.as_deref() == Some(Path::new(NOWHERE)) && exports.iter().any(is_in_result) {
+            return Err(Error::usage(
+                "--out - keeps no result, and an export without a file is part of it: give it one, as in --export csv=FILE",
+            ));
+        }
         export::check(&exports, None)?;
         Ok(Self {
             output,

@@ -171,10 +171,41 @@ fn scaled(number: &str, exponent: i32) -> Option<f64> {
     (value <= GREATEST).then_some(value)
 }
 
-/// Suggest the metric that was probably meant by `name`.
+/// Words of other tools in names of metrics, and those here.
+const OTHER_WORDS: [(&str, &str); 6] = [
+    ("mean", "average avg"),
+    ("p50", "median med"),
+    ("service", "latency duration"),
+    ("rate", "qps rps throughput"),
+    ("ok", "success"),
+    ("error", "failure"),
+];
+
+/// Return the metric that a name means in other words or with other signs between them:
+/// `service.p95`, `latency_avg`, `http_req_duration.p95`.
+fn meant(name: &str) -> Option<Metric> {
+    let name = name.to_lowercase();
+    let words = name.trim_start_matches("http_req_").split(['_', '-', ' ']);
+    // The point of a percentile, as in p99.9, is no sign between words.
+    let words = words.flat_map(|word| match word.split_once('.') {
+        Some((one, other)) if !other.starts_with(|it: char| it.is_ascii_digit()) => {
+            vec![one, other]
+        }
+        _ => vec![word],
+    });
+    let words = words.map(|word| {
+        let mut rows = OTHER_WORDS.iter();
+        let row = rows.find(|(_, others)| others.split(' ').any(|other| other == word));
+        row.map_or(word, |(own, _)| own)
+    });
+    let name = words.collect::<Vec<_>>().join("_");
+    Metric::named(&name).or_else(|| Metric::named(&format!("service_{name}")))
+}
+
+/// Suggest the metric that was probably meant by `name`: by its meaning, or else by its letters.
 fn hint(name: &str) -> String {
-    let of_service = Metric::named(&format!("service_{name}")).map(|meant| meant.to_string());
-    match of_service.or_else(|| nearest(name, Metric::usual_names())) {
+    let meant = meant(name).map(|meant| meant.to_string());
+    match meant.or_else(|| nearest(name, Metric::usual_names())) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => "there are times (service_p99, response_p(95), item_max, ...), rate, throttled_rate, error_rate and \
                  counts: see --help"
@@ -192,6 +223,33 @@ mod tests {
 
     fn parsed(text: &str) -> Condition {
         text.parse().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_metric_in_the_words_of_others_is_meant_by_its_meaning() {
+        for (name, metric) in [
+            ("service.p95", "service_p95"),
+            ("service.p99.9", "service_p999"),
+            ("service_avg", "service_mean"),
+            ("service-median", "service_p50"),
+            ("Service_P99", "service_p99"),
+            ("latency.average", "service_mean"),
+            ("latency_p99", "service_p99"),
+            ("response avg", "response_mean"),
+            ("http_req_duration.p95", "service_p95"),
+            ("rps", "rate"),
+            ("throughput", "rate"),
+            ("success_rate", "ok_rate"),
+            ("failure_rate", "error_rate"),
+            ("avg", "service_mean"),
+            ("servce_p99", "service_p99"),
+        ] {
+            assert_eq!(hint(name), format!("did you mean `{metric}`?"), "{name}");
+        }
+        // Its own words mean themselves.
+        for name in Metric::usual_names() {
+            assert_eq!(meant(&name).map(|it| it.to_string()), Some(name));
+        }
     }
 
     #[test]

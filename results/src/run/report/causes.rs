@@ -18,6 +18,12 @@ const MOST: usize = 4;
 /// Remedy for a plain-text request that reached a TLS port.
 const USE_HTTPS: &str = "use https://";
 
+/// Remedy for a target that asks for credentials.
+const PASS_CREDENTIALS: &str = "pass credentials: --auth USER:PASSWORD, --bearer-env NAME, or a header of the target's own (-H)";
+
+/// Remedy for redirects that are not followed.
+const FOLLOW: &str = "crawl the URL that they name, or follow them with --follow 5 (to another host only if --urls has one of its URLs)";
+
 /// Remedy for a target that asks for a client certificate.
 const PASS_CERTIFICATE: &str =
     "pass a client certificate that the target trusts (--cert and --key)";
@@ -120,12 +126,15 @@ pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'s
         FailureCause::Status(UNIMPLEMENTED) => {
             Some("check the path of the URL, which is /PACKAGE.SERVICE/METHOD")
         }
-        FailureCause::Status(_) => {
-            let page = excerpt?.to_lowercase();
-            PAGES
-                .iter()
-                .find(|(text, _)| page.contains(text))
-                .map(|(_, remedy)| *remedy)
+        FailureCause::Status(status) => {
+            let of_status = match status {
+                301..=303 | 307 | 308 => Some(FOLLOW),
+                401 => Some(PASS_CREDENTIALS),
+                _ => None,
+            };
+            let page = excerpt.unwrap_or_default().to_lowercase();
+            let remedy = PAGES.iter().find(|(text, _)| page.contains(text));
+            remedy.map(|(_, remedy)| *remedy).or(of_status)
         }
         FailureCause::Challenge => None,
     }
@@ -227,7 +236,9 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         ),
         Kind::TlsBadCertificate => (
             "invalid certificate",
-            Some("replace the target's certificate, or pass --insecure"),
+            Some(
+                "pass an authority's own certificate (CA:TRUE) with --cacert FILE; replace any other, or pass --insecure",
+            ),
         ),
         Kind::TlsClosed => (
             "closed in the TLS handshake",
@@ -251,13 +262,13 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::TlsUnknownIssuer => (
             "certificate of unknown issuer",
             Some(
-                "check that --cacert FILE has the certificate of its issuer (a new target may have a new one), or pass --insecure",
+                "pass the certificate of its issuer with --cacert FILE (a new target may have a new one), or pass --insecure",
             ),
         ),
         Kind::TlsWrongName => (
             "certificate for another name",
             Some(
-                "use a name of the certificate in the URL (--connect-to sets the address), or pass --insecure",
+                "use a name of the certificate in the URL (--connect-to sets the address); one that has none but its CN needs a new one (subjectAltName); or pass --insecure",
             ),
         ),
         Kind::TooManyFiles => ("too many files", None),
@@ -293,7 +304,8 @@ pub struct FailureReport {
     pub last_s: f64,
     /// Status of the first one's answer; null without an answer.
     pub status: Option<u16>,
-    /// Start of the first one's body, without the secrets of the request; null without a body.
+    /// Start of the first one's body, behind the `Location` of a redirect, without the secrets of the
+    /// request; null without either.
     pub excerpt: Option<String>,
     /// Details of the first one: the rule that its answer broke, the part of its body that arrived,
     /// why TLS failed. Null without any.
@@ -368,7 +380,12 @@ mod tests {
                 "{page}"
             );
         }
-        assert_eq!(remedy_in_words(FailureCause::Status(400), None), None);
+        for status in [400, 304, 403, 500] {
+            assert_eq!(remedy_in_words(FailureCause::Status(status), None), None);
+        }
+        for status in [301, 302, 303, 307, 308, 401] {
+            assert!(remedy_in_words(FailureCause::Status(status), None).is_some());
+        }
         assert_eq!(
             [5, 16, 17, 503].map(|status| cause_in_words(FailureCause::Status(status))),
             [

@@ -71,7 +71,7 @@ impl Times {
         let rows = names.filter_map(|name| row(name, report.latency.get(name)?));
         let columns = FIGURES.into_iter().map(Column::numbers);
         Self {
-            figures: times.map_or_else(Vec::new, |times| main_figures(report, main.name(), times)),
+            figures: times.map_or_else(Vec::new, |times| main_figures(report, main, times)),
             facts: vec![
                 (main.name(), times.map(self::spectrum)),
                 ("first event", spectrum(Series::FirstEvent)),
@@ -95,8 +95,35 @@ fn is_any(latency: &Latency) -> bool {
     latency.count + latency.censored > 0
 }
 
-/// p50, p99 and the greatest of `times`, and what they are of.
-fn main_figures(report: &Report, series: &str, times: &Latency) -> Vec<Figure> {
+/// Part of what users wait from which on the time to open connections is a main figure: a tenth is
+/// more than most comparisons are about.
+const OPENING: f64 = 0.1;
+
+/// Time to open connections, which the service times leave out, where it is a notable part of what
+/// users wait.
+fn opening(report: &Report, main: Series) -> Option<Figure> {
+    let sum_us = |series| {
+        let latency = report.latency(series);
+        latency.map_or(0.0, |all| all.count as f64 * all.mean_us.unwrap_or(0.0))
+    };
+    let parts = [Series::Connect, Series::Tunnel, Series::Tls].map(sum_us);
+    let opening_us: f64 = parts.into_iter().sum();
+    let opened = report.latency(Series::Connect)?.count;
+    let all_us = opening_us + sum_us(Series::ServiceOk);
+    let is_notable =
+        main == Series::ServiceOk && opening_us > 0.0 && opening_us >= OPENING * all_us;
+    is_notable.then(|| Figure {
+        name: "connect".into(),
+        value: micros(opening_us / opened as f64),
+        detail: format!(
+            "mean of {}, not in the service times",
+            counted(opened, "new connection")
+        ),
+    })
+}
+
+/// p50, p99 and the greatest of `times`, what they are of, and what they leave out.
+fn main_figures(report: &Report, series: Series, times: &Latency) -> Vec<Figure> {
     let of = match times.censored {
         0 if report.ledger.not_found > 0 => counted(times.count, "good or not-found response"),
         0 => counted(times.count, "good response"),
@@ -111,9 +138,10 @@ fn main_figures(report: &Report, series: &str, times: &Latency) -> Vec<Figure> {
         Some(Figure {
             name: name.into(),
             value: figure(times, key, us)?,
-            detail: format!("{series} time of {of}"),
+            detail: format!("{} time of {of}", series.name()),
         })
     })
+    .chain(opening(report, series))
     .collect()
 }
 

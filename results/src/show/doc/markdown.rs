@@ -73,12 +73,15 @@ impl Layout {
         }
     }
 
-    /// Text in which nothing is markup, cut where it is too long.
+    /// Text in which nothing is markup, cut between words where it is too long.
     fn text(self, text: &str) -> String {
-        match text.char_indices().nth(self.characters) {
-            Some((at, _)) => escaped(&format!("{}\u{2026}", &text[..at])),
-            None => escaped(text),
-        }
+        let Some((at, _)) = text.char_indices().nth(self.characters) else {
+            return escaped(text);
+        };
+        let whole = text[..at].rfind(char::is_whitespace);
+        // A word that is as long is cut.
+        let at = whole.filter(|whole| *whole > at / 2).unwrap_or(at);
+        escaped(&format!("{} \u{2026}", text[..at].trim_end()))
     }
 
     fn write_lead(self, out: &mut String, lead: &Lead) {
@@ -276,5 +279,33 @@ mod tests {
             escaped("service_p99 _so_ @you\u{1b}"),
             "service_p99 \\_so\\_ &#64;you\\\\u001b"
         );
+    }
+
+    #[test]
+    fn a_text_is_cut_between_words() {
+        let text = "checked: shard exits, totals, response validity, h\u{f6}chste Zeit";
+        for characters in 10..text.chars().count() {
+            let layout = Layout {
+                reader: Readers::STEP,
+                level: 1,
+                rows: 1,
+                characters,
+            };
+            let cut = layout.text(text);
+            let kept = cut.strip_suffix(" \u{2026}").unwrap();
+            let rest = text.strip_prefix(kept).unwrap();
+            assert!(
+                rest.starts_with(' ') && kept.chars().count() <= characters,
+                "{cut}"
+            );
+        }
+        let word = "x".repeat(30);
+        let layout = Layout {
+            reader: Readers::STEP,
+            level: 1,
+            rows: 1,
+            characters: 20,
+        };
+        assert_eq!(layout.text(&word), format!("{} \u{2026}", "x".repeat(20)));
     }
 }

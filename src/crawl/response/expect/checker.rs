@@ -20,6 +20,7 @@ use crate::crawl::response::events::EventReader;
 use crate::crawl::response::fields::HeaderFields;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
 use crate::crawl::target::json_pointer;
+use crate::crawl::target::redact;
 use crate::crawl::target::takes::{MOST_BODY, Taken, TakenFrom, Takes};
 use crate::dataset::manifest::{Bodies, Saved};
 
@@ -289,6 +290,18 @@ impl Expected {
         }
         if self.checker.head_use.follows && is_redirect(status) {
             self.location = fields.all("location").next().map(<[u8]>::to_vec);
+        }
+        if !self.checker.head_use.follows
+            && is_redirect(status)
+            && let Some(location) = fields.all("location").next()
+        {
+            // Where to, for people: the page of a redirect says less.
+            let to = redact::url(&String::from_utf8_lossy(location));
+            append(
+                &mut self.begin,
+                format!("location: {to}\n").as_bytes(),
+                MAX_EXCERPT,
+            );
         }
         if let Some(takes) = &self.takes {
             self.headers = takes.headers(|name| values_of(fields, name));
