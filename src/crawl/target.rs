@@ -2,6 +2,7 @@
 //!
 //! It must not know how a request is sent. Texts that leave the program go through [`redact`].
 
+mod content;
 pub(crate) mod flow;
 pub(crate) mod host;
 pub(crate) mod ids;

@@ -217,7 +217,7 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
             durability: flags.durability.unwrap_or_default(),
             mode: flags.mode.unwrap_or(PRIVATE),
         },
-        workload: lasting(plan),
+        workload: lasting(resolved),
         // What the machine and its environment give, another session finds out itself.
         command: resolved.typed.command(None),
         plan: config_hash(plan),
@@ -234,7 +234,7 @@ fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> 
     let mut was = manifest.workload.clone();
     was.insert("target".to_owned(), manifest.target.clone());
     was.insert("ids".to_owned(), manifest.ids.to_string());
-    let mut is = lasting(plan);
+    let mut is = lasting(resolved);
     is.insert("target".to_owned(), plan.target.clone());
     is.insert("ids".to_owned(), plan.ids.to_string());
     let keys = was.keys().chain(is.keys());
@@ -266,11 +266,14 @@ fn shuffled(plan: &RunPlan) -> Option<ShuffledRange> {
     })
 }
 
-/// Return the settings of a plan that have to be the same in each session.
-fn lasting(plan: &RunPlan) -> BTreeMap<String, String> {
+/// Return the settings of a run that have to be the same in each session.
+fn lasting(resolved: &Resolved) -> BTreeMap<String, String> {
+    let Resolved { plan, spec, .. } = resolved;
     let mut lasting = plan.workload.clone();
     lasting.retain(|key, _| !cli::may_differ(key));
     lasting.insert("seed".to_owned(), plan.seed.to_string());
+    let content = spec.targets.content_hash(&spec.request);
+    lasting.insert("request_content".to_owned(), format!("{content:016x}"));
     lasting
 }
 

@@ -505,3 +505,84 @@ fn a_file_with_a_request_that_cannot_be_sent_is_refused() {
     let flags = format!("--cookies --requests-file {}", file.display());
     assert_eq!(ended(&format!("http://127.0.0.1:1 {flags}")).code, Some(2));
 }
+
+/// A target that counts requests by path, and responds with these statuses in turn, the last one
+/// again and again.
+fn counting(
+    statuses: &'static [u16],
+    body: &'static str,
+) -> (impl Fn(Peer) + Sync, &'static Counts) {
+    let counts: &'static Counts = Box::leak(Box::default());
+    let serve = move |mut peer: Peer| {
+        while let Some(path) = peer.request_with_body() {
+            let path = path.split(' ').nth(1).unwrap().to_owned();
+            let turn = {
+                let mut counts = counts.lock().unwrap();
+                let count = counts.entry(path.clone()).or_default();
+                *count += 1;
+                *count - 1
+            };
+            let status = statuses[turn.min(statuses.len() - 1)];
+            let status = if path.starts_with("/login") {
+                status
+            } else {
+                200
+            };
+            peer.send(&format!(
+                "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    };
+    (serve, counts)
+}
+
+/// Requests by path.
+type Counts = Mutex<BTreeMap<String, usize>>;
+
+#[test]
+fn a_crawl_that_asks_for_something_else_is_not_resumed() {
+    const LINE: &str = r#"{"method": "POST", "url": "/a/{id}?k=v&token=1", "header": {"x-a": "1", "authorization": "one"}, "body_text": "b", "extract": {"t": "json:/t"}, "then": [{"url": "/b/{t}", "next": "link", "pages": 3}]}"#;
+    let (serve, counts) = counting(&[200], "{}");
+    with_server(serve, |address| {
+        let place = tempfile::tempdir().unwrap();
+        let (file, saved) = (place.path().join("flow"), place.path().join("items"));
+        let resumed = |line: &str| {
+            fs::write(&file, line).unwrap();
+            let (file, saved) = (file.display(), saved.display());
+            ended(&format!("--resume {saved} --requests-file {file}")).code
+        };
+        fs::write(&file, LINE).unwrap();
+        // No response has the value: all items fail.
+        let begin = format!(
+            "http://{address} --ids 0..4 -s 1 --requests-file {} --save {}",
+            file.display(),
+            saved.display()
+        );
+        assert_ne!(ended(&begin).code, Some(2));
+        let sent = || counts.lock().unwrap().values().sum::<usize>();
+        let before = sent();
+        for (was, is) in [
+            ("POST", "PUT"),
+            ("/a/{id}", "/c/{id}"),
+            ("k=v", "k=w"),
+            ("\"x-a\": \"1\"", "\"x-a\": \"2\""),
+            ("\"b\"", "\"c\""),
+            ("json:/t", "json:/u"),
+            ("/b/{t}", "/c/{t}"),
+            ("\"link\"", "\"json:/next\""),
+            ("\"pages\": 3", "\"pages\": 4"),
+            ("\"pages\": 3", "\"pages\": 3, \"save\": false"),
+            ("]}", "], \"once\": \"shard\"}"),
+        ] {
+            let changed = LINE.replacen(was, is, 1);
+            assert_ne!(changed, LINE);
+            assert_eq!(resumed(&changed), Some(2), "{changed}");
+        }
+        assert_eq!(sent(), before);
+        // Credentials are renewed.
+        let renewed = LINE.replace("one", "two").replace("token=1", "token=2");
+        assert_ne!(resumed(&renewed), Some(2));
+        assert_eq!(sent(), before + 4);
+    });
+}

@@ -3,11 +3,13 @@
 //!
 //! Read from a request file and shared by the shards. It must not know how a request is sent.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use http::Method;
 
 use super::ids::IdFormat;
+use super::redact;
 use super::shape::RequestShape;
 use super::takes::{MOST_ITEM_BYTES, MOST_ITEMS, NextPage, Takes};
 use super::targets::RequestTarget;
@@ -80,6 +82,14 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Hash what is asked for beside the shapes of its requests, without secrets.
+    pub(super) fn hash_content(&self, to: &mut impl Hasher) {
+        self.first.hash(to);
+        for step in &self.steps {
+            (redact::url(&step.path), step.host, &step.takes).hash(to);
+        }
+    }
+
     /// What is taken from the response to request `number`, counted from 0.
     pub(crate) fn takes(&self, number: usize) -> &Arc<Takes> {
         let step = number.checked_sub(1).and_then(|at| self.steps.get(at));

@@ -1,6 +1,7 @@
 //! Parts of a request other than its URL: method, headers and body, with places for the ID.
 
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 use http::header::{
@@ -186,6 +187,18 @@ impl RequestShape {
             id_format: None,
             withheld: Vec::new(),
         })
+    }
+
+    /// Hash what is asked for, without secrets and the name of this client.
+    pub(super) fn hash_content(&self, to: &mut impl Hasher) {
+        self.method.hash(to);
+        for (name, value) in self.headers.iter().filter(|(name, _)| *name != USER_AGENT) {
+            name.hash(to);
+            if !redact::is_secret(name.as_str()) {
+                value.hash(to);
+            }
+        }
+        self.body.hash(to);
     }
 
     /// Add texts that reports must not repeat: parts of credentials.

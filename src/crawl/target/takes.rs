@@ -2,6 +2,7 @@
 //!
 //! Read from a request file and shared by the shards. It must not know which request a value is for.
 
+use std::hash::{Hash, Hasher};
 use std::fmt;
 
 use regex::bytes::{Captures, Regex};
@@ -145,8 +146,14 @@ impl PartialEq for Pattern {
 
 impl Eq for Pattern {}
 
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.0.as_str().hash(to);
+    }
+}
+
 /// Place of a value in a response.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Source {
     /// A JSON pointer to a text, a number or a boolean of the body.
     Json(String),
@@ -242,14 +249,14 @@ impl Missing {
 }
 
 /// A value that is taken from a response.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Extract {
     name: String,
     from: Source,
 }
 
 /// Pages of a request: each response leads to the next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pages {
     from: Source,
     most: u32,
@@ -276,7 +283,7 @@ pub(crate) struct TakenFrom<'a> {
 }
 
 /// What a response of a flow is read for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Takes {
     extracts: Vec<Extract>,
     pages: Option<Pages>,

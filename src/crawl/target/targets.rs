@@ -4,6 +4,7 @@
 //! path and 16 bytes. The hot path reads it and allocates nothing.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crawlmark_harness::plan::split_point;
@@ -11,6 +12,7 @@ use crawlmark_harness::stats::MOST_GROUPS;
 use crawlmark_harness::trace::mixed;
 use http::Method;
 
+use super::content::ContentHasher;
 use super::flow::Flow;
 use super::host::{Host, Scheme};
 use super::ids::IdFormat;
@@ -428,7 +430,10 @@ impl Targets {
 
     /// Return the host and path for item `id`. There is a line, or nothing is crawled.
     pub(crate) fn of(&self, id: u64) -> RequestTarget<'_> {
-        let at = self.line(id);
+        self.of_line(self.line(id))
+    }
+
+    fn of_line(&self, at: usize) -> RequestTarget<'_> {
         let start = if at == 0 { 0 } else { self.lines[at - 1].end };
         let UrlLine { end, place, host } = self.lines[at];
         let path = &self.paths[start..end];
@@ -448,6 +453,38 @@ impl Targets {
             after,
             shape,
         }
+    }
+
+    /// Return a hash of all that is asked for, without secrets; `of_flags` is the shape of lines
+    /// without one of their own.
+    pub(crate) fn content_hash(&self, of_flags: &RequestShape) -> u64 {
+        let mut to = ContentHasher::default();
+        for shape in self.shapes().chain([of_flags]) {
+            shape.hash_content(&mut to);
+        }
+        for Host {
+            scheme, name, port, ..
+        } in &self.hosts
+        {
+            (scheme, name, port).hash(&mut to);
+        }
+        for line in 0..self.lines.len() {
+            let RequestTarget {
+                host,
+                before,
+                after,
+                ..
+            } = self.of_line(line);
+            (host, redact::url(before), after.map(redact::url)).hash(&mut to);
+        }
+        for flow in &self.flows {
+            flow.hash_content(&mut to);
+        }
+        (&self.line_shapes, &self.line_flows).hash(&mut to);
+        if let LineOrder::Drawn { sums, .. } = &self.order {
+            sums.hash(&mut to);
+        }
+        to.finish()
     }
 
     /// Return the target of every ID, if there is one for all of them.
