@@ -57,7 +57,7 @@ use self::connect::receive_stamps::Sampler;
 pub use self::connect::stream::{Stream, Wire};
 use self::connect::tcp_info::SlowLimit;
 pub use self::connect::{proxy, tls};
-use self::flows::{Flows, ItemProgress};
+use self::flows::{Flows, ItemProgress, Shared};
 pub use self::http1::codec;
 use self::http1::request::Writer as RequestWriter;
 use self::http2::Requests;
@@ -327,7 +327,13 @@ impl<D: Dial> Crawl<D> {
             return;
         }
         let host = self.request(answered).host();
-        let mut next = match self.allowed_request(id, answered, taken, flight) {
+        let flow = self.spec.targets.flow_of(answered.id);
+        let flow = flow.filter(|_| answered.step.is_none());
+        let values = match (flow.and_then(|flow| self.flows.shared(flow)), &taken) {
+            (Some(shared), Ok(taken)) => Some(shared.set(taken.values.clone())),
+            _ => None,
+        };
+        let next = match self.allowed_request(id, answered, taken, flight) {
             Ok(None) => return,
             Ok(Some(next)) => next,
             Err(kind) => {
@@ -335,19 +341,12 @@ impl<D: Dial> Crawl<D> {
                 return;
             }
         };
-        if answered.step.is_none()
-            && let Some(flow) = self.spec.targets.flow_of(answered.id)
-            && let Some(shared) = self.flows.shared(flow)
-        {
-            let values = Rc::new(next.values.clone());
-            next.shared = Some(Rc::clone(&values));
-            *shared.values.borrow_mut() = Some(values);
-        }
         self.redirects.forget(id);
         self.flows.set(
             id,
             ItemProgress {
                 jar: jar.filter(|_| next.request.host == host),
+                shared: values.or(next.shared),
                 ..next
             },
         );
@@ -379,6 +378,28 @@ impl<D: Dial> Crawl<D> {
             );
         }
         Ok(())
+    }
+
+    /// Have an item begin with the values of the request that is sent once for its shard; none if it
+    /// is to send that.
+    async fn begin_shared(
+        &self,
+        item: u64,
+        id: u64,
+        shared: &Shared,
+        flight: &Flight,
+    ) -> Result<Option<Rc<ItemProgress>>, ErrorKind> {
+        match shared.values(self.clock).await {
+            Ok(None) => Ok(None),
+            Ok(Some(values)) => {
+                self.begin_with(item, id, values, flight)?;
+                Ok(self.flows.of(item))
+            }
+            Err(why) => {
+                flight.explain(ErrorKind::SharedFailed, why);
+                Err(ErrorKind::SharedFailed)
+            }
+        }
     }
 
     /// Return the request after one that was answered, explained in `flight` if it cannot be sent.
@@ -681,13 +702,10 @@ impl<D: Dial> Workload for Crawl<D> {
         let mut turn = None;
         if let Some(shared) = &shared {
             turn = Some(shared.turn.lock().await);
-            let values = shared.values.borrow().clone();
-            if let Some(values) = values {
-                turn = None;
-                if let Err(kind) = self.begin_with(item, id, values, flight) {
-                    return Some(self.unsent(kind));
-                }
-                progress = self.flows.of(item);
+            match self.begin_shared(item, id, shared, flight).await {
+                Ok(None) => {}
+                Ok(begun) => (turn, progress) = (None, begun),
+                Err(kind) => return Some(self.unsent(kind)),
             }
         }
         let step = progress.as_deref().map(ItemProgress::perform);
@@ -863,7 +881,10 @@ impl<D: Dial> Workload for Crawl<D> {
         {
             attempt.advice.repeat = Repeat::Follow;
         }
-        drop(turn);
+        if let (Some(shared), Some(turn)) = (&shared, turn) {
+            shared.ended(&attempt, &self.spec.options);
+            drop(turn);
+        }
         attempt.bytes_sent += sent_before;
         Some(attempt)
     }

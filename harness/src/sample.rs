@@ -431,6 +431,8 @@ names! {
         Reset = "reset",
         /// The target redirected to a path that robots.txt forbids.
         RobotsForbidden = "robots_forbidden",
+        /// The request that is sent once for the items of a shard failed, and with it this item.
+        SharedFailed = "shared_failed",
         /// The answer did not come, or did not end, in time.
         Timeout = "timeout",
         /// The target ended the TLS handshake, or the connection, with an alert.
@@ -486,6 +488,7 @@ impl ErrorKind {
                 | Self::ProxyNotSpoken
                 | Self::RedirectRefused
                 | Self::RobotsForbidden
+                | Self::SharedFailed
                 | Self::TlsBadCertificate
                 | Self::TlsExpired
                 | Self::TlsIncompatible

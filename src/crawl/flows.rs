@@ -5,17 +5,23 @@
 //! that failed. An item is forgotten when it ends: one that is resumed begins with its first.
 //!
 //! A first request that is sent once for a shard is that of the item that finds no values of it;
-//! others wait, and begin with their second request.
+//! others wait, and begin with their second request. It backs off as one request, whoever sends it,
+//! and once it failed for good, so do they without a request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crawlmark_harness::sample::{Fate, Outcome, Sample};
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::plan::Backoff;
+use crawlmark_harness::sample::{Attempt, Fate, Outcome, Repeat, Sample};
+use crawlmark_harness::trace::mixed;
 use tokio::sync::Mutex;
 
 use super::response::cookies::SharedJar;
+use super::spec::CrawlOptions;
 use super::target::flow::{Flow, ItemList, StepRequest};
 use super::target::values::Values;
 use crate::dataset::batch::Place;
@@ -46,12 +52,83 @@ impl ItemProgress {
     }
 }
 
-/// Values of a request that is sent once for a shard.
+/// A request that is sent once for a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Held by the item that sends it.
     pub(crate) turn: Mutex<()>,
-    pub(crate) values: RefCell<Option<Rc<Values>>>,
+    state: RefCell<SharedState>,
+}
+
+/// State of a request that is sent once for a shard.
+#[derive(Debug, Clone)]
+enum SharedState {
+    /// It is to be sent, from this time on, after so many failures in turn.
+    Due(Nanos, u32),
+    Values(Rc<Values>),
+    /// It failed for good, for this reason.
+    Failed(String),
+}
+
+impl Default for SharedState {
+    fn default() -> Self {
+        Self::Due(Nanos::default(), 0)
+    }
+}
+
+impl Shared {
+    /// Return its values, once it is due; none if it is to be sent by the caller, who has the turn.
+    ///
+    /// # Errors
+    /// When it failed for good.
+    pub(crate) async fn values(&self, clock: Clock) -> Result<Option<Rc<Values>>, String> {
+        let state = self.state.borrow().clone();
+        match state {
+            SharedState::Values(values) => Ok(Some(values)),
+            SharedState::Failed(why) => Err(why),
+            SharedState::Due(at, _) => {
+                let left = at.since(clock.now());
+                if left > 0 {
+                    tokio::time::sleep(Duration::from_nanos(left)).await;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Note its values.
+    pub(crate) fn set(&self, values: Values) -> Rc<Values> {
+        let values = Rc::new(values);
+        *self.state.borrow_mut() = SharedState::Values(Rc::clone(&values));
+        values
+    }
+
+    /// Note an attempt for it that ended.
+    pub(crate) fn ended(&self, attempt: &Attempt, options: &CrawlOptions) {
+        let mut state = self.state.borrow_mut();
+        let SharedState::Due(_, failures) = *state else {
+            return;
+        };
+        let is_throttled = attempt.outcome == Outcome::Throttled;
+        let may_pass = match attempt.advice.repeat {
+            Repeat::Follow => return,
+            Repeat::Never => false,
+            Repeat::UntilTheEnd => true,
+            Repeat::MayHelp => is_throttled || failures < options.shared_retries,
+        };
+        *state = if may_pass {
+            let Backoff { base, cap } = options.shared_backoff;
+            let most = base.saturating_mul(2_u32.saturating_pow(failures)).min(cap);
+            // From half to all of it, drawn by the time: shards fail together.
+            let part = 0.5 + (mixed(attempt.done.0) >> 40) as f64 / (1_u64 << 25) as f64;
+            let failures = failures + u32::from(!is_throttled);
+            SharedState::Due(attempt.done.plus(most.mul_f64(part)), failures)
+        } else {
+            let status = attempt.status.map(|status| format!(", status {status}"));
+            let outcome = attempt.outcome.name();
+            SharedState::Failed(format!("{outcome}{}", status.unwrap_or_default()))
+        };
+    }
 }
 
 /// Items that are beyond their first requests.
@@ -142,8 +219,10 @@ impl Flows {
             return false;
         }
         // Another item may have got others already.
-        let mut values = shared.values.borrow_mut();
-        values.take_if(|values| Rc::ptr_eq(values, refused));
+        let mut state = shared.state.borrow_mut();
+        if matches!(&*state, SharedState::Values(values) if Rc::ptr_eq(values, refused)) {
+            *state = SharedState::default();
+        }
         for count in self.pages.borrow_mut().entry(item).or_default() {
             count.now = 0;
         }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crawlmark_harness::plan::Backoff;
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::units::Rate;
 use robotxt::Robots;
@@ -88,6 +89,11 @@ pub struct CrawlOptions {
     pub retry_on: Option<Statuses>,
     /// True if a throttled item is tried until the run ends, as in a crawl that is saved.
     pub keeps_throttled: bool,
+    /// Failures in turn, less one, after which a request that is sent once for a shard has failed
+    /// for good.
+    pub shared_retries: u32,
+    /// Backoff before it is sent again.
+    pub shared_backoff: Backoff,
     /// Counters of the attempts of which a request was sent, by shard, that outlive the shards'
     /// processes; none if they are not recorded.
     pub sent: Option<Rc<FileCounters>>,

@@ -135,6 +135,8 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
         found,
     };
     let mut resolved = plan::resolve(args, inputs)?;
+    resolved.spec.options.shared_retries = resolved.plan.throttling.retries;
+    resolved.spec.options.shared_backoff = resolved.plan.throttling.backoff;
     resolved.plan.workload = record::workload(args, &resolved, proxy_from);
     Ok(resolved)
 }

@@ -586,3 +586,39 @@ fn a_crawl_that_asks_for_something_else_is_not_resumed() {
         assert_eq!(sent(), before + 4);
     });
 }
+
+#[test]
+fn a_login_that_failed_for_good_fails_its_items_without_another() {
+    const FLOW: &str = r#"{"url": "/login", "once": "shard", "extract": {"token": "json:/token"}, "then": [{"url": "/read?{token}"}]}"#;
+    let token = r#"{"token": 1}"#;
+    for (statuses, body, logins, kind) in [
+        (&[403][..], token, 1, "rejected"),
+        (&[200], "{}", 1, "extract_failed"),
+        (&[404], token, 1, "not_found"),
+        (&[500], token, 3, "rejected"),
+        (&[500, 429, 500, 200], token, 4, "ok"),
+    ] {
+        let (serve, counts) = counting(statuses, body);
+        let report = with_server(serve, |address| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), FLOW).unwrap();
+            let file = file.path().display();
+            let flags = "--ids 0..200 -s 1 -c 8 --retries 2 --backoff 1ms,2ms --retry-budget 100%";
+            ended(&format!("http://{address} --requests-file {file} {flags}")).report(0)
+        });
+        let counts = counts.lock().unwrap();
+        assert_eq!(counts["/login"], logins, "{statuses:?}");
+        let shared = report.errors().get("shared_failed").copied().unwrap_or(0);
+        if kind == "ok" {
+            report.assert_states(&[("ok", 200)]);
+            assert_eq!((counts["/read?1"], shared), (200, 0));
+            continue;
+        }
+        // Whoever sent it failed by itself.
+        assert_eq!(counts.len(), 1, "{counts:?}");
+        assert!(
+            (200 - logins as u64..=200).contains(&shared),
+            "{kind}: {shared}"
+        );
+    }
+}
