@@ -89,7 +89,7 @@ pub use self::target::redact;
 pub(crate) use self::target::request::TRACEPARENT;
 use self::target::request::{Chain, Item, Request};
 pub use self::target::shape::{RequestShape, ShapeError};
-use self::target::takes::Taken;
+use self::target::takes::{NextPage, Taken};
 pub use self::target::takes::Takes;
 use self::target::targets::RequestTarget;
 pub(crate) use self::target::targets::dealt;
@@ -410,7 +410,7 @@ impl<D: Dial> Crawl<D> {
         taken: Result<Taken, String>,
         flight: &Flight,
     ) -> Result<Option<ItemProgress>, ErrorKind> {
-        let next = taken.and_then(|taken| self.next_request(item, answered, taken));
+        let next = taken.and_then(|taken| self.next_request(item, answered, taken, flight));
         let (kind, why) = match next {
             Err(why) => (ErrorKind::ExtractFailed, why),
             Ok(Some(ItemProgress { request, .. }))
@@ -431,6 +431,7 @@ impl<D: Dial> Crawl<D> {
         item: u64,
         answered: Item<'_>,
         taken: Taken,
+        flight: &Flight,
     ) -> Result<Option<ItemProgress>, String> {
         let Item { id, step, .. } = answered;
         let Some(flow) = self.spec.targets.flow_of(id) else {
@@ -449,29 +450,18 @@ impl<D: Dial> Crawl<D> {
             earlier.cloned()
         };
         let next_page = taken.next.filter(|_| page < flow.takes(number).pages());
-        let next = match next_page {
-            Some(page_url) => {
-                let request = self.request(answered);
-                let shape = flow.shape(number).unwrap_or(request.shape);
-                let url = page_url.url(shape, id, &values);
-                let to = self
-                    .redirects
-                    .resolve(&url, request.host(), &request.path());
-                let (host, path) = to.map_err(|refusal| match refusal {
-                    RedirectRefusal::NoUrl => "the next page has no valid URL".to_owned(),
-                    RedirectRefusal::OtherHost(other) => {
-                        format!("the next page is of {other}, which is no host of the URLs")
-                    }
-                })?;
-                let page = StepRequest {
-                    number,
-                    page: page + 1,
-                    host,
-                    path,
-                    shape: shape.clone(),
-                };
-                Some((page.filled(id, &values)?, values))
-            }
+        let next_page = match next_page {
+            Some(next) => Some(self.next_page(flow, answered, &next, &values)?),
+            None => None,
+        };
+        let is_new = next_page
+            .as_ref()
+            .is_none_or(|next| self.is_new_page(item, answered, next));
+        if !is_new {
+            flight.page_repeated();
+        }
+        let next = match next_page.filter(|_| is_new) {
+            Some(next) => Some((next, values)),
             None => flow.after(number, id, values, &mut list)?,
         };
         Ok(next.map(|(request, values)| ItemProgress {
@@ -483,6 +473,63 @@ impl<D: Dial> Crawl<D> {
             performed: Cell::new(number),
             is_refused: Cell::default(),
         }))
+    }
+
+    /// Return the request for the next page of one that was answered.
+    fn next_page(
+        &self,
+        flow: &Flow,
+        answered: Item<'_>,
+        next: &NextPage,
+        values: &Values,
+    ) -> Result<StepRequest, String> {
+        let (number, page) = answered
+            .step
+            .map_or((0, 1), |step| (step.number, step.page));
+        let request = self.request(answered);
+        let shape = flow.shape(number).unwrap_or(request.shape);
+        let url = next.url(shape, answered.id, values);
+        let to = self
+            .redirects
+            .resolve(&url, request.host(), &request.path());
+        let (host, path) = to.map_err(|refusal| match refusal {
+            RedirectRefusal::NoUrl => "the next page has no valid URL".to_owned(),
+            RedirectRefusal::OtherHost(other) => {
+                format!("the next page is of {other}, which is no host of the URLs")
+            }
+        })?;
+        StepRequest {
+            number,
+            page: page + 1,
+            host,
+            path,
+            shape: shape.clone(),
+        }
+        .filled(answered.id, values)
+    }
+
+    /// True if an item has not requested the next page of one that was answered.
+    fn is_new_page(&self, item: u64, answered: Item<'_>, next: &StepRequest) -> bool {
+        if answered.step.is_none_or(|step| step.page == 1) {
+            self.flows.forget_pages(item);
+        }
+        if let Some(step) = answered.step {
+            self.flows.visit(item, step);
+        } else {
+            let request = self.request(answered);
+            let first = StepRequest {
+                number: 0,
+                page: 1,
+                host: request.host(),
+                path: request.path(),
+                shape: request.shape.clone(),
+            };
+            // One that cannot be filled has no other page.
+            if let Ok(first) = first.filled(answered.id, &Values::default()) {
+                self.flows.visit(item, &first);
+            }
+        }
+        self.flows.visit(item, next)
     }
 
     /// Read the connection of a request that was sent at `sent` and is `done`, unless it failed: if

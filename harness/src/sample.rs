@@ -117,6 +117,8 @@ pub struct Asides {
     pub sources_throttled_at_first: u64,
     /// Connections that opened only after the kernel had sent something again.
     pub opened_after_retransmit: u64,
+    /// Next pages that their items had requested before.
+    pub pages_repeated: u64,
     /// Events of streamed answers.
     pub events: u64,
 }

@@ -343,6 +343,11 @@ impl Flight {
         });
     }
 
+    /// Note a next page that its item had requested before, and that is not requested.
+    pub fn page_repeated(&self) {
+        self.aside(|asides| asides.pages_repeated += 1);
+    }
+
     fn aside(&self, count: impl FnOnce(&mut Asides)) {
         self.has_notes.set(true);
         let mut asides = self.asides.get();

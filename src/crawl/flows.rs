@@ -10,6 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,6 +143,8 @@ pub(crate) struct Flows {
     renewed: RefCell<HashSet<u64>>,
     /// Responses to each request of an item, as far as they are saved.
     pages: RefCell<HashMap<u64, Vec<PageCount>>>,
+    /// Hashes of the requests for pages, of each item.
+    visited: RefCell<HashMap<u64, HashSet<u64>>>,
 }
 
 /// Responses to a request of an item.
@@ -174,6 +177,7 @@ impl Flows {
         self.items.borrow_mut().remove(&item);
         self.renewed.borrow_mut().remove(&item);
         self.pages.borrow_mut().remove(&item);
+        self.visited.borrow_mut().remove(&item);
     }
 
     /// Return the place of a response of an item for its record. None if it has no record: it is
@@ -199,7 +203,27 @@ impl Flows {
         })
     }
 
-    /// Return the values that items of a flow share, if they do.
+    /// Forget the pages of an item, which begins with a first one.
+    pub(crate) fn forget_pages(&self, item: u64) {
+        self.visited.borrow_mut().remove(&item);
+    }
+
+    /// Note a request of an item for a page. Return true if it is its first one.
+    pub(crate) fn visit(&self, item: u64, request: &StepRequest) -> bool {
+        let StepRequest {
+            number,
+            host,
+            path,
+            shape,
+            ..
+        } = request;
+        let hash =
+            BuildHasherDefault::<DefaultHasher>::default().hash_one((number, host, path, shape));
+        let mut visited = self.visited.borrow_mut();
+        visited.entry(item).or_default().insert(hash)
+    }
+
+    /// Return the request that is sent once for the items of a flow, if they do.
     pub(crate) fn shared(&self, flow: &Arc<Flow>) -> Option<Rc<Shared>> {
         let mut all = self.shared.borrow_mut();
         let of_flow = flow.first.is_shared.then(|| all.entry(Arc::as_ptr(flow)))?;
@@ -226,6 +250,7 @@ impl Flows {
         for count in self.pages.borrow_mut().entry(item).or_default() {
             count.now = 0;
         }
+        self.visited.borrow_mut().remove(&item);
         // Kept until then, for its last request is yet to be booked.
         progress.is_refused.set(true);
         true

@@ -287,7 +287,7 @@ fn pages_are_followed_to_the_last_and_endless_ones_to_their_bound() {
             let (kind, number) = path[1..].split_once('/').unwrap();
             let number: u64 = number.parse().unwrap();
             let (link, body) = match kind {
-                "endless" => (String::new(), json!({"next": path})),
+                "endless" => (String::new(), json!({"next": (number + 1).to_string()})),
                 "json" if number % 10 < 3 => {
                     (String::new(), json!({"next": (number + 1).to_string()}))
                 }
@@ -620,5 +620,46 @@ fn a_login_that_failed_for_good_fails_its_items_without_another() {
             (200 - logins as u64..=200).contains(&shared),
             "{kind}: {shared}"
         );
+    }
+}
+
+#[test]
+fn a_page_that_its_item_had_is_not_requested_again() {
+    // Each page, by the page that it names as the next.
+    for (next, requests, items) in [
+        ([1, 1, 1], 2, "ok"),
+        ([1, 2, 1], 3, "ok"),
+        ([0, 0, 0], 1, "ok"),
+    ] {
+        let log = Mutex::new(0);
+        let serve = |mut peer: Peer| {
+            while let Some(path) = peer.request() {
+                *log.lock().unwrap() += 1;
+                let (path, page) = path.split_once("?page=").unwrap_or((&path, "0"));
+                let next = next[page.parse::<usize>().unwrap()];
+                let next = if next == 0 {
+                    path.to_owned()
+                } else {
+                    format!("{path}?page={next}")
+                };
+                let body = json!({"next": next}).to_string();
+                peer.send(&format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                ));
+            }
+        };
+        with_server(serve, |address| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), r#"{"url": "/list/{id}", "header": {"x": "{id}"}, "next": "json:/next", "pages": 50}"#).unwrap();
+            let report = crawl(&format!(
+                "http://{address} --requests-file {} --ids 0..20 -s 1 -c 4",
+                file.path().display()
+            ));
+            report.assert_states(&[(items, 20)]);
+            report.holds(&json!({"/totals/attempts": 20 * requests, "/totals/pages_repeated": 20}));
+            report.finding("pages_repeated");
+        });
+        assert_eq!(*log.lock().unwrap(), 20 * requests);
     }
 }

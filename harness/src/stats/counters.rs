@@ -82,6 +82,8 @@ counters! {
         /// Source addresses whose first request was throttled: the target does not limit each by
         /// itself.
         sources_throttled_at_first: u64 as "source addresses throttled at first",
+        /// Next pages that their items had requested before: they were not requested again.
+        pages_repeated: u64 as "next pages that repeat",
         /// Events of streamed answers.
         events: u64 as "events",
         /// Bytes of requests, heads included.
@@ -333,6 +335,7 @@ impl Counters {
         self.requests.lookups_failed += asides.lookups_failed;
         self.requests.sources_used += asides.sources_used;
         self.requests.sources_throttled_at_first += asides.sources_throttled_at_first;
+        self.requests.pages_repeated += asides.pages_repeated;
         self.requests.events += asides.events;
     }
 

@@ -417,7 +417,7 @@ fn throttling(report: &Report) -> Found {
     Ok(found.into_iter().chain(sources).collect())
 }
 
-/// Items that came to nothing although no request failed.
+/// Items that came to nothing, or ended early, although no request failed.
 fn items(report: &Report) -> Found {
     let counted = report.measured();
     let count = counted.items.not_found;
@@ -425,11 +425,14 @@ fn items(report: &Report) -> Found {
     let is_much = share >= limits::NOT_FOUND;
     let is_own = !report.plan.run.workload.contains_key(TARGET_PROCESSES);
     let verdict = (share > limits::MOST_FAILED && is_own).then_some(Verdict::Errors);
-    some(is_much.then_some(Finding::NotFound {
+    let not_found = is_much.then_some(Finding::NotFound {
         share,
         count,
         verdict,
-    }))
+    });
+    let repeated = report.totals.pages_repeated;
+    let pages = (repeated > 0).then_some(Finding::PagesRepeated { count: repeated });
+    Ok(not_found.into_iter().chain(pages).collect())
 }
 
 /// What was done to a run from outside.

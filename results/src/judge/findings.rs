@@ -751,6 +751,10 @@ findings! {
         ),
         severity: Severity::Info,
         remedy: "Use addresses of other prefixes: more of the same do not help.";
+    /// Pages named a page that their item had requested before as the next.
+    PagesRepeated { count: u64 } =>
+        format!("{} named a page as the next that the item had requested before: it was not requested again", counted(count, "page")),
+        remedy: "If pages are missing, correct `next` of the request file. A last page that names itself needs nothing.";
     /// Requests were not found.
     NotFound { share: f64, count: u64, verdict: Option<Verdict> } =>
         format!("{} of requests ({}) were not found (404 or 410)", percent(share), grouped(count)),

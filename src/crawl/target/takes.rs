@@ -2,8 +2,8 @@
 //!
 //! Read from a request file and shared by the shards. It must not know which request a value is for.
 
-use std::hash::{Hash, Hasher};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use regex::bytes::{Captures, Regex};
 use serde_json::value::RawValue;

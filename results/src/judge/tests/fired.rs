@@ -291,6 +291,7 @@ fn with(kind: FindingKind) -> Report {
         Is::InStep => report(|it| in_step(it, 0.9, 0.1)),
         Is::CutOff => run(|it| (it.ledger.aborted, it.ledger.ok) = (200, 800)),
         Is::Throttled => run(|it| (it.counters.requests.throttled, it.ledger.ok) = (600, 400)),
+        Is::PagesRepeated => report(|it| it.totals.pages_repeated = 1),
         Is::SourcesThrottled => report(|it| it.totals.sources_throttled_at_first = 1),
         Is::NoLocalPort => run(|it| it.fail(ErrorKind::AddressUnavailable, 1)),
         Is::NoDescriptor => run(|it| it.fail(ErrorKind::TooManyFiles, 1)),
