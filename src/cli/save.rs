@@ -41,10 +41,11 @@ pub struct SaveArgs {
     /// says which. Their new records take the place of the old ones.
     ///
     /// Other flags take the place of the old ones. What is requested and what is saved
-    /// cannot change: the URL, the IDs, their order, and the --save flags. Secrets,
-    /// commands, files, variables and proxies are not taken from DIR, which may be of
-    /// somebody else: give --header, --urls, --proxy and the like again, and the URL
-    /// with what is sent to it.
+    /// cannot change: the URL, the IDs, their order, headers, body, the requests of a
+    /// file, and the --save flags. Secrets (which may be renewed), commands, files,
+    /// variables and proxies are not taken from DIR, which may be of somebody else: give
+    /// --header, --urls, --proxy and the like again, and the URL with what is sent
+    /// to it.
     ///
     ///   crawlmark run --resume items --rate 500
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
@@ -63,7 +64,8 @@ pub struct SaveArgs {
     /// id, url (where it is not the URL with the ID), status, outcome, attempts, at
     /// (when the last request was sent), latency_us (its service time),
     /// content_type, digest (the first 128 bits of the SHA-256 of the body as it is
-    /// saved), body. The id and the outcome are always saved.
+    /// saved), body. The id and the outcome are always saved, and step and page of items
+    /// of several requests.
     ///
     /// body is JSON where the response is JSON, with line breaks as spaces; else text;
     /// else base64, with body_encoding. body_bytes is the length of a body that was

@@ -156,8 +156,9 @@ Unknown figures are left out, and the verdict is included wherever the
 format has a place for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
-A JSON line for each item: its last committed record, with the fields that the crawl
-saved (see --save-fields of `crawlmark run --help`). Binary bodies are base64.
+A JSON line for each item: its last committed record (of several requests: each that
+was saved), with the fields that the crawl saved (see --save-fields of `crawlmark run
+--help`). Binary bodies are base64.
 
 Of a crawl in parts, name the directory of the parts. Records of a crawl that was
 stopped are exported as far as they are committed. A damaged crawl is not
@@ -223,8 +224,8 @@ impl FromStr for Export {
 }
 
 pub(super) const VERIFY_EXAMPLES: &str = "\
-Checks that no ID is finished twice or has two records of a session, that every ID
-is in the range of the crawl, that indexes count what their frames hold, and that
+Checks that no ID is finished twice or ends twice in a session, that no page of an
+ID is missing or saved twice, that every ID is in the range of the crawl, that indexes count what their frames hold, and that
 digests of bodies and checksums of files are right. Changes nothing. Finished is
 what is good, not found or forbidden by robots.txt: --resume asks for the other
 IDs. They are no violation: the output says how many are left, and the exit code
