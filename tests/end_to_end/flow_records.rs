@@ -63,7 +63,7 @@ impl Log {
 /// Records of an export, by their items.
 fn exported(place: &Path) -> BTreeMap<u64, Vec<Value>> {
     let place = place.to_str().unwrap();
-    let said = call(Path::new("."), &["verify", place, "--complete"]);
+    let said = call(Path::new("."), &["verify", place]);
     assert_eq!(said.code, Some(0), "{}", said.stdout);
     let said = call(Path::new("."), &["export", place]).code(&[0]);
     let mut records = BTreeMap::<u64, Vec<Value>>::new();
@@ -204,4 +204,225 @@ fn a_response_is_saved_if_it_is_the_last_a_page_or_to_be_saved() {
             }
         },
     );
+}
+
+/// Items of a drawn flow.
+const DRAWN_ITEMS: u64 = 40;
+
+/// A request of a drawn flow.
+struct DrawnStep {
+    /// Most pages; none of a request without `next`.
+    pages: Option<u64>,
+    save: Option<bool>,
+}
+
+/// A flow, and the truth about its target, from a seed.
+struct Drawn {
+    seed: u64,
+    steps: Vec<DrawnStep>,
+    /// The first request is sent once; false if it is refused.
+    login: Option<bool>,
+    /// Requests by their paths.
+    log: Mutex<BTreeMap<String, u64>>,
+}
+
+/// End of a response of a drawn target.
+#[derive(PartialEq)]
+enum Drew {
+    Good,
+    /// 500 at first.
+    Again,
+    Refused,
+    Missing,
+}
+
+fn draw(seed: u64, of: &[u64]) -> u64 {
+    of.iter().chain([&0]).fold(seed, |drawn, part| {
+        let drawn = (drawn ^ part)
+            .wrapping_add(1)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        drawn ^ (drawn >> 29)
+    })
+}
+
+impl Drawn {
+    fn new(seed: u64) -> Self {
+        let login = [None, Some(true), Some(true), Some(false)][(draw(seed, &[1]) % 4) as usize];
+        let steps = 2 + draw(seed, &[2]) % 3;
+        let steps = (0..steps).map(|step| {
+            let of_login = step == 0 && login.is_some();
+            let pages = Some(1 + draw(seed, &[3, step]) % 4);
+            let save = [None, Some(true), Some(false)][(draw(seed, &[4, step]) % 3) as usize];
+            DrawnStep {
+                pages: pages.filter(|_| draw(seed, &[5, step]) % 3 > 0 && !of_login),
+                save: save.filter(|_| !of_login),
+            }
+        });
+        Self {
+            seed,
+            steps: steps.collect(),
+            login,
+            log: Mutex::default(),
+        }
+    }
+
+    /// Line of the request file.
+    fn line(&self) -> String {
+        let steps = self.steps.iter().zip(1..).map(|(step, number)| {
+            let mut request = json!({"url": format!("/s{number}/{{id}}?page=1")});
+            if number > 1 {
+                request["header"] = json!({"x-t": "{t}"});
+            }
+            if let Some(pages) = step.pages {
+                (request["next"], request["pages"]) = (json!("json:/next"), json!(pages));
+            }
+            if let Some(save) = step.save {
+                request["save"] = json!(save);
+            }
+            request
+        });
+        let mut steps: Vec<Value> = steps.collect();
+        let mut line = steps.remove(0);
+        line["extract"] = json!({"t": "json:/t"});
+        if self.login.is_some() {
+            line["once"] = json!("shard");
+        }
+        line["then"] = json!(steps);
+        line.to_string()
+    }
+
+    /// Request `step`, counted from 1.
+    fn step(&self, step: u64) -> &DrawnStep {
+        &self.steps[usize::try_from(step).unwrap() - 1]
+    }
+
+    fn pages(&self, id: u64, step: u64) -> u64 {
+        self.step(step)
+            .pages
+            .map_or(1, |pages| 1 + draw(self.seed, &[6, id, step]) % pages)
+    }
+
+    fn drew(&self, id: u64, step: u64, page: u64) -> Drew {
+        match (self.login, step) {
+            (Some(true), 1) => return Drew::Good,
+            (Some(false), 1) => return Drew::Refused,
+            _ => {}
+        }
+        match draw(self.seed, &[7, id, step, page]) % 40 {
+            0 => Drew::Refused,
+            1 => Drew::Missing,
+            2..6 => Drew::Again,
+            _ => Drew::Good,
+        }
+    }
+
+    fn serve(&self, mut peer: Peer) {
+        while let Some(request) = peer.request_with_body() {
+            let path = request.split(' ').nth(1).unwrap().to_owned();
+            let numbers: Vec<u64> = path
+                .split(|c: char| !c.is_ascii_digit())
+                .filter_map(|part| part.parse().ok())
+                .collect();
+            let [step, id, page] = numbers[..] else {
+                panic!("{path}")
+            };
+            assert!(step == 1 || request.contains("\r\nx-t: v\r\n"), "{request}");
+            let turn = {
+                let mut log = self.log.lock().unwrap();
+                let count = log.entry(path).or_default();
+                *count += 1;
+                *count
+            };
+            let status = match self.drew(id, step, page) {
+                Drew::Again if turn == 1 => 500,
+                Drew::Good | Drew::Again => 200,
+                Drew::Refused => 403,
+                Drew::Missing => 404,
+            };
+            let next =
+                (page < self.pages(id, step)).then(|| format!("/s{step}/{id}?page={}", page + 1));
+            let body = json!({"t": "v", "next": next}).to_string();
+            peer.send(&format!(
+                "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+    }
+
+    /// Requests for an item, and its records: step, page and outcome.
+    fn truth(&self, id: u64) -> (u64, Vec<(u64, u64, String)>) {
+        let (mut requests, mut records) = (0, Vec::new());
+        let last = (
+            self.steps.len() as u64,
+            self.pages(id, self.steps.len() as u64),
+        );
+        let first = if self.login == Some(true) { 2 } else { 1 };
+        for step in first..=last.0 {
+            for page in 1..=self.pages(id, step) {
+                requests += 1;
+                let drew = self.drew(id, step, page);
+                requests += u64::from(drew == Drew::Again);
+                let outcome = match drew {
+                    Drew::Refused => "rejected",
+                    Drew::Missing => "not_found",
+                    Drew::Good | Drew::Again if (step, page) == last => "ok",
+                    Drew::Good | Drew::Again => "stepped",
+                };
+                let DrawnStep { pages, save } = self.step(step);
+                if outcome != "stepped" || save.unwrap_or(pages.is_some()) {
+                    records.push((step, page, outcome.to_owned()));
+                }
+                if !["ok", "stepped"].contains(&outcome) {
+                    return (requests, records);
+                }
+            }
+        }
+        (requests, records)
+    }
+}
+
+#[test]
+fn a_drawn_flow_is_saved_as_its_target_knows_it() {
+    let mut logins = [0; 3];
+    for seed in 0..10 {
+        let (place, drawn) = (tempfile::tempdir().unwrap(), Drawn::new(seed));
+        let (file, saved) = (place.path().join("flow"), place.path().join("items"));
+        fs::write(&file, drawn.line()).unwrap();
+        let (file, to) = (file.display(), saved.display());
+        let report = with_server(
+            |peer| drawn.serve(peer),
+            |address| {
+                let flags = format!(
+                    "--ids 0..{DRAWN_ITEMS} -s 1 -c 4 --retry-budget 100% --backoff 1ms,2ms --requests-file {file} --save {to}"
+                );
+                ended(&format!("http://{address} {flags}")).report(0)
+            },
+        );
+        let sent: u64 = drawn.log.lock().unwrap().values().sum();
+        assert_eq!(report.count("/totals/attempts_sent"), sent, "{seed}");
+        let records = exported(&saved);
+        let found = records.iter().map(|(id, records)| {
+            let of_records = places(records)
+                .into_iter()
+                .map(|(step, page, outcome, _)| (step, page, outcome));
+            (*id, of_records.collect::<Vec<_>>())
+        });
+        logins[drawn.login.map_or(0, |is_good| 1 + usize::from(!is_good))] += 1;
+        if drawn.login == Some(false) {
+            assert_eq!((sent, records.len() as u64), (1, DRAWN_ITEMS), "{seed}");
+            assert_eq!(report.errors()["shared_failed"], DRAWN_ITEMS - 1);
+            continue;
+        }
+        let truth: Vec<_> = (0..DRAWN_ITEMS).map(|id| drawn.truth(id)).collect();
+        let requests: u64 = truth.iter().map(|(requests, _)| requests).sum();
+        assert_eq!(
+            sent,
+            requests + u64::from(drawn.login.is_some()),
+            "{seed}: {}",
+            drawn.line()
+        );
+        let expected = (0..).zip(truth.into_iter().map(|(_, records)| records));
+        assert!(found.eq(expected), "{seed}: {}", drawn.line());
+    }
+    assert!(logins.iter().all(|count| *count > 0), "{logins:?}");
 }
