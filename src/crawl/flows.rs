@@ -113,7 +113,7 @@ impl Shared {
         let is_throttled = attempt.outcome == Outcome::Throttled;
         let may_pass = match attempt.advice.repeat {
             Repeat::Follow => return,
-            Repeat::Never => false,
+            Repeat::Never | Repeat::Refused => false,
             Repeat::UntilTheEnd => true,
             Repeat::MayHelp => is_throttled || failures < options.shared_retries,
         };

@@ -254,7 +254,7 @@ impl Drawn {
             let pages = Some(1 + draw(seed, &[3, step]) % 4);
             let save = [None, Some(true), Some(false)][(draw(seed, &[4, step]) % 3) as usize];
             DrawnStep {
-                pages: pages.filter(|_| draw(seed, &[5, step]) % 3 > 0 && !of_login),
+                pages: pages.filter(|_| !draw(seed, &[5, step]).is_multiple_of(3) && !of_login),
                 save: save.filter(|_| !of_login),
             }
         });

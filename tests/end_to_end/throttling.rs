@@ -246,7 +246,7 @@ fn what_a_target_says_of_its_quota_and_of_when_to_come_back_is_kept() {
 
 /// Run a command against a server that asks for a wait of so many seconds, now and then, each time
 /// in another form; returns the number of waits, and of requests that came in one.
-fn in_its_waits(command: &str, wait_s: u64) -> (u64, u64, command::Done) {
+fn in_its_waits(command: &str, wait_s: u64) -> (usize, usize, command::Done) {
     const NS: u64 = 1_000_000_000;
     let refusals = [
         ("429", "retry-after: "),
@@ -256,12 +256,12 @@ fn in_its_waits(command: &str, wait_s: u64) -> (u64, u64, command::Done) {
     ];
     let clock = Clock::start();
     // The end of the wait, the next one's begin; the waits, the requests in one.
-    let state = Mutex::new((Nanos(0), Nanos(0), 0_u64, 0_u64));
+    let state = Mutex::new((Nanos(0), Nanos(0), 0_usize, 0_usize));
     let serve = |mut peer: Peer| {
         while peer.request().is_some() {
             let mut state = state.lock().unwrap();
             let (now, pause) = (clock.now(), Duration::from_millis(600));
-            state.3 += u64::from(now < state.0);
+            state.3 += usize::from(now < state.0);
             if state.1 == Nanos(0) {
                 state.1 = now.plus(pause);
             }
@@ -269,7 +269,7 @@ fn in_its_waits(command: &str, wait_s: u64) -> (u64, u64, command::Done) {
                 peer.send(OK);
                 continue;
             }
-            let (status, header) = refusals[state.2 as usize % refusals.len()];
+            let (status, header) = refusals[state.2 % refusals.len()];
             state.0 = Nanos(now.0 + wait_s * NS);
             state.1 = state.0.plus(pause);
             state.2 += 1;
@@ -281,14 +281,14 @@ fn in_its_waits(command: &str, wait_s: u64) -> (u64, u64, command::Done) {
     let done = with_server(serve, |address| {
         command::run(&command.replace("URL", &format!("http://{address}/{{id}}")))
     });
-    let (_, _, waits, early) = state.into_inner().unwrap();
-    (waits, early, done)
+    let (_, _, asked, early) = state.into_inner().unwrap();
+    (asked, early, done)
 }
 
 #[test]
 fn what_follows_a_run_begins_after_the_wait_that_its_target_asked_for() {
     // Requests that were under way when the target asked: one for each connection but one.
-    const CROSSED: u64 = 7;
+    const CROSSED: usize = 7;
     for line in [
         "run URL -c 4 -s 1 -d 1s --diagnose --json --out out",
         "scale URL -c 1,2 -s 1 -d 1s --repeats 2 --out out",

@@ -84,10 +84,10 @@ impl Usl {
         let t = StudentsT::new(0.0, 1.0, degrees).ok()?;
         let within = 1.0 + t.inverse_cdf(f64::midpoint(1.0, LEVEL)).powi(2) / degrees;
 
-        let contention = fit.fitted(within, |s| least(|k| fit.squares(s, k)).1);
-        let coherency = fit.fitted(within, |k| least(|s| fit.squares(s, k)).1);
+        let contention = fitted(within, |s| least(|k| fit.squares(s, k)).1);
+        let coherency = fitted(within, |k| least(|s| fit.squares(s, k)).1);
         // By its inverse, which is 0 where there is none.
-        let inverse = fit.fitted(within, |v| least(|s| fit.squares(s, (1.0 - s) * v * v)).1);
+        let inverse = fitted(within, |v| least(|s| fit.squares(s, (1.0 - s) * v * v)).1);
         let peak = Fitted {
             value: 1.0 / inverse.value,
             interval: Interval {
@@ -151,33 +151,33 @@ impl Fit {
             .map(|[n, time]| time - slowdown(s, k, *n).ln());
         levels.sum::<f64>() / self.rounds().count() as f64
     }
+}
 
-    /// The value from 0 to 1 that leaves the least squares, and those that leave `within` as much.
-    fn fitted(&self, within: f64, squares: impl Fn(f64) -> f64) -> Fitted {
-        let (value, fewest) = least(&squares);
-        let most = fewest * within + f64::EPSILON;
-        let end = |outside: f64| {
-            if squares(outside) <= most {
-                return outside;
-            }
-            let (mut inside, mut outside) = (root(value), root(outside));
-            for _ in 0..HALVES {
-                let middle = f64::midpoint(inside, outside);
-                if squares(middle.powi(4)) <= most {
-                    inside = middle;
-                } else {
-                    outside = middle;
-                }
-            }
-            inside.powi(4)
-        };
-        Fitted {
-            value,
-            interval: Interval {
-                low: end(0.0),
-                high: end(1.0),
-            },
+/// The value from 0 to 1 that leaves the least squares, and those that leave `within` as much.
+fn fitted(within: f64, squares: impl Fn(f64) -> f64) -> Fitted {
+    let (value, fewest) = least(&squares);
+    let most = fewest * within + f64::EPSILON;
+    let end = |outside: f64| {
+        if squares(outside) <= most {
+            return outside;
         }
+        let (mut inside, mut outside) = (root(value), root(outside));
+        for _ in 0..HALVES {
+            let middle = f64::midpoint(inside, outside);
+            if squares(middle.powi(4)) <= most {
+                inside = middle;
+            } else {
+                outside = middle;
+            }
+        }
+        inside.powi(4)
+    };
+    Fitted {
+        value,
+        interval: Interval {
+            low: end(0.0),
+            high: end(1.0),
+        },
     }
 }
 
