@@ -374,7 +374,7 @@ mod floods {
     }
 
     async fn serve(connection: Connection, flood: Flood) {
-        if flood.own[0] != CONTROL {
+        if !flood.own[0].starts_with(&CONTROL) {
             let control = connection.open_uni().await.unwrap();
             tokio::task::spawn_local(send(control, [&CONTROL, &[]]));
         }
