@@ -60,7 +60,7 @@ mod round;
 pub(super) mod size;
 #[cfg(test)]
 mod tests;
-mod usl;
+pub(super) mod usl;
 
 use serde::Serialize;
 
