@@ -22,6 +22,19 @@ pub const PRIVATE: u32 = 0o600;
 /// Ending of a file's name until it is whole.
 pub const PARTIAL: &str = ".partial";
 
+/// Make a directory and those above it, unless they exist, with these permissions before the umask.
+///
+/// # Errors
+/// When the system refuses. That it cannot be looked at is told so: made without a look, what exists
+/// and could not be looked at is only "File exists".
+pub fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => DirBuilder::new().recursive(true).mode(mode).create(path),
+    }
+}
+
 /// A directory to write files below, by their names in it or by their paths. Symbolic links on the
 /// way to it are followed.
 #[derive(Debug, Clone)]
@@ -97,8 +110,7 @@ impl Root {
         let root = Path::new(".").join(&self.path);
         // As a place alone: a directory that one may write to need not be readable.
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(mode).create(&root)?;
+        make_directory(&root, mode)?;
         let mut folder = openat(AT_FDCWD, &root, flags, Mode::empty())?;
         let below = name.strip_prefix(&self.path).unwrap_or(name);
         let mut parts = below.components().peekable();

@@ -29,6 +29,7 @@ pub use self::read::{ReadError, file_of, parse_report, parse_study, read, read_s
 use crate::run::report::Report;
 use crate::show::text::shell_word;
 use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::files::make_directory;
 
 /// The name of the file that everything else is made from.
 pub const RESULT: &str = "result.json";
@@ -194,7 +195,7 @@ impl ResultDir {
         };
         temporary
             .parent()
-            .map_or(Ok(()), fs::create_dir_all)
+            .map_or(Ok(()), |parent| make_directory(parent, 0o777))
             .map_err(failed)?;
         for number in std::process::id().. {
             temporary.set_file_name(left::partial_name(&name, number));
