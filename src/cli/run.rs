@@ -216,7 +216,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
-    /// Crawl processes; auto: by cores and --rate
+    /// Crawl processes, from cores and --rate
     ///
     /// auto is one per core; with a --rate it is at most one for each 200/s of it, and one below 400/s.
     #[arg(
