@@ -274,11 +274,7 @@ impl<D: Dial> Crawl<D> {
         attempt: &mut Attempt,
         flight: &Flight,
     ) {
-        // One that is listed as good, or refused for another reason, ends the item.
-        let Some(status) = attempt
-            .status
-            .filter(|_| attempt.outcome == Outcome::Rejected)
-        else {
+        let Some(status) = attempt.status else {
             return;
         };
         let chain = answered.chain.cloned().unwrap_or_else(|| {
@@ -898,7 +894,9 @@ impl<D: Dial> Workload for Crawl<D> {
                     }
                 }
             }
-            if let Some(location) = expected.location.take() {
+            let location = expected.location.take();
+            // One that is listed as good is followed by the next request of its item.
+            if let Some(location) = location.filter(|_| attempt.outcome == Outcome::Rejected) {
                 self.follow(item, &location, wanted, jar, &mut attempt, flight);
             } else if let Some(taken) = expected.taken.take() {
                 self.step(item, wanted, taken, jar, &mut attempt, flight);

@@ -113,9 +113,12 @@ impl Shared {
         let is_throttled = attempt.outcome == Outcome::Throttled;
         let may_pass = match attempt.advice.repeat {
             Repeat::Follow => return,
-            Repeat::Never | Repeat::Refused => false,
+            Repeat::Refused => false,
+            // It is not the request of one item that is repeated: another item sends its own, which
+            // a target that did not refuse may answer, whatever the method.
+            Repeat::Never if attempt.status.is_some_and(|status| status < 500) => false,
             Repeat::UntilTheEnd => true,
-            Repeat::MayHelp => is_throttled || failures < options.shared_retries,
+            Repeat::Never | Repeat::MayHelp => is_throttled || failures < options.shared_retries,
         };
         *state = if may_pass {
             let Backoff { base, cap } = options.shared_backoff;

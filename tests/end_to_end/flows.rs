@@ -624,6 +624,43 @@ fn a_login_that_failed_for_good_fails_its_items_without_another() {
 }
 
 #[test]
+fn a_login_by_post_that_met_a_failure_for_a_moment_costs_one_item() {
+    const FLOW: &str = r#"{"method": "POST", "url": "/login", "once": "shard", "extract": {"token": "json:/token"}, "then": [{"url": "/read?{token}"}]}"#;
+    let (serve, counts) = counting(&[502, 200], r#"{"token": 1}"#);
+    let report = with_server(serve, |address| {
+        let flags = "--ids 0..60 -s 1 -c 8 --backoff 1ms,2ms";
+        crawl_file(FLOW, &format!("http://{address} {flags}"))
+    });
+    report.assert_states(&[("ok", 59), ("failed", 1)]);
+    assert_eq!(counts.lock().unwrap()["/login"], 2);
+}
+
+#[test]
+fn a_redirect_that_is_listed_as_good_is_followed_by_the_next_request() {
+    const FLOW: &str = r#"{"url": "/authorize", "extract": {"code": "header:location:code=([0-9]+)"}, "then": [{"url": "/token?{code}"}]}"#;
+    let log = Mutex::new(BTreeMap::new());
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            *log.lock().unwrap().entry(path.clone()).or_insert(0) += 1;
+            let head = if path == "/authorize" {
+                "302 Found\r\nlocation: /callback?code=7"
+            } else {
+                "200 OK"
+            };
+            peer.send(&format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\n\r\n"));
+        }
+    };
+    with_server(serve, |address| {
+        let flags = "--ids 0..20 -s 1 -c 4 --follow 5 --expect status:200,302";
+        let report = crawl_file(FLOW, &format!("http://{address} {flags}"));
+        report.assert_states(&[("ok", 20)]);
+    });
+    let expected = [("/authorize", 20), ("/token?7", 20)];
+    let expected = expected.map(|(path, count)| (path.to_owned(), count));
+    assert_eq!(*log.lock().unwrap(), BTreeMap::from(expected));
+}
+
+#[test]
 fn a_page_that_its_item_had_is_not_requested_again() {
     // Each page, by the page that it names as the next.
     for (next, requests, items) in [
