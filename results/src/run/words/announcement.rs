@@ -58,9 +58,7 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         ("time", plan.duration.map(time)),
         (
             "throttled",
-            wait.map(|wait| {
-                format!("-d sets a time; a saved crawl stops after {wait} of it alone")
-            }),
+            wait.map(|wait| format!("stops after {wait} of nothing else; -d sets a time")),
         ),
         ("warm-up", warmup.map(time)),
     ];
