@@ -378,7 +378,7 @@ mod tests {
             let rendered = stub.reply.ready().unwrap();
             prop_assert_eq!((rendered.status.as_u16(), &*rendered.body), (status, &*body));
             prop_assert_eq!(rendered.headers, [(HeaderName::from_static("x-v"), expected)]);
-            let hold = stub.reply.delays.hold(1, 1);
+            let hold = stub.reply.delays.hold(&mappings.stubs().settings.delays, 1, 1);
             prop_assert_eq!(hold.as_micros(), 1240);
         }
     }

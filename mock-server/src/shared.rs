@@ -29,7 +29,7 @@ mod window;
 
 pub(crate) use counters::{Counters, Times, UnderWay};
 pub(crate) use keys::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
-pub(crate) use log::{Cursor, Full, Log};
+pub(crate) use log::{Cursor, Earlier, Full, Log};
 pub(crate) use scenarios::Scenarios;
 pub(crate) use window::ArrivalCounts;
 pub use window::Peaks;
@@ -49,6 +49,9 @@ use std::sync::Arc;
 /// Processes that count into memory of their own. More may serve: they share the counters of
 /// earlier ones, which costs speed and no accuracy.
 const PROCESSES: usize = 128;
+
+/// Room for changes of stubs at run time between two resets, in words: 128 MiB.
+const STUB_LOG: usize = 16 << 20;
 
 /// Room for the journal of requests, in words: 256 MiB.
 const JOURNAL: usize = 32 << 20;
@@ -72,6 +75,8 @@ pub(crate) struct Region {
     pub(crate) window: ArrivalCounts,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,
+    /// Changes of the stubs, in order.
+    pub(crate) stub_log: Log<STUB_LOG>,
     /// The requests that arrived, where the target keeps them.
     pub(crate) journal: Log<JOURNAL>,
 }
@@ -249,7 +254,7 @@ unsafe impl Discardable for Seen {}
 unsafe impl Discardable for window::PerMs {}
 
 #[expect(unsafe_code, reason = "only some parts of the region may be discarded")]
-// SAFETY: one `AtomicU64` and an array of them, aligned to 4096, which makes its size a multiple of
+// SAFETY: three `AtomicU64` and an array of them, aligned to 4096, which makes its size a multiple of
 // that.
 unsafe impl<const WORDS: usize> Discardable for Log<WORDS> {}
 

@@ -69,7 +69,8 @@
 //!
 //! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
 //! `"status": 200`) and numbers as 64 bits hold them, answer 404 with a body, and `{}` where
-//! WireMock's answer has none; of several problems with a stub they name the first.
+//! WireMock's answer has none; of several problems with a stub they name the first. A change to the stubs is in force in all
+//! processes once it is acknowledged.
 
 #[cfg(any(test, fuzzing))]
 #[path = "stubs/tests/fuzzing.rs"]
@@ -92,9 +93,9 @@ pub use load::{LoadError, Mappings, OnUnsupported, StubProblems};
 pub use node::{Problem, ValueProblem};
 
 pub(crate) use node::{Node, parse_json, with_digits};
-pub(crate) use reply::{Dribble, Rendered};
+pub(crate) use reply::{Bodies, Dribble, Files, Rendered};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
-pub(crate) use set::Stubs;
+pub(crate) use set::{ChangeError, OnTaken, Others, StubChange, Stubs, derived_id};
 pub(crate) use stub::{STARTED, ScenarioStep, Stub, state_hash};
 pub(crate) use template::{Occasion, Scheme};

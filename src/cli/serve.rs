@@ -226,9 +226,9 @@ pub struct ServeArgs {
     pub behaviour: BehaviourArgs,
     /// Respond from the WireMock mapping files in DIR/mappings
     ///
-    /// Bodies are in DIR/__files. A request that matches no stub gets 404. Scenarios and the
-    /// journal can be read and reset while it serves, by WireMock's own routes below /__admin.
-    /// Latency, limits and faults apply to stubs, too.
+    /// Bodies are in DIR/__files. A request that matches no stub gets 404. WireMock's own routes
+    /// below /__admin change stubs, read the journal and reset scenarios while it serves, with or
+    /// without this flag. Latency, limits and faults apply to stubs, too.
     #[arg(long, value_name = "DIR")]
     pub stubs: Option<PathBuf>,
     /// Pass on requests to URL and record the responses as stubs

@@ -11,7 +11,7 @@ use std::fs;
 use tempfile::TempDir;
 
 /// A directory with these files.
-fn place(files: &[(&str, &str)]) -> TempDir {
+pub(crate) fn place(files: &[(&str, &str)]) -> TempDir {
     let place = tempfile::tempdir().unwrap();
     for (name, content) in files {
         let path = place.path().join(name);

@@ -9,11 +9,15 @@ use super::served_stubs::ServedStubs;
 use crate::config::Journal;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
-use crate::stubs::{Node, RequestPattern, STARTED, parse_json, with_digits};
+use crate::stubs::{
+    ChangeError, Node, OnTaken, Others, RequestPattern, STARTED, Stub, StubChange, Stubs,
+    derived_id, parse_json, with_digits,
+};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Everything below this is for the operator; `/__adminx` is an item.
@@ -75,13 +79,31 @@ impl AdminRequest<'_> {
                 Ledger::reset(self.shared);
                 return Ok((StatusCode::NO_CONTENT, Value::Null));
             }
-            ("POST", ["reset"]) => {
+            ("POST", ["reset"] | ["mappings", "reset"]) => {
                 self.shared.forget_journal();
                 self.stubs.reset_scenarios();
+                self.change(|stubs| StubChange::Reset(stubs.settings.json.clone()))?;
                 json!({})
             }
             ("GET", ["mappings"]) => self.mappings()?,
-            ("GET", ["mappings", id]) => self.mapping(id)?,
+            ("POST", ["mappings"]) => {
+                return Ok((StatusCode::CREATED, self.added()?));
+            }
+            ("DELETE", ["mappings"]) => {
+                self.change(|_| StubChange::Clear)?;
+                json!({})
+            }
+            ("GET", ["mappings", id]) => shown(self.stubs.current().get(uuid(id)?))?,
+            ("PUT", ["mappings", id]) => {
+                let (id, stub) = (uuid(id)?, self.json()?);
+                let after = self.change(|_| StubChange::Replace(id, stub.clone()))?;
+                shown(after.get(id))?
+            }
+            ("DELETE", ["mappings", id]) => {
+                let id = uuid(id)?;
+                self.change(|_| StubChange::Remove(vec![id]))?;
+                json!({})
+            }
             ("GET", ["scenarios"]) => self.scenarios(),
             ("POST", ["scenarios", "reset"]) => {
                 self.stubs.reset_scenarios();
@@ -89,6 +111,18 @@ impl AdminRequest<'_> {
             }
             ("PUT", ["scenarios", name, "state"]) => {
                 self.set_state(&percent_decode_str(name).decode_utf8_lossy())?
+            }
+            ("GET", ["settings"]) => json!({"settings": self.stubs.current().settings.json}),
+            ("POST" | "PUT", ["settings"]) => {
+                // As they are posted, or as they are read.
+                let settings = match self.json()? {
+                    Value::Object(mut read) if read.contains_key("settings") => {
+                        read["settings"].take()
+                    }
+                    posted => posted,
+                };
+                self.change(|_| StubChange::Settings(settings.clone()))?;
+                json!({})
             }
             ("GET", ["requests"]) => self.requests()?,
             ("GET", ["requests", "unmatched"]) => {
@@ -147,24 +181,48 @@ impl AdminRequest<'_> {
 
     fn mappings(&self) -> Result<Value, AdminResponse> {
         let Page { limit, offset } = self.page()?;
-        let current = &self.stubs.stubs;
+        let current = self.stubs.current();
         let stubs = current.iter().skip(offset).take(limit);
         let shown: Vec<&Value> = stubs.map(|stub| &stub.json).collect();
         Ok(json!({"mappings": shown, "meta": {"total": current.len()}}))
     }
 
-    fn mapping(&self, id: &str) -> Result<Value, AdminResponse> {
-        let id = Uuid::try_parse(id).map_err(|_| {
-            let title = format!("{id} is not a valid UUID");
-            failure(StatusCode::BAD_REQUEST, &title)
+    /// Makes the change that `plan` has for the current stubs, and returns those after it.
+    fn change(&self, plan: impl Fn(&Stubs) -> StubChange) -> Result<Arc<Stubs>, AdminResponse> {
+        let changed = self.stubs.change(|stubs| Ok(plan(stubs)));
+        changed.map_err(|error| refusal(&error))
+    }
+
+    /// Adds one stub.
+    fn added(&self) -> Result<Value, AdminResponse> {
+        let stub = self.json()?;
+        if !stub["mappings"].is_null() {
+            let what = "several stubs at once: use /__admin/mappings/import";
+            return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, &what));
+        }
+        let stubs = vec![self.with_id(stub)];
+        let after = self.change(|_| StubChange::Add {
+            stubs: stubs.clone(),
+            on_taken: OnTaken::Refuse,
+            others: Others::Keep,
         })?;
-        let stub = self.stubs.stubs.get(id);
-        stub.map(|stub| stub.json.clone())
-            .ok_or_else(|| failure(StatusCode::NOT_FOUND, &"Stub mapping not found"))
+        shown(after.last_added())
+    }
+
+    /// Give a stub an id, unless it has one.
+    fn with_id(&self, mut stub: Value) -> Value {
+        if stub["id"].is_null()
+            && stub["uuid"].is_null()
+            && let Value::Object(fields) = &mut stub
+        {
+            let id = derived_id(&format!("added {}", self.stubs.ordinal()));
+            fields.insert("id".to_owned(), json!(id));
+        }
+        stub
     }
 
     fn scenarios(&self) -> Value {
-        let current = &self.stubs.stubs;
+        let current = self.stubs.current();
         let all: Vec<Value> = current
             .scenarios()
             .into_iter()
@@ -179,7 +237,7 @@ impl AdminRequest<'_> {
     }
 
     fn set_state(&self, name: &str) -> Result<Value, AdminResponse> {
-        let current = &self.stubs.stubs;
+        let current = self.stubs.current();
         if !current.scenarios().contains(name) {
             let title = format!("Scenario {name} does not exist");
             return Err(failure(StatusCode::NOT_FOUND, &title));
@@ -223,6 +281,29 @@ impl AdminRequest<'_> {
         let is_off = self.journal == Journal::Off;
         json!({"requests": requests, "meta": {"total": total}, "requestJournalDisabled": is_off})
     }
+}
+
+fn shown(stub: Option<&Stub>) -> Result<Value, AdminResponse> {
+    stub.map(|stub| stub.json.clone())
+        .ok_or_else(|| failure(StatusCode::NOT_FOUND, &"Stub mapping not found"))
+}
+
+fn uuid(id: &str) -> Result<Uuid, AdminResponse> {
+    Uuid::try_parse(id).map_err(|_| {
+        let title = format!("{id} is not a valid UUID");
+        failure(StatusCode::BAD_REQUEST, &title)
+    })
+}
+
+fn refusal(error: &ChangeError) -> AdminResponse {
+    let status = match error {
+        ChangeError::Missing(_) => StatusCode::NOT_FOUND,
+        ChangeError::Full => StatusCode::INSUFFICIENT_STORAGE,
+        ChangeError::Refused(_) | ChangeError::Taken(_) | ChangeError::TooDeep => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+    };
+    failure(status, error)
 }
 
 /// Format a request that is wrong in the shape that WireMock's clients read.

@@ -1,12 +1,19 @@
-//! The stubs of one process, and the states of their scenarios, which all processes share.
+//! The current stubs of one process: those that were loaded, and the changes that any process has
+//! accepted since; and the states of their scenarios, which all processes share. All changes go
+//! through one log in shared memory, which every process reads before it responds, so all of them
+//! have the same stubs in the same order.
 //!
 //! It must not respond to anything: it returns the stub that does.
 
 use crate::config::Config;
 use crate::draw::fnv_1a;
 use crate::ledger::LedgerWriter;
-use crate::shared::{Scenarios, Shared};
-use crate::stubs::{Mappings, RequestView, ScenarioStep, Stub, Stubs, state_hash};
+use crate::shared::{Cursor, Earlier, Scenarios, Shared};
+use crate::stubs::{
+    Bodies, ChangeError, Files, Mappings, RequestView, ScenarioStep, Stub, StubChange, Stubs,
+    state_hash,
+};
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -17,35 +24,118 @@ const TRIES: usize = 64;
 /// The stubs of one process.
 pub(super) struct ServedStubs {
     shared: Shared,
-    pub(super) stubs: Arc<Stubs>,
+    files: Files,
+    /// The stubs that were loaded.
+    initial: Arc<Stubs>,
+    current: RefCell<Arc<Stubs>>,
+    followed: Cell<Cursor>,
     /// The number of the next request.
     ordinals: Cell<u64>,
 }
 
 impl ServedStubs {
     pub(super) fn new(config: &Config, books: &LedgerWriter) -> Self {
+        let mappings = config.stubs.as_ref();
+        let initial = mappings.map(Mappings::stubs).cloned().unwrap_or_default();
         Self {
             shared: books.shared().clone(),
-            stubs: config
-                .stubs
-                .as_ref()
-                .map(Mappings::stubs)
-                .cloned()
-                .unwrap_or_default(),
+            files: mappings.map_or(Files::None, |mappings| mappings.files().clone()),
+            current: RefCell::new(Arc::clone(&initial)),
+            initial,
+            followed: Cell::default(),
             ordinals: Cell::new(books.first_ordinal()),
         }
     }
 
-    /// The stub that answers. Its scenario has moved on then: of two requests at the
+    /// The stubs, with every change that was acknowledged before this call.
+    pub(super) fn current(&self) -> Arc<Stubs> {
+        self.keep_up();
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// True if there are no stubs now.
+    pub(super) fn is_empty(&self) -> bool {
+        self.keep_up();
+        self.current.borrow().len() == 0
+    }
+
+    /// Each request begins with this: a look at one word, unless there is a change.
+    fn keep_up(&self) {
+        if !self.shared.region().stub_log.is_at_end(self.followed.get()) {
+            self.follow();
+        }
+    }
+
+    /// Makes the changes that other processes have accepted.
+    #[cold]
+    fn follow(&self) {
+        let mut cursor = self.followed.get();
+        let (starts_over, records) = self.shared.region().stub_log.read_behind(&mut cursor);
+        self.followed.set(cursor);
+        if starts_over {
+            self.current.replace(Arc::clone(&self.initial));
+        }
+        for record in records {
+            let before = Arc::clone(&self.current.borrow());
+            // It was tried before it was logged, with the same stubs.
+            if let Ok(after) = Record::read(&record).and_then(|record| record.applied(&before)) {
+                self.current.replace(Arc::new(after));
+            }
+        }
+    }
+
+    /// Makes the change that `plan` has for the current stubs, here and, before they answer their
+    /// next request, in all other processes. Returns the stubs as they are with it and with nothing
+    /// after it.
+    pub(super) fn change(
+        &self,
+        plan: impl Fn(&Stubs) -> Result<StubChange, ChangeError>,
+    ) -> Result<Arc<Stubs>, ChangeError> {
+        // Again if another process was faster: what is in the log has to be right for the stubs
+        // that all before it has left.
+        loop {
+            let before = self.current();
+            let change = plan(&before)?;
+            let may_forget = matches!(change, StubChange::Reset(_))
+                && Arc::ptr_eq(&before.loaded, &self.initial.loaded);
+            let earlier = if may_forget {
+                Earlier::Forgotten
+            } else {
+                Earlier::Kept
+            };
+            let bodies = self.files.bodies(change.stubs().iter());
+            let record = serde_json::to_vec(&Record { change, bodies });
+            let record = record.map_err(|_| ChangeError::TooDeep)?;
+            // As all others will read it.
+            let after = Arc::new(Record::read(&record)?.applied(&before)?);
+            let mut cursor = self.followed.get();
+            let log = &self.shared.region().stub_log;
+            let is_next = log.append_at(&mut cursor, &record, earlier);
+            if is_next.map_err(|_| ChangeError::Full)? {
+                self.followed.set(cursor);
+                self.current.replace(Arc::clone(&after));
+                self.forget_unused_scenarios(&before, &after);
+                return Ok(after);
+            }
+        }
+    }
+
+    /// A scenario that no stub uses any more starts over.
+    fn forget_unused_scenarios(&self, before: &Stubs, after: &Stubs) {
+        let scenarios = &self.shared.region().scenarios;
+        for unused in before.scenarios().difference(&after.scenarios()) {
+            scenarios.set(fnv_1a(unused), 0);
+        }
+    }
+
+    /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the
     /// same time that need the same state, one gets it.
-    pub(super) fn find(&self, asked: &RequestView<'_>) -> Option<&Stub> {
+    pub(super) fn find<'s>(&self, stubs: &'s Stubs, asked: &RequestView<'_>) -> Option<&'s Stub> {
         let scenarios = &self.shared.region().scenarios;
         let mut found = None;
         for _ in 0..TRIES {
             let seen = ScenarioStates::new(scenarios);
-            found = self
-                .stubs
-                .find(asked, |scenario, state| seen.is_in(scenario, state));
+            found = stubs.find(asked, |scenario, state| seen.is_in(scenario, state));
             let step = found.and_then(|stub| stub.scenario.as_ref());
             if step.is_none_or(|step| has_moved_on(step, scenarios)) {
                 break;
@@ -77,6 +167,24 @@ impl ServedStubs {
     /// Puts all scenarios in their first state.
     pub(super) fn reset_scenarios(&self) {
         self.shared.region().scenarios.reset();
+    }
+}
+
+/// Record of the log: a change, and the bodies in files that its stubs name. They are read once: a
+/// file may change before the next process reads the log.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    change: StubChange,
+    bodies: Bodies,
+}
+
+impl Record {
+    fn read(record: &[u8]) -> Result<Self, ChangeError> {
+        serde_json::from_slice(record).map_err(|_| ChangeError::TooDeep)
+    }
+
+    fn applied(self, stubs: &Stubs) -> Result<Stubs, ChangeError> {
+        stubs.with(&self.change, &Files::Read(self.bodies))
     }
 }
 

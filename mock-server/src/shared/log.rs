@@ -1,4 +1,5 @@
-//! A log that all processes append to and read: that of the request journal.
+//! A log that all processes append to and read. The stubs keep their changes at run time in one,
+//! the request journal its records in another.
 //!
 //! It must not know what its records mean.
 
@@ -17,14 +18,26 @@ const WORD: usize = size_of::<u64>();
 #[repr(C, align(4096))]
 pub(crate) struct Log<const WORDS: usize> {
     lock: Lock,
-    /// Words written so far.
+    /// Position of the first record.
+    start: AtomicU64,
+    /// Position behind the last record, and with it the generation of the whole: positions count the
+    /// words ever written, so that none comes twice when the log starts over.
     end: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 /// Position of a reader; the default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cursor(usize);
+pub(crate) struct Cursor(u64);
+
+/// Fate of the records before a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// They stay.
+    Kept,
+    /// They make room: the new one says all that readers have to know.
+    Forgotten,
+}
 
 /// The log has no room for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +47,36 @@ impl<const WORDS: usize> Log<WORDS> {
     /// Appends a record, which every process sees from here on.
     pub(crate) fn append(&self, record: &[u8]) -> Result<(), Full> {
         let _held = self.lock.hold();
-        self.write(self.end(), record)
+        self.write(self.start(), self.end(), record)
     }
 
-    fn write(&self, start: usize, record: &[u8]) -> Result<(), Full> {
-        let end = start + 1 + record.len().div_ceil(WORD);
-        let [header, payload @ ..] = self.words.get(start..end).ok_or(Full)? else {
+    /// Appends a record if there is nothing behind `cursor`, and moves that past it. False if there
+    /// is.
+    pub(crate) fn append_at(
+        &self,
+        cursor: &mut Cursor,
+        record: &[u8],
+        earlier: Earlier,
+    ) -> Result<bool, Full> {
+        let _held = self.lock.hold();
+        let is_at_end = self.is_at_end(*cursor);
+        if is_at_end {
+            let start = match earlier {
+                Earlier::Kept => self.start(),
+                Earlier::Forgotten => cursor.0,
+            };
+            self.write(start, cursor.0, record)?;
+            cursor.0 = self.end();
+        }
+        Ok(is_at_end)
+    }
+
+    /// Writes a record at a position of a log whose first record is at `start`.
+    fn write(&self, start: u64, at: u64, record: &[u8]) -> Result<(), Full> {
+        let length = 1 + record.len().div_ceil(WORD);
+        let from = usize::try_from(at - start).map_err(|_| Full)?;
+        let words = self.words.get(from..).and_then(|rest| rest.get(..length));
+        let [header, payload @ ..] = words.ok_or(Full)? else {
             return Err(Full);
         };
         header.store(record.len() as u64, Ordering::Relaxed);
@@ -48,13 +85,33 @@ impl<const WORDS: usize> Log<WORDS> {
             padded[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
         }
+        self.start.store(start, Ordering::Relaxed);
         // Release: a reader that sees the new end sees the record.
-        self.end.store(end as u64, Ordering::Release);
+        self.end.store(at + length as u64, Ordering::Release);
         Ok(())
     }
 
-    fn end(&self) -> usize {
-        usize::try_from(self.end.load(Ordering::Acquire)).unwrap_or(WORDS)
+    fn start(&self) -> u64 {
+        self.start.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// True if there is nothing behind `cursor`: a look at one word.
+    pub(crate) fn is_at_end(&self, cursor: Cursor) -> bool {
+        self.end() == cursor.0
+    }
+
+    /// Reads the records behind `cursor`, which moves past them, of a log that may start over. The
+    /// first value is true if it did since the reader's last look.
+    pub(crate) fn read_behind(&self, cursor: &mut Cursor) -> (bool, Vec<Vec<u8>>) {
+        let _held = self.lock.hold();
+        let starts_over = cursor.0 < self.start();
+        cursor.0 = cursor.0.max(self.start());
+        let records = std::iter::from_fn(|| self.next(cursor)).collect();
+        (starts_over, records)
     }
 
     /// The record behind `cursor`, which moves past it.
@@ -74,10 +131,12 @@ impl<const WORDS: usize> Log<WORDS> {
     }
 
     fn record(&self, cursor: &mut Cursor) -> Option<Record<'_>> {
-        let (header, payload) = self.words.get(cursor.0..self.end())?.split_first()?;
+        let index = |position: u64| usize::try_from(position.checked_sub(self.start())?).ok();
+        let written = self.words.get(index(cursor.0)?..index(self.end())?)?;
+        let (header, payload) = written.split_first()?;
         let length = usize::try_from(header.load(Ordering::Relaxed)).ok()?;
         let words = payload.get(..length.div_ceil(WORD))?;
-        cursor.0 += 1 + words.len();
+        cursor.0 += 1 + words.len() as u64;
         Some(Record { length, words })
     }
 
@@ -103,6 +162,7 @@ mod tests {
     fn log<const WORDS: usize>() -> Log<WORDS> {
         Log {
             lock: Lock::default(),
+            start: AtomicU64::new(0),
             end: AtomicU64::new(0),
             words: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -134,5 +194,36 @@ mod tests {
             prop_assert!(log.append(b"again").is_ok());
             prop_assert_eq!(all(&log), [b"again"]);
         }
+    }
+
+    #[test]
+    fn what_comes_late_is_not_appended_and_the_log_is_read_first() {
+        let log = log::<64>();
+        let (mut one, mut other, mut third) = <(Cursor, Cursor, Cursor)>::default();
+        let kept = Earlier::Kept;
+        assert_eq!(log.append_at(&mut one, b"first", kept), Ok(true));
+        assert_eq!(log.append_at(&mut other, b"second", kept), Ok(false));
+        let first = b"first".to_vec();
+        assert_eq!(log.read_behind(&mut other), (false, vec![first]));
+        assert_eq!(log.append_at(&mut other, b"second", kept), Ok(true));
+        assert_eq!(log.read_behind(&mut one).1, [b"second"]);
+        assert_eq!(one, other);
+        // It starts over: who has read all goes on, who has not is told.
+        let room = [0; 8 * 50];
+        assert_eq!(log.append_at(&mut one, &room, kept), Ok(true));
+        assert_eq!(log.append_at(&mut one, &room, kept), Err(Full));
+        assert_eq!(
+            log.append_at(&mut one, b"anew", Earlier::Forgotten),
+            Ok(true)
+        );
+        assert_eq!(log.append_at(&mut one, &room, kept), Ok(true));
+        let (starts_over, records) = log.read_behind(&mut other);
+        assert!(starts_over && records == [b"anew".to_vec(), room.to_vec()]);
+        assert!(log.read_behind(&mut third).0 && third == one && one == other);
+        assert_eq!(
+            log.append_at(&mut one, b"last", Earlier::Forgotten),
+            Ok(true)
+        );
+        assert_eq!(log.read_behind(&mut other), (false, vec![b"last".to_vec()]));
     }
 }

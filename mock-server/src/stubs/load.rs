@@ -3,7 +3,7 @@
 //! target exists, and are part of its configuration. The problems of all files are reported
 //! together.
 //!
-//! It must not know what a stub's fields mean.
+//! It must not know what a stub's fields mean, nor how stubs change at run time.
 
 use super::node::parse_json;
 use super::node::{Node, ValueProblem, place};
@@ -39,6 +39,7 @@ pub struct Mappings(Arc<Loaded>);
 struct Loaded {
     stubs: Arc<Stubs>,
     skipped: StubProblems,
+    files: Files,
 }
 
 impl Mappings {
@@ -115,6 +116,10 @@ impl Mappings {
 
     pub(crate) fn stubs(&self) -> &Arc<Stubs> {
         &self.0.stubs
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.0.files
     }
 }
 
@@ -197,6 +202,7 @@ impl Loader {
         Ok(Mappings(Arc::new(Loaded {
             stubs: Arc::new(Stubs::new(self.stubs)),
             skipped: self.skipped,
+            files: self.files,
         })))
     }
 }

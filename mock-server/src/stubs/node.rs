@@ -134,10 +134,12 @@ pub(crate) struct Node<'v> {
 impl<'v> Node<'v> {
     /// A whole document.
     pub(crate) fn root(value: &'v Value) -> Self {
-        Self {
-            value,
-            pointer: String::new(),
-        }
+        Self::at(value, String::new())
+    }
+
+    /// A value at a place of a document.
+    pub(crate) fn at(value: &'v Value, pointer: String) -> Self {
+        Self { value, pointer }
     }
 
     /// The value itself.

@@ -18,6 +18,7 @@ use hyper::StatusCode;
 use hyper::ext::ReasonPhrase;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Component, Path, PathBuf};
@@ -85,7 +86,7 @@ impl Reply {
             reason: reason.or_else(|| number_as_reason(status)),
             headers: headers.unwrap_or_default(),
             body,
-            delays: Delays::read(node)?,
+            delays: Delays::read(node, "fixedDelayMilliseconds")?,
             dribble: node.read("chunkedDribbleDelay", Dribble::read)?,
             fault: node.read("fault", |fault| fault.choice("fault", &FAULTS))?,
         })
@@ -326,19 +327,27 @@ pub(crate) fn sanitised(text: &str) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// The delays of one stub.
+/// The delays of one stub, or of the settings of all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delays {
-    /// `fixedDelayMilliseconds`.
+    /// `fixedDelayMilliseconds` of a stub, `fixedDelay` of the settings.
     fixed: Option<Duration>,
     /// `delayDistribution`.
     random: Option<Latency>,
 }
 
 impl Delays {
-    fn read(node: &Node<'_>) -> Result<Self, Problem> {
+    /// Reads the settings, `{"fixedDelay":500,"delayDistribution":{..}}`. `extended` and
+    /// `proxyPassThrough`, which are about what is not served here, may be there.
+    pub(crate) fn of_settings(node: &Node<'_>) -> Result<Self, Problem> {
+        let known = "fixedDelay delayDistribution extended proxyPassThrough";
+        node.only(known, &[])?;
+        Self::read(node, "fixedDelay")
+    }
+
+    fn read(node: &Node<'_>, fixed: &str) -> Result<Self, Problem> {
         Ok(Self {
-            fixed: node.read("fixedDelayMilliseconds", delay)?,
+            fixed: node.read(fixed, delay)?,
             random: node.read("delayDistribution", distribution)?,
         })
     }
@@ -348,10 +357,11 @@ impl Delays {
         self.random = Some(latency);
     }
 
-    /// Return how long an answer is held: both parts together. At most two [`MAX_HOLD`].
-    pub(crate) fn hold(&self, seed: u64, ordinal: u64) -> Duration {
-        let random = self.random.as_ref();
-        self.fixed.unwrap_or_default()
+    /// Return how long an answer is held: both parts together, each from `settings` if it is not
+    /// the stub's. At most two [`MAX_HOLD`].
+    pub(crate) fn hold(&self, settings: &Self, seed: u64, ordinal: u64) -> Duration {
+        let random = self.random.as_ref().or(settings.random.as_ref());
+        self.fixed.or(settings.fixed).unwrap_or_default()
             + random.map_or(Duration::ZERO, |random| {
                 random.drawn(ordinal, || Draws::new(Stream::Stub, seed, ordinal))
             })
@@ -417,23 +427,46 @@ impl Dribble {
     }
 }
 
+/// Bodies by their names, in base 64, or why they cannot be had.
+pub(crate) type Bodies = BTreeMap<String, Result<String, String>>;
+
 /// Source of body files: WireMock's `__files`, next to `mappings`. They are read when stubs are
-/// loaded, never while serving.
+/// loaded or added, never by a request for a stub.
 #[derive(Clone, Debug)]
 pub(crate) enum Files {
     /// Nowhere, as for stubs that come without a folder.
     None,
     /// In this folder, which need not exist until a stub names a file.
     Under(PathBuf),
+    /// Read before, so that all processes have the same.
+    Read(Bodies),
 }
 
 impl Files {
+    /// Read the body files that stubs name.
+    pub(crate) fn bodies<'s>(&self, stubs: impl Iterator<Item = &'s Value>) -> Bodies {
+        let names = stubs.filter_map(|stub| stub["response"]["bodyFileName"].as_str());
+        names
+            .map(|name| {
+                let body = self.read(name).map(|bytes| BASE64.encode(bytes));
+                (name.to_owned(), body)
+            })
+            .collect()
+    }
+
     /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in
     /// front means the folder itself, as it does for WireMock. Nothing from outside that folder is
     /// handed out, whatever a stub names.
     fn read(&self, name: &str) -> Result<Bytes, String> {
-        let Self::Under(root) = self else {
-            return Err(format!("there is no folder of body files for `{name}`"));
+        let root = match self {
+            Self::Under(root) => root,
+            Self::Read(bodies) => {
+                let body = bodies.get(name).cloned();
+                let body = body.unwrap_or_else(|| Err(format!("`{name}` was not read")))?;
+                let bytes = BASE64.decode(body).map_err(|error| error.to_string())?;
+                return Ok(bytes.into());
+            }
+            Self::None => return Err(format!("there is no folder of body files for `{name}`")),
         };
         let relative = Path::new(name.trim_start_matches('/'));
         let mut parts = relative.components();

@@ -1,30 +1,162 @@
-//! All stubs together: the lookup of the stub that answers a request.
+//! All stubs together: the lookup of the stub that answers a request, and changes of the set while
+//! it is served.
+//!
+//! A set never changes: every change makes another one that shares the stubs. Processes that make
+//! the same changes in the same order have the same sets, ids included.
 //!
 //! It must not know in which states scenarios are, nor how requests reach it.
 
+use super::node::{Node, Problem};
+use super::reply::{Delays, Files};
 use super::request::RequestView;
 use super::request_pattern::{RequestPattern, RequestSubject, UrlPattern};
 use super::stub::{ScenarioStep, Stub};
 use foldhash::fast::FixedState;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
+/// Most stubs of a set that admin requests add to. Each request may have to look at all of those
+/// that have no URL.
+const MAX_STUBS: usize = 100_000;
+
 /// A set of stubs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stubs {
     /// In the order of precedence: lower priority first, among equals the last added first
     /// (`stubbing/SortedConcurrentMappingSet.java`).
-    entries: Vec<Stub>,
-    index: Index,
+    entries: Vec<Entry>,
+    /// Made by the first look-up: of a hundred stubs that are added in a row the last set has one.
+    index: OnceLock<Index>,
+    /// Stubs that a reset brings back, in the order in which they are added.
+    pub(crate) loaded: Arc<[Arc<Stub>]>,
+    /// Number of stubs ever added.
+    added: u64,
+    /// Settings of all stubs.
+    pub(crate) settings: Arc<Settings>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Number of stubs added before it.
+    insertion: u64,
+    stub: Arc<Stub>,
+}
+
+/// Settings of all stubs.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Delays of stubs that have none of their own.
+    pub(crate) delays: Delays,
+    /// The settings as they were posted.
+    pub(crate) json: Value,
+}
+
+impl Settings {
+    fn read(json: &Value) -> Result<Self, Problem> {
+        let delays = Delays::of_settings(&Node::root(json))?;
+        let json = json.clone();
+        Ok(Self { delays, json })
+    }
+}
+
+/// Change of a set.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum StubChange {
+    /// Add stubs as an import does: the first one takes precedence.
+    Add {
+        stubs: Vec<Value>,
+        on_taken: OnTaken,
+        others: Others,
+    },
+    /// Put another stub in the place of one.
+    Replace(Uuid, Value),
+    /// Remove the stubs of these ids.
+    Remove(Vec<Uuid>),
+    /// Remove all.
+    Clear,
+    /// Bring back the stubs that were loaded, and no others, with these settings.
+    Reset(Value),
+    /// Set the delays of stubs that have none of their own.
+    Settings(Value),
+}
+
+impl StubChange {
+    /// The stubs that it brings.
+    pub(crate) fn stubs(&self) -> &[Value] {
+        match self {
+            Self::Add { stubs, .. } => stubs,
+            Self::Replace(_, stub) => std::slice::from_ref(stub),
+            Self::Remove(_) | Self::Clear | Self::Reset(_) | Self::Settings(_) => &[],
+        }
+    }
+}
+
+/// Fate of an added stub whose id another one has.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum OnTaken {
+    /// The whole change is refused.
+    Refuse,
+    /// It takes the place of the other.
+    Overwrite,
+    /// The other stays.
+    Ignore,
+}
+
+/// Fate of the stubs that an import does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Others {
+    /// They stay.
+    Keep,
+    /// They are removed.
+    Remove,
+}
+
+/// Reason why a set cannot change as asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    /// The stub or the settings are not right, or ask for what is not served.
+    #[error(transparent)]
+    Refused(#[from] Problem),
+    /// Another stub has its id.
+    #[error("ID of the provided stub mapping '{0}' is already taken by another stub mapping")]
+    Taken(Uuid),
+    /// No stub has that id.
+    #[error("StubMapping with UUID: {0} not found")]
+    Missing(Uuid),
+    /// Deeper than other processes read it.
+    #[error("the JSON is nested deeper than 100 levels")]
+    TooDeep,
+    /// There is no room for it.
+    #[error(
+        "no room: there may be {MAX_STUBS} stubs, and 128 MiB of changes until a reset (POST /__admin/mappings/reset)"
+    )]
+    Full,
+}
+
+impl Default for Stubs {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
 }
 
 impl Stubs {
     /// A set of loaded stubs, in the order in which they are added. Their ids must differ.
-    pub(crate) fn new(mut entries: Vec<Stub>) -> Self {
-        entries.reverse();
-        entries.sort_by_key(|stub| stub.priority);
-        let index = Index::new(entries.iter().map(|stub| &stub.request));
-        Self { entries, index }
+    pub(crate) fn new(loaded: Vec<Stub>) -> Self {
+        let none = Self {
+            entries: Vec::new(),
+            index: OnceLock::new(),
+            loaded: loaded.into_iter().map(Arc::new).collect(),
+            added: 0,
+            settings: Arc::new(Settings {
+                delays: Delays::default(),
+                json: json!({}),
+            }),
+        };
+        none.reset()
     }
 
     /// The stub that answers: of all that fit, the first in the order of precedence.
@@ -38,8 +170,9 @@ impl Stubs {
     ) -> Option<&Stub> {
         let look = RequestSubject::at(asked);
         self.index
+            .get_or_init(|| Index::new(self.iter().map(|stub| &stub.request)))
             .candidates(look.url(), look.path())
-            .filter_map(|rank| self.entries.get(rank))
+            .filter_map(|rank| self.entries.get(rank).map(|entry| &*entry.stub))
             .find(|stub| {
                 let step = stub.scenario.as_ref();
                 let required = step.and_then(|step| Some((step, step.required.as_ref()?)));
@@ -55,7 +188,7 @@ impl Stubs {
 
     /// All stubs in the order of precedence.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Stub> {
-        self.entries.iter()
+        self.entries.iter().map(|entry| &*entry.stub)
     }
 
     /// Number of there are.
@@ -79,6 +212,114 @@ impl Stubs {
 
     fn steps(&self) -> impl Iterator<Item = &ScenarioStep> {
         self.iter().filter_map(|stub| stub.scenario.as_ref())
+    }
+
+    /// The stub that was added last, of those that are still there.
+    pub(crate) fn last_added(&self) -> Option<&Stub> {
+        let last = self.entries.iter().max_by_key(|entry| entry.insertion);
+        last.map(|entry| &*entry.stub)
+    }
+
+    /// The set after a change. The bodies that stubs name are in `files`.
+    pub(crate) fn with(&self, change: &StubChange, files: &Files) -> Result<Self, ChangeError> {
+        match change {
+            StubChange::Add {
+                stubs,
+                on_taken,
+                others,
+            } => self.with_added(stubs, *on_taken, *others, files),
+            StubChange::Replace(id, stub) => self.with_replaced(*id, stub, files),
+            StubChange::Remove(ids) => {
+                let mut entries = self.entries.clone();
+                entries.retain(|entry| !ids.contains(&entry.stub.id));
+                match ids.first() {
+                    Some(id) if entries.len() == self.len() => Err(ChangeError::Missing(*id)),
+                    _ => Ok(self.changed(entries, self.added)),
+                }
+            }
+            StubChange::Clear => Ok(self.changed(Vec::new(), self.added)),
+            StubChange::Reset(settings) => self.reset().with_settings(settings),
+            StubChange::Settings(settings) => {
+                let same = self.changed(self.entries.clone(), self.added);
+                same.with_settings(settings)
+            }
+        }
+    }
+
+    fn with_added(
+        &self,
+        stubs: &[Value],
+        on_taken: OnTaken,
+        others: Others,
+        files: &Files,
+    ) -> Result<Self, ChangeError> {
+        let (mut entries, mut added) = (self.entries.clone(), self.added);
+        let ids = entries.iter().map(|entry| entry.stub.id);
+        let mut places: HashMap<Uuid, usize> = ids.zip(0..).collect();
+        let mut named = BTreeSet::new();
+        for (index, stub) in stubs.iter().enumerate().rev() {
+            let pointer = match stubs {
+                [_] => String::new(),
+                _ => format!("/mappings/{index}"),
+            };
+            let stub = Stub::read(&Node::at(stub, pointer), Uuid::nil(), files)?;
+            named.insert(stub.id);
+            match (places.get(&stub.id), on_taken) {
+                (None, _) => {
+                    places.insert(stub.id, entries.len());
+                    entries.push(Entry {
+                        insertion: added,
+                        stub: Arc::new(stub),
+                    });
+                    added += 1;
+                }
+                (Some(place), OnTaken::Overwrite) => entries[*place].stub = Arc::new(stub),
+                (Some(_), OnTaken::Ignore) => {}
+                (Some(_), OnTaken::Refuse) => return Err(ChangeError::Taken(stub.id)),
+            }
+        }
+        entries.retain(|entry| others == Others::Keep || named.contains(&entry.stub.id));
+        if entries.len() > MAX_STUBS {
+            return Err(ChangeError::Full);
+        }
+        Ok(self.changed(entries, added))
+    }
+
+    /// The set with another stub in the place of the one with that id. It keeps the id, whatever it
+    /// says itself, and its turn among those of one priority.
+    fn with_replaced(&self, id: Uuid, stub: &Value, files: &Files) -> Result<Self, ChangeError> {
+        let mut entries = self.entries.clone();
+        let entry = entries.iter_mut().find(|entry| entry.stub.id == id);
+        let entry = entry.ok_or(ChangeError::Missing(id))?;
+        let mut stub = stub.clone();
+        if let Value::Object(fields) = &mut stub {
+            fields.retain(|key, _| key != "id" && key != "uuid");
+        }
+        entry.stub = Arc::new(Stub::read(&Node::root(&stub), id, files)?);
+        Ok(self.changed(entries, self.added))
+    }
+
+    fn with_settings(self, json: &Value) -> Result<Self, ChangeError> {
+        let settings = Arc::new(Settings::read(json)?);
+        Ok(Self { settings, ..self })
+    }
+
+    /// The loaded stubs and no others, added again in their order.
+    fn reset(&self) -> Self {
+        let loaded = (self.added..).zip(self.loaded.iter().cloned());
+        let entries = loaded.map(|(insertion, stub)| Entry { insertion, stub });
+        self.changed(entries.collect(), self.added + self.loaded.len() as u64)
+    }
+
+    fn changed(&self, mut entries: Vec<Entry>, added: u64) -> Self {
+        entries.sort_by_key(|entry| (entry.stub.priority, Reverse(entry.insertion)));
+        Self {
+            entries,
+            index: OnceLock::new(),
+            loaded: Arc::clone(&self.loaded),
+            added,
+            settings: Arc::clone(&self.settings),
+        }
     }
 }
 

@@ -1,7 +1,10 @@
-//! WireMock's admin routes over several processes: what one of them counts or is told holds for all.
+//! WireMock's admin routes over several processes: whatever one of them was told, all of them do,
+//! from the acknowledgement on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -101,6 +104,120 @@ fn server_of(client: &Client, target: &Target, processes: &[i32]) -> i32 {
             .any(|link| link.as_os_str() == socket.as_str())
     };
     *processes.iter().find(has_it).unwrap()
+}
+
+#[test]
+fn stubs_added_at_the_same_moment_all_get_there() {
+    const THREADS: usize = 8;
+    const EACH: usize = 40;
+    let target = Target::start(&flags(&stubs(&json!([])), "--processes 4"));
+    let mut all = Everyone::connect(&target);
+    let start = Barrier::new(THREADS);
+    let add = |thread: usize| {
+        let mut client = Client::connect(&target);
+        start.wait();
+        let add = |number| {
+            let name = format!("{thread}-{number}");
+            let request = json!({"url": format!("/{name}")});
+            let stub = json!({"name": name, "request": request, "response": {"body": name}});
+            let answer = client.admin("POST /mappings", &stub.to_string());
+            assert_eq!(answer.status, 201, "{answer:?}");
+            answer.json()["id"].to_string()
+        };
+        (0..EACH).map(add).collect::<Vec<String>>()
+    };
+    let ids: BTreeSet<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || add(thread)))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(ids.len(), THREADS * EACH, "each has an id of its own");
+    all.assert_all_say("GET /mappings", "/meta/total", &json!(THREADS * EACH));
+    let list = |client: &mut Client| client.admin("GET /mappings", "").json();
+    let lists: Vec<Value> = all.0.iter_mut().map(list).collect();
+    assert!(
+        lists.windows(2).all(|pair| pair[0] == pair[1]),
+        "all list the same in the same order"
+    );
+    for thread in 0..THREADS {
+        let name = format!("{thread}-{}", EACH - 1);
+        all.assert_all(&format!("/{name}"), 200, &name);
+    }
+}
+
+/// Requests beside changes: each answer is that of a state between the last change acknowledged
+/// before it was asked for and the last one begun before it came. `CRAWLMARK_STUB_CHANGES=1000` and
+/// `CRAWLMARK_STUB_REQUESTS=100000` make it the long one.
+#[test]
+fn each_answer_beside_changes_is_that_of_a_state_that_existed() {
+    let count =
+        |name: &str, usual: u64| std::env::var(name).map_or(usual, |count| count.parse().unwrap());
+    let changes = count("CRAWLMARK_STUB_CHANGES", 200);
+    let requests = count("CRAWLMARK_STUB_REQUESTS", 4_000);
+    for processes in [1, 3] {
+        let root = stubs(&json!([]));
+        let target = Target::start(&flags(&root, &format!("--processes {processes}")));
+        // Each state of the stub says its number in status, header and body alike.
+        let state = |number: u64| {
+            let text = number.to_string();
+            let response =
+                json!({"status": 400 + number % 100, "headers": {"X-State": text}, "body": text});
+            json!({"request": {"url": "/state"}, "response": response}).to_string()
+        };
+        let mut admin = Client::connect(&target);
+        let added = admin.admin("POST /mappings", &state(0)).json();
+        let place = format!("PUT /mappings/{}", added["id"].as_str().unwrap());
+        let [begun, acknowledged] = [AtomicU64::new(0), AtomicU64::new(0)];
+        let ask = || {
+            let mut client = Client::connect(&target);
+            let mut seen = BTreeSet::new();
+            let mut asked = 0;
+            let is_over = || acknowledged.load(Ordering::SeqCst) == changes;
+            // Bounded, should a change fail.
+            while asked < requests / 4 || (asked < 50 * requests && !is_over()) {
+                let oldest = acknowledged.load(Ordering::SeqCst);
+                let answer = client.get("/state", "");
+                let newest = begun.load(Ordering::SeqCst);
+                let number: u64 = answer.text().parse().unwrap();
+                assert!(
+                    (oldest..=newest).contains(&number),
+                    "{oldest} <= {number} <= {newest}"
+                );
+                assert_eq!(u64::from(answer.status), 400 + number % 100);
+                assert_eq!(answer.headers["x-state"], answer.text());
+                seen.insert(number);
+                asked += 1;
+            }
+            (asked, seen.len())
+        };
+        let asked: Vec<(u64, usize)> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            // A process in turn, wherever the kernel puts the connections.
+            let mut clients_of_all = Everyone::connect(&target).0;
+            for number in 1..=changes {
+                begun.store(number, Ordering::SeqCst);
+                clients_of_all.rotate_left(1);
+                let answer = clients_of_all[0].admin(&place, &state(number));
+                assert_eq!(answer.status, 200, "{answer:?}");
+                acknowledged.store(number, Ordering::SeqCst);
+            }
+            clients
+                .into_iter()
+                .map(|client| client.join().unwrap())
+                .collect()
+        });
+        let total: u64 = asked.iter().map(|(asked, _)| asked).sum();
+        let states = asked.iter().map(|(_, states)| *states).max();
+        eprintln!(
+            "{processes} processes: {total} requests beside {changes} changes, up to {states:?} states in a client"
+        );
+        assert!(total >= requests && states > Some(1));
+        assert_eq!(target.stop()["stub_answers"], json!(total));
+    }
 }
 
 #[test]

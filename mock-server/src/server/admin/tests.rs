@@ -61,8 +61,9 @@ impl Office {
             body: &[],
             client,
         };
+        let stubs = self.processes[process].current();
         self.processes[process]
-            .find(&asked)
+            .find(&stubs, &asked)
             .and_then(|stub| stub.json["name"].as_str().map(str::to_owned))
     }
 }
@@ -103,6 +104,9 @@ fn routes_want_their_own_method_and_path() {
             404,
         ),
         ("PATCH /__admin/mappings", 404),
+        ("DELETE /__admin/mappings/no-uuid", 400),
+        ("GET /__admin/settings", 200),
+        ("DELETE /__admin/settings", 404),
         ("GET /__admin/requests", 200),
         ("GET /__admin/scenarios", 200),
         ("GET /__admin/scenarios/one/two/three", 404),
@@ -123,6 +127,110 @@ fn a_page_of_the_stubs_is_listed_as_it_was_written() {
     let id = page["mappings"][0]["id"].as_str().unwrap();
     let (status, stub) = office.ask(0, &format!("GET /__admin/mappings/{id}"), "");
     assert_eq!((status, &stub), (200, &page["mappings"][0]));
+}
+
+#[test]
+fn what_one_process_is_told_all_do() {
+    let office = Office::open(&json!([{"name": "loaded", "request": {"url": "/loaded"}}]));
+    let one = r#"{"name": "one", "request": {"url": "/a"}}"#;
+    let (status, added) = office.ask(0, "POST /__admin/mappings", one);
+    assert_eq!((status, &added["name"]), (201, &json!("one")));
+    assert_eq!(office.found(1, "/a").as_deref(), Some("one"));
+    let place = format!("/__admin/mappings/{}", added["id"].as_str().unwrap());
+    assert_eq!(
+        office.ask(1, &format!("GET {place}"), ""),
+        (200, added.clone())
+    );
+    let (_, listed) = office.ask(1, "GET /__admin/mappings", "");
+    assert_eq!(
+        (&listed["mappings"][0], &listed["meta"]["total"]),
+        (&added, &json!(2))
+    );
+
+    let two = r#"{"name": "two", "request": {"url": "/b"}}"#;
+    let (status, replaced) = office.ask(1, &format!("PUT {place}"), two);
+    assert_eq!(
+        (status, &replaced["id"], &replaced["name"]),
+        (200, &added["id"], &json!("two"))
+    );
+    assert_eq!(
+        (office.found(0, "/a"), office.found(0, "/b").as_deref()),
+        (None, Some("two"))
+    );
+
+    assert_eq!(
+        office.ask(0, &format!("DELETE {place}"), ""),
+        (200, json!({}))
+    );
+    assert_eq!(office.found(1, "/b"), None);
+    for request in ["DELETE", "GET", "PUT"] {
+        assert_eq!(
+            office.ask(0, &format!("{request} {place}"), "{}").0,
+            404,
+            "{request}"
+        );
+    }
+    assert_eq!(
+        office.ask(0, "DELETE /__admin/mappings", ""),
+        (200, json!({}))
+    );
+    assert_eq!(office.found(1, "/loaded"), None);
+    assert_eq!(office.ask(1, "POST /__admin/mappings/reset", "").0, 200);
+    assert_eq!(office.found(0, "/loaded").as_deref(), Some("loaded"));
+}
+
+#[test]
+fn a_stub_that_is_wrong_changes_nothing() {
+    let office = Office::open(&json!([]));
+    let deep = format!(
+        r#"{{"response": {{"jsonBody": {}{}}}}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
+    for (stub, status) in [
+        ("{", 422),
+        ("[]", 422),
+        (r#"{"request": {"urll": "/"}}"#, 422),
+        (r#"{"mappings": [{}]}"#, 422),
+        (r#"{"response": {"bodyFileName": "../secret"}}"#, 422),
+        // One that another process could not read would be in one process alone.
+        (deep.as_str(), 422),
+    ] {
+        let (said, answer) = office.ask(0, "POST /__admin/mappings", stub);
+        assert_eq!(said, status, "{stub}: {answer}");
+        assert!(answer["errors"][0]["title"].is_string(), "{answer}");
+    }
+    assert_eq!(
+        office.ask(1, "GET /__admin/mappings", "").1["meta"]["total"],
+        0
+    );
+}
+
+#[test]
+fn changes_without_end_fit_between_resets() {
+    let office = Office::open(&json!([{"name": "loaded"}]));
+    let large = json!({"response": {"body": "x".repeat(8 << 10)}}).to_string();
+    let add = || office.ask(0, "POST /__admin/mappings", &large).0;
+    for _ in 0..2 {
+        let filler = vec![0; (128 << 20) - (16 << 10)];
+        office.shared.region().stub_log.append(&filler).unwrap();
+        assert_eq!((add(), add()), (201, 507));
+        assert_eq!(
+            office
+                .ask(0, "POST /__admin/settings", r#"{"fixedDelay": 5}"#)
+                .0,
+            200
+        );
+        assert_eq!(office.ask(0, "POST /__admin/mappings/reset", "").0, 200);
+    }
+    assert_eq!(add(), 201);
+    // The other process has read none of all that yet.
+    assert_eq!(
+        office.ask(1, "GET /__admin/mappings", "").1["meta"]["total"],
+        2
+    );
+    let settings = office.ask(1, "GET /__admin/settings", "").1;
+    assert_eq!(settings, json!({"settings": {"fixedDelay": 5}}));
 }
 
 #[test]
@@ -172,4 +280,12 @@ fn scenarios_move_on_in_all_processes_and_can_be_put_back() {
     );
     assert_eq!(office.ask(0, "POST /__admin/scenarios/reset", "").0, 200);
     assert_eq!(office.found(1, "/").as_deref(), Some("first"));
+    // A scenario that is used again is at its start.
+    office.ask(0, "DELETE /__admin/mappings", "");
+    office.ask(
+        0,
+        "POST /__admin/mappings",
+        &stub(("new", "Started", "open")).to_string(),
+    );
+    assert_eq!(office.found(1, "/").as_deref(), Some("new"));
 }

@@ -36,7 +36,7 @@ const UNMATCHED: &[u8] = b"Request was not matched\n";
 impl Answers {
     /// Return the body of a request to stubs; nothing where no stub has a say.
     pub(super) async fn stage(&self, incoming: impl RequestBody) -> Result<Option<Bytes>, Unread> {
-        if self.state.stubs.stubs.len() == 0
+        if self.state.stubs.is_empty()
             && self.state.config.unmatched == Unmatched::Item
             && self.state.config.journal == Journal::Off
             && self.state.gateway.is_none()
@@ -58,7 +58,9 @@ impl Answers {
         let ServerState { config, books, .. } = &*self.state;
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
-        let Some(stub) = self.state.stubs.find(&asked) else {
+        // Not before its body has come: a change may have been acknowledged in the meantime.
+        let stubs = self.state.stubs.current();
+        let Some(stub) = self.state.stubs.find(&stubs, &asked) else {
             self.note(&asked, None);
             if let Some(gateway) = &self.state.gateway {
                 let request = gateway.request(parts, body);
@@ -86,7 +88,7 @@ impl Answers {
         // A stub's own draws never repeat, not even for one id: there may be more requests for it
         // than attempts are told.
         let delays = &stub.reply.delays;
-        let delay = delays.hold(config.seed, arrival.ordinal);
+        let delay = delays.hold(&stubs.settings.delays, config.seed, arrival.ordinal);
         let own = config
             .latency
             .hold(config.seed, arrival.id, arrival.attempt);

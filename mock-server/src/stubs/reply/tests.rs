@@ -139,13 +139,15 @@ fn delays_dribble_and_breakage_are_read() {
         "fromConfiguredStub": true
     }));
     let reply = reply.unwrap();
-    let hold = reply.delays.hold(1, 1);
+    let hold = reply.delays.hold(&Delays::default(), 1, 1);
     assert!((501..=502).contains(&hold.as_millis()), "{hold:?}");
     assert_eq!(reply.dribble.unwrap().pieces.get(), 5);
     let tail =
         json!({"delayDistribution": {"type": "lognormal", "median": 2, "sigma": 5, "maxValue": 4}});
     let tail = read(&tail).unwrap();
-    let longest = (0..100).map(|id| tail.delays.hold(1, id)).max();
+    let longest = (0..100)
+        .map(|id| tail.delays.hold(&Delays::default(), 1, id))
+        .max();
     assert_eq!(longest, Some(Duration::from_millis(4)));
     assert_eq!(reply.fault, Some(Fault::Garbage));
 }

@@ -63,7 +63,7 @@ pub(super) fn rehearse(stubs: &Stubs) {
                 scheme: Scheme::Http,
             };
             let _ = stub.reply.render(&occasion, &mut draws);
-            let _ = stub.reply.delays.hold(1, 2);
+            let _ = stub.reply.delays.hold(&stubs.settings.delays, 1, 2);
         }
     }
 }
