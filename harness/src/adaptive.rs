@@ -1,7 +1,8 @@
 //! `Adaptive`: the limit on one shard's requests in flight, and the rate that it learnt from
 //! throttling.
 //!
-//! Used by a shard's gate and engine when a crawl is adaptive. Pure: it reads no clock and does not
+//! Used by a shard's gate and engine: the rate by each crawl that waits for its target, the limit
+//! when a crawl is adaptive. Pure: it reads no clock and does not
 //! wait; every instant is passed in. It imports nothing of the shard, the pipes or the report.
 //!
 //! | room | for |
@@ -90,24 +91,35 @@ pub struct ControllerState {
 /// One shard's controller. Moments are given in the order of time.
 #[derive(Debug)]
 pub struct Adaptive {
-    concurrency: Concurrency,
+    /// None if all lanes may be used.
+    concurrency: Option<Concurrency>,
     rate: LearntRate,
 }
 
 impl Adaptive {
-    /// A controller for a shard with `lanes` lanes, which may have `first` requests in flight from
-    /// `start` on. Both count as at least 1, `first` as at most `lanes`. `place` is that of the
-    /// shard between the requests of the others, from 0 to 1.
-    pub fn new(kind: AdaptiveKind, lanes: u32, first: u32, place: f64, start: Nanos) -> Self {
+    /// A controller that learns a rate for a shard from `start` on. `place` is that of the shard
+    /// between the requests of the others, from 0 to 1.
+    pub const fn new(place: f64, start: Nanos) -> Self {
         Self {
-            concurrency: Concurrency::new(kind, lanes, first, start),
+            concurrency: None,
             rate: LearntRate::new(place, start),
         }
     }
 
-    /// Return the limit on the requests in flight now: 1 to all lanes.
-    pub fn limit(&self) -> u32 {
-        self.concurrency.limit()
+    /// Limit the requests in flight of a shard with `lanes` lanes, too, to `first` from `start` on.
+    /// Both count as at least 1, `first` as at most `lanes`.
+    #[must_use]
+    pub fn limiting(self, kind: AdaptiveKind, lanes: u32, first: u32, start: Nanos) -> Self {
+        let concurrency = Some(Concurrency::new(kind, lanes, first, start));
+        Self {
+            concurrency,
+            ..self
+        }
+    }
+
+    /// Return the limit on the requests in flight now: 1 to all lanes; none if they have no limit.
+    pub fn limit(&self) -> Option<u32> {
+        self.concurrency.as_ref().map(Concurrency::limit)
     }
 
     /// Asks the learnt rate for one request at `now`, not looking at the limit. [`Pace::Go`] is no
@@ -125,7 +137,9 @@ impl Adaptive {
     /// told before [`Adaptive::throttled`] is, and is not the same: an attempt that was throttled
     /// only counts as not accepted.
     pub fn ended(&mut self, now: Nanos, in_flight: u32, attempt: &Attempt) {
-        self.concurrency.ended(now, in_flight, attempt);
+        if let Some(concurrency) = &mut self.concurrency {
+            concurrency.ended(now, in_flight, attempt);
+        }
         self.rate.ended(attempt);
     }
 
@@ -134,17 +148,19 @@ impl Adaptive {
     /// with later ends; everything noticed before the latest end is a part of it, and so is the
     /// answer to a request of this shard that was sent before it.
     pub fn throttled(&mut self, at: Nanos, until: Nanos) {
-        if self.rate.throttled(at, until) == News::Episode {
-            self.concurrency.throttled(at);
+        if self.rate.throttled(at, until) == News::Episode
+            && let Some(concurrency) = &mut self.concurrency
+        {
+            concurrency.throttled(at);
         }
     }
 
-    /// Return the limit and the pace now.
-    pub fn standing(&self) -> ControllerState {
-        ControllerState {
-            limit: self.limit(),
+    /// Return the limit and the pace now; none if the requests in flight have no limit.
+    pub fn standing(&self) -> Option<ControllerState> {
+        Some(ControllerState {
+            limit: self.limit()?,
             pace_per_s: self.rate.per_second(),
-        }
+        })
     }
 }
 

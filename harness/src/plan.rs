@@ -592,6 +592,13 @@ impl ShardPlan {
         self.connections.saturating_mul(self.streams)
     }
 
+    /// True if it learns from refusals how many requests per second its targets take. Those of an
+    /// open loop, and of waves, have times of their own.
+    pub fn learns_rate(&self) -> bool {
+        let waits = self.throttling.on_throttle == OnThrottle::Honor;
+        self.throttling.adaptive.is_some() || (waits && self.arrivals == Arrivals::Asap)
+    }
+
     /// Lanes to make room for: requests in flight, as far as there are items for them. Whatever the
     /// other shards hand over, no more items than there are can be under way.
     pub fn lanes(&self) -> usize {

@@ -179,6 +179,19 @@ fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
 }
 
 #[test]
+fn a_closed_loop_finds_what_its_target_takes_and_a_wait_at_its_end_counts_as_its_time() {
+    let report = crawl("--target-limit 50/s -n 100 -c 16 --shards 2");
+    report.assert_states(&[("ok", 100)]);
+    let throttled = report.count("/totals/throttled");
+    assert!((1..100).contains(&throttled), "{throttled}");
+    // Two are let through; the others wait for as long as the run may last.
+    let report = crawl("--target-limit 1/h:burst=2 -n 8 -c 8 -d 2s");
+    report.assert_states(&[("ok", 2), ("unfinished", 6)]);
+    assert!(report.number("/totals/duration_s") >= 2.0);
+    assert!(report.number("/totals/ok_per_s") <= 1.0);
+}
+
+#[test]
 fn who_does_not_wait_says_so_and_abandons_items() {
     let target = Target::start("--processes 2 --limit 1/h:burst=50");
     let line = "--ids 0..300 --shards 2 -c 8 --on-throttle count";

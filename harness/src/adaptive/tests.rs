@@ -39,18 +39,22 @@ fn a_limit_is_used_as_well_as_its_distance_lets_it() {
     ] {
         let mut shares = Vec::new();
         for &algorithm in algorithms {
-            for (shards, &rtt_us) in [1, 2, 4]
+            for ((shards, &rtt_us), kind) in [1, 2, 4]
                 .into_iter()
                 .flat_map(|n| rtts_us.iter().map(move |rtt| (n, rtt)))
+                .flat_map(|case| [(case, Some(AdaptiveKind::Aimd)), (case, None)])
             {
-                let outcomes = Simulation::run(&SimulatedCrawl::new(algorithm, shards, rtt_us));
+                let outcomes = Simulation::run(&SimulatedCrawl {
+                    kind,
+                    ..SimulatedCrawl::new(algorithm, shards, rtt_us)
+                });
                 let (share, throttled) = (
                     outcomes.accepted_share(0..60, 1_000.0),
                     outcomes.throttled_share(5),
                 );
                 assert!(
                     share >= least && throttled <= 0.02,
-                    "{algorithm:?}, {shards} shards, {rtt_us} us: {share}, {throttled} throttled"
+                    "{algorithm:?}, {kind:?}, {shards} shards, {rtt_us} us: {share}, {throttled} throttled"
                 );
                 shares.push(share);
             }
@@ -71,7 +75,7 @@ fn a_limit_without_bursts_refuses_no_more_of_four_shards_than_of_one() {
         for shards in [1, 2, 4] {
             for rtt_us in [100, 2_000] {
                 let outcomes = Simulation::run(&SimulatedCrawl {
-                    kind,
+                    kind: Some(kind),
                     rates: vec![(0, rate)],
                     late_ns: 100_000,
                     ..SimulatedCrawl::new(Algorithm::Bucket(1.0), shards, rtt_us)
@@ -90,7 +94,7 @@ fn the_gradient_settles_where_latency_begins_to_grow() {
         for workers in [1, 4, 16, 60] {
             for shards in [1, 4] {
                 let outcomes = Simulation::run(&SimulatedCrawl {
-                    kind: AdaptiveKind::Gradient,
+                    kind: Some(AdaptiveKind::Gradient),
                     workers: Some((workers, SERVICE_NS)),
                     seconds: 8,
                     ..SimulatedCrawl::new(Algorithm::None, shards, rtt_us)
@@ -126,14 +130,15 @@ fn the_gradient_settles_where_latency_begins_to_grow() {
 
 #[test]
 fn the_gradient_follows_a_target_that_becomes_slower_and_does_not_mistake_chance_for_a_queue() {
-    let mut gradient = Adaptive::new(AdaptiveKind::Gradient, 200, 10, 0.0, Nanos(0));
+    let mut gradient =
+        Adaptive::new(0.0, Nanos(0)).limiting(AdaptiveKind::Gradient, 200, 10, Nanos(0));
     let mut draws = 1_u64;
     // Latencies from 0 to twice their mean, whatever is in flight; then ten times as long.
     let mut now = 0;
     let mut least = u32::MAX;
     for mean_ns in [5_000_000, 50_000_000] {
         for _ in 0..400 {
-            let in_flight = gradient.limit();
+            let in_flight = gradient.limit().unwrap();
             for _ in 0..in_flight.max(16) {
                 draws = draws
                     .wrapping_mul(6_364_136_223_846_793_005)
@@ -144,7 +149,7 @@ fn the_gradient_follows_a_target_that_becomes_slower_and_does_not_mistake_chance
             }
             now += 2 * mean_ns + 1;
         }
-        least = least.min(gradient.limit());
+        least = least.min(gradient.limit().unwrap());
     }
     assert!(least >= 100, "{least}");
 }
@@ -200,7 +205,7 @@ fn a_limit_that_changes_is_followed() {
 fn a_target_without_a_limit_costs_nothing() {
     for kind in [AdaptiveKind::Aimd, AdaptiveKind::Gradient] {
         let case = SimulatedCrawl {
-            kind,
+            kind: Some(kind),
             seconds: 2,
             lanes: 64,
             ..SimulatedCrawl::new(Algorithm::None, 2, 2_000)
@@ -222,11 +227,11 @@ fn a_target_without_a_limit_costs_nothing() {
 #[test]
 fn without_throttling_there_is_no_pace_and_with_it_there_is() {
     let at = |ms: u64| Nanos(ms * 1_000_000);
-    let mut adaptive = Adaptive::new(AdaptiveKind::Aimd, 10, 10, 0.0, at(0));
+    let mut adaptive = Adaptive::new(0.0, at(0)).limiting(AdaptiveKind::Aimd, 10, 10, at(0));
     assert_eq!(adaptive.poll(at(1)), Pace::Go(at(1)));
     adaptive.admitted();
     assert_eq!(
-        adaptive.standing(),
+        adaptive.standing().unwrap(),
         ControllerState {
             limit: 10,
             pace_per_s: None
@@ -235,20 +240,21 @@ fn without_throttling_there_is_no_pace_and_with_it_there_is() {
     adaptive.throttled(at(2), at(1_002));
     adaptive.throttled(at(3), at(2_002));
     adaptive.throttled(at(4), at(1_002));
-    assert_eq!(adaptive.limit(), 7, "one episode, one cut");
+    assert_eq!(adaptive.limit().unwrap(), 7, "one episode, one cut");
     assert_eq!(adaptive.poll(at(5)), Pace::Wait(at(2_002)));
     let Pace::Wait(first) = adaptive.poll(at(2_002)) else {
         panic!("the search begins slowly");
     };
     assert!((at(2_052)..at(2_302)).contains(&first), "{first:?}");
-    let paced = adaptive.standing().pace_per_s.unwrap();
+    let paced = adaptive.standing().unwrap().pace_per_s.unwrap();
     assert!((0.1..=1.0).contains(&paced), "{paced}");
 }
 
 /// A controller that was throttled once, after 1,000 accepted requests in a second, and whose pause
 /// ended at 2 s.
 fn throttled_once() -> Adaptive {
-    let mut adaptive = Adaptive::new(AdaptiveKind::Aimd, 1_000, 1_000, 0.0, Nanos(0));
+    let mut adaptive =
+        Adaptive::new(0.0, Nanos(0)).limiting(AdaptiveKind::Aimd, 1_000, 1_000, Nanos(0));
     for request in 0..1_000 {
         let sent = Nanos(request * 1_000_000);
         adaptive.admitted();
@@ -270,7 +276,7 @@ fn a_pace_that_is_not_used_does_not_grow() {
             adaptive.admitted();
         }
     }
-    let unused = adaptive.standing().pace_per_s.unwrap();
+    let unused = adaptive.standing().unwrap().pace_per_s.unwrap();
     assert!(
         (1.0..100.0).contains(&unused),
         "from 1/s, with 10/s sent: {unused}"
@@ -287,7 +293,7 @@ fn a_late_shard_catches_up_with_no_more_than_four_milliseconds() {
             adaptive.admitted();
             at_once += 1.0;
         }
-        let per_s = adaptive.standing().pace_per_s.unwrap();
+        let per_s = adaptive.standing().unwrap().pace_per_s.unwrap();
         assert!(
             at_once <= per_s * 0.004 + 2.0,
             "{at_once} at once at {ms} ms, at a pace of {per_s}/s"
@@ -316,7 +322,7 @@ fn where_nobody_waits_what_was_under_way_is_no_news() {
         let attempt = refused(sent_ms, done_ms);
         adaptive.ended(attempt.done, 1, &attempt);
         adaptive.throttled(attempt.done, attempt.done);
-        limits.push(adaptive.limit());
+        limits.push(adaptive.limit().unwrap());
     }
     assert_eq!(
         limits,
@@ -372,7 +378,7 @@ proptest! {
     ) {
         let kind = if gradient { AdaptiveKind::Gradient } else { AdaptiveKind::Aimd };
         let mut now = Nanos(1_000_000);
-        let mut adaptive = Adaptive::new(kind, lanes, first, 0.5, now);
+        let mut adaptive = Adaptive::new(0.5, now).limiting(kind, lanes, first, now);
         for call in calls {
             match call {
                 Call::Later(ns) => now = now.plus(Duration::from_nanos(ns)),
@@ -393,8 +399,8 @@ proptest! {
                     adaptive.throttled(Nanos(now.0.saturating_sub(ago_ns)), now.plus(Duration::from_nanos(pause_ns)));
                 }
             }
-            prop_assert!((1..=lanes.max(1)).contains(&adaptive.limit()));
-            if let Some(per_s) = adaptive.standing().pace_per_s {
+            prop_assert!((1..=lanes.max(1)).contains(&adaptive.limit().unwrap()));
+            if let Some(per_s) = adaptive.standing().unwrap().pace_per_s {
                 prop_assert!((0.1..=1e9).contains(&per_s), "{per_s}");
             }
         }

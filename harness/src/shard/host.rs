@@ -22,7 +22,7 @@ pub(super) struct Host {
     pub(super) brake: ThrottlePauses,
     /// Its own rate limit.
     pub(super) limiter: Limiter,
-    /// Limits that adaptation found; none unless the run is adaptive.
+    /// Limits that it taught; none if the shard learns nothing.
     adaptive: Option<Adaptive>,
     /// Requests that may be under way at most.
     most: u32,
@@ -72,16 +72,15 @@ impl Refusal {
 }
 
 /// The controller of a shard that begins at `start` and has `most` requests in flight at most; none
-/// unless it is adaptive.
+/// if it learns nothing.
 fn adaptive(plan: &ShardPlan, most: u32, start: Nanos) -> Option<Adaptive> {
     let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
-    let first = u32::try_from(split_share(FIRST, siblings, shard))
-        .unwrap_or(most)
-        .max(1);
-    let place = shard as f64 / siblings.max(1) as f64;
-    plan.throttling
-        .adaptive
-        .map(|kind| Adaptive::new(kind, most, first, place, start))
+    let learns = Adaptive::new(shard as f64 / siblings.max(1) as f64, start);
+    let Some(kind) = plan.throttling.adaptive else {
+        return plan.learns_rate().then_some(learns);
+    };
+    let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most);
+    Some(learns.limiting(kind, most, first, start))
 }
 
 impl Host {
@@ -108,7 +107,8 @@ impl Host {
 
     /// True if nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
+        let limit = self.adaptive.as_ref().and_then(Adaptive::limit);
+        self.limiter.pacer.is_unlimited() && limit.is_none() && self.brake.is_unused()
     }
 
     /// True if fewer requests are under way than may be.
@@ -132,7 +132,10 @@ impl Host {
         // What its limits did not allow before is not the client's lateness.
         let mut since = self.freed.max(self.brake.resume());
         if let Some(adaptive) = &mut self.adaptive {
-            if self.under_way >= adaptive.limit() {
+            if adaptive
+                .limit()
+                .is_some_and(|limit| self.under_way >= limit)
+            {
                 return Err(Refusal::blocked(Binding::Target));
             }
             match adaptive.poll(now) {
@@ -174,13 +177,8 @@ impl Host {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.ended(attempt.done, self.under_way, attempt);
         }
-        if self.under_way
-            >= self
-                .adaptive
-                .as_ref()
-                .map_or(self.most, Adaptive::limit)
-                .min(self.most)
-        {
+        let limit = self.adaptive.as_ref().and_then(Adaptive::limit);
+        if self.under_way >= limit.unwrap_or(self.most).min(self.most) {
             self.freed = self.freed.max(attempt.done);
         }
         self.under_way -= 1;
@@ -208,7 +206,7 @@ impl Host {
 
     /// Limits that adaptation found; none unless the run is adaptive.
     pub(super) fn standing(&self) -> Option<ControllerState> {
-        self.adaptive.as_ref().map(Adaptive::standing)
+        self.adaptive.as_ref()?.standing()
     }
 
     /// Leaves it alone, as it told another shard.

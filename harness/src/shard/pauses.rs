@@ -31,6 +31,8 @@ const TURN_NS: u64 = 1_000_000_000;
 pub(super) struct ThrottlePauses {
     host: u32,
     throttling: ThrottlingPolicy,
+    /// True if what follows a refusal goes by a rate that was learnt from it.
+    learns_rate: bool,
     shard: u32,
     siblings: u32,
     draw: fastrand::Rng,
@@ -79,6 +81,7 @@ impl ThrottlePauses {
         Self {
             host,
             throttling: plan.throttling,
+            learns_rate: plan.learns_rate(),
             shard: plan.shard,
             siblings: plan.siblings.max(1),
             draw: fastrand::Rng::with_seed(
@@ -177,8 +180,9 @@ impl ThrottlePauses {
         promised: Nanos,
     ) -> PauseOrder {
         let taken = wait.min(self.throttling.max_pause);
-        // An adaptive run resumes by its learnt rate, in which each shard has a place of its own.
-        let spread = if taken < wait || self.throttling.adaptive.is_some() {
+        // What a refusal taught has a place for each shard.
+        let is_placed = cause == PauseCause::Refused && self.learns_rate;
+        let spread = if taken < wait || is_placed || self.throttling.adaptive.is_some() {
             Duration::ZERO
         } else {
             taken / SPREAD

@@ -340,10 +340,11 @@ pub struct Source<'a> {
 /// when its duration was over, although a throttle pause, a quota or a budget may have kept it from
 /// sending for a while before. 0 when nothing was left.
 fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
-    let has_rest = record
-        .shards
-        .iter()
-        .any(|shard| shard.fault.is_none() && shard.remaining > 0);
+    let has_rest = record.shards.iter().any(|shard| {
+        // Items that are to be tried again are begun: they are not among the remaining IDs.
+        let again = shard.stats.counters.items.unfinished;
+        shard.fault.is_none() && shard.remaining.saturating_add(again) > 0
+    });
     let stopped_s = record
         .stopped_at
         .map(|at| at.since(record.start) as f64 / 1e9);

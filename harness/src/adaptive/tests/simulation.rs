@@ -36,7 +36,8 @@ pub(super) enum Algorithm {
 /// One crawl.
 #[derive(Debug, Clone)]
 pub(super) struct SimulatedCrawl {
-    pub(super) kind: AdaptiveKind,
+    /// None: only the rate is learnt.
+    pub(super) kind: Option<AdaptiveKind>,
     /// Counting algorithm of the target's limiter.
     pub(super) algorithm: Algorithm,
     /// From each moment on (seconds), so many requests per second.
@@ -59,7 +60,7 @@ impl SimulatedCrawl {
     /// A minute against 1,000/s, by AIMD.
     pub(super) fn new(algorithm: Algorithm, shards: u32, rtt_us: u64) -> Self {
         Self {
-            kind: AdaptiveKind::Aimd,
+            kind: Some(AdaptiveKind::Aimd),
             algorithm,
             rates: vec![(0, 1_000.0)],
             shards,
@@ -216,13 +217,13 @@ impl Simulation {
     pub(super) fn run(case: &SimulatedCrawl) -> Outcomes {
         let first = (10 / case.shards).max(1);
         let shard = |i| Shard {
-            adaptive: Adaptive::new(
-                case.kind,
-                case.lanes,
-                first,
-                f64::from(i) / f64::from(case.shards),
-                Nanos(0),
-            ),
+            adaptive: {
+                let learns = Adaptive::new(f64::from(i) / f64::from(case.shards), Nanos(0));
+                match case.kind {
+                    Some(kind) => learns.limiting(kind, case.lanes, first, Nanos(0)),
+                    None => learns,
+                }
+            },
             in_flight: 0,
             paused_until: 0,
             wakes: u64::MAX,
@@ -268,7 +269,7 @@ impl Simulation {
         this.outcomes.standings = this
             .shards
             .iter()
-            .map(|shard| shard.adaptive.standing())
+            .filter_map(|shard| shard.adaptive.standing())
             .collect();
         this.outcomes
     }
@@ -370,7 +371,7 @@ impl Simulation {
     fn send_what_may_go(&mut self, shard: usize, now: u64) {
         loop {
             let it = &mut self.shards[shard];
-            if it.in_flight >= it.adaptive.limit().min(self.case.lanes) {
+            if it.in_flight >= it.adaptive.limit().unwrap_or(u32::MAX).min(self.case.lanes) {
                 return;
             }
             let next = if now < it.paused_until {
