@@ -191,7 +191,7 @@ impl Cli {
 }
 
 /// Commands that newcomers look for, and the one that is meant.
-const OTHER_COMMANDS: [(&str, &str); 3] = [
+const OTHER_COMMANDS: [(&str, &str); 4] = [
     (
         "attack bench benchmark crawl get load stress test",
         CRAWL_A_URL,
@@ -201,6 +201,10 @@ const OTHER_COMMANDS: [(&str, &str); 3] = [
         "to compare two results: crawlmark compare BASE CANDIDATE",
     ),
     ("mock server", "to start a target: crawlmark serve"),
+    (
+        "submit",
+        "to plan the parts that a scheduler submits: crawlmark plan",
+    ),
 ];
 
 const CRAWL_A_URL: &str = "to crawl a URL: crawlmark run URL";
@@ -212,6 +216,33 @@ const OTHER_FLAGS: [(&str, &str); 5] = [
     ("-b --cookie", "--header 'cookie: NAME=VALUE'"),
     ("-T --content-type", "--header 'content-type: TYPE'"),
     ("-L --location", "--follow N"),
+];
+
+/// Flags of earlier builds, each behind its command, and what does the same.
+const GONE: [(&str, &str); 11] = [
+    (
+        "ab--base-bin ab--cand-bin",
+        "--base-command './old run URL --quiet --json' --value 'rate=json:/totals/attempts_per_s' --better higher",
+    ),
+    ("capacity--resume", "a new search"),
+    ("compare--history", "crawlmark history FILE --add RESULT"),
+    (
+        "export--to",
+        "its JSON lines, of which DuckDB makes Parquet and CSV: see crawlmark export --help",
+    ),
+    ("export--out export--quiet", "crawlmark export DIR > FILE"),
+    (
+        "report--outcome report--shards",
+        "latency.hlog, by shard and outcome",
+    ),
+    ("report--steady", "--from TIME --to TIME"),
+    ("run--output-format", "--json, or --export csv=-"),
+    (
+        "run--retire-session",
+        "--session sticky=N, or --session per-request",
+    ),
+    ("scale--no-ceiling", "the verdict of each round"),
+    ("serve--proxy serve--proxy-auth", "a proxy such as squid"),
 ];
 
 /// Find the advice on a word in a table.
@@ -247,7 +278,11 @@ fn explained(mut error: clap::Error, first: &str) -> clap::Error {
         _ if first.starts_with('-') => {
             Some("flags follow a command: crawlmark run URL -c 10".to_owned())
         }
-        _ => advice_on(&word, &OTHER_FLAGS).map(|flag| format!("`run` has it as {flag}")),
+        _ => advice_on(&format!("{first}{word}"), &GONE)
+            .map(|now| format!("it is gone; in its place: {now}"))
+            .or_else(|| {
+                advice_on(&word, &OTHER_FLAGS).map(|flag| format!("`run` has it as {flag}"))
+            }),
     };
     // That a flag may be a value, too, helps nobody who meant a flag.
     error.remove(ContextKind::Suggested);
@@ -571,6 +606,12 @@ mod tests {
             for word in words.split(' ') {
                 let tip = tip(&format!("crawlmark {word} http://h/"));
                 assert_eq!(tip.as_deref(), Some(advice), "{word}");
+            }
+        }
+        for (words, advice) in GONE {
+            for word in words.split(' ') {
+                let tip = tip(&format!("crawlmark {} 1", word.replacen("--", " --", 1)));
+                assert!(tip.is_some_and(|tip| tip.contains(advice)), "{word}");
             }
         }
         for (words, advice) in OTHER_FLAGS {

@@ -5,23 +5,25 @@
 //! `crawlmark-harness`, reports, studies and pages are `crawlmark-results`, the bundled target is
 //! `crawlmark-mock-server`; the engine and the target do not know each other.
 //!
+//! A module imports only from those above it, with the exceptions in `harness/tests/tree.rs`.
+//!
 //! | module | holds |
 //! |---|---|
+//! | `error` | errors, and the exit code of each; `run` has that of a finished run |
 //! | [`dataset`] | the saved crawl: segments, their recovery, the writer |
+//! | [`crawl`] | the workload: performs an ID over HTTP/1.1, HTTP/2 or HTTP/3 |
 //! | `cluster` | a crawl on several machines: attempts at its parts |
 //! | [`cli`] | arguments of the command line, each checked by itself |
 //! | `config` | words of a file in place of `--config` |
-//! | `error` | errors, and the exit code of each; `run` has that of a finished run |
-//! | [`crawl`] | the workload: performs an ID over HTTP/1.1, HTTP/2 or HTTP/3 |
+//! | `process_list` | this command line without secrets, as other users see it |
+//! | `terminal` | the only place that prints |
+//! | `export` | destinations of exports: files, or standard output; and the command `export` |
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | comparison of the bundled target's counts with those of the crawl |
-//! | `export` | destinations of exports: files, or standard output; and the command `export` |
 //! | `measure` | one measurement, from a plan to a report |
-//! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
-//! | `process_list` | this command line without secrets, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
+//! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
-//! | `terminal` | the only place that prints |
 
 mod ab;
 mod behaviour;

@@ -13,7 +13,7 @@
 //! `examples/memcached.rs` does, and gets its report, validity checks, thresholds and page from
 //! `crawlmark-results`.
 //!
-//! A module imports only from those above it (`tests/words.rs` checks that).
+//! A module imports only from those above it (`tests/tree.rs` checks that).
 //!
 //! | module | holds |
 //! |---|---|
@@ -31,10 +31,10 @@
 //! | [`stats`] | counters and fixed-bound histograms that merge exactly |
 //! | [`wire`] | the frames that cross the pipes |
 //! | [`workload`] | the trait that a crawl implements |
+//! | `chance` | draws of a rehearsal from its seed, for tests (feature `virtual-time`) |
 //! | [`process`] | fork, pin, wait: the only `unsafe` of this crate |
 //! | [`shard`] | a shard's life inside its own process |
 //! | [`supervisor`] | the poll loop that owns the shards |
-//! | `chance` | draws of a rehearsal from its seed, for tests (feature `virtual-time`) |
 //! | `fixtures` | a plan, attempts, bounds and readings of a machine for tests (feature `virtual-time`) |
 //! | `rehearse` | whole runs in virtual time, for tests (feature `virtual-time`) |
 

@@ -40,7 +40,7 @@
 //!
 //! # Map
 //!
-//! A module imports only from those above it (`harness/tests/words.rs` checks that).
+//! A module imports only from those above it (`harness/tests/tree.rs` checks that).
 //!
 //! | module | for |
 //! |---|---|
@@ -55,6 +55,7 @@
 //! | [`stubs`] | responses from WireMock's files |
 //! | [`recording`] | responses of another service and their times, as stubs |
 //! | [`tls`] | the certificate; HTTP versions |
+//! | [`events`] | streams of events |
 //! | [`config`] | all of the above in one description |
 //! | [`profile`] | such descriptions by name |
 //! | [`shared`] | memory that all processes share: counters, IDs, limiter |

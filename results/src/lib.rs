@@ -5,14 +5,18 @@
 //! command lines, of processes or pipes. `run` and `studies` describe their findings as documents;
 //! `show` lays out documents and draws the plots of both.
 //!
+//! A module imports only from those above it, with the exceptions in `harness/tests/tree.rs`.
+//!
 //! | module | holds |
 //! |---|---|
-//! | [`run`] | one run: its report, validity, gates, directory on disk, and cuts of it |
+//! | [`show::text`] | numbers and sentences as people read them |
+//! | [`run::report`] | the report of a run, as it is saved |
 //! | [`judge`] | what the report of a run shows: findings and the verdict |
-//! | [`studies`] | several runs: comparison, scaling, capacity, ladder |
-//! | [`show`] | text for terminals and Markdown, plots, pages |
-//! | [`export`] | the report in the formats of other tools |
+//! | [`show`] | documents for terminals, Markdown and pages; plots |
+//! | [`run`] | the rest of a run: its gates, directory on disk, parts, words |
 //! | [`import`] | results of other tools |
+//! | [`studies`] | several runs: comparison, scaling, capacity, ladder |
+//! | [`export`] | the report in the formats of other tools |
 
 pub mod export;
 pub mod import;

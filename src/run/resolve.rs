@@ -57,7 +57,7 @@ pub(super) struct Resolved {
     pub(super) labels: Labels,
     /// Directory of the result, if the user gave one.
     pub(super) out: Option<PathBuf>,
-    /// True if client and target share a machine.
+    /// Place of the target: on the client's machine, or on another one.
     pub(super) placement: Placement,
     /// True if any invalid measurement fails the run.
     pub(super) is_strict: bool,

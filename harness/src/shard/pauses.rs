@@ -40,7 +40,7 @@ pub(super) struct ThrottlePauses {
     resume: Nanos,
     /// End of the wait that the target asked for.
     promised: Nanos,
-    /// True if something went before that.
+    /// State of that promise: broken by what went before its end.
     broken: Broken,
     /// Since when the shard has been throttled and the end of that pause, until a good answer to a
     /// request that was admitted after it.
@@ -53,7 +53,7 @@ pub(super) struct ThrottlePauses {
     pub(super) books: ThrottlingCounts,
 }
 
-/// True if the running promise was broken.
+/// State of the running promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     /// There is none.

@@ -184,7 +184,7 @@ pub struct RunRecord {
     pub interrupted: Option<i32>,
     /// Moment at which a signal, the observer or a workload stopped the run.
     pub stopped_at: Option<Nanos>,
-    /// True if the observer or a workload did, or a signal did before the common start.
+    /// What else stopped the run early.
     pub stopped: Stopped,
     /// The first failure of a shard's workload; none without any. It stopped the run unless
     /// something else had.
@@ -224,7 +224,7 @@ pub struct WorkloadFailure {
     pub why: String,
 }
 
-/// True if a run was stopped by its observer or a workload, or before it began.
+/// The stop of a run by its observer or a workload, or before it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stopped {
     /// Not stopped by the observer or a workload before the run was over or a signal stopped it.

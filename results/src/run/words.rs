@@ -28,7 +28,6 @@ pub use self::lead::got;
 pub(crate) use self::thresholds::seen;
 pub use self::thresholds::{must_hold, thresholds_line};
 use self::times::Times;
-pub(crate) use self::times::figure;
 pub use self::times::percentiles;
 use crate::run::report::Report;
 use crate::show::doc::{Doc, Part, Readers};

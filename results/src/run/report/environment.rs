@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crawlmark_harness::process::{online_cpus, usable_cpus};
 
-/// True if client and target share a machine.
+/// Place of the target: on the client's machine, or on another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// They do, so they compete for its CPUs.

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::show::text::micros;
 use crawlmark_harness::stats::{Percentile, Series, ShardStats, Timing};
 
 /// The percentiles that every report carries, with the names of their keys.
@@ -135,6 +136,12 @@ impl Latency {
     /// The greatest of those that ended; none when none did.
     pub fn slowest_us(&self) -> Option<f64> {
         self.ended_max_us.or(self.max_us).filter(|_| self.count > 0)
+    }
+
+    /// The figure `key` (`p99_us`), whose value is `us`, as text; none when it is not known.
+    pub(crate) fn shown(&self, key: &str, us: Option<f64>) -> Option<String> {
+        let at_least = if self.is_at_least(key) { ">= " } else { "" };
+        us.map(|us| format!("{at_least}{}", micros(us)))
     }
 
     /// True if percentile `key` (`p99_us`) is only known to be no less than its value.

@@ -137,7 +137,7 @@ fn main_figures(report: &Report, series: Series, times: &Latency) -> Vec<Figure>
     main.filter_map(|(name, key, us)| {
         Some(Figure {
             name: name.into(),
-            value: figure(times, key, us)?,
+            value: times.shown(key, us)?,
             detail: format!("{} time of {of}", series.name()),
         })
     })
@@ -152,7 +152,7 @@ fn row(name: &str, latency: &Latency) -> Option<Vec<String>> {
         ("mean", "mean_us", latency.mean_us),
     ];
     let figures = [min, mean].into_iter().chain(latency.figures());
-    let figures = figures.map(|(_, key, us)| figure(latency, key, us));
+    let figures = figures.map(|(_, key, us)| latency.shown(key, us));
     let mut row = vec![name.replace('_', " "), grouped(latency.count)];
     row.extend(figures.map(|figure| figure.unwrap_or_else(|| "-".to_owned())));
     row.extend([grouped(latency.censored), meaning(name).to_owned()]);
@@ -163,14 +163,8 @@ fn row(name: &str, latency: &Latency) -> Option<Vec<String>> {
 fn spectrum(latency: &Latency) -> String {
     let known = latency.figures().into_iter();
     let known =
-        known.filter_map(|(name, key, us)| Some(format!("{name} {}", figure(latency, key, us)?)));
+        known.filter_map(|(name, key, us)| Some(format!("{name} {}", latency.shown(key, us)?)));
     known.collect::<Vec<_>>().join("  ")
-}
-
-/// A figure of a distribution by its key (`p99_us`); none when it is not known.
-pub(crate) fn figure(latency: &Latency, key: &str, us: Option<f64>) -> Option<String> {
-    let at_least = if latency.is_at_least(key) { ">= " } else { "" };
-    us.map(|us| format!("{at_least}{}", micros(us)))
 }
 
 /// The times of a series in a few words.
@@ -218,7 +212,9 @@ pub fn percentiles(report: &Report) -> Vec<Table> {
 
 fn distribution(name: &str, latency: &Latency) -> Option<Table> {
     let distribution = Some(latency).filter(|one| is_any(one))?.distribution()?;
-    let max = figure(latency, "max_us", latency.max_us).map(|max| vec!["100 %".to_owned(), max]);
+    let max = latency
+        .shown("max_us", latency.max_us)
+        .map(|max| vec!["100 %".to_owned(), max]);
     let rows = SHOWN.into_iter().filter_map(|(percent, q)| {
         let text = match distribution.percentile(q) {
             Percentile::Exact(ns) => micros(ns as f64 / 1e3),

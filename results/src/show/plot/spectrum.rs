@@ -1,7 +1,6 @@
 //! The whole distribution of the latency, by the number of nines.
 
 use crate::run::report::{Latency, Report};
-use crate::run::words::figure;
 use crate::show::chart::{
     Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, figures,
 };
@@ -53,7 +52,7 @@ fn percentiles(report: &Report, series: Series) -> String {
         return String::new();
     };
     let known = latency.figures().into_iter();
-    let known = known.map(|(name, key, us)| (name, figure(latency, key, us)));
+    let known = known.map(|(name, key, us)| (name, latency.shown(key, us)));
     let counts = [
         ("responses", latency.count),
         ("without a response", latency.censored),
