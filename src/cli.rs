@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `table` | one row for each flag of `run`: its group, what is recorded of it, where it may stand |
 //! | `run`, `network`, `save` | flags of `run`: requests, load, throttling, results; connections, proxies, TLS; saving and parts |
-//! | `ab`, `scale`, `capacity`, `ladder`, `selftest`, `serve`, `probe` | arguments of each command |
+//! | `ab`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps, and what is taken from that of a file |
 //! | `laws` | law of what is taken from a file, for fuzzing and tests |
@@ -31,6 +31,7 @@ mod ladder;
 pub mod laws;
 mod network;
 mod parts;
+mod patterns;
 mod printed;
 mod probe;
 mod recorded;
@@ -60,6 +61,7 @@ pub use ladder::LadderArgs;
 pub(crate) use network::NO_PROXY;
 pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
 pub use parts::{MergeArgs, PlanArgs, WatchArgs};
+pub use patterns::PatternsArgs;
 pub use printed::PrintedValue;
 pub use probe::{ProbeArgs, TargetProbeArgs};
 pub use recorded::Typed;
@@ -321,6 +323,9 @@ pub enum Command {
     /// Climb from one request at a time to the limit of the CPU
     #[command(after_long_help = ladder::help())]
     Ladder(LadderArgs),
+    /// Run the usual patterns of concurrency side by side
+    #[command(after_long_help = patterns::help())]
+    Patterns(PatternsArgs),
     /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_long_help = saved::COMPARE_EXAMPLES)]
     Compare(CompareArgs),

@@ -23,7 +23,7 @@
 //! | `measure` | one measurement, from a plan to a report |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
-//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
+//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder`, `patterns`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
 
 mod ab;
 mod behaviour;
@@ -119,6 +119,7 @@ fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),
         Command::Ladder(args) => scenarios::ladder(&args),
+        Command::Patterns(args) => scenarios::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::History(args) => history::history(&args),
         Command::Report(args) => report::report(&args),

@@ -1,7 +1,7 @@
-//! `crawlmark ladder`: run the scenarios one after the other, each with flags of `run`, and show them
-//! side by side.
+//! `crawlmark ladder` and `crawlmark patterns`: run the scenarios of a list one after the other, each
+//! with flags of `run`, and show them side by side.
 //!
-//! It runs rounds and shows progress; `crawlmark_results::studies::scenarios` has the list, and
+//! It runs rounds and shows progress; `crawlmark_results::studies::scenarios` has the lists, and
 //! finds what limited each.
 
 use std::mem;
@@ -13,10 +13,10 @@ use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::scenarios::{
-    FLAGS, SCENARIOS, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
+    Scenario, ScenarioList, ScenarioReadings, ScenarioReport, Scenarios,
 };
 
-use crate::cli::{LadderArgs, given_in_rounds};
+use crate::cli::{LadderArgs, PatternsArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
@@ -42,6 +42,15 @@ const BESIDE: Duration = Duration::from_millis(500);
 /// its beginning are no part of how fast kept connections are.
 const WARM_UP: u32 = 4;
 
+/// Behaviour of the bundled target beneath the patterns: waits that differ, and a limit above the
+/// rate and below what the connections could do.
+const PATTERNS_TARGET: [&str; 4] = [
+    "--target-latency",
+    "lognormal:60ms,0.5",
+    "--target-limit",
+    "250/s:burst=50:key=everyone",
+];
+
 /// Climb the ladder, and return the exit code.
 pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     if understood(WHOSE, &args.run).is_ok_and(|typed| !typed.is_bundled()) {
@@ -49,21 +58,44 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
             "the ladder climbs the bundled target only: remove the URL after --, or measure it with `crawlmark run`"
                 .to_owned());
     }
-    let study = ScenarioStudy {
-        scenarios: SCENARIOS
-            .iter()
-            .filter(|scenario| args.rungs.is_empty() || args.rungs.contains(&scenario.number))
-            .collect(),
-        run: args.run.clone(),
-        ..ScenarioStudy::new(args.duration, args.seed)
-    };
+    let mut study = ScenarioStudy::new(ScenarioList::Ladder, args.duration, args.seed);
+    study.run.clone_from(&args.run);
+    if !args.rungs.is_empty() {
+        study.scenarios.retain(|of| args.rungs.contains(&of.number));
+    }
     study.check()?;
     study::conduct(study, &args.keep, "ladder")
 }
 
+/// Run the patterns, and return the exit code.
+pub(crate) fn patterns(args: &PatternsArgs) -> Result<u8, Error> {
+    let mut run = Vec::from_iter(args.url.clone());
+    run.extend(args.run.iter().cloned());
+    // Its latency and limit belong together: a command line that sets one sets both.
+    let given = given_in_rounds(&run);
+    let has_target = given.iter().any(|flag| flag.starts_with("target_"));
+    if understood(WHOSE, &run)?.is_bundled() && !has_target {
+        run.extend(PATTERNS_TARGET.map(str::to_owned));
+    }
+    let mut study = ScenarioStudy::new(ScenarioList::Patterns, args.duration, args.seed);
+    study.run = run;
+    study.values = vec![
+        ("{c}", args.connections),
+        ("{4c}", args.connections.saturating_mul(4)),
+        ("{rate}", args.rate),
+        // Two at least, if there are connections for them: one would be the semaphore once more.
+        ("{processes}", study.cores.max(2).min(args.connections)),
+    ];
+    study.check()?;
+    study::conduct(study, &args.keep, "patterns")
+}
+
 /// The scenarios to run, and those that were run.
 struct ScenarioStudy {
+    list: ScenarioList,
     scenarios: Vec<&'static Scenario>,
+    /// Values of the placeholders that are the command's own.
+    values: Vec<(&'static str, u32)>,
     /// Flags of `run` for each, beyond its own.
     run: Vec<String>,
     duration: Duration,
@@ -81,10 +113,14 @@ impl Study for ScenarioStudy {
     const NEEDS: &'static str = "the first of them was run";
 
     fn announcement(&self) -> String {
-        let count = self.scenarios.len();
+        let (count, [_, noun]) = (self.scenarios.len(), self.list.words());
+        let place = match self.list {
+            ScenarioList::Ladder => ", against the bundled target; nothing leaves this machine",
+            ScenarioList::Patterns => "",
+        };
         format!(
-            "{} of {:?} each, about {} in all, against the bundled target; nothing leaves this machine",
-            text::counted(count as u64, "rung"),
+            "{} of {:?} each, about {} in all{place}",
+            text::counted(count as u64, noun),
             self.duration,
             minutes((self.duration + BESIDE).mul_f64(count as f64))
         )
@@ -102,15 +138,17 @@ impl Study for ScenarioStudy {
         Ok(self
             .environment
             .take()
-            .map(|environment| Scenarios::new(header, environment, done)))
+            .map(|environment| Scenarios::new(header, self.list, environment, done)))
     }
 }
 
 impl ScenarioStudy {
-    fn new(duration: Duration, seed: u64) -> Self {
+    fn new(list: ScenarioList, duration: Duration, seed: u64) -> Self {
         let cores = u32::try_from(usable_cpus().len().max(1)).unwrap_or(1);
         Self {
-            scenarios: Vec::new(),
+            list,
+            scenarios: list.scenarios().iter().collect(),
+            values: Vec::new(),
             run: Vec::new(),
             duration,
             seed,
@@ -138,7 +176,10 @@ impl ScenarioStudy {
             ("{cores}", self.cores.to_string()),
             ("{most}", self.most.to_string()),
         ];
-        let line = [scenario.flags, FLAGS].join(" ");
+        let own = self.values.iter();
+        let own = own.map(|(name, value)| (*name, value.to_string()));
+        let values: Vec<_> = values.into_iter().chain(own).collect();
+        let line = [scenario.flags, self.list.flags()].join(" ");
         let words = shlex::split(&line).unwrap_or_default();
         let filled = words.into_iter().map(|word| {
             let all = values.iter();
@@ -150,12 +191,13 @@ impl ScenarioStudy {
     /// Check that the flags after -- go together with those of each scenario, before anything is
     /// run.
     fn check(&self) -> Result<(), Error> {
+        let [command, noun] = self.list.words();
         for scenario in &self.scenarios {
             let own = given_in_rounds(&self.own_words(scenario));
             let mut taken: Vec<&str> = own.iter().map(String::as_str).collect();
             taken.extend(["requests", "adaptive"]);
-            round_flags("ladder", WHOSE, &self.run, &taken)?;
-            let whose = format!("rung {} and {WHOSE}, together", scenario.number);
+            round_flags(command, WHOSE, &self.run, &taken)?;
+            let whose = format!("{noun} {} and {WHOSE}, together", scenario.number);
             run::check(&understood(&whose, &self.words(scenario))?)?;
         }
         Ok(())
@@ -163,7 +205,7 @@ impl ScenarioStudy {
 
     fn scenario(&mut self, rounds: &mut Rounds<'_>, scenario: &Scenario) -> Result<(), Error> {
         let flags = self.words(scenario);
-        let name = format!("rung {}", scenario.number);
+        let name = format!("{} {}", self.list.words()[1], scenario.number);
         let folder = PathBuf::from(ROUNDS).join(scenario.number.to_string());
         rounds
             .stages
@@ -203,31 +245,47 @@ fn most_connections(cores: u32, descriptors: Option<u64>) -> u32 {
 mod tests {
     use super::*;
 
-    fn study(more: &[&str]) -> ScenarioStudy {
+    fn study(list: ScenarioList, more: &[&str]) -> ScenarioStudy {
         ScenarioStudy {
-            scenarios: SCENARIOS.iter().collect(),
+            values: vec![
+                ("{c}", 20),
+                ("{4c}", 80),
+                ("{rate}", 200),
+                ("{processes}", 2),
+            ],
             run: more.iter().map(|word| (*word).to_owned()).collect(),
             cores: 2,
             most: most_connections(2, Some(20_000)),
-            ..ScenarioStudy::new(Duration::from_secs(4), 1)
+            ..ScenarioStudy::new(list, Duration::from_secs(4), 1)
         }
     }
 
     #[test]
     fn every_scenario_is_flags_of_run() {
-        assert!(study(&["--target-latency", "5ms"]).check().is_ok());
-        let ladder = study(&[]);
-        let words = |number: usize| {
-            let scenario = ladder.scenarios[number - 1];
-            ladder.words(scenario).join(" ")
+        for list in [ScenarioList::Ladder, ScenarioList::Patterns] {
+            let study = study(list, &["--target-latency", "5ms"]);
+            study.check().unwrap();
+            // No placeholder is left, and none of its flags may be chosen for all.
+            for scenario in &study.scenarios {
+                let words = study.words(scenario).join(" ");
+                assert!(!words.contains('{'), "{words}");
+            }
+        }
+        let words = |list: ScenarioList, number: usize| {
+            let study = study(list, &[]);
+            study.words(study.scenarios[number - 1]).join(" ")
         };
         assert_eq!(
-            words(1),
+            words(ScenarioList::Ladder, 1),
             "-s 1 -c 1 --disable-keepalive --target-profile article -d 4s --seed 1"
         );
         assert_eq!(
-            words(7),
+            words(ScenarioList::Ladder, 7),
             "-s 2 -c 8192 --local-ips 127.64.0.0/16 --warmup 1s --target-profile article -d 4s --seed 1"
+        );
+        assert_eq!(
+            words(ScenarioList::Patterns, 4),
+            "-s 1 -c 20 --rate 200 --arrivals constant --queue 200 -d 4s --seed 1"
         );
     }
 
@@ -247,7 +305,10 @@ mod tests {
             (&["-n", "5"], "--requests"),
             (&["--out", "x"], "--out is for single runs"),
         ] {
-            let refusal = study(more).check().unwrap_err().message();
+            let refusal = study(ScenarioList::Ladder, more)
+                .check()
+                .unwrap_err()
+                .message();
             assert!(refusal.contains(why), "{more:?}: {refusal}");
         }
     }

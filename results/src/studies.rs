@@ -7,7 +7,7 @@
 //! | [`sides`], [`shift`] | results of another tool beside each other, and the size of a difference |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
-//! | [`scenarios`] | the ladder: crawls side by side with published rates |
+//! | [`scenarios`] | the ladder and the patterns: crawls side by side |
 //! | [`differences`] | what two results differ in besides their measurements |
 //! | `findings` | every fact that a study can show, with its text: one table |
 //!
@@ -71,7 +71,9 @@ pub trait StudyResult: Serialize {
     fn fill(&self, doc: Doc) -> Doc;
 
     /// The name and the title of its chart.
-    const CHART: [&'static str; 2] = [""; 2];
+    fn chart(&self) -> [&'static str; 2] {
+        [""; 2]
+    }
 
     /// The panels of its chart; none if it has no chart, and an empty list if there is nothing to
     /// draw.
@@ -118,7 +120,7 @@ pub trait StudyResult: Serialize {
             doc = doc.status(status).list("", others);
         }
         let doc = self.fill(doc).in_files();
-        let [name, title] = Self::CHART;
+        let [name, title] = self.chart();
         let doc = match self.panels() {
             Some(_) => doc.plot(name, title),
             None => doc,
@@ -128,7 +130,7 @@ pub trait StudyResult: Serialize {
 
     /// The plots, which are saved as `plots/NAME.svg`, with the answer as their caption.
     fn plots(&self) -> Vec<Plot> {
-        let [name, title] = Self::CHART;
+        let [name, title] = self.chart();
         let answer = self.notices().first().map(Notice::sentence);
         let chart = self.panels().map(|panels| Chart {
             name,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crawlmark_results::run::report::{Audit, BindingReport, BudgetReport, Report, Verdict};
 use crawlmark_results::studies::scenarios::{
-    SCENARIOS, Scenario, ScenarioReadings, ScenarioReport, Scenarios, limit_of,
+    Scenario, ScenarioList, ScenarioReadings, ScenarioReport, Scenarios, limit_of,
 };
 use crawlmark_results::studies::{Header, StudyFinding, StudyResult};
 
@@ -46,6 +46,7 @@ fn run(
     ) = (rate, rate, rate);
     (report.totals.duration_s, report.totals.throttled) = (4.0, 0);
     report.totals.connections_opened = u64::from(connections);
+    report.totals.peak_in_flight = u64::from(connections);
     report.budget = None;
     report.binding = BindingReport {
         concurrency: 1.0,
@@ -120,8 +121,8 @@ fn runs() -> Vec<(Report, Duration)> {
     runs
 }
 
-/// These scenarios.
-fn ran(numbers: &[u8]) -> Scenarios {
+/// These scenarios of a list.
+fn ran(list: ScenarioList, numbers: &[u8]) -> Scenarios {
     let of = |(scenario, (mut report, cpu)): (&Scenario, (Report, Duration))| {
         let Scenario { number, .. } = scenario;
         report.started_at = format!("2026-01-01T00:00:{:02}.000Z", number * 5);
@@ -133,10 +134,11 @@ fn ran(numbers: &[u8]) -> Scenarios {
             ScenarioReadings::of(&report, Some(cpu)),
         )
     };
-    let all = SCENARIOS.iter().zip(runs());
+    let all = list.scenarios().iter().zip(runs().into_iter().cycle());
     let all = all.filter(|(scenario, _)| numbers.contains(&scenario.number));
     Scenarios::new(
         Header::new::<Scenarios>("golden", ["2026-01-01T00:00:00.000Z"; 2]),
+        list,
         runs()[0].0.environment.clone(),
         all.map(of).collect(),
     )
@@ -144,9 +146,17 @@ fn ran(numbers: &[u8]) -> Scenarios {
 
 /// Scenarios that have every finding.
 pub(crate) fn with_findings() -> Vec<Scenarios> {
-    let mut doubted = ran(&ALL);
+    let mut doubted = ran(ScenarioList::Ladder, &ALL);
     doubted.scenarios[0].run.validity = Verdict::Disturbed;
-    vec![doubted]
+    vec![doubted, patterns()]
+}
+
+/// The patterns, of which the fastest is throttled and one was disturbed.
+fn patterns() -> Scenarios {
+    let mut patterns = ran(ScenarioList::Patterns, &(1..=10).collect::<Vec<_>>());
+    patterns.scenarios[6].readings.throttled = 200_000;
+    patterns.scenarios[1].run.validity = Verdict::Disturbed;
+    patterns
 }
 
 /// Limits that scenarios may have.
@@ -197,7 +207,7 @@ fn a_run_reads_as_its_good_items_and_what_it_cost() {
 
 #[test]
 fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
-    let all = ran(&ALL);
+    let all = ran(ScenarioList::Ladder, &ALL);
     let by: Vec<&str> = all.scenarios.iter().map(|of| of.limit.kind()).collect();
     assert_eq!(
         by,
@@ -218,7 +228,7 @@ fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
     report.totals.throttled = report.totals.attempts / 2;
     let limit = limit_of(&ScenarioReadings::of(&report, Some(cpu)));
     assert!(matches!(limit, StudyFinding::Refusals { .. }));
-    let some = ran(&[1, 4, 7]);
+    let some = ran(ScenarioList::Ladder, &[1, 4, 7]);
     let times: Vec<Option<f64>> = some.scenarios.iter().map(|of| of.times_before).collect();
     assert_eq!(times[0], None);
     assert!((times[1].unwrap() - 317.0 / 6.14).abs() < 1e-9, "{times:?}");
@@ -226,12 +236,23 @@ fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
 
 #[test]
 fn scenarios_are_told_in_every_form() {
-    let ladder = ran(&ALL);
+    let ladder = ran(ScenarioList::Ladder, &ALL);
     golden("ladder.txt", &ladder.doc().terminal(100));
     golden("ladder.md", &ladder.doc().markdown());
-    let narrow = ran(&[1, 4]).doc().terminal(50);
+    let narrow = ran(ScenarioList::Ladder, &[1, 4]).doc().terminal(50);
     assert!(
         narrow.lines().all(|line| line.chars().count() <= 50),
         "{narrow}"
     );
+    let patterns = patterns();
+    golden("patterns.txt", &patterns.doc().terminal(100));
+    golden("patterns.md", &patterns.doc().markdown());
+    // One picture with every figure of every pattern.
+    let [picture] = &patterns.plots()[..] else {
+        panic!("one picture");
+    };
+    for scenario in &patterns.scenarios {
+        let title = format!("{}. {}<", scenario.number, scenario.name);
+        assert_eq!(picture.svg.matches(&title).count(), 6, "{title}");
+    }
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_results::studies::scenarios::SCENARIOS;
+use crawlmark_results::studies::scenarios::LADDER;
 
 use super::{OutputArgs, time, whole};
 
 /// The rungs, then the rest of the help.
 pub(super) fn help() -> String {
-    let rungs = SCENARIOS.iter().map(|rung| {
-        let published = rung.published.to_string();
+    let rungs = LADDER.iter().map(|rung| {
+        let published = rung.published.map(|rate| rate.to_string());
+        let published = published.unwrap_or_default();
         format!("  {}  {:<46}{:>13}\n", rung.number, rung.name, published)
     });
     let rungs: String = rungs.collect();
@@ -42,7 +43,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct LadderArgs {
     /// Climb only these rungs, 1 to 8, comma-separated, lowest first
-    #[arg(long, value_name = "RUNG,..", value_delimiter = ',', value_parser = whole::<u8>(1..=SCENARIOS.len() as u64))]
+    #[arg(long, value_name = "RUNG,..", value_delimiter = ',', value_parser = whole::<u8>(1..=LADDER.len() as u64))]
     pub rungs: Vec<u8>,
     /// Duration of each rung, 500ms to 60s
     ///

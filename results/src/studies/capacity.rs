@@ -287,7 +287,9 @@ impl StudyResult for Capacity {
 
     const FILE: &'static str = "capacity.json";
 
-    const CHART: [&'static str; 2] = ["capacity", "Latency against rate"];
+    fn chart(&self) -> [&'static str; 2] {
+        ["capacity", "Latency against rate"]
+    }
 
     fn header(&self) -> &Header {
         &self.header

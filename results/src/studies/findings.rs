@@ -277,11 +277,17 @@ findings! {
         ),
         "Run the target on another or lower the load (fewer connections; --latency-bound, with the bundled target).";
 
-    // Of a ladder.
+    // Of a ladder, and of patterns.
 
     /// From the first rung to the fastest, and as it was published.
     Climbed { per_s: [f64; 2], published_per_s: [f64; 2] } => Neutral,
         format!("Measured: {}; published: {}", climb(per_s), climb(published_per_s));
+    /// The pattern with most good items per second.
+    Fastest { name: &'static str, per_s: f64, throttled_share: f64 } => Neutral,
+        format!("Fastest: {name} ({}), {} throttled", rate(per_s), percent(throttled_share));
+    /// The fastest pattern of which nothing was throttled, if that is another one.
+    FastestUnthrottled { name: &'static str, per_s: f64 } => Neutral,
+        format!("Fastest without throttling: {name} ({})", rate(per_s));
     /// A run with another verdict than valid.
     NotValid { name: &'static str, verdict: Verdict } =>
         if verdict == Verdict::Disturbed { Warning } else { Neutral },

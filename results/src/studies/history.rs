@@ -237,7 +237,9 @@ impl StudyResult for History {
 
     const FILE: &'static str = "history.json";
 
-    const CHART: [&'static str; 2] = ["history", "Metrics over time"];
+    fn chart(&self) -> [&'static str; 2] {
+        ["history", "Metrics over time"]
+    }
 
     fn header(&self) -> &Header {
         &self.header

@@ -184,7 +184,9 @@ impl StudyResult for Scaling {
 
     const FILE: &'static str = "scale.json";
 
-    const CHART: [&'static str; 2] = ["scaling", "How throughput grows"];
+    fn chart(&self) -> [&'static str; 2] {
+        ["scaling", "How throughput grows"]
+    }
 
     fn header(&self) -> &Header {
         &self.circumstances.header

@@ -1,7 +1,8 @@
-//! The ladder: crawls, each a run of its own, that climb from 6 requests per second to more than
-//! 10,000, one change at a time, beside published rates.
+//! Scenarios: lists of crawls, each a run of its own, on one target. The ladder climbs from 6 requests
+//! per second to more than 10,000, one change at a time, beside published rates; the patterns are
+//! the usual ways to limit a crawl, side by side.
 //!
-//! The list is data ([`SCENARIOS`]). What is shown of a scenario is read from its run's report, and
+//! A list is data ([`LADDER`], [`PATTERNS`]). What is shown of a scenario is read from its run's report, and
 //! its limit is computed from these readings ([`limit_of`]), never from its number.
 //!
 //! | module | holds |
@@ -19,7 +20,7 @@ pub use self::readings::*;
 use crate::run::report::{Environment, Report, Verdict};
 use crate::show::chart::{Axis, Block, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::doc::{Column, Doc, Table};
-use crate::show::text::{decimal, grouped_f64, micros};
+use crate::show::text::{bytes_f64, decimal, grouped_f64, micros};
 use crate::studies::findings::three_digits;
 use crate::studies::{
     Header, RoundRun, StudyFinding, StudyResult, or_dash, rate, saved_finding, shell_line,
@@ -32,6 +33,8 @@ pub struct Scenarios {
     /// Fields of every study.
     #[serde(flatten)]
     pub header: Header,
+    /// The list that they are of.
+    pub list: ScenarioList,
     /// The machine.
     pub environment: Environment,
     /// Each scenario, in the order in which they were run.
@@ -46,9 +49,11 @@ pub struct ScenarioReport {
     /// See [`Scenario::name`].
     pub name: &'static str,
     /// See [`Scenario::published`].
-    pub published: Published,
+    pub published: Option<Published>,
     /// See [`Scenario::published_limit`].
-    pub published_limit: &'static str,
+    pub published_limit: Option<&'static str>,
+    #[serde(skip)]
+    elsewhere: [&'static str; 4],
     /// The flags of `run` that it is.
     pub flags: Vec<String>,
     /// Its run.
@@ -79,6 +84,7 @@ impl ScenarioReport {
             name: scenario.name,
             published: scenario.published,
             published_limit: scenario.published_limit,
+            elsewhere: scenario.elsewhere,
             flags,
             run: RoundRun::of(report, result),
             times_before: None,
@@ -87,15 +93,23 @@ impl ScenarioReport {
         }
     }
 
+    /// Its number and its name.
+    fn title(&self) -> String {
+        format!("{}. {}", self.number, self.name)
+    }
+
     /// Describe the result in a line.
     pub fn line(&self) -> String {
         let readings = &self.readings;
         let p99 = readings.service_p99_us;
         let p99 = p99.map_or_else(String::new, |us| format!(", p99 {}", micros(us)));
+        let times = self.published.map_or_else(String::new, |published| {
+            let times = readings.ok_per_s / published.middle_per_s();
+            format!(", {}x the published rate", decimal(times))
+        });
         format!(
-            "{}, {}x the published rate{p99}, {} throttled; limited by {}",
+            "{}{times}{p99}, {} throttled; limited by {}",
             rate(readings.ok_per_s),
-            decimal(readings.ok_per_s / self.published.middle_per_s()),
             percent(readings.throttled_share()),
             self.limit.notice().title
         )
@@ -103,13 +117,21 @@ impl ScenarioReport {
 }
 
 /// A figure of a scenario: its heading, its value, and its text.
-type Figure = (
+type ScenarioFigure = (
     &'static str,
     fn(&ScenarioReport) -> Option<f64>,
     fn(f64) -> String,
 );
 
-const FIGURES: [Figure; 6] = [
+/// The cost of a request.
+const CLIENT_CPU: ScenarioFigure = (
+    "client CPU",
+    |of| of.readings.cpu.client_us_per_attempt,
+    micros,
+);
+
+/// Figures of the ladder.
+const CLIMB: [ScenarioFigure; 6] = [
     ("measured", |of| Some(of.readings.ok_per_s), rate),
     (
         "speed-up",
@@ -126,18 +148,49 @@ const FIGURES: [Figure; 6] = [
         |of| of.readings.cpu.used_cores(),
         |cores| format!("{cores:.2}"),
     ),
-    (
-        "client CPU",
-        |of| of.readings.cpu.client_us_per_attempt,
-        micros,
-    ),
+    CLIENT_CPU,
     ("p50", |of| of.readings.service_p50_us, micros),
+];
+
+/// Figures of the patterns, each with a panel in this colour.
+const SIDE_BY_SIDE: [(ScenarioFigure, Role); 6] = [
+    (
+        ("good items", |of| Some(of.readings.ok_per_s), rate),
+        Role::Good,
+    ),
+    (("p99", |of| of.readings.service_p99_us, micros), Role::P99),
+    (
+        (
+            "throttled",
+            |of| Some(of.readings.throttled_share()),
+            percent,
+        ),
+        Role::Throttled,
+    ),
+    (
+        (
+            "peak in flight",
+            |of| Some(of.readings.peak_in_flight as f64),
+            grouped_f64,
+        ),
+        Role::P90,
+    ),
+    (
+        (
+            "client memory",
+            |of| of.readings.memory_bytes.map(|bytes| bytes as f64),
+            bytes_f64,
+        ),
+        Role::Limit,
+    ),
+    (CLIENT_CPU, Role::Asked),
 ];
 
 impl Scenarios {
     /// Build the result of scenarios in the order in which they were run.
     pub fn new(
         header: Header,
+        list: ScenarioList,
         environment: Environment,
         mut scenarios: Vec<ScenarioReport>,
     ) -> Self {
@@ -149,29 +202,74 @@ impl Scenarios {
         }
         Self {
             header,
+            list,
             environment,
             scenarios,
         }
     }
 
+    fn figures(&self) -> Vec<ScenarioFigure> {
+        match self.list {
+            ScenarioList::Ladder => CLIMB.to_vec(),
+            ScenarioList::Patterns => SIDE_BY_SIDE.map(|(figure, _)| figure).to_vec(),
+        }
+    }
+
+    /// The scenario with most good items per second, of those that have been throttled at most this
+    /// much.
+    fn fastest(&self, throttled_share: f64) -> Option<&ScenarioReport> {
+        let all = self.scenarios.iter();
+        all.filter(|of| of.readings.throttled_share() <= throttled_share)
+            .max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))
+    }
+
+    /// The findings on the fastest scenarios.
+    fn answers(&self) -> Vec<StudyFinding> {
+        let Some((first, top)) = self.scenarios.first().zip(self.fastest(1.0)) else {
+            return Vec::new();
+        };
+        let per_s = top.readings.ok_per_s;
+        if let Some(published) = first.published {
+            let all = self.scenarios.iter().filter_map(|of| of.published);
+            let most = all.map(|of| of.high_per_s).fold(0.0, f64::max);
+            return vec![StudyFinding::Climbed {
+                per_s: [first.readings.ok_per_s, per_s],
+                published_per_s: [published.low_per_s, most],
+            }];
+        }
+        let fastest = StudyFinding::Fastest {
+            name: top.name,
+            per_s,
+            throttled_share: top.readings.throttled_share(),
+        };
+        let other = self.fastest(0.0).filter(|other| other.number != top.number);
+        let other = other.map(|other| StudyFinding::FastestUnthrottled {
+            name: other.name,
+            per_s: other.readings.ok_per_s,
+        });
+        [fastest].into_iter().chain(other).collect()
+    }
+
     fn table(&self) -> Table {
-        let mut columns = vec![Column::sentences("rung"), Column::numbers("published")];
+        let (figures, [_, noun]) = (self.figures(), self.list.words());
+        let mut columns = vec![Column::sentences(noun), Column::numbers("published")];
         columns.extend(
-            FIGURES
+            figures
                 .iter()
                 .map(|(heading, ..)| Column::numbers(*heading)),
         );
         columns.push(Column::details("published limit"));
         columns.push(Column::sentences("limited by"));
         let rows = self.scenarios.iter().map(|of| {
-            let name = format!("{}. {}", of.number, of.name);
-            let mut row = vec![name, of.published.to_string()];
+            let published = of.published.map(|published| published.to_string());
+            let mut row = vec![of.title(), published.unwrap_or_default()];
             row.extend(
-                FIGURES
+                figures
                     .iter()
                     .map(|(_, value, text)| or_dash(value(of), text)),
             );
-            row.extend([of.published_limit.to_owned(), of.limit.notice().title]);
+            row.push(of.published_limit.unwrap_or_default().to_owned());
+            row.push(of.limit.notice().title);
             row
         });
         Table {
@@ -182,12 +280,37 @@ impl Scenarios {
     }
 }
 
+/// What the scenarios are elsewhere; empty of a ladder.
+fn elsewhere(all: &[ScenarioReport]) -> Table {
+    let columns = ELSEWHERE.into_iter().map(Column::words);
+    let rows = all.iter().filter(|of| !of.elsewhere[0].is_empty());
+    let rows = rows.map(|of| {
+        let cells = of.elsewhere.map(str::to_owned);
+        [of.title()].into_iter().chain(cells).collect()
+    });
+    Table {
+        caption: "The same by hand (C connections, R requests per second)".to_owned(),
+        columns: [Column::words("pattern")]
+            .into_iter()
+            .chain(columns)
+            .collect(),
+        rows: rows.collect(),
+        ..Table::default()
+    }
+}
+
 impl StudyResult for Scenarios {
     const SCHEMA: &'static str = "crawlmark.scenarios/1";
 
     const FILE: &'static str = "scenarios.json";
 
-    const CHART: [&'static str; 2] = ["scenarios", "Published and measured rates"];
+    fn chart(&self) -> [&'static str; 2] {
+        let title = match self.list {
+            ScenarioList::Ladder => "Published and measured rates",
+            ScenarioList::Patterns => "Rate, times, refusals and cost of each pattern",
+        };
+        ["scenarios", title]
+    }
 
     fn header(&self) -> &Header {
         &self.header
@@ -198,16 +321,7 @@ impl StudyResult for Scenarios {
     }
 
     fn findings(&self) -> Vec<StudyFinding> {
-        let mut found = Vec::new();
-        if let Some(first) = self.scenarios.first() {
-            let all = self.scenarios.iter();
-            let published = all.clone().map(|of| of.published.high_per_s);
-            let fastest = all.map(|of| of.readings.ok_per_s).fold(0.0, f64::max);
-            found.push(StudyFinding::Climbed {
-                per_s: [first.readings.ok_per_s, fastest],
-                published_per_s: [first.published.low_per_s, published.fold(0.0, f64::max)],
-            });
-        }
+        let mut found = self.answers();
         let mut doubted = self.scenarios.clone();
         doubted.retain(|of| of.run.validity != Verdict::Valid);
         found.extend(doubted.into_iter().map(|of| StudyFinding::NotValid {
@@ -218,9 +332,10 @@ impl StudyResult for Scenarios {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        let notes = NOTES
-            .iter()
-            .filter(|(of, _)| self.scenarios.iter().any(|it| of.contains(&it.number)));
+        let is_run = |of: &[u8]| self.scenarios.iter().any(|it| of.contains(&it.number));
+        let notes = NOTES.iter();
+        let notes = notes.filter(|(of, _)| self.list == ScenarioList::Ladder && is_run(of));
+        let [_, noun] = self.list.words();
         let commands = self
             .scenarios
             .iter()
@@ -231,39 +346,74 @@ impl StudyResult for Scenarios {
                 notes.map(|(_, note)| (*note).to_owned()).collect(),
             )
             .in_files()
+            .table(elsewhere(&self.scenarios))
             .commands(
-                "Flags of crawlmark run for each rung:",
+                format!("Flags of crawlmark run for each {noun}:"),
                 &commands.collect::<Vec<_>>(),
             )
-            .text("CPU is that of client and target.")
+            .text("CPU is that of client and target, unless it says otherwise.")
     }
 
     fn panels(&self) -> Option<Vec<Panel>> {
-        Some(vec![steps(&self.scenarios)])
+        let all = &self.scenarios;
+        Some(match self.list {
+            ScenarioList::Ladder => vec![steps(all)],
+            ScenarioList::Patterns => SIDE_BY_SIDE.map(|figure| bars(figure, all)).into(),
+        })
     }
 }
+
+/// The panel of a figure: a bar for each scenario, the first one on top.
+fn bars(((heading, value, text), role): (ScenarioFigure, Role), all: &[ScenarioReport]) -> Panel {
+    let bars = all.iter().enumerate().map(|(row, of)| {
+        let length = value(of).unwrap_or(0.0);
+        Block::row(row, [0.15, 0.85], [0.0, length], or_dash(value(of), text))
+    });
+    let marks = vec![Mark::new(role, "", Shape::Blocks(bars.collect()))];
+    let names: Vec<String> = all.iter().map(ScenarioReport::title).collect();
+    // Some length if all are 0.
+    let most = all
+        .iter()
+        .filter_map(value)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let x = Axis::new("", Range::Between(0.0, most), Format::Number);
+    Panel {
+        x: x.ticks(Vec::new()),
+        height: names.len() as f64 * BAR,
+        y: Axis::new(heading, Range::Rows(names), Format::Number),
+        marks,
+    }
+}
+
+/// Height of a row with a bar, CSS pixels.
+const BAR: f64 = 20.0;
 
 /// Height of a row with two bars, CSS pixels.
 const STEP: f64 = 40.0;
 
 /// The panel of measured and published rates.
 fn steps(all: &[ScenarioReport]) -> Panel {
-    let rates = all
-        .iter()
-        .flat_map(|of| [of.readings.ok_per_s, of.published.high_per_s]);
-    let rates = rates.filter(|rate| *rate > 0.0);
+    let rates = all.iter().flat_map(|of| {
+        [
+            Some(of.readings.ok_per_s),
+            of.published.map(|it| it.high_per_s),
+        ]
+    });
+    let rates = rates.flatten().filter(|rate| *rate > 0.0);
     let (least, high) = rates.fold((1.0_f64, 10.0_f64), |(least, high), rate| {
         (least.min(rate), high.max(rate))
     });
     let low = 10f64.powf(least.log10().floor());
     let (mut names, mut measured, mut published) = (Vec::new(), Vec::new(), Vec::new());
     for (row, of) in all.iter().rev().enumerate() {
-        names.push(format!("{}. {}", of.number, of.name));
+        names.push(of.title());
         let per_s = of.readings.ok_per_s;
         let to = per_s.max(low);
         measured.push(Block::row(row, [0.06, 0.5], [low, to], rate(per_s)));
-        let (to, text) = (of.published.high_per_s.max(low), of.published.to_string());
-        published.push(Block::row(row, [0.56, 0.86], [low, to], text));
+        published.extend(of.published.map(|rate| {
+            let to = rate.high_per_s.max(low);
+            Block::row(row, [0.56, 0.86], [low, to], rate.to_string())
+        }));
     }
     Panel {
         x: Axis::new(

@@ -272,7 +272,9 @@ impl StudyResult for Contest {
 
     const FILE: &'static str = "comparison.json";
 
-    const CHART: [&'static str; 2] = ["pairs", "Pairs"];
+    fn chart(&self) -> [&'static str; 2] {
+        ["pairs", "Pairs"]
+    }
 
     fn header(&self) -> &Header {
         &self.context.header

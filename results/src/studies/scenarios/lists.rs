@@ -1,10 +1,47 @@
-//! The scenarios as data: names, flags of `run`, published figures.
+//! The scenarios of each command as data: names, flags of `run`, published figures, and what a
+//! pattern is elsewhere.
 
 use std::fmt;
 
 use serde::Serialize;
 
 use crate::show::text::decimal;
+
+/// A list of scenarios, by its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScenarioList {
+    /// [`LADDER`].
+    Ladder,
+    /// [`PATTERNS`].
+    Patterns,
+}
+
+impl ScenarioList {
+    /// The scenarios.
+    pub const fn scenarios(self) -> &'static [Scenario] {
+        match self {
+            Self::Ladder => &LADDER,
+            Self::Patterns => &PATTERNS,
+        }
+    }
+
+    /// The command, and the word for one of its scenarios.
+    pub const fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Ladder => ["ladder", "rung"],
+            Self::Patterns => ["patterns", "pattern"],
+        }
+    }
+
+    /// Flags of all of them.
+    pub const fn flags(self) -> &'static str {
+        match self {
+            Self::Ladder => "--target-profile article -d {d} --seed {seed}",
+            Self::Patterns => "-d {d} --seed {seed}",
+        }
+    }
+}
 
 /// A scenario.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,10 +52,12 @@ pub struct Scenario {
     pub name: &'static str,
     /// Flags of `run`, as typed, with placeholders such as `{cores}`.
     pub flags: &'static str,
-    /// Published rate.
-    pub published: Published,
+    /// Published rate; none of a pattern.
+    pub published: Option<Published>,
     /// Limit according to the author of that rate.
-    pub published_limit: &'static str,
+    pub published_limit: Option<&'static str>,
+    /// The same in each of [`ELSEWHERE`]; empty of a rung.
+    pub elsewhere: [&'static str; 4],
 }
 
 /// Good responses per second as they were published: a figure, or from one to another.
@@ -59,16 +98,30 @@ const fn rung(
         number,
         name,
         flags,
-        published: Published {
+        published: Some(Published {
             low_per_s,
             high_per_s,
-        },
-        published_limit: limit,
+        }),
+        published_limit: Some(limit),
+        elsewhere: [""; 4],
     }
 }
 
-/// Flags of all of them.
-pub const FLAGS: &str = "--target-profile article -d {d} --seed {seed}";
+const fn pattern(
+    number: u8,
+    name: &'static str,
+    flags: &'static str,
+    elsewhere: [&'static str; 4],
+) -> Scenario {
+    Scenario {
+        number,
+        name,
+        flags,
+        published: None,
+        published_limit: None,
+        elsewhere,
+    }
+}
 
 /// The rungs of `ladder`, from the bottom: one crawl of IDs over the Internet, by its author's
 /// figures. The sixth was published as ten processes of 1,011/s each, and called 10,000/s.
@@ -78,7 +131,7 @@ pub const FLAGS: &str = "--target-profile article -d {d} --seed {seed}";
 /// request in 63 ms, 16 a second, so an address of its own is enough for each, and 65,534 of them are
 /// as many as the target's limiter has room for. Where each request has a new connection, it has the
 /// next address.
-pub const SCENARIOS: [Scenario; 8] = [
+pub const LADDER: [Scenario; 8] = [
     // One address is enough for six requests a second.
     rung(
         1,
@@ -139,6 +192,125 @@ pub const SCENARIOS: [Scenario; 8] = [
         [1_000.0, 2_000.0],
         "choice",
         "-s {cores} -c 160 --local-ips 127.64.0.0/16 --warmup {warmup} --rate 1500",
+    ),
+];
+
+/// Where people write the patterns by hand; C are connections, R the rate. Go's are of its channels.
+pub const ELSEWHERE: [&str; 4] = ["asyncio", "p-limit", "p-queue", "Go"];
+
+/// The patterns of `patterns`: the ways in which field reports limit a crawl, from none at a time to
+/// all cores. One process each but for the last, because waves need it, and so that memory and CPU
+/// can be compared. A dash is what a library does not have.
+pub const PATTERNS: [Scenario; 10] = [
+    pattern(
+        1,
+        "one at a time",
+        "-s 1 -c 1",
+        [
+            "await get(id) in a loop",
+            "pLimit(1)",
+            "{concurrency: 1}",
+            "get(id) in a loop",
+        ],
+    ),
+    pattern(
+        2,
+        "batches",
+        "-s 1 -c {c} --arrivals waves",
+        [
+            "await gather(*batch)",
+            "await Promise.all(batch)",
+            "await queue.addAll(batch)",
+            "a WaitGroup for each batch",
+        ],
+    ),
+    pattern(
+        3,
+        "semaphore",
+        "-s 1 -c {c}",
+        [
+            "Semaphore(C)",
+            "pLimit(C)",
+            "{concurrency: C}",
+            "sem := make(chan struct{}, C)",
+        ],
+    ),
+    pattern(
+        4,
+        "pool with bounded queue",
+        "-s 1 -c {c} --rate {rate} --arrivals constant --queue {rate}",
+        [
+            "Queue(maxsize=R), C workers",
+            "-",
+            "await queue.onSizeLessThan(R)",
+            "jobs := make(chan ID, R), C goroutines",
+        ],
+    ),
+    pattern(
+        5,
+        "interval cap",
+        "-s 1 -c {c} --rate '{rate} per 1s'",
+        [
+            "R tasks, then sleep until the next second",
+            "-",
+            "{intervalCap: R, interval: 1000}",
+            "a ticker that fills a channel each second",
+        ],
+    ),
+    pattern(
+        6,
+        "token bucket",
+        "-s 1 -c {c} --rate {rate} --burst {rate}",
+        [
+            "aiolimiter's AsyncLimiter(R, 1)",
+            "-",
+            "-",
+            "a ticker that sends to make(chan struct{}, R)",
+        ],
+    ),
+    pattern(
+        7,
+        "even spacing",
+        "-s 1 -c {c} --rate {rate}",
+        [
+            "await sleep(1/R) before each",
+            "-",
+            "{intervalCap: 1, interval: 1000/R}",
+            "<-ticker.C before each",
+        ],
+    ),
+    pattern(
+        8,
+        "open loop",
+        "-s 1 -c {4c} --rate {rate} --arrivals constant",
+        [
+            "create_task() at each tick",
+            "setInterval(get, 1000/R)",
+            "{concurrency: Infinity, intervalCap: 1, interval: 1000/R}",
+            "go get(id) at each tick",
+        ],
+    ),
+    pattern(
+        9,
+        "adaptive",
+        "-s 1 -c {4c} --adaptive",
+        [
+            "a semaphore that is resized by the results",
+            "limit.concurrency = n, by the results",
+            "queue.concurrency = n, by the results",
+            "tokens added to a channel and taken out, by the results",
+        ],
+    ),
+    pattern(
+        10,
+        "processes",
+        "-s {processes} -c {c}",
+        [
+            "ProcessPoolExecutor, a loop in each",
+            "cluster.fork(), a limit in each",
+            "cluster.fork(), a queue in each",
+            "- (goroutines use all cores)",
+        ],
     ),
 ];
 

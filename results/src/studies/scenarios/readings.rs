@@ -37,6 +37,8 @@ pub struct ScenarioReadings {
     pub failed: u64,
     /// Attempts that the target throttled.
     pub throttled: u64,
+    /// The most requests under way at once.
+    pub peak_in_flight: u64,
     /// Connections opened.
     pub connections_opened: u64,
     /// Mean time to open a connection; null when none was opened after the warm-up.
@@ -52,8 +54,11 @@ pub struct ScenarioReadings {
     pub service_p99_us: Option<f64>,
     /// Limits of its own that held the crawl back, as parts of the time.
     pub binding: BindingReport,
-    /// Part of its budget that it used; null without one.
+    /// Part of its budget that it used, or of the requests of its timetable that it sent; null without
+    /// either.
     pub budget_used: Option<f64>,
+    /// Memory of the shards, each at its largest; null where one does not tell.
+    pub memory_bytes: Option<u64>,
     /// CPU of the round.
     pub cpu: CpuUse,
 }
@@ -82,6 +87,11 @@ impl ScenarioReadings {
             .latency(Series::ServiceOk)
             .filter(|service| service.count > 0);
         let connect = report.latency(Series::Connect);
+        let budget_used = report.budget.as_ref().map(|budget| budget.utilisation);
+        let shards = report.shards.iter();
+        let memory = shards
+            .map(|shard| shard.usage.max_rss_bytes)
+            .sum::<Option<u64>>();
         Self {
             ok_per_s: totals.ok_per_s,
             attempts_per_s: totals.attempts_per_s,
@@ -91,6 +101,7 @@ impl ScenarioReadings {
             ok: ledger.ok,
             failed: ledger.failed + ledger.gave_up,
             throttled: totals.throttled,
+            peak_in_flight: totals.peak_in_flight,
             connections_opened: totals.connections_opened,
             connect_mean_us: connect.and_then(|connect| connect.mean_us),
             handshake_us: handshake(report).as_secs_f64() * 1e6,
@@ -98,7 +109,8 @@ impl ScenarioReadings {
             service_p50_us: service.and_then(|service| service.p50_us),
             service_p99_us: service.and_then(|service| service.p99_us),
             binding: report.binding,
-            budget_used: report.budget.as_ref().map(|budget| budget.utilisation),
+            budget_used: budget_used.or(report.rate_ratio),
+            memory_bytes: memory.filter(|bytes| *bytes > 0),
             cpu: CpuUse::of(report, all),
         }
     }
@@ -239,6 +251,7 @@ mod tests {
             ok: 1_320,
             failed: 0,
             throttled: 0,
+            peak_in_flight: 20,
             connections_opened: 20,
             connect_mean_us: Some(100.0),
             handshake_us: 100_000.0,
@@ -250,6 +263,7 @@ mod tests {
                 ..BindingReport::default()
             },
             budget_used: None,
+            memory_bytes: Some(14 << 20),
             cpu: CpuUse {
                 cores: 2,
                 client_cores: Some(0.02),
