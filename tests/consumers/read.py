@@ -11,6 +11,9 @@ import csv
 import importlib
 import json
 import math
+import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -127,7 +130,33 @@ def junit(result, report):
     yield f"junit.xml: {len(cases)} cases"
 
 
+def recipes(result, report):
+    """The recipes of the book, by jq, in the shapes that github-action-benchmark and Bencher document."""
+    if not shutil.which("jq"):
+        yield "skipped: jq is not installed"
+        return
+    book = Path(__file__).parents[2] / "docs/src/how-to/exports.md"
+    blocks = [text for text in re.findall(r"^```sh\n(.*?)^```", book.read_text(encoding="utf-8"), re.M | re.S) if text.startswith("jq ")]
+    same(2, len(blocks), "recipes in the book")
+    for block in blocks:
+        subprocess.run(["sh", "-ec", block], cwd=result.parent, check=True)
+    bigger, smaller, bencher = (json.loads((result.parent / f"{name}.json").read_text()) for name in ("bigger", "smaller", "bencher"))
+    for entry in bigger + smaller:
+        same([str, str, True, report["validity"]["verdict"]],
+             [type(entry["name"]), type(entry["unit"]), isinstance(entry["value"], (int, float)), entry["extra"]], "types of an entry")
+    latency = report["latency"].get("response") or report["latency"]["service"]
+    known = {f"p{p}": ns / 1e3 for p, ns in percentiles(latency).items() if p in (50, 99)}
+    same({"good items": report["totals"]["ok_per_s"]}, {entry["name"]: entry["value"] for entry in bigger}, "bigger.json")
+    same(known, {entry["name"]: entry["value"] for entry in smaller}, "smaller.json")
+    metrics = {"throughput": {"value": report["totals"]["ok_per_s"]}}
+    if "p50" in known:
+        metrics["latency"] = {"value": latency["p50_us"] * 1000}
+    same({report["name"]: metrics}, bencher, "bencher.json")
+    yield f"recipes: {len(bigger) + len(smaller)} entries, {len(metrics)} metrics"
+
+
 READERS = (
+    ("jq", "json", recipes),
     ("hdrhistogram", "hdrh", hdr_log),
     ("csv", "csv", tables),
     ("prometheus_client", "prometheus_client", openmetrics),
@@ -144,7 +173,7 @@ def main(result):
             print(f"skipped: {package}: {missing}")
             continue
         for said in read(result, report):
-            print(f"agrees: {said}")
+            print(said if said.startswith("skipped") else f"agrees: {said}")
 
 
 if __name__ == "__main__":

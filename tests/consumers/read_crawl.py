@@ -13,6 +13,8 @@ import glob
 import hashlib
 import importlib
 import json
+import os
+import re
 import subprocess
 import shutil
 import sys
@@ -90,6 +92,25 @@ def duckdb(place, records):
     same(len(records), sum(counts.values()), "counts by outcome")
 
 
+def recipes(place, records):
+    """Parquet and CSV, by the statements of the book for DuckDB, read back."""
+    import duckdb
+
+    book = Path(__file__).parents[2] / "docs/src/how-to/datasets.md"
+    statements = re.findall(r'^duckdb -c "(COPY .*)"$', book.read_text(encoding="utf-8"), re.M)
+    same(2, len(statements), "recipes in the book")
+    os.chdir(place)
+    shutil.copy("crawl.jsonl", "items.jsonl")
+    for statement in statements:
+        duckdb.sql(statement)
+    for file in ("items.parquet", "items.csv"):
+        rows = duckdb.sql(f"SELECT id, outcome, status, attempts FROM '{file}'").fetchall()
+        compare(records, rows, file)
+        yield f"recipes: {len(rows)} records in {file}"
+    latencies = duckdb.sql("SELECT sum(latency_us) FROM 'items.csv'").fetchall()[0][0]
+    same(sum(record.get("latency_us") or 0 for record in records), latencies, "latencies in items.csv")
+
+
 def pandas(place, records):
     """Segments, by pandas."""
     import pandas
@@ -106,6 +127,7 @@ READERS = (
     ("zstandard", "zstandard", zstandard),
     ("duckdb", "duckdb", duckdb),
     ("pandas", "pandas", pandas),
+    ("duckdb", "duckdb", recipes),
 )
 
 
