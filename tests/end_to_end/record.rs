@@ -178,6 +178,109 @@ fn what_is_not_recorded_is_passed_on_and_counted() {
 }
 
 #[test]
+fn a_client_that_wants_a_part_leaves_a_whole_stub_and_trailers_are_passed_on_and_kept() {
+    let service = |mut peer: Peer| {
+        while let Some(request) = peer.request_with_body() {
+            let wants_part =
+                request.contains("\r\nif-none-match:") || request.contains("\r\nrange:");
+            if wants_part {
+                peer.send("HTTP/1.1 304 Not Modified\r\netag: \"1\"\r\n\r\n");
+            } else {
+                peer.send(
+                    "HTTP/1.1 200 OK\r\netag: \"1\"\r\ntrailer: x-check\r\ntransfer-encoding: chunked\r\n\r\n\
+                     5\r\nwhole\r\n0\r\nx-check: 9\r\nset-cookie: a=b\r\n\r\n",
+                );
+            }
+        }
+    };
+    let get = |target: &Target, path: &str, method: &str, lines: &str| {
+        let mut stream = TcpStream::connect(target.address()).unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close, te\r\nte: trailers\r\n{lines}\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let place = tempfile::tempdir().unwrap();
+    with_server(service, |address| {
+        let through = recorder(&format!("http://{address}"), &place, "");
+        for (path, lines) in [
+            ("/plain", ""),
+            (
+                "/known",
+                "if-none-match: \"1\"\r\nif-modified-since: Sat, 01 Jan 2000 00:00:00 GMT\r\n",
+            ),
+            ("/part", "range: bytes=1-2\r\nif-range: \"1\"\r\n"),
+        ] {
+            let answer = get(&through, path, "GET", lines);
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert!(
+                answer.ends_with("5\r\nwhole\r\n0\r\nx-check: 9\r\n\r\n"),
+                "{answer}"
+            );
+        }
+        // A condition on a change is the client's to set.
+        let answer = get(
+            &through,
+            "/change",
+            "PUT",
+            "if-none-match: \"1\"\r\ncontent-length: 0\r\n",
+        );
+        assert!(answer.starts_with("HTTP/1.1 304 "), "{answer}");
+        through.stop();
+    });
+    let recording = recording(place.path());
+    for path in ["/plain", "/known", "/part"] {
+        let stub = stub(&recording, path);
+        assert_eq!(
+            (&stub["response"]["status"], &stub["response"]["body"]),
+            (&json!(200), &json!("whole"))
+        );
+        assert_eq!(
+            stub["metadata"]["x-trailers"].as_object().unwrap().len(),
+            1,
+            "{stub}"
+        );
+        assert!(
+            stub["metadata"]["x-trailers"]["x-check"]
+                .to_string()
+                .contains('9'),
+            "{stub}"
+        );
+    }
+}
+
+#[test]
+fn a_request_that_a_service_left_on_an_idle_connection_goes_again_if_it_may() {
+    // Each connection is closed at its second request.
+    let service = |mut peer: Peer| {
+        if peer.request_with_body().is_some() {
+            peer.send(OK);
+            peer.request_with_body();
+        }
+    };
+    let place = tempfile::tempdir().unwrap();
+    with_server(service, |address| {
+        let through = recorder(&format!("http://{address}"), &place, "");
+        let mut client = Client::connect(&through);
+        let statuses: Vec<_> = (0..6)
+            .map(|n| client.get(&format!("/{n}"), "").status)
+            .collect();
+        assert_eq!(statuses, [200; 6]);
+        let mut stream = TcpStream::connect(through.address()).unwrap();
+        let request =
+            "POST /6 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        through.stop();
+    });
+}
+
+#[test]
 fn a_service_that_is_away_is_502_and_one_with_tls_is_verified() {
     let place = tempfile::tempdir().unwrap();
     let (_socket, address) = nobody();
