@@ -42,6 +42,7 @@ use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Outcome, Repeat, Sample, TcpReading};
 use crawlmark_harness::trace::Traces;
 use crawlmark_harness::workload::{Flight, Workload};
+use tokio::sync::MutexGuard;
 
 use self::carrier::{Carrier, Carriers, Past};
 pub use self::connect::connect_to::ConnectTo;
@@ -57,7 +58,7 @@ use self::connect::receive_stamps::Sampler;
 pub use self::connect::stream::{Stream, Wire};
 use self::connect::tcp_info::SlowLimit;
 pub use self::connect::{proxy, tls};
-use self::flows::{Flows, ItemProgress, Shared};
+use self::flows::{Flows, ItemProgress, Shared, SharedState, SharedUse, Visited};
 pub use self::http1::codec;
 use self::http1::request::Writer as RequestWriter;
 use self::http2::Requests;
@@ -97,6 +98,7 @@ pub use self::target::targets::{IdUse, Line, Targets};
 pub(crate) use self::target::template::PLACE;
 pub use self::target::template::{Template, TemplateError};
 use self::target::values::Values;
+use crate::dataset::batch::Place;
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;
 
@@ -314,14 +316,25 @@ impl<D: Dial> Crawl<D> {
         &self,
         id: u64,
         answered: Item<'_>,
-        taken: Result<Taken, String>,
+        taken: Option<Result<Taken, String>>,
         jar: Option<SharedJar>,
         attempt: &mut Attempt,
         flight: &Flight,
     ) {
-        if attempt.outcome != Outcome::Ok {
-            return;
-        }
+        let earlier = self.flows.of(id);
+        let list = earlier.as_deref().and_then(|it| it.list.as_ref());
+        let is_element = earlier
+            .as_ref()
+            .is_some_and(|it| it.place().element.is_some());
+        let taken = match (attempt.outcome, taken) {
+            (Outcome::Ok, Some(taken)) => taken,
+            // The others go on.
+            (Outcome::NotFound, _) if is_element => Ok(Taken {
+                is_missing: true,
+                ..Taken::default()
+            }),
+            _ => return,
+        };
         let host = self.request(answered).host();
         let flow = self.spec.targets.flow_of(answered.id);
         let flow = flow.filter(|_| answered.step.is_none());
@@ -330,7 +343,12 @@ impl<D: Dial> Crawl<D> {
             _ => None,
         };
         let next = match self.allowed_request(id, answered, taken, flight) {
-            Ok(None) => return,
+            Ok(None) => {
+                if list.is_some_and(|list| list.has_some) {
+                    attempt.outcome = Outcome::Ok;
+                }
+                return;
+            }
             Ok(Some(next)) => next,
             Err(kind) => {
                 attempt.outcome = Outcome::Error(kind);
@@ -350,51 +368,115 @@ impl<D: Dial> Crawl<D> {
         attempt.outcome = Outcome::Stepped;
     }
 
-    /// Have an item that has sent nothing begin with its second request, with values that another
-    /// item of the shard got.
+    /// Have an item go on with values that another item of the shard got: with its second request,
+    /// or the one that was refused.
     fn begin_with(
         &self,
         item: u64,
         id: u64,
         values: Rc<Values>,
         flight: &Flight,
-    ) -> Result<(), ErrorKind> {
+    ) -> Result<Option<Rc<ItemProgress>>, ErrorKind> {
         let taken = Taken {
             values: Values::clone(&values),
             ..Taken::default()
         };
+        self.redirects.forget(item);
         let next = self.allowed_request(item, Item::first(id), Ok(taken), flight)?;
-        if let Some(next) = next {
-            self.flows.set(
-                item,
-                ItemProgress {
-                    shared: Some(values),
-                    ..next
-                },
-            );
-        }
-        Ok(())
+        let shared = Some(values);
+        Ok(next.map(|next| self.flows.set(item, ItemProgress { shared, ..next })))
     }
 
-    /// Have an item begin with the values of the request that is sent once for its shard; none if it
-    /// is to send that.
-    async fn begin_shared(
+    /// Return an item whose request is sent next; none if that is its first as it is, with the turn
+    /// if it is the one that is sent `once`.
+    ///
+    /// # Errors
+    /// When it cannot be sent. None if nothing is sent any more, for that request failed for good.
+    async fn begin<'a>(
         &self,
         item: u64,
-        id: u64,
-        shared: &Shared,
+        once: Option<&'a Shared>,
         flight: &Flight,
-    ) -> Result<Option<Rc<ItemProgress>>, ErrorKind> {
-        match shared.values(self.clock).await {
-            Ok(None) => Ok(None),
-            Ok(Some(values)) => {
-                self.begin_with(item, id, values, flight)?;
-                Ok(self.flows.of(item))
+    ) -> Result<(Option<Rc<ItemProgress>>, Option<MutexGuard<'a, ()>>), Option<ErrorKind>> {
+        let id = self.id(item);
+        let Some(once) = once else {
+            return Ok((
+                self.flows.of(item).or_else(|| self.begin_pages(item, id)),
+                None,
+            ));
+        };
+        let turn = once.turn.lock().await;
+        match once.state(self.clock).await {
+            SharedState::Due(..) => {
+                self.flows.begin(item);
+                Ok((None, Some(turn)))
             }
-            Err(why) => {
-                flight.explain(ErrorKind::SharedFailed, why);
-                Err(ErrorKind::SharedFailed)
+            SharedState::Values(values, _) => {
+                drop(turn);
+                let begun = self.begin_with(item, id, values, flight);
+                begun.map(|begun| (begun, None)).map_err(Some)
             }
+            SharedState::Failed => Err(None),
+        }
+    }
+
+    /// Have the first request of an item that begins sent with nothing in the places of values of
+    /// its pages; none if it has no such places.
+    fn begin_pages(&self, item: u64, id: u64) -> Option<Rc<ItemProgress>> {
+        let values = self.spec.targets.flow_of(id)?.first.on_first_page();
+        let has_places = values != Values::default();
+        let first = has_places.then(|| self.first_request(id, &values))?.ok()?;
+        Some(self.flows.set(item, ItemProgress::new(first, values)))
+    }
+
+    /// Return the first request of an item, with these values.
+    fn first_request(&self, id: u64, values: &Values) -> Result<StepRequest, String> {
+        let request = self.request(Item::first(id));
+        StepRequest {
+            number: 0,
+            page: 1,
+            host: request.host(),
+            path: request.path(),
+            shape: request.shape.clone(),
+        }
+        .filled(id, values)
+    }
+
+    /// Note in an attempt, and for the items that share values, what it says of those. The item had
+    /// the turn if it sent the request that is sent `once`.
+    fn note_shared(
+        &self,
+        item: u64,
+        once: Option<&Shared>,
+        attempt: &mut Attempt,
+        flight: &Flight,
+    ) {
+        let options = &self.spec.options;
+        if let Some(once) = once {
+            if once.ended(attempt, options) {
+                // It is no request of this item, which goes on once there are values.
+                attempt.advice.repeat = Repeat::Follow;
+                if attempt.outcome == Outcome::NotFound {
+                    attempt.outcome = Outcome::Rejected;
+                }
+                flight.aside(|it| it.shared_failed += u64::from(once.has_failed()));
+            }
+            return;
+        }
+        let flow = self.spec.targets.flow_of(self.id(item));
+        let Some(shared) = flow.and_then(|flow| self.flows.shared(flow)) else {
+            return;
+        };
+        // UNAUTHENTICATED is that of gRPC.
+        let is_refused =
+            attempt.outcome == Outcome::Rejected && matches!(attempt.status, Some(401 | 16));
+        if !is_refused {
+            if attempt.status.is_some() {
+                shared.serve();
+            }
+        } else if self.flows.renew(&shared, item, options) {
+            self.redirects.forget(item);
+            attempt.advice.repeat = Repeat::Follow;
         }
     }
 
@@ -426,49 +508,130 @@ impl<D: Dial> Crawl<D> {
         &self,
         item: u64,
         answered: Item<'_>,
-        taken: Taken,
+        mut taken: Taken,
         flight: &Flight,
     ) -> Result<Option<ItemProgress>, String> {
         let Item { id, step, .. } = answered;
         let Some(flow) = self.spec.targets.flow_of(id) else {
             return Ok(None);
         };
-        let (number, page) = step.map_or((0, 1), |step| (step.number, step.page));
+        if let Some(refused) = self.flows.refused(item) {
+            return self.renewed(flow, &refused, id, &taken.values);
+        }
+        let number = step.map_or(0, |step| step.number);
         let progress = self.flows.of(item);
-        let values = match &progress {
-            Some(progress) => taken.values.over(&progress.values),
-            None => taken.values,
-        };
+        if let Some(progress) = &progress {
+            taken.values = taken.values.over(&progress.values);
+        }
         let earlier = progress.as_deref().and_then(|it| it.list.as_ref());
         let mut list = if flow.takes(number).has_list() {
-            Some(ItemList::read(earlier, number, taken.items)?)
+            Some(ItemList::read(
+                earlier,
+                number,
+                std::mem::take(&mut taken.items),
+            )?)
         } else {
             earlier.cloned()
         };
-        let next_page = taken.next.filter(|_| page < flow.takes(number).pages());
-        let next_page = match next_page {
-            Some(next) => Some(self.next_page(flow, answered, &next, &values)?),
-            None => None,
-        };
-        let is_new = next_page
-            .as_ref()
-            .is_none_or(|next| self.is_new_page(item, answered, next));
-        if !is_new {
-            flight.page_repeated();
+        if let Some(list) = &mut list {
+            list.has_some |= !taken.is_missing && list.element(number).is_some();
         }
-        let next = match next_page.filter(|_| is_new) {
-            Some(next) => Some((next, values)),
-            None => flow.after(number, id, values, &mut list)?,
+        let visited = match (&progress, step) {
+            (Some(progress), Some(step)) if step.page > 1 => progress.visited.clone(),
+            _ => Visited::default(),
+        };
+        let page = self.page_after(answered, &taken, &visited, flight)?;
+        // After an element that there is not, nothing else of it is requested.
+        let from = if taken.is_missing {
+            flow.steps.len()
+        } else {
+            number
+        };
+        let next = match page {
+            Some(page) => Some((page, taken.values)),
+            None => flow.after(from, id, taken.values, &mut list)?,
         };
         Ok(next.map(|(request, values)| ItemProgress {
-            request,
-            values,
             list,
-            shared: progress.and_then(|progress| progress.shared.clone()),
-            jar: None,
-            performed: Cell::new(number),
-            is_refused: Cell::default(),
+            visited,
+            shared: progress.as_ref().and_then(|it| it.shared.clone()),
+            performed: progress.map_or_else(|| Cell::new(Place::FIRST), |it| it.performed.clone()),
+            ..ItemProgress::new(request, values)
         }))
+    }
+
+    /// Return the request of an item whose shared values were refused, with others.
+    fn renewed(
+        &self,
+        flow: &Flow,
+        refused: &ItemProgress,
+        id: u64,
+        values: &Values,
+    ) -> Result<Option<ItemProgress>, String> {
+        let values = values.clone().over(&refused.values);
+        let StepRequest {
+            number, page, path, ..
+        } = &refused.request;
+        let request = if *page == 1 {
+            flow.request(*number, id, &values)?
+        } else {
+            let before = StepRequest {
+                page: page - 1,
+                ..refused.request.clone()
+            };
+            let before = Item {
+                step: Some(&before),
+                ..Item::first(id)
+            };
+            let page = flow.takes(*number).page_at(path);
+            Some(self.next_page(flow, before, &page, &values)?)
+        };
+        Ok(request.map(|request| ItemProgress {
+            list: refused.list.clone(),
+            visited: refused.visited.clone(),
+            shared_use: Cell::new(SharedUse::Again),
+            performed: refused.performed.clone(),
+            ..ItemProgress::new(request, values)
+        }))
+    }
+
+    /// Return the request for the page after one that was answered; none if there is none, or none
+    /// is to be requested, which is counted in `flight`.
+    fn page_after(
+        &self,
+        answered: Item<'_>,
+        taken: &Taken,
+        visited: &Visited,
+        flight: &Flight,
+    ) -> Result<Option<StepRequest>, String> {
+        let Some(flow) = self.spec.targets.flow_of(answered.id) else {
+            return Ok(None);
+        };
+        let (number, page) = answered
+            .step
+            .map_or((0, 1), |step| (step.number, step.page));
+        let most = flow.takes(number).pages();
+        let Some(next) = &taken.next else {
+            if most > 0 && page == 1 && !taken.is_missing {
+                flight.aside(|it| it.pages_without_next += 1);
+            }
+            return Ok(None);
+        };
+        if page >= most {
+            flight.aside(|it| it.pages_cut += 1);
+            return Ok(None);
+        }
+        let next = self.next_page(flow, answered, next, &taken.values)?;
+        let first = self.first_request(answered.id, &Values::default());
+        if let Some(answered) = answered.step.or(first.as_ref().ok()) {
+            visited.visit(answered);
+        }
+        let is_new = visited.visit(&next);
+        flight.aside(|it| {
+            it.pages_followed += u64::from(is_new);
+            it.pages_repeated += u64::from(!is_new);
+        });
+        Ok(is_new.then_some(next))
     }
 
     /// Return the request for the next page of one that was answered.
@@ -483,7 +646,8 @@ impl<D: Dial> Crawl<D> {
             .step
             .map_or((0, 1), |step| (step.number, step.page));
         let request = self.request(answered);
-        let shape = flow.shape(number).unwrap_or(request.shape);
+        let first = self.request(Item::first(answered.id)).shape;
+        let shape = flow.shape(number).unwrap_or(first);
         let url = next.url(shape, answered.id, values);
         let to = self
             .redirects
@@ -502,30 +666,6 @@ impl<D: Dial> Crawl<D> {
             shape: shape.clone(),
         }
         .filled(answered.id, values)
-    }
-
-    /// True if an item has not requested the next page of one that was answered.
-    fn is_new_page(&self, item: u64, answered: Item<'_>, next: &StepRequest) -> bool {
-        if answered.step.is_none_or(|step| step.page == 1) {
-            self.flows.forget_pages(item);
-        }
-        if let Some(step) = answered.step {
-            self.flows.visit(item, step);
-        } else {
-            let request = self.request(answered);
-            let first = StepRequest {
-                number: 0,
-                page: 1,
-                host: request.host(),
-                path: request.path(),
-                shape: request.shape.clone(),
-            };
-            // One that cannot be filled has no other page.
-            if let Ok(first) = first.filled(answered.id, &Values::default()) {
-                self.flows.visit(item, &first);
-            }
-        }
-        self.flows.visit(item, next)
     }
 
     /// Read the connection of a request that was sent at `sent` and is `done`, unless it failed: if
@@ -560,15 +700,29 @@ impl<D: Dial> Crawl<D> {
         rules.is_none_or(|rules| rules.is_allowed(path))
     }
 
+    /// Refuse a response with a status that is to be retried, whatever else it is.
+    fn refuse_listed(&self, attempt: &mut Attempt) {
+        let listed = self.spec.options.retry_on.as_ref().zip(attempt.status);
+        let is_listed = listed.is_some_and(|(listed, status)| listed.contains(status));
+        let wrong = Outcome::Error(ErrorKind::WrongBody);
+        if is_listed && [Outcome::Ok, Outcome::NotFound, wrong].contains(&attempt.outcome) {
+            attempt.outcome = Outcome::Rejected;
+        }
+    }
+
     /// Note if another attempt for an item may help, and its URL if that is not the one of its
     /// line.
     #[inline]
-    fn judge(&self, item: Item<'_>, attempt: &mut Attempt) {
+    fn judge(&self, item: Item<'_>, progress: Option<&ItemProgress>, attempt: &mut Attempt) {
         if let Some(collector) = &self.collector
             && (item.chain.is_some() || self.spec.targets.flow_of(item.id).is_some())
         {
             let request = self.request(item);
-            collector.requested(self.url(request.host(), &request.path()));
+            let url = self.url(request.host(), &request.path());
+            collector.requested(match progress {
+                Some(progress) => progress.values.redacted(url),
+                None => url,
+            });
         }
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
@@ -643,12 +797,12 @@ impl<D: Dial> Workload for Crawl<D> {
 
     fn template(&self, id: u64) -> u32 {
         let targets = &self.spec.targets;
-        let number = if targets.has_flows() {
-            self.flows.performed(id)
+        let step = if targets.has_flows() {
+            self.flows.performed(id).step
         } else {
-            0
+            1
         };
-        targets.template_of(self.id(id), number)
+        targets.template_of(self.id(id), step as usize - 1)
     }
 
     fn known_as(&self, id: u64) -> u64 {
@@ -730,6 +884,17 @@ impl<D: Dial> Workload for Crawl<D> {
     ) -> Option<Attempt> {
         flight.sent_from(u32::MAX);
         let item = id;
+        let id = self.id(item);
+        let flow = self.spec.targets.flow_of(id);
+        let once = flow.filter(|_| self.flows.of(item).is_none());
+        let once = once.and_then(|flow| self.flows.shared(flow));
+        let (mut progress, mut turn) = (None, None);
+        if flow.is_some() {
+            (progress, turn) = match self.begin(item, once.as_deref(), flight).await {
+                Ok(begun) => begun,
+                Err(kind) => return kind.map(|kind| self.unsent(kind)),
+            };
+        }
         let is_following = self.spec.options.follow > 0;
         let redirected = if is_following {
             self.redirects.of(item)
@@ -737,20 +902,6 @@ impl<D: Dial> Workload for Crawl<D> {
             None
         };
         let chain = redirected.as_deref().map(|redirected| &redirected.chain);
-        let id = self.id(item);
-        let flow = self.spec.targets.flow_of(id);
-        let mut progress = flow.and_then(|_| self.flows.of(item));
-        let shared = flow.filter(|_| progress.is_none());
-        let shared = shared.and_then(|flow| self.flows.shared(flow));
-        let mut turn = None;
-        if let Some(shared) = &shared {
-            turn = Some(shared.turn.lock().await);
-            match self.begin_shared(item, id, shared, flight).await {
-                Ok(None) => {}
-                Ok(begun) => (turn, progress) = (None, begun),
-                Err(kind) => return Some(self.unsent(kind)),
-            }
-        }
         let step = progress.as_deref().map(ItemProgress::perform);
         let takes = flow.map(|flow| flow.takes(step.map_or(0, |step| step.number)));
         let host = match (chain, step) {
@@ -894,12 +1045,20 @@ impl<D: Dial> Workload for Crawl<D> {
                     }
                 }
             }
+            self.refuse_listed(&mut attempt);
             let location = expected.location.take();
             // One that is listed as good is followed by the next request of its item.
             if let Some(location) = location.filter(|_| attempt.outcome == Outcome::Rejected) {
                 self.follow(item, &location, wanted, jar, &mut attempt, flight);
-            } else if let Some(taken) = expected.taken.take() {
-                self.step(item, wanted, taken, jar, &mut attempt, flight);
+            } else if flow.is_some() {
+                self.step(
+                    item,
+                    wanted,
+                    expected.taken.take(),
+                    jar,
+                    &mut attempt,
+                    flight,
+                );
             }
             (attempt.sent, attempt.first_byte) = (Some(began), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
@@ -918,18 +1077,12 @@ impl<D: Dial> Workload for Crawl<D> {
             step,
             trace: None,
         };
-        self.judge(performed, &mut attempt);
-        // UNAUTHENTICATED is that of gRPC.
-        if matches!(attempt.status, Some(401 | 16))
-            && attempt.outcome == Outcome::Rejected
-            && flow.is_some_and(|flow| self.flows.renew(flow, item))
-        {
-            attempt.advice.repeat = Repeat::Follow;
+        self.judge(performed, progress.as_deref(), &mut attempt);
+        if flow.is_some() {
+            let once = once.as_deref().filter(|_| turn.is_some());
+            self.note_shared(item, once, &mut attempt, flight);
         }
-        if let (Some(shared), Some(turn)) = (&shared, turn) {
-            shared.ended(&attempt, &self.spec.options);
-            drop(turn);
-        }
+        drop(turn);
         attempt.bytes_sent += sent_before;
         Some(attempt)
     }

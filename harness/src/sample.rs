@@ -117,8 +117,16 @@ pub struct Asides {
     pub sources_throttled_at_first: u64,
     /// Connections that opened only after the kernel had sent something again.
     pub opened_after_retransmit: u64,
+    /// Next pages that were requested.
+    pub pages_followed: u64,
     /// Next pages that their items had requested before.
     pub pages_repeated: u64,
+    /// Next pages that were too many to be requested.
+    pub pages_cut: u64,
+    /// First pages that named no next one.
+    pub pages_without_next: u64,
+    /// Requests for all items of a shard that failed for good.
+    pub shared_failed: u64,
     /// Events of streamed answers.
     pub events: u64,
 }
@@ -433,8 +441,6 @@ names! {
         Reset = "reset",
         /// The target redirected to a path that robots.txt forbids.
         RobotsForbidden = "robots_forbidden",
-        /// The request that is sent once for the items of a shard failed, and with it this item.
-        SharedFailed = "shared_failed",
         /// The answer did not come, or did not end, in time.
         Timeout = "timeout",
         /// The target ended the TLS handshake, or the connection, with an alert.
@@ -490,7 +496,6 @@ impl ErrorKind {
                 | Self::ProxyNotSpoken
                 | Self::RedirectRefused
                 | Self::RobotsForbidden
-                | Self::SharedFailed
                 | Self::TlsBadCertificate
                 | Self::TlsExpired
                 | Self::TlsIncompatible

@@ -83,7 +83,8 @@ pub trait Workload: 'static {
     /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte
     /// of the request is written: it waits until the budgets allow that, and returns when it was,
     /// which is [`Attempt::sent`]; none if they did not before the end, and then the attempt is none
-    /// either. A request of which nothing could be written goes on another
+    /// either. An attempt that is none before the end says that the workload sends nothing more: the
+    /// shard ends, and its other items stay as they are. A request of which nothing could be written goes on another
     /// connection: it awaits this again, and is counted once.
     fn perform(
         &self,
@@ -343,12 +344,8 @@ impl Flight {
         });
     }
 
-    /// Note a next page that its item had requested before, and that is not requested.
-    pub fn page_repeated(&self) {
-        self.aside(|asides| asides.pages_repeated += 1);
-    }
-
-    fn aside(&self, count: impl FnOnce(&mut Asides)) {
+    /// Note events beside the attempt.
+    pub fn aside(&self, count: impl FnOnce(&mut Asides)) {
         self.has_notes.set(true);
         let mut asides = self.asides.get();
         count(&mut asides);

@@ -342,7 +342,10 @@ pub struct RunArgs {
     pub throttling: ThrottlingArgs,
     /// Retry responses with these statuses, too, as in 409,423
     ///
-    /// Those that --retries names are retried anyway. A range is one of the list: 520-529.
+    /// Those that --retries names are retried anyway. A range is one of the list: 520-529. A listed
+    /// status is no good response and no missing item (202, 404): an item that still gets it after its
+    /// retries has failed. Requests by POST and PATCH are retried, too: list what the target sends if
+    /// it did nothing.
     #[arg(long, value_name = "LIST")]
     pub retry_on: Option<Statuses>,
     /// Limits per host
@@ -434,7 +437,8 @@ pub struct RunArgs {
     ///   json               one JSON value under a JSON content type
     ///   status:200,404     these statuses and no others, as in status:200-204;
     ///                      404 and 410 count as `not found` unless they are listed
-    ///   json:/data/id      a JSON body with a value there, and not null
+    ///   json:/data/id      a JSON body with a value there, and not null; a *
+    ///                      stands for any item of a list
     ///   regex:"id":\d+     a body that has a match
     ///   len:1-1000         a body of 1 to 1,000 bytes; len:115, len:1-
     ///   sse                a stream of server-sent events, none cut off, whose
@@ -447,7 +451,8 @@ pub struct RunArgs {
     ///                      the ID
     ///   whole              any complete body
     ///   not EXPECT         a response that was read, and does not match: for GraphQL,
-    ///                      'not json:/errors'; of json, status, regex and len
+    ///                      'not json:/errors', which no body matches that is not
+    ///                      JSON; of json, status, regex and len
     ///
     /// json, regex and a line of ndjson may have up to 16 MiB. A challenge page is never good, nor
     /// is a throttled response (429, and other limits).
@@ -716,7 +721,7 @@ pub struct ThrottlingArgs {
     /// as often as one that failed. Default: 4, and 0 with --arrivals replay, which has no time for retries. Temporary failures
     /// are 408, 425, 500, 502 to 504, 520 to 524, 529, those of --retry-on, timeouts and broken
     /// connections. Methods that are not idempotent (POST, PATCH) are retried only if the target did
-    /// nothing.
+    /// nothing, or by --retry-on.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: Option<u32>,
     /// Retry budget in percent of first requests, plus 100; 0% for none

@@ -6,7 +6,8 @@
 //!
 //! A first request that is sent once for a shard is that of the item that finds no values of it;
 //! others wait, and begin with their second request. It backs off as one request, whoever sends it,
-//! and once it failed for good, so do they without a request.
+//! and once it failed for good, the shard sends nothing more. An item whose request was refused
+//! with its values sends that request once more, with others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -27,7 +28,7 @@ use super::target::flow::{Flow, ItemList, StepRequest};
 use super::target::values::Values;
 use crate::dataset::batch::Place;
 
-/// An item that is beyond its first request.
+/// An item whose request is not that of its line as it is.
 #[derive(Debug)]
 pub(crate) struct ItemProgress {
     pub(crate) request: StepRequest,
@@ -37,19 +38,70 @@ pub(crate) struct ItemProgress {
     pub(crate) list: Option<ItemList>,
     /// Those of them that all items of the shard share.
     pub(crate) shared: Option<Rc<Values>>,
+    pub(crate) shared_use: Cell<SharedUse>,
     /// Cookies of the connection of the request before, if they are for the next host.
     pub(crate) jar: Option<SharedJar>,
-    /// Number of the last request that was performed, or is.
-    pub(crate) performed: Cell<usize>,
-    /// True if its shared values were refused: it begins once more.
-    pub(crate) is_refused: Cell<bool>,
+    /// Place of the last request that was performed, or is.
+    pub(crate) performed: Cell<Place>,
+    pub(crate) visited: Visited,
+}
+
+/// Use of shared values by the request of an item.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum SharedUse {
+    /// They were not refused.
+    #[default]
+    First,
+    /// They were refused: the request goes again once there are others.
+    Refused,
+    /// It goes again, with others.
+    Again,
 }
 
 impl ItemProgress {
+    /// Return an item that sends this request, with these values.
+    pub(crate) fn new(request: StepRequest, values: Values) -> Self {
+        Self {
+            request,
+            values,
+            list: None,
+            shared: None,
+            shared_use: Cell::default(),
+            jar: None,
+            performed: Cell::new(Place::FIRST),
+            visited: Visited::default(),
+        }
+    }
+
     /// Return its request, which is performed now.
     pub(crate) fn perform(&self) -> &StepRequest {
-        self.performed.set(self.request.number);
+        self.performed.set(self.place());
         &self.request
+    }
+
+    /// Return the place of its request.
+    pub(crate) fn place(&self) -> Place {
+        let StepRequest { number, page, .. } = self.request;
+        Place {
+            step: u32::try_from(number + 1).unwrap_or(u32::MAX),
+            element: self.list.as_ref().and_then(|list| list.element(number)),
+            page,
+        }
+    }
+}
+
+/// Hashes of the requests for the pages of one request, up to the present one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Visited(Rc<RefCell<HashSet<u64>>>);
+
+impl Visited {
+    /// Note a request for a page. Return true if it is the first one for that.
+    pub(crate) fn visit(&self, request: &StepRequest) -> bool {
+        let StepRequest {
+            host, path, shape, ..
+        } = request;
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((host, path, shape));
+        self.0.borrow_mut().insert(hash)
     }
 }
 
@@ -63,12 +115,13 @@ pub(crate) struct Shared {
 
 /// State of a request that is sent once for a shard.
 #[derive(Debug, Clone)]
-enum SharedState {
-    /// It is to be sent, from this time on, after so many failures in turn.
+pub(crate) enum SharedState {
+    /// It is to be sent, from this time on, after so many times in turn that were of no use.
     Due(Nanos, u32),
-    Values(Rc<Values>),
-    /// It failed for good, for this reason.
-    Failed(String),
+    /// Its values, after so many times in turn that were of no use.
+    Values(Rc<Values>, u32),
+    /// It failed for good.
+    Failed,
 }
 
 impl Default for SharedState {
@@ -78,60 +131,86 @@ impl Default for SharedState {
 }
 
 impl Shared {
-    /// Return its values, once it is due; none if it is to be sent by the caller, who has the turn.
-    ///
-    /// # Errors
-    /// When it failed for good.
-    pub(crate) async fn values(&self, clock: Clock) -> Result<Option<Rc<Values>>, String> {
+    /// Return its state, once it is due if it is to be sent: by the caller, who has the turn.
+    pub(crate) async fn state(&self, clock: Clock) -> SharedState {
         let state = self.state.borrow().clone();
-        match state {
-            SharedState::Values(values) => Ok(Some(values)),
-            SharedState::Failed(why) => Err(why),
-            SharedState::Due(at, _) => {
-                let left = at.since(clock.now());
-                if left > 0 {
-                    tokio::time::sleep(Duration::from_nanos(left)).await;
-                }
-                Ok(None)
+        if let SharedState::Due(at, _) = state {
+            let left = at.since(clock.now());
+            if left > 0 {
+                tokio::time::sleep(Duration::from_nanos(left)).await;
             }
         }
+        state
+    }
+
+    /// True if it failed for good.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(*self.state.borrow(), SharedState::Failed)
     }
 
     /// Note its values.
     pub(crate) fn set(&self, values: Values) -> Rc<Values> {
-        let values = Rc::new(values);
-        *self.state.borrow_mut() = SharedState::Values(Rc::clone(&values));
+        let (values, state) = (Rc::new(values), &mut *self.state.borrow_mut());
+        let useless = match state {
+            SharedState::Due(_, useless) | SharedState::Values(_, useless) => *useless,
+            SharedState::Failed => 0,
+        };
+        *state = SharedState::Values(Rc::clone(&values), useless);
         values
     }
 
-    /// Note an attempt for it that ended.
-    pub(crate) fn ended(&self, attempt: &Attempt, options: &CrawlOptions) {
-        let mut state = self.state.borrow_mut();
+    /// Note that a request with its values was not refused.
+    pub(crate) fn serve(&self) {
+        if let SharedState::Values(_, useless) = &mut *self.state.borrow_mut() {
+            *useless = 0;
+        }
+    }
+
+    /// True if these are its values.
+    fn has(&self, values: &Rc<Values>) -> bool {
+        matches!(&*self.state.borrow(), SharedState::Values(own, _) if Rc::ptr_eq(own, values))
+    }
+
+    /// Note that its values were refused: it is to be sent again. Return false if it was sent too
+    /// often in turn without any use.
+    fn refuse(&self, options: &CrawlOptions) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        match state {
+            SharedState::Values(_, useless) if *useless <= options.shared_retries => {
+                *state = SharedState::Due(Nanos::default(), *useless + 1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Note an attempt for it that ended. Return true if that brought no values.
+    pub(crate) fn ended(&self, attempt: &Attempt, options: &CrawlOptions) -> bool {
+        let state = &mut *self.state.borrow_mut();
         let SharedState::Due(_, failures) = *state else {
-            return;
+            return false;
         };
-        let is_throttled = attempt.outcome == Outcome::Throttled;
         let may_pass = match attempt.advice.repeat {
-            Repeat::Follow => return,
+            Repeat::Follow => return false,
             Repeat::Refused => false,
-            // It is not the request of one item that is repeated: another item sends its own, which
-            // a target that did not refuse may answer, whatever the method.
+            // It is not the request of one item that is repeated: it is sent anew, which a target
+            // that did not refuse may answer, whatever the method.
             Repeat::Never if attempt.status.is_some_and(|status| status < 500) => false,
             Repeat::UntilTheEnd => true,
-            Repeat::Never | Repeat::MayHelp => is_throttled || failures < options.shared_retries,
+            Repeat::Never | Repeat::MayHelp => failures < options.shared_retries,
         };
         *state = if may_pass {
             let Backoff { base, cap } = options.shared_backoff;
             let most = base.saturating_mul(2_u32.saturating_pow(failures)).min(cap);
             // From half to all of it, drawn by the time: shards fail together.
             let part = 0.5 + (mixed(attempt.done.0) >> 40) as f64 / (1_u64 << 25) as f64;
-            let failures = failures + u32::from(!is_throttled);
-            SharedState::Due(attempt.done.plus(most.mul_f64(part)), failures)
+            let counts = attempt.advice.repeat != Repeat::UntilTheEnd;
+            let due = attempt.done.plus(most.mul_f64(part));
+            SharedState::Due(due, failures + u32::from(counts))
         } else {
-            let status = attempt.status.map(|status| format!(", status {status}"));
-            let outcome = attempt.outcome.name();
-            SharedState::Failed(format!("{outcome}{}", status.unwrap_or_default()))
+            SharedState::Failed
         };
+        true
     }
 }
 
@@ -142,27 +221,19 @@ pub(crate) struct Flows {
     items: RefCell<HashMap<u64, Rc<ItemProgress>>>,
     /// Values that items share, by the address of their flow.
     shared: RefCell<HashMap<*const Flow, Rc<Shared>>>,
-    /// Items that began once more, for their shared values were refused.
-    renewed: RefCell<HashSet<u64>>,
-    /// Responses to each request of an item, as far as they are saved.
-    pages: RefCell<HashMap<u64, Vec<PageCount>>>,
-    /// Hashes of the requests for pages, of each item.
-    visited: RefCell<HashMap<u64, HashSet<u64>>>,
-}
-
-/// Responses to a request of an item.
-#[derive(Debug, Clone, Copy, Default)]
-struct PageCount {
-    /// Responses since the item began.
-    now: u32,
-    /// Highest page so far; more than `now` if the item began once more.
-    highest: u32,
 }
 
 impl Flows {
     /// Return an item, if its next request is not its first.
     pub(crate) fn of(&self, item: u64) -> Option<Rc<ItemProgress>> {
-        self.last(item).filter(|item| !item.is_refused.get())
+        self.last(item)
+            .filter(|item| item.shared_use.get() != SharedUse::Refused)
+    }
+
+    /// Return an item whose shared values were refused.
+    pub(crate) fn refused(&self, item: u64) -> Option<Rc<ItemProgress>> {
+        self.last(item)
+            .filter(|item| item.shared_use.get() == SharedUse::Refused)
     }
 
     /// Return an item, if its last request was not its first.
@@ -171,59 +242,25 @@ impl Flows {
     }
 
     /// Note the next request of an item.
-    pub(crate) fn set(&self, item: u64, progress: ItemProgress) {
-        self.items.borrow_mut().insert(item, Rc::new(progress));
+    pub(crate) fn set(&self, item: u64, progress: ItemProgress) -> Rc<ItemProgress> {
+        let progress = Rc::new(progress);
+        let noted = Rc::clone(&progress);
+        self.items.borrow_mut().insert(item, noted);
+        progress
     }
 
     /// Forget an item that ended.
     pub(crate) fn forget(&self, item: u64) {
         self.items.borrow_mut().remove(&item);
-        self.renewed.borrow_mut().remove(&item);
-        self.pages.borrow_mut().remove(&item);
-        self.visited.borrow_mut().remove(&item);
     }
 
-    /// Return the place of a response of an item for its record. None if it has no record: it is
-    /// not the last of its item, and not to be saved, or was saved before the item began once more.
+    /// Return the place of a response of an item for its record; none if it has no record: it is
+    /// not the last of its item, and not to be saved.
     pub(crate) fn place(&self, flow: &Flow, sample: &Sample) -> Option<Place> {
-        let is_end = sample.fate == Fate::Ended;
-        if !is_end && sample.attempt.outcome != Outcome::Stepped {
-            return None;
-        }
-        let number = self.performed(sample.permit.id);
-        let mut pages = self.pages.borrow_mut();
-        let counts = pages.entry(sample.permit.id).or_default();
-        counts.resize(counts.len().max(number + 1), PageCount::default());
-        let PageCount { now, highest } = &mut counts[number];
-        *now += 1;
-        if !is_end && (*now <= *highest || !flow.takes(number).is_saved()) {
-            return None;
-        }
-        *highest = (*now).max(*highest + 1);
-        Some(Place {
-            step: u32::try_from(number + 1).unwrap_or(u32::MAX),
-            page: *highest,
-        })
-    }
-
-    /// Forget the pages of an item, which begins with a first one.
-    pub(crate) fn forget_pages(&self, item: u64) {
-        self.visited.borrow_mut().remove(&item);
-    }
-
-    /// Note a request of an item for a page. Return true if it is its first one.
-    pub(crate) fn visit(&self, item: u64, request: &StepRequest) -> bool {
-        let StepRequest {
-            number,
-            host,
-            path,
-            shape,
-            ..
-        } = request;
-        let hash =
-            BuildHasherDefault::<DefaultHasher>::default().hash_one((number, host, path, shape));
-        let mut visited = self.visited.borrow_mut();
-        visited.entry(item).or_default().insert(hash)
+        let place = self.performed(sample.permit.id);
+        let is_step = sample.attempt.outcome == Outcome::Stepped;
+        let is_saved = sample.fate == Fate::Ended || is_step && flow.is_saved(place);
+        is_saved.then_some(place)
     }
 
     /// Return the request that is sent once for the items of a flow, if they do.
@@ -233,36 +270,31 @@ impl Flows {
         Some(Rc::clone(of_flow.or_default()))
     }
 
-    /// Have an item whose shared values were refused begin once more, without them. Return true if
-    /// it may: once.
-    pub(crate) fn renew(&self, flow: &Arc<Flow>, item: u64) -> bool {
-        let Some((progress, shared)) = self.of(item).zip(self.shared(flow)) else {
+    /// Have the request of an item whose shared values were refused go again with others. Return
+    /// true if it may: if there are others already, or once.
+    pub(crate) fn renew(&self, shared: &Shared, item: u64, options: &CrawlOptions) -> bool {
+        let Some(progress) = self.of(item) else {
             return false;
         };
-        let Some(refused) = &progress.shared else {
-            return false;
-        };
-        if !self.renewed.borrow_mut().insert(item) {
-            return false;
-        }
-        // Another item may have got others already.
-        let mut state = shared.state.borrow_mut();
-        if matches!(&*state, SharedState::Values(values) if Rc::ptr_eq(values, refused)) {
-            *state = SharedState::default();
-        }
-        for count in self.pages.borrow_mut().entry(item).or_default() {
-            count.now = 0;
-        }
-        self.visited.borrow_mut().remove(&item);
-        // Kept until then, for its last request is yet to be booked.
-        progress.is_refused.set(true);
-        true
+        let is_again = progress.shared_use.replace(SharedUse::Refused) == SharedUse::Again;
+        let refused = progress.shared.as_ref();
+        refused.is_some_and(|refused| {
+            let has_others = !shared.has(refused);
+            has_others || !is_again && shared.refuse(options)
+        })
     }
 
-    /// Return the number of the last request of an item that was performed, or is.
-    pub(crate) fn performed(&self, item: u64) -> usize {
+    /// Note that an item sends its first request.
+    pub(crate) fn begin(&self, item: u64) {
+        if let Some(progress) = self.last(item) {
+            progress.performed.set(Place::FIRST);
+        }
+    }
+
+    /// Return the place of the last request of an item that was performed, or is.
+    pub(crate) fn performed(&self, item: u64) -> Place {
         self.last(item)
-            .map_or(0, |progress| progress.performed.get())
+            .map_or(Place::FIRST, |progress| progress.performed.get())
     }
 }
 

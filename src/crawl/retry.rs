@@ -15,12 +15,12 @@ use super::response::{exchange::was_not_begun, expect::Statuses, throttling::is_
 /// will not change. A request that is not idempotent (RFC 9110, 9.2.2) is sent again only if it
 /// cannot have been performed.
 ///
-/// `more` are statuses that the user takes for passing, too.
+/// `more` are statuses that the user takes for passing, too, and after which any request may go again.
 pub(crate) fn may_retry(method: &Method, attempt: &Attempt, more: Option<&Statuses>) -> bool {
     let is_listed = |status: u16| more.is_some_and(|more| more.contains(status));
     let may_differ = match (attempt.outcome, attempt.status) {
         _ if attempt.advice.repeat == Repeat::Refused => false,
-        (Outcome::Rejected, Some(status)) if is_listed(status) => true,
+        (Outcome::Rejected, Some(status)) if is_listed(status) => return true,
         (_, Some(status)) if is_final(status) => false,
         (
             Outcome::Ok
@@ -122,8 +122,10 @@ mod tests {
         let more = "401,420-422".parse().ok();
         for (status, is_listed) in [(401, true), (421, true), (419, false), (404, false)] {
             let attempt = attempt(Rejected, Some(status));
-            let may = may_retry(&Method::GET, &attempt, more.as_ref());
-            assert_eq!(may, is_listed, "{status}");
+            for method in [Method::GET, Method::POST] {
+                let may = may_retry(&method, &attempt, more.as_ref());
+                assert_eq!(may, is_listed, "{status}");
+            }
         }
         let mut refused = attempt(Throttled, Some(8));
         refused.advice.repeat = Repeat::Refused;

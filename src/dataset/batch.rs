@@ -10,8 +10,19 @@ use crawlmark_harness::sample::Outcome;
 pub struct Place {
     /// Number of its request among those of the item's line, from 1.
     pub step: u32,
+    /// Number of the element of a list that the request is for, from 1; none of another request.
+    pub element: Option<u32>,
     /// Its number among the responses to that request, from 1.
     pub page: u32,
+}
+
+impl Place {
+    /// The place of the first response.
+    pub const FIRST: Self = Self {
+        step: 1,
+        element: None,
+        page: 1,
+    };
 }
 
 /// An item that ended, or a response before its last.
@@ -39,6 +50,26 @@ pub struct Item<'a> {
     pub content_type: Option<&'a [u8]>,
     /// Body of the last response.
     pub body: Option<ReceivedBody<'a>>,
+}
+
+#[cfg(test)]
+impl Item<'_> {
+    /// The good response of an item that has one request, of which nothing else is known.
+    pub(crate) const fn good(number: u64) -> Self {
+        Self {
+            number,
+            id: number,
+            place: None,
+            url: None,
+            status: Some(200),
+            outcome: Some(Outcome::Ok),
+            attempts: 1,
+            at_us: 1,
+            latency_us: None,
+            content_type: None,
+            body: None,
+        }
+    }
 }
 
 /// Body of a response.

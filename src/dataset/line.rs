@@ -108,9 +108,18 @@ impl LineWriter {
         let fields = self.fields;
         line.extend_from_slice(b"{\"id\":");
         number(item.id, line);
-        if let Some(Place { step, page }) = item.place {
+        if let Some(Place {
+            step,
+            element,
+            page,
+        }) = item.place
+        {
             line.extend_from_slice(b",\"step\":");
             number(step.into(), line);
+            if let Some(element) = element {
+                line.extend_from_slice(b",\"element\":");
+                number(element.into(), line);
+            }
             line.extend_from_slice(b",\"page\":");
             number(page.into(), line);
         }

@@ -21,8 +21,10 @@ use super::line::{DIGEST, ItemState};
 pub(crate) struct SavedRecord<'a> {
     /// ID in the URL.
     pub(crate) id: u64,
-    /// Number of the request, and of the response to it, of an item that has several requests.
+    /// Number of the request, of the element of a list that it is for, and of the response to it,
+    /// of an item that has several requests.
     pub(crate) step: Option<u32>,
+    pub(crate) element: Option<u32>,
     pub(crate) page: Option<u32>,
     /// URL, where it is not the template with the ID.
     #[serde(borrow)]
@@ -222,7 +224,7 @@ mod tests {
 
         #[test]
         fn a_record_is_read_as_it_was_written(
-            id: u64, place: Option<(u32, u32)>, url: Option<String>, status: Option<u16>, attempts: u32, at_us in 0..4_000_000_000_000_000_u64,
+            id: u64, place: Option<(u32, Option<u32>, u32)>, url: Option<String>, status: Option<u16>, attempts: u32, at_us in 0..4_000_000_000_000_000_u64,
             latency_us: Option<u64>, outcome in prop::sample::select(vec![None, Some(Outcome::Ok), Some(Outcome::NotFound), Some(Outcome::Error(ErrorKind::Reset))]),
             body in prop::option::of(body()), most in prop::option::of(0..40_usize), left_out in 0..1_024_u16,
         ) {
@@ -232,7 +234,7 @@ mod tests {
             let whole = body.as_ref().map_or(&[][..], |(bytes, _)| bytes);
             let saved = &whole[..most.map_or(whole.len(), |most| most.min(whole.len()))];
             let content_type = body.as_ref().map(|(_, content_type)| content_type.as_bytes());
-            let place = place.map(|(step, page)| batch::Place { step, page });
+            let place = place.map(|(step, element, page)| batch::Place { step, element, page });
             let item = Item {
                 number: 0, id, place, url: url.as_deref(), status, outcome, attempts, at_us, latency_us, content_type,
                 body: body.as_ref().map(|_| batch::ReceivedBody { bytes: saved, whole: whole.len() as u64 }),
@@ -246,6 +248,7 @@ mod tests {
             let record = SavedRecord::parse(line).unwrap();
             prop_assert_eq!(record.id, id);
             prop_assert_eq!(record.step.zip(record.page), place.map(|place| (place.step, place.page)));
+            prop_assert_eq!(record.element, place.and_then(|place| place.element));
             prop_assert_eq!(record.url.as_deref(), url.as_deref().filter(|_| has(RecordField::Url).is_some()));
             prop_assert_eq!(record.status, status.filter(|_| has(RecordField::Status).is_some()));
             prop_assert_eq!(&*record.outcome, outcome_name(outcome));

@@ -260,8 +260,9 @@ struct Auditor<'a> {
     finished: ItemSet,
     /// Items that ended in this session.
     session: (u32, ItemSet),
-    /// Last page of each step that is recorded, of the items of this segment that have not ended.
-    under_way: HashMap<u64, BTreeMap<u32, u32>>,
+    /// Last element and page of each step that is recorded, of the items of this segment that have
+    /// not ended.
+    under_way: HashMap<u64, BTreeMap<u32, (u32, u32)>>,
     /// Requests for the recorded items, by session.
     attempts: BTreeMap<u32, u64>,
     /// Requests that were counted when they were sent, by session.
@@ -468,18 +469,23 @@ impl Auditor<'_> {
         let last = steps.and_then(|steps| steps.get(&step)).copied();
         // Those before the last response of the item need not be saved.
         let is_first_saved = is_end && last.is_none();
-        let last = last.unwrap_or(0);
+        let (last_element, last) = last.unwrap_or_default();
+        let element = record.element.unwrap_or(0);
         if is_end {
             self.under_way.remove(&item);
         } else {
-            self.under_way.entry(item).or_default().insert(step, page);
+            let of_item = self.under_way.entry(item).or_default();
+            of_item.insert(step, (element, page));
         }
         if !is_end && self.session.1.has(item) {
             return Err(format!("ID {id} goes on after its end"));
         }
-        if page != last.saturating_add(1) && !is_first_saved {
+        // Elements before it may have ended without a request for this step.
+        let is_next = (element, page) == (last_element, last.saturating_add(1))
+            || element > last_element && page == 1;
+        if !is_next && !is_first_saved {
             return Err(format!(
-                "page {page} of step {step} of ID {id} follows page {last}"
+                "page {page} of step {step}, element {element} of ID {id} follows page {last} of element {last_element}"
             ));
         }
         Ok(())

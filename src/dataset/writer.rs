@@ -269,21 +269,10 @@ mod tests {
 
     fn push(writer: &Writer, number: u64, body: &[u8]) {
         let whole = body.len() as u64;
-        let (outcome, body) = (Some(Outcome::Ok), Some(ReceivedBody { bytes: body, whole }));
-        let (status, attempts, at_us) = (Some(200), 1, 1);
-        let (url, latency_us, content_type) = (None, None, None);
+        let body = Some(ReceivedBody { bytes: body, whole });
         writer.push(&Item {
-            number,
-            id: number,
-            place: None,
-            url,
-            status,
-            outcome,
-            attempts,
-            at_us,
-            latency_us,
-            content_type,
             body,
+            ..Item::good(number)
         });
     }
 

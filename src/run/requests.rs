@@ -106,6 +106,12 @@ impl RecordedRequest {
             then: Vec::new(),
         }
     }
+
+    /// Return its own headers and body.
+    fn text(&self) -> String {
+        let body = String::from_utf8_lossy(self.body.as_deref().unwrap_or_default());
+        [&self.headers.join("\n"), &*body].join("\n")
+    }
 }
 
 /// Content of a file.
@@ -296,7 +302,8 @@ fn flow(
     if entry.then.is_empty() && entry.takes == Takes::default() {
         return Ok(None);
     }
-    entry.takes.check_next(&[])?;
+    let mut first = entry.takes.clone();
+    first.read_next(&[], &entry.text())?;
     let lists = std::iter::once(entry).chain(&entry.then);
     let mut lists = lists.enumerate().filter(|(_, it)| it.takes.has_list());
     if let Some((at, _)) = lists.next()
@@ -307,7 +314,7 @@ fn flow(
                 .to_owned(),
         );
     }
-    let mut names: Vec<String> = entry.takes.names().map(str::to_owned).collect();
+    let mut names: Vec<String> = first.names().map(str::to_owned).collect();
     let mut steps = Vec::with_capacity(entry.then.len());
     for (at, step) in entry.then.iter().enumerate() {
         let origin = if step.url.starts_with('/') {
@@ -320,14 +327,16 @@ fn flow(
         let (own, method) =
             own_shape(step, shape, own).map_err(|why| format!("`then` {number}: {why}"))?;
         let own = own.unwrap_or_else(|| shape.clone());
-        let read = Step::new(&url, own, method, step.takes.clone(), &names);
-        steps.push(read.map_err(|why| format!("`then` {number}: {why}"))?);
-        step.takes
-            .check_next(&names)
+        let mut takes = step.takes.clone();
+        takes
+            .read_next(&names, &step.text())
             .map_err(|why| format!("`then` {number}: {why}"))?;
-        names.extend(step.takes.names().map(str::to_owned));
+        let more: Vec<String> = takes.names().map(str::to_owned).collect();
+        let read = Step::new(&url, own, method, takes, &names);
+        steps.push(read.map_err(|why| format!("`then` {number}: {why}"))?);
+        names.extend(more);
     }
-    let first = Arc::new(entry.takes.clone());
+    let first = Arc::new(first);
     Ok(Some(Flow { first, steps }))
 }
 

@@ -312,13 +312,22 @@ fn pages_are_followed_to_the_last_and_endless_ones_to_their_bound() {
             ("json", "json:/next", 2, 2, true),
             ("endless", "json:/next", 50, 50, true),
             ("away", "json:/next", 9, 1, false),
+            ("json", "json:/more", 9, 1, true),
         ] {
             log.lock().unwrap().clear();
             let line = json!({"url": format!("/{kind}/{{id}}0"), "next": next, "pages": pages});
             let flags = format!("http://{address} --ids 1..5 -s 1 -c 2");
             let report = crawl_file(&line.to_string(), &flags);
             report.assert_states(&[(if is_good { "ok" } else { "failed" }, 4)]);
-            report.holds(&json!({"/totals/attempts": 4 * requests}));
+            let cut = if requests == pages { 4 } else { 0 };
+            let (followed, without) =
+                (4 * (requests - 1), if next == "json:/more" { 4 } else { 0 });
+            report.holds(&json!({
+                "/totals/attempts": 4 * requests, "/totals/pages_followed": followed, "/totals/pages_cut": cut,
+                "/totals/pages_without_next": without,
+            }));
+            assert_eq!(report.has_finding("pages_cut"), cut > 0);
+            assert_eq!(report.has_finding("next_not_found"), without > 0);
             assert_eq!(log.lock().unwrap().len(), 4 * requests, "{kind}");
         }
     });
@@ -488,6 +497,7 @@ fn a_file_with_a_request_that_cannot_be_sent_is_refused() {
         r#"{"url": "/a", "pages": 2}"#,
         r#"{"url": "/a", "once": "shard"}"#,
         r#"{"url": "/a", "once": "run", "then": [{"url": "/b"}]}"#,
+        r#"{"url": "/a", "once": "shard", "save": true, "then": [{"url": "/b"}]}"#,
         r#"{"url": "/a", "then": [{"url": "/b", "weight": 2}]}"#,
         r#"{"url": "/a", "then": [{"url": "/b", "then": []}]}"#,
         r#"{"url": "/a", "extract": {"a": "json:/a"}, "then": [{"url": "http://{a}/b"}]}"#,
@@ -587,52 +597,111 @@ fn a_crawl_that_asks_for_something_else_is_not_resumed() {
     });
 }
 
+/// A login of a shard, and a request with its token.
+const LOGIN: &str = r#"{"method": "POST", "url": "/login", "once": "shard", "extract": {"token": "json:/token"}, "then": [{"method": "GET", "url": "/read?{token}&{id}"}]}"#;
+
 #[test]
-fn a_login_that_failed_for_good_fails_its_items_without_another() {
-    const FLOW: &str = r#"{"url": "/login", "once": "shard", "extract": {"token": "json:/token"}, "then": [{"url": "/read?{token}"}]}"#;
-    let token = r#"{"token": 1}"#;
-    for (statuses, body, logins, kind) in [
-        (&[403][..], token, 1, "rejected"),
-        (&[200], "{}", 1, "extract_failed"),
-        (&[404], token, 1, "not_found"),
-        (&[500], token, 3, "rejected"),
-        (&[500, 429, 500, 200], token, 4, "ok"),
+fn a_login_that_failed_for_good_ends_the_run_and_its_items_are_left_for_another() {
+    const TOKEN: &str = r#"{"token": 1}"#;
+    for (method, failures, is_good) in [
+        ("GET", &[(403, TOKEN)][..], false),
+        ("GET", &[(200, "{}")], false),
+        ("GET", &[(404, TOKEN)], false),
+        ("GET", &[(500, TOKEN); 3], false),
+        ("GET", &[(500, TOKEN), (429, TOKEN), (500, TOKEN)], true),
+        ("POST", &[(502, TOKEN)], true),
     ] {
-        let (serve, counts) = counting(statuses, body);
-        let report = with_server(serve, |address| {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            fs::write(file.path(), FLOW).unwrap();
-            let file = file.path().display();
-            let flags = "--ids 0..200 -s 1 -c 8 --retries 2 --backoff 1ms,2ms --retry-budget 100%";
-            ended(&format!("http://{address} --requests-file {file} {flags}")).report(0)
+        // Logins, and reads by their paths.
+        let log = Mutex::new((0, Vec::new()));
+        let serve = |mut peer: Peer| {
+            while let Some(request) = peer.request_with_body() {
+                let path = request.split(' ').nth(1).unwrap().to_owned();
+                let (logins, reads) = &mut *log.lock().unwrap();
+                let (status, body) = if path == "/login" {
+                    *logins += 1;
+                    failures.get(*logins - 1).copied().unwrap_or((200, TOKEN))
+                } else {
+                    reads.push(path);
+                    (200, "")
+                };
+                let length = body.len();
+                peer.send(&format!(
+                    "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n{body}"
+                ));
+            }
+        };
+        let place = tempfile::tempdir().unwrap();
+        let (file, saved) = (place.path().join("flow"), place.path().join("items"));
+        fs::write(&file, LOGIN.replace("POST", method)).unwrap();
+        let (file, saved) = (file.display(), saved.display());
+        let flags = format!(
+            "--requests-file {file} -c 8 --retries 2 --backoff 1ms,2ms --retry-budget 100%"
+        );
+        with_server(serve, |address| {
+            let code = if is_good { 0 } else { 4 };
+            let report = ended(&format!(
+                "http://{address} --ids 0..200 -s 1 --save {saved} {flags}"
+            ))
+            .report(code);
+            let sent = {
+                let (logins, reads) = &*log.lock().unwrap();
+                logins + reads.len()
+            };
+            report.holds(
+                &json!({"/totals/shared_failed": u64::from(!is_good), "/totals/attempts": sent}),
+            );
+            if is_good {
+                assert_eq!(sent, 200 + failures.len() + 1);
+                return report.assert_states(&[("ok", 200)]);
+            }
+            // Nothing else was sent, and no item ended.
+            assert_eq!(sent, failures.len());
+            assert!(report.has_finding("shared_failed"));
+            assert_eq!(
+                report.items("unfinished") + report.items("not_attempted"),
+                200
+            );
+            let by_template = report.array("/by_template").iter();
+            let attempts: Vec<_> = by_template.map(|row| row["attempts"].clone()).collect();
+            assert_eq!(attempts, [json!(sent), json!(0)]);
+            ended(&format!("--resume {saved} {flags}"))
+                .report(0)
+                .assert_states(&[("ok", 200)]);
         });
-        let counts = counts.lock().unwrap();
-        assert_eq!(counts["/login"], logins, "{statuses:?}");
-        let shared = report.errors().get("shared_failed").copied().unwrap_or(0);
-        if kind == "ok" {
-            report.assert_states(&[("ok", 200)]);
-            assert_eq!((counts["/read?1"], shared), (200, 0));
-            continue;
-        }
-        // Whoever sent it failed by itself.
-        assert_eq!(counts.len(), 1, "{counts:?}");
-        assert!(
-            (200 - logins as u64..=200).contains(&shared),
-            "{kind}: {shared}"
+        let (logins, mut reads) = log.into_inner().unwrap();
+        reads.sort_unstable();
+        reads.dedup();
+        assert_eq!(
+            (logins, reads.len()),
+            (failures.len() + 1, 200),
+            "{failures:?}"
         );
     }
 }
 
 #[test]
-fn a_login_by_post_that_met_a_failure_for_a_moment_costs_one_item() {
-    const FLOW: &str = r#"{"method": "POST", "url": "/login", "once": "shard", "extract": {"token": "json:/token"}, "then": [{"url": "/read?{token}"}]}"#;
-    let (serve, counts) = counting(&[502, 200], r#"{"token": 1}"#);
-    let report = with_server(serve, |address| {
-        let flags = "--ids 0..60 -s 1 -c 8 --backoff 1ms,2ms";
-        crawl_file(FLOW, &format!("http://{address} {flags}"))
+fn a_login_whose_values_no_request_can_use_is_not_sent_for_each_item() {
+    let serve_reads = Mutex::new((0, 0));
+    let serve = |mut peer: Peer| {
+        while let Some(request) = peer.request_with_body() {
+            let (logins, reads) = &mut *serve_reads.lock().unwrap();
+            let is_login = request.starts_with("POST /login");
+            *(if is_login { logins } else { reads }) += 1;
+            let status = if is_login { 200 } else { 401 };
+            peer.send(&format!(
+                "HTTP/1.1 {status} X\r\ncontent-length: 12\r\n\r\n{{\"token\": 1}}"
+            ));
+        }
+    };
+    with_server(serve, |address| {
+        let report = crawl_file(
+            LOGIN,
+            &format!("http://{address} --ids 0..50 -s 1 -c 1 --retries 3"),
+        );
+        report.assert_states(&[("failed", 50)]);
     });
-    report.assert_states(&[("ok", 59), ("failed", 1)]);
-    assert_eq!(counts.lock().unwrap()["/login"], 2);
+    let (logins, reads) = serve_reads.into_inner().unwrap();
+    assert_eq!((logins, reads), (5, 50 + 4));
 }
 
 #[test]
@@ -695,8 +764,91 @@ fn a_page_that_its_item_had_is_not_requested_again() {
             ));
             report.assert_states(&[(items, 20)]);
             report.holds(&json!({"/totals/attempts": 20 * requests, "/totals/pages_repeated": 20}));
-            report.finding("pages_repeated");
+            assert!(report.has_finding("pages_repeated"));
         });
         assert_eq!(*log.lock().unwrap(), 20 * requests);
+    }
+}
+
+#[test]
+fn a_cursor_in_a_body_is_nothing_on_the_first_page() {
+    let bodies = [
+        (
+            r#"{\"of\": {id}, \"after\": {cursor}, \"text\": \"<{cursor}>\"}"#,
+            r#"{"of": 7, "after": null, "text": "<>"}"#,
+            r#"{"of": 7, "after": "c2", "text": "<c2>"}"#,
+        ),
+        ("of={id}&after={cursor}", "of=7&after=", "of=7&after=c2"),
+    ];
+    for (body, first, second) in bodies {
+        // As the first request of a line, and as a later one.
+        for line in [
+            r#"{"method": "POST", "url": "/search", "body_text": "BODY", "extract": {"cursor": "json:/cursor"}, "next": "/search", "pages": 9}"#,
+            r#"{"url": "/first", "extract": {"token": "json:/token"}, "then": [{"method": "POST", "url": "/search", "header": {"x-t": "{token}"}, "body_text": "BODY", "extract": {"cursor": "json:/cursor", "token": "json:/token"}, "next": "/search", "pages": 9}]}"#,
+        ] {
+            let log = Mutex::new(Vec::new());
+            let serve = |mut peer: Peer| {
+                while let Some(request) = peer.request_with_body() {
+                    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+                    let is_first = head.starts_with("GET /first ");
+                    assert!(
+                        is_first || !line.contains("x-t") || head.contains("\r\nx-t: t\r\n"),
+                        "{head}"
+                    );
+                    let cursor = (body == first).then_some("c2");
+                    if !is_first {
+                        log.lock().unwrap().push(body.to_owned());
+                    }
+                    let body = json!({"cursor": cursor, "token": "t"}).to_string();
+                    peer.send(&format!(
+                        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+                        body.len()
+                    ));
+                }
+            };
+            with_server(serve, |address| {
+                let report = crawl_file(
+                    &line.replace("BODY", body),
+                    &format!("http://{address} --ids 7..8 -s 1 -c 1"),
+                );
+                report.assert_states(&[("ok", 1)]);
+            });
+            assert_eq!(*log.lock().unwrap(), [first, second]);
+        }
+    }
+}
+
+#[test]
+fn a_status_that_is_listed_is_retried_whatever_it_is_and_however_it_was_asked_for() {
+    for status in [202, 404, 409, 410, 500] {
+        for method in ["GET", "POST"] {
+            for (turns, is_good) in [(2, true), (9, false)] {
+                let log = Mutex::new(BTreeMap::<String, u32>::new());
+                let serve = |mut peer: Peer| {
+                    while let Some(request) = peer.request_with_body() {
+                        let path = request.split(' ').nth(1).unwrap().to_owned();
+                        let count = {
+                            let mut log = log.lock().unwrap();
+                            let count = log.entry(path).or_default();
+                            *count += 1;
+                            *count
+                        };
+                        let status = if count <= turns { status } else { 200 };
+                        peer.send(&format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"));
+                    }
+                };
+                with_server(serve, |address| {
+                    let report = crawl(&format!(
+                        "http://{address}/{{id}} -m {method} --ids 0..20 -s 1 -c 4 --expect json --retry-on {status} --retries 3 --retry-budget 100% --backoff 1ms,2ms"
+                    ));
+                    report.assert_states(&[(if is_good { "ok" } else { "failed" }, 20)]);
+                });
+                let sent = if is_good { 3 } else { 4 };
+                assert!(
+                    log.lock().unwrap().values().all(|count| *count == sent),
+                    "{status} {method}"
+                );
+            }
+        }
     }
 }

@@ -171,6 +171,11 @@ impl Report {
             .unwrap_or(&Value::Null)
     }
 
+    /// True if there is a finding of a kind.
+    pub(crate) fn has_finding(&self, kind: &str) -> bool {
+        !self.finding(kind).is_null()
+    }
+
     /// Each shard.
     pub(crate) fn shards(&self) -> &[Value] {
         self.array("/shards")
@@ -219,7 +224,8 @@ impl Report {
         let is_cut = !self.at("/interrupted_by").is_null();
         let stopped = is_cut || !self.at("/stopped_by").is_null();
         assert_eq!(self.at("/interrupted").as_bool().unwrap(), stopped);
-        let is_complete = self.is_whole() && (self.total("attempts") > 0 || !is_cut);
+        let is_whole = self.is_whole() && self.total("shared_failed") == 0;
+        let is_complete = is_whole && (self.total("attempts") > 0 || !is_cut);
         let verdict = self.text("/validity/verdict");
         assert_eq!(is_complete, verdict != "incomplete", "{verdict}");
         let mut findings = self.array("/findings").iter();

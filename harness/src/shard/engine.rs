@@ -183,6 +183,7 @@ impl<W: Workload> Engine<W> {
             };
             let performed = self.workload.perform(permit.id, flight, clear_to_send);
             let Some(attempt) = performed.await else {
+                self.close(self.clock.now());
                 return self.withdraw(lane);
             };
             free = attempt.done;

@@ -82,8 +82,16 @@ counters! {
         /// Source addresses whose first request was throttled: the target does not limit each by
         /// itself.
         sources_throttled_at_first: u64 as "source addresses throttled at first",
+        /// Next pages that were requested.
+        pages_followed: u64 as "next pages",
         /// Next pages that their items had requested before: they were not requested again.
         pages_repeated: u64 as "next pages that repeat",
+        /// Next pages beyond the most that an item requests.
+        pages_cut: u64 as "next pages beyond the most",
+        /// First pages that named no next one.
+        pages_without_next: u64 as "first pages without a next",
+        /// Requests that are sent once for a shard, which failed for good and ended it.
+        shared_failed: u64 as "ended by a failed login",
         /// Events of streamed answers.
         events: u64 as "events",
         /// Bytes of requests, heads included.
@@ -335,7 +343,11 @@ impl Counters {
         self.requests.lookups_failed += asides.lookups_failed;
         self.requests.sources_used += asides.sources_used;
         self.requests.sources_throttled_at_first += asides.sources_throttled_at_first;
+        self.requests.pages_followed += asides.pages_followed;
         self.requests.pages_repeated += asides.pages_repeated;
+        self.requests.pages_cut += asides.pages_cut;
+        self.requests.pages_without_next += asides.pages_without_next;
+        self.requests.shared_failed += asides.shared_failed;
         self.requests.events += asides.events;
     }
 

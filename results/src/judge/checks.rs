@@ -430,9 +430,24 @@ fn items(report: &Report) -> Found {
         count,
         verdict,
     });
-    let repeated = report.totals.pages_repeated;
-    let pages = (repeated > 0).then_some(Finding::PagesRepeated { count: repeated });
-    Ok(not_found.into_iter().chain(pages).collect())
+    let totals = &report.totals;
+    let of = |count: u64, finding: fn(u64) -> Finding| (count > 0).then(|| finding(count));
+    let named = totals.pages_followed + totals.pages_repeated + totals.pages_cut;
+    let early = [
+        of(totals.shared_failed, |shards| Finding::SharedFailed {
+            shards,
+        }),
+        of(totals.pages_repeated, |count| Finding::PagesRepeated {
+            count,
+        }),
+        of(totals.pages_cut, |count| Finding::PagesCut { count }),
+        of(totals.pages_without_next, |count| Finding::NextNotFound {
+            count,
+        })
+        .filter(|_| named == 0),
+    ];
+    let early = early.into_iter().flatten();
+    Ok(not_found.into_iter().chain(early).collect())
 }
 
 /// What was done to a run from outside.

@@ -311,6 +311,11 @@ findings! {
         remedy: "Report this as a bug.";
     /// Results could not be stored.
     StorageFailed { reason: String } => reason, effect: Incomplete;
+    /// Shards ended because the request that they send once failed for good.
+    SharedFailed { shards: u64 } =>
+        format!("The request that is sent once per shard (`once`) failed for good on {}, which ended with it", counted(shards, "shard")),
+        effect: Incomplete,
+        remedy: "Mend that request: the failures say how it failed. Then --resume the crawl, or run again.";
     /// The counts of the bundled target differ from those of the client.
     CountsDiffer { differences: Vec<String> } =>
         format!("The target's own counts differ: {}", differences.join(", ")),
@@ -756,6 +761,14 @@ findings! {
     PagesRepeated { count: u64 } =>
         format!("{} named a page as the next that the item had requested before: it was not requested again", counted(count, "page")),
         remedy: "If pages are missing, correct `next` of the request file. A last page that names itself needs nothing.";
+    /// Items had more pages than they were to request.
+    PagesCut { count: u64 } =>
+        format!("{} ended at `pages` of the request file, with another page named as the next", counted(count, "list")),
+        remedy: "Raise `pages` if all of them are wanted.";
+    /// No page named a next one.
+    NextNotFound { count: u64 } =>
+        format!("No response had a next page: none of {} has what `next` of the request file says", counted(count, "first page")),
+        remedy: "Compare a response with `next`. If each list has one page, leave `next` out.";
     /// Requests were not found.
     NotFound { share: f64, count: u64, verdict: Option<Verdict> } =>
         format!("{} of requests ({}) were not found (404 or 410)", percent(share), grouped(count)),

@@ -15,6 +15,7 @@ use super::takes::{MOST_ITEM_BYTES, MOST_ITEMS, NextPage, Takes};
 use super::targets::RequestTarget;
 use super::template::{PLACE, Template, TemplateError, encoded};
 use super::values::{Context, Values, without_places};
+use crate::dataset::batch::Place;
 
 /// Longest path and query with values in it, bytes.
 const MOST_PATH: usize = 64 << 10;
@@ -90,13 +91,20 @@ impl Flow {
         }
     }
 
+    /// True if the response at a place is saved, whether or not another request follows.
+    pub(crate) fn is_saved(&self, place: Place) -> bool {
+        let takes = self.takes(place.step.saturating_sub(1) as usize);
+        let is_one_of_many = takes.pages() > 0 || place.element.is_some();
+        takes.save.unwrap_or(is_one_of_many)
+    }
+
     /// What is taken from the response to request `number`, counted from 0.
     pub(crate) fn takes(&self, number: usize) -> &Arc<Takes> {
         let step = number.checked_sub(1).and_then(|at| self.steps.get(at));
         step.map_or(&self.first, |step| &step.takes)
     }
 
-    /// Return the request as it is in the file.
+    /// Return the request as it is in the file; none of the first.
     pub(crate) fn shape(&self, number: usize) -> Option<&RequestShape> {
         let step = number.checked_sub(1).and_then(|at| self.steps.get(at));
         step.map(|step| &step.shape)
@@ -134,7 +142,7 @@ impl Flow {
     ///
     /// # Errors
     /// When a value cannot stand where it is to be sent.
-    fn request(
+    pub(crate) fn request(
         &self,
         number: usize,
         id: u64,
@@ -143,6 +151,7 @@ impl Flow {
         let Some(step) = number.checked_sub(1).and_then(|at| self.steps.get(at)) else {
             return Ok(None);
         };
+        let values = &step.takes.on_first_page().over(values);
         let path = step.path.as_bytes();
         let path = values.fill(path, &id_text(&step.shape, id), Context::Url);
         if path.len() > MOST_PATH {
@@ -172,6 +181,8 @@ pub(crate) struct ItemList {
     items: Arc<Vec<Values>>,
     /// Position of the item that requests are made for.
     at: usize,
+    /// True if a response for an item was good.
+    pub(crate) has_some: bool,
 }
 
 impl ItemList {
@@ -198,7 +209,15 @@ impl ItemList {
             number,
             items: Arc::new(all),
             at: 0,
+            has_some: false,
         })
+    }
+
+    /// Return the number, from 1, of the item that request `number` is made for; none of one before
+    /// the list.
+    pub(crate) fn element(&self, number: usize) -> Option<u32> {
+        let is_for_item = number > self.number;
+        is_for_item.then(|| u32::try_from(self.at + 1).unwrap_or(u32::MAX))
     }
 }
 

@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 /// Byte order mark of UTF-8, which a parser may leave out (RFC 8259, 8.1).
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// Part of a pointer that stands for each item of a list.
+pub(crate) const EACH: &str = "/*";
+
 /// Return the document of a body; none if that is not one JSON value.
 pub(crate) fn document(body: &[u8]) -> Option<&RawValue> {
     let body = body.strip_prefix(MARK).unwrap_or(body);
@@ -26,6 +29,19 @@ pub(crate) fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValu
             None => member(value, &name),
         }
     })
+}
+
+/// Return the values at a pointer, in which `*` stands for each item of a list.
+pub(crate) fn find_all<'a>(value: &'a RawValue, pointer: &str) -> Vec<&'a RawValue> {
+    let (before, rest) = match pointer.split_once(EACH) {
+        Some((before, rest)) if rest.is_empty() || rest.starts_with('/') => (before, rest),
+        _ => return find(value, pointer).into_iter().collect(),
+    };
+    let list = find(value, before);
+    let items =
+        list.map(|list| items(list).unwrap_or_else(|| find(list, EACH).into_iter().collect()));
+    let values = items.into_iter().flatten();
+    values.flat_map(|item| find_all(item, rest)).collect()
 }
 
 /// Return the items of a list; none of anything else.

@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use regex::{Captures, Regex};
 
 /// Stands for a value that is left out.
-const WITHHELD: &str = "...";
+pub(super) const WITHHELD: &str = "...";
 
 /// Names of secrets, or parts of such names.
 const PARTS: [&str; 24] = [

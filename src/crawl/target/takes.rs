@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use regex::bytes::{Captures, Regex};
 use serde_json::value::RawValue;
 
-use super::json_pointer;
+use super::json_pointer::{self, EACH};
 use super::redact;
 use super::values::{TakenValue, ValueKind, Values, has_place, without_places};
 
@@ -26,17 +26,9 @@ const MOST_PAGES: u32 = 1_000_000;
 pub(crate) const MOST_ITEMS: usize = 10_000;
 pub(crate) const MOST_ITEM_BYTES: usize = 1 << 20;
 
-/// Part of a JSON pointer that stands for each item of a list.
-const EACH: &str = "/*";
-
-/// Row of the table of places: how it is written, what it takes, and how it is read.
+/// Row of the table of places: how it is written, and how it is read.
 struct Form {
     example: &'static str,
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the book's table is checked by a test")
-    )]
-    takes: &'static str,
     /// Read a place; none if it is of another form.
     read: fn(&str) -> Option<Result<Source, PlaceError>>,
 }
@@ -45,7 +37,6 @@ struct Form {
 const FORMS: [Form; 7] = [
     Form {
         example: "json:/items/*/id",
-        takes: "the value in each item of a list of the body, for [requests for each](#request-each-item-of-a-list)",
         read: |text| {
             let pointer = text.strip_prefix("json:")?;
             let (list, rest) = pointer.split_once(EACH)?;
@@ -60,12 +51,10 @@ const FORMS: [Form; 7] = [
     },
     Form {
         example: "json:/user/token",
-        takes: "a text, a number or a boolean of the body, by its JSON pointer (RFC 6901)",
         read: |text| Some(pointer_of(text.strip_prefix("json:")?).map(Source::Json)),
     },
     Form {
         example: "header:Location:code=(\\w+)",
-        takes: "the first group of the pattern in a header of this name, or all that it matches",
         read: |text| {
             let (name, pattern) = text.strip_prefix("header:")?.split_once(':')?;
             let pattern = Pattern::read(pattern);
@@ -74,7 +63,6 @@ const FORMS: [Form; 7] = [
     },
     Form {
         example: "header:X-Request-Id",
-        takes: "the first header of this name",
         read: |text| {
             let name = text.strip_prefix("header:").filter(|it| !it.is_empty())?;
             Some(Ok(Source::Header(name.to_owned(), None)))
@@ -82,23 +70,32 @@ const FORMS: [Form; 7] = [
     },
     Form {
         example: "regex:token=(\\w+)",
-        takes: "the first group of the pattern in the body, or all that it matches; of HTML and XML with its character references read (`&amp;` is `&`)",
         read: |text| Some(Pattern::read(text.strip_prefix("regex:")?).map(Source::Regex)),
     },
     Form {
         example: "link",
-        takes: "for `next`: the link with `rel=\"next\"` in the header `Link` (RFC 8288)",
         read: |text| (text == "link").then_some(Ok(Source::Link)),
     },
     Form {
         example: "/list?cursor={cursor}",
-        takes: "for `next`: the URL of the next page, with values of this response",
         read: |text| {
             let starts = ["/", "?", "http://", "https://"];
             let is_url = starts.iter().any(|start| text.starts_with(start));
             is_url.then(|| Ok(Source::Template(text.to_owned())))
         },
     },
+];
+
+/// What each form takes, as the book says it.
+#[cfg(test)]
+const TAKES: [&str; 7] = [
+    "the value in each item of a list of the body, for [requests for each](#request-each-item-of-a-list)",
+    "a text, a number or a boolean of the body, by its JSON pointer (RFC 6901)",
+    "the first group of the pattern in a header of this name, or all that it matches",
+    "the first header of this name",
+    "the first group of the pattern in the body, or all that it matches; of HTML and XML with its character references read (`&amp;` is `&`)",
+    "for `next`: the link with `rel=\"next\"` in the header `Link` (RFC 8288)",
+    "for `next`: the URL of the next page, with values of this response",
 ];
 
 /// Read a JSON pointer.
@@ -260,13 +257,9 @@ struct Extract {
 struct Pages {
     from: Source,
     most: u32,
-}
-
-impl Pages {
-    /// True if a value is missing on the last page: one that only the URL of the next page has.
-    fn ends_without(&self, name: &str) -> bool {
-        matches!(&self.from, Source::Template(url) if has_place(url, name))
-    }
+    /// Names of values that only requests for pages have: missing on the last page, and nothing on
+    /// the first.
+    own: Vec<String>,
 }
 
 /// A good response that values are taken from.
@@ -289,7 +282,8 @@ pub struct Takes {
     pages: Option<Pages>,
     /// True if its request is sent once for all items of a shard, which use its values.
     pub(crate) is_shared: bool,
-    /// True if its responses are saved although others follow; none for those of pages alone.
+    /// True if its responses are saved although others follow; none for those of pages and of
+    /// elements of a list alone.
     pub(crate) save: Option<bool>,
 }
 
@@ -329,6 +323,7 @@ impl Takes {
             (Some(next), Some(most)) if (1..=MOST_PAGES).contains(&most) => Some(Pages {
                 from: Source::parse(next)?,
                 most,
+                own: Vec::new(),
             }),
             _ => {
                 return Err(
@@ -343,26 +338,52 @@ impl Takes {
         Ok(read)
     }
 
-    /// Check the URL of the next page, which may have places for the values `earlier` and its own.
+    /// Read the URL of the next page, which may have places for the values `earlier` and its own; so
+    /// may the `text` of its request, which is its headers and body.
     ///
     /// # Errors
     /// When it has a place for something else.
-    pub(crate) fn check_next(&self, earlier: &[String]) -> Result<(), String> {
-        let own = self
-            .extracts
-            .iter()
-            .filter(|it| !matches!(it.from, Source::Each(..)));
-        let own = own.map(|extract| extract.name.clone());
-        let names: Vec<_> = earlier.iter().cloned().chain(own).collect();
+    pub(crate) fn read_next(&mut self, earlier: &[String], text: &str) -> Result<(), String> {
+        let Some(Pages {
+            from: Source::Template(url),
+            own,
+            ..
+        }) = &mut self.pages
+        else {
+            return Ok(());
+        };
+        let places = self.extracts.iter();
+        let places = places.filter(|it| !matches!(it.from, Source::Each(..)));
+        let names: Vec<_> = places.map(|extract| extract.name.clone()).collect();
+        if without_places(&without_places(url, earlier), &names).contains(['{', '}']) {
+            return Err(format!(
+                "`next` {} has a place for a value that no response so far has: add it to `extract`",
+                redact::url(url)
+            ));
+        }
+        own.extend(names.into_iter().filter(|name| {
+            has_place(url, name) || has_place(text, name) && !earlier.contains(name)
+        }));
+        Ok(())
+    }
+
+    /// Values that the request for the first page has in the places of those of pages: nothing.
+    pub(crate) fn on_first_page(&self) -> Values {
+        let own = self.pages.iter().flat_map(|pages| &pages.own);
+        Values(
+            own.map(|name| (name.clone(), TakenValue::NOTHING))
+                .collect(),
+        )
+    }
+
+    /// Return what leads to a page after the first, whose path is known.
+    pub(crate) fn page_at(&self, path: &str) -> NextPage {
         match &self.pages {
             Some(Pages {
                 from: Source::Template(url),
                 ..
-            }) if without_places(url, &names).contains(['{', '}']) => Err(format!(
-                "`next` {} has a place for a value that no response so far has: add it to `extract`",
-                redact::url(url)
-            )),
-            _ => Ok(()),
+            }) => NextPage::Template(url.clone()),
+            _ => NextPage::Url(path.to_owned()),
         }
     }
 
@@ -374,9 +395,8 @@ impl Takes {
 
     /// True if a value is for the URL of the next page, and may be missing.
     fn is_of_pages(&self, name: &str) -> bool {
-        self.pages
-            .as_ref()
-            .is_some_and(|pages| pages.ends_without(name))
+        let mut own = self.pages.iter().flat_map(|pages| &pages.own);
+        own.any(|own| own == name)
     }
 
     /// True if later requests are made for each item of a list.
@@ -494,14 +514,9 @@ impl Takes {
         items.into_iter().map(of_item).collect()
     }
 
-    /// True if its responses are saved, also those that are not the last of their item.
-    pub(crate) fn is_saved(&self) -> bool {
-        self.save.unwrap_or(self.pages.is_some())
-    }
-
-    /// Most pages of its request.
+    /// Most pages of its request; 0 of one without `next`.
     pub(crate) fn pages(&self) -> u32 {
-        self.pages.as_ref().map_or(1, |pages| pages.most)
+        self.pages.as_ref().map_or(0, |pages| pages.most)
     }
 }
 
@@ -659,6 +674,8 @@ pub(crate) struct Taken {
     /// Values of each item of a list.
     pub(crate) items: Vec<Values>,
     pub(crate) next: Option<NextPage>,
+    /// True of the response that the target does not have an element of a list.
+    pub(crate) is_missing: bool,
 }
 
 #[cfg(test)]
@@ -705,7 +722,8 @@ mod tests {
     fn next(from: &str, body: &str) -> Result<Option<NextPage>, String> {
         let extract = [("cursor", "json:/c")].into_iter();
         let extract = extract.filter(|_| from.starts_with('/'));
-        let takes = Takes::new(extract, Some(from), Some(9)).unwrap();
+        let mut takes = Takes::new(extract, Some(from), Some(9)).unwrap();
+        takes.read_next(&[], "")?;
         let headers = takes.headers(|_| Vec::new());
         let read = takes.take(&TakenFrom {
             headers: &headers,
@@ -798,7 +816,8 @@ mod tests {
         let page = fs::read_to_string(page).unwrap();
         let forms = FORMS
             .iter()
-            .map(|form| (format!("`{}`", form.example), form.takes));
+            .zip(TAKES)
+            .map(|(form, takes)| (format!("`{}`", form.example), takes));
         let places = PLACES
             .iter()
             .map(|(place, how)| ((*place).to_owned(), *how));

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
 use serde_json::value::RawValue;
 
+use super::redact;
+use super::shape::SHORTEST_WORD;
 use super::template::PLACE;
 
 /// Characters of a value that are percent-encoded in a URL or a form: all but the unreserved ones
@@ -110,6 +112,8 @@ pub(crate) enum ValueKind {
     Literal,
     /// Text of a header or a pattern, which may be JSON or not.
     Plain,
+    /// No value.
+    Nothing,
 }
 
 /// A value that was taken from a response.
@@ -120,9 +124,16 @@ pub(crate) struct TakenValue {
 }
 
 impl TakenValue {
+    /// No value: null as a JSON value, and no text.
+    pub(super) const NOTHING: Self = Self {
+        text: String::new(),
+        kind: ValueKind::Nothing,
+    };
+
     /// Return the value as a JSON value.
     fn as_json(&self) -> Cow<'_, str> {
         let is_json = match self.kind {
+            ValueKind::Nothing => return "null".into(),
             ValueKind::Text => false,
             ValueKind::Literal => true,
             ValueKind::Plain => serde_json::from_str::<&RawValue>(&self.text).is_ok(),
@@ -180,6 +191,18 @@ impl Values {
                 Context::Json => value.as_json(),
             }
         })
+    }
+
+    /// Return a URL without those of these values whose names are of secrets.
+    pub(crate) fn redacted(&self, url: String) -> String {
+        let secrets = self
+            .0
+            .iter()
+            .filter(|(name, value)| value.text.len() >= SHORTEST_WORD && redact::is_secret(name));
+        let forms = secrets.flat_map(|(_, TakenValue { text, .. })| {
+            [RESERVED, NO_URL].map(|set| percent_encode(text.as_bytes(), set).to_string())
+        });
+        forms.fold(url, |url, form| url.replace(&form, redact::WITHHELD))
     }
 
     /// Return a text with `0` in all its places.

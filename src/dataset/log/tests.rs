@@ -201,17 +201,15 @@ impl Crawl {
                 whole: body.len() as u64,
             };
             log.push(&Item {
-                number: item,
-                id: item,
-                place: Some(Place { step: 1, page }),
-                url: None,
-                status: Some(200),
+                place: Some(Place {
+                    page,
+                    ..Place::FIRST
+                }),
                 outcome: Some(outcome),
-                attempts: 1,
                 at_us: item,
                 latency_us: Some(item),
-                content_type: None,
                 body: Some(body),
+                ..Item::good(item)
             })?;
         }
         self.now = self

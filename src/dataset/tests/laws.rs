@@ -203,8 +203,6 @@ mod tests {
         for item in asked {
             let end = ends[usize::try_from(item - ITEMS.start).unwrap()];
             let id = manifest.shuffle().unwrap().id(*item);
-            let (url, status, latency_us, content_type, body) = (None, None, None, None, None);
-            let (number, attempts, at_us) = (*item, 1, 1);
             for page in 1..=pages(*item) {
                 let outcome = match end {
                     _ if page < pages(*item) => Some(Outcome::Stepped),
@@ -212,17 +210,13 @@ mod tests {
                     None => break,
                 };
                 log.push(&Item {
-                    number,
                     id,
-                    place: Some(Place { step: 1, page }),
-                    url,
-                    status,
+                    place: Some(Place {
+                        page,
+                        ..Place::FIRST
+                    }),
                     outcome,
-                    attempts,
-                    at_us,
-                    latency_us,
-                    content_type,
-                    body,
+                    ..Item::good(*item)
                 })
                 .unwrap();
             }

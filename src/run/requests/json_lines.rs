@@ -75,10 +75,17 @@ fn request(place: FilePosition, target: Target) -> Result<RecordedRequest, Strin
     let then = steps(place, target.then.unwrap_or_default())?;
     takes.is_shared = match target.once.as_deref() {
         None => false,
-        Some("shard") if !then.is_empty() && target.next.is_none() && !takes.has_list() => true,
+        Some("shard")
+            if !then.is_empty()
+                && target.next.is_none()
+                && target.save != Some(true)
+                && !takes.has_list() =>
+        {
+            true
+        }
         Some(_) => {
             return Err(
-                "the field `once` may only be \"shard\", and needs `then`, no `next` and no list: correct it"
+                "the field `once` may only be \"shard\", and needs `then`, no `next`, no list and no `save`: correct it"
                     .to_owned(),
             );
         }

@@ -278,12 +278,6 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
                 "compare a response with `extract` of the request file; `details` names the value",
             ),
         ),
-        Kind::SharedFailed => (
-            "failed with the request that is sent once",
-            Some(
-                "mend that request (`once` of the request file): `details` says how it failed; then --resume, or run again",
-            ),
-        ),
         Kind::TooManyRedirects => (
             "too many redirects",
             Some("raise --follow, or crawl the last URL"),

@@ -569,14 +569,21 @@ impl Expected {
                 self.bytes == item
             }
             Expect::Json => head.kind == ContentKind::Json && is_whole && is_json(&self.bytes),
-            Expect::Value(pointer) => is_whole && has_value(&self.bytes, pointer),
+            Expect::Value(pointer) => is_whole && has_value(&self.bytes, pointer) == Some(true),
             Expect::Matching(pattern) => is_whole && pattern.is_in(&self.bytes),
             // By the status alone.
             Expect::Not(inner) if matches!(**inner, Expect::Status(_)) => true,
             Expect::Not(inner) => {
                 // A body that could not be read may hold anything.
                 let is_read = is_whole && self.coded(head).is_none();
-                (is_read || kept_for(inner) <= MAX_EXCERPT) && !self.meets(inner, head)
+                match &**inner {
+                    Expect::Value(pointer) => {
+                        is_read && has_value(&self.bytes, pointer) == Some(false)
+                    }
+                    inner => {
+                        (is_read || kept_for(inner) <= MAX_EXCERPT) && !self.meets(inner, head)
+                    }
+                }
             }
             Expect::Length(lengths) => lengths.contains(self.length as u64),
             Expect::Events(_) => self
@@ -607,11 +614,10 @@ fn append(bytes: &mut Vec<u8>, part: &[u8], most: usize) {
     bytes.extend_from_slice(&part[..part.len().min(room)]);
 }
 
-/// True if a body is JSON with a value at this pointer, and another one than null.
-fn has_value(body: &[u8], pointer: &str) -> bool {
-    let document = json_pointer::document(body);
-    let value = document.and_then(|document| json_pointer::find(document, pointer));
-    value.is_some_and(|value| value.get() != "null")
+/// True if a body has a value at this pointer, and another one than null; none if it is no JSON.
+fn has_value(body: &[u8], pointer: &str) -> Option<bool> {
+    let values = json_pointer::find_all(json_pointer::document(body)?, pointer);
+    Some(values.iter().any(|value| value.get() != "null"))
 }
 
 /// True if a body is one JSON value, in UTF-8 and without a byte order mark.

@@ -84,6 +84,38 @@ fn the_bodies_of_a_shard_are_bounded_together() {
 }
 
 #[test]
+fn a_value_is_there_or_not_in_json_alone() {
+    for (pointer, body, there) in [
+        ("/a", r#"{"a": 0}"#, Some(true)),
+        ("/a", r#"{"a": null}"#, Some(false)),
+        ("/a", r#"{"b": 1}"#, Some(false)),
+        ("/a/*/e", r#"{"a": [{}, {"e": 1}]}"#, Some(true)),
+        ("/a/*/e", r#"{"a": [{}, {"e": null}]}"#, Some(false)),
+        (
+            "/a/*/b/*",
+            r#"{"a": [{"b": []}, {"b": [null, 1]}]}"#,
+            Some(true),
+        ),
+        ("/a/*", r#"{"a": []}"#, Some(false)),
+        ("/a/*/e", r#"{"a": {"*": {"e": 1}}}"#, Some(true)),
+        ("/a/*b", r#"{"a": {"*b": 1}}"#, Some(true)),
+        ("/a", "<html>", None),
+        ("/a", "", None),
+        ("/a", "{", None),
+    ] {
+        let [value, none] = ["", "not "].map(|not| {
+            let checker = checker(&[&format!("{not}json:{pointer}")]);
+            is_met(&checker, "text/html", body.as_bytes())
+        });
+        assert_eq!(
+            (value, none),
+            (there == Some(true), there == Some(false)),
+            "{pointer} {body}"
+        );
+    }
+}
+
+#[test]
 fn json_is_one_value_under_its_content_type() {
     let checker = checker(&["json"]);
     for kind in [
