@@ -282,12 +282,9 @@ findings! {
     /// From the first rung to the fastest, and as it was published.
     Climbed { per_s: [f64; 2], published_per_s: [f64; 2] } => Neutral,
         format!("Measured: {}; published: {}", climb(per_s), climb(published_per_s));
-    /// The pattern with most good items per second.
+    /// The pattern with most good items per second, of those that were throttled least.
     Fastest { name: &'static str, per_s: f64, throttled_share: f64 } => Neutral,
-        format!("Fastest: {name} ({}), {} throttled", rate(per_s), percent(throttled_share));
-    /// The fastest pattern of which nothing was throttled, if that is another one.
-    FastestUnthrottled { name: &'static str, per_s: f64 } => Neutral,
-        format!("Fastest without throttling: {name} ({})", rate(per_s));
+        format!("Fastest at the least throttling: {name} ({}), {} throttled", rate(per_s), percent(throttled_share));
     /// A run with another verdict than valid.
     NotValid { name: &'static str, verdict: Verdict } =>
         if verdict == Verdict::Disturbed { Warning } else { Neutral },

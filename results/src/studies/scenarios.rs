@@ -215,39 +215,32 @@ impl Scenarios {
         }
     }
 
-    /// The scenario with most good items per second, of those that have been throttled at most this
-    /// much.
-    fn fastest(&self, throttled_share: f64) -> Option<&ScenarioReport> {
+    /// The answer: how far the climb went, or the fastest of the patterns that were throttled least.
+    fn answer(&self) -> Option<StudyFinding> {
+        let first = self.scenarios.first()?;
         let all = self.scenarios.iter();
-        all.filter(|of| of.readings.throttled_share() <= throttled_share)
-            .max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))
-    }
-
-    /// The findings on the fastest scenarios.
-    fn answers(&self) -> Vec<StudyFinding> {
-        let Some((first, top)) = self.scenarios.first().zip(self.fastest(1.0)) else {
-            return Vec::new();
-        };
-        let per_s = top.readings.ok_per_s;
         if let Some(published) = first.published {
-            let all = self.scenarios.iter().filter_map(|of| of.published);
-            let most = all.map(|of| of.high_per_s).fold(0.0, f64::max);
-            return vec![StudyFinding::Climbed {
-                per_s: [first.readings.ok_per_s, per_s],
-                published_per_s: [published.low_per_s, most],
-            }];
+            let most = all.clone().filter_map(|of| of.published);
+            return Some(StudyFinding::Climbed {
+                per_s: [
+                    first.readings.ok_per_s,
+                    all.map(|of| of.readings.ok_per_s).fold(0.0, f64::max),
+                ],
+                published_per_s: [
+                    published.low_per_s,
+                    most.map(|of| of.high_per_s).fold(0.0, f64::max),
+                ],
+            });
         }
-        let fastest = StudyFinding::Fastest {
+        let share = |of: &ScenarioReport| of.readings.throttled_share();
+        let least = all.clone().map(share).fold(1.0, f64::min);
+        let least = all.filter(|of| share(of) <= least);
+        let top = least.max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))?;
+        Some(StudyFinding::Fastest {
             name: top.name,
-            per_s,
-            throttled_share: top.readings.throttled_share(),
-        };
-        let other = self.fastest(0.0).filter(|other| other.number != top.number);
-        let other = other.map(|other| StudyFinding::FastestUnthrottled {
-            name: other.name,
-            per_s: other.readings.ok_per_s,
-        });
-        [fastest].into_iter().chain(other).collect()
+            per_s: top.readings.ok_per_s,
+            throttled_share: share(top),
+        })
     }
 
     fn table(&self) -> Table {
@@ -321,7 +314,7 @@ impl StudyResult for Scenarios {
     }
 
     fn findings(&self) -> Vec<StudyFinding> {
-        let mut found = self.answers();
+        let mut found = Vec::from_iter(self.answer());
         let mut doubted = self.scenarios.clone();
         doubted.retain(|of| of.run.validity != Verdict::Valid);
         found.extend(doubted.into_iter().map(|of| StudyFinding::NotValid {
@@ -358,13 +351,16 @@ impl StudyResult for Scenarios {
         let all = &self.scenarios;
         Some(match self.list {
             ScenarioList::Ladder => vec![steps(all)],
-            ScenarioList::Patterns => SIDE_BY_SIDE.map(|figure| bars(figure, all)).into(),
+            ScenarioList::Patterns => SIDE_BY_SIDE
+                .map(|(figure, role)| bars(figure, role, all))
+                .into(),
         })
     }
 }
 
 /// The panel of a figure: a bar for each scenario, the first one on top.
-fn bars(((heading, value, text), role): (ScenarioFigure, Role), all: &[ScenarioReport]) -> Panel {
+fn bars(figure: ScenarioFigure, role: Role, all: &[ScenarioReport]) -> Panel {
+    let (heading, value, text) = figure;
     let bars = all.iter().enumerate().map(|(row, of)| {
         let length = value(of).unwrap_or(0.0);
         Block::row(row, [0.15, 0.85], [0.0, length], or_dash(value(of), text))
