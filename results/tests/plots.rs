@@ -174,13 +174,15 @@ fn assert_is_inside(plot: &Plot, node: Node<'_, '_>) {
     let Some(field) = field else { return };
     let numbers = field.attribute("viewBox").unwrap().split(' ');
     let frame: Vec<f64> = numbers.map(|n| n.parse().unwrap()).collect();
-    let (width, height) = (frame[2], frame[3]);
+    let (left, top) = (frame[0], frame[1]);
+    let (right, bottom) = (left + frame[2], top + frame[3]);
     let number = |name| {
         node.attribute(name)
             .map_or(0.0, |n: &str| n.parse().unwrap())
     };
-    let is_inside =
-        |x: f64, y: f64| (-0.1..=width + 0.1).contains(&x) && (-0.1..=height + 0.1).contains(&y);
+    let is_inside = |x: f64, y: f64| {
+        (left - 0.1..=right + 0.1).contains(&x) && (top - 0.1..=bottom + 0.1).contains(&y)
+    };
     match node.tag_name().name() {
         "rect" => {
             let (x, y) = (number("x"), number("y"));
@@ -194,7 +196,11 @@ fn assert_is_inside(plot: &Plot, node: Node<'_, '_>) {
         }
         "path" => {
             for (x, y) in corners(node) {
-                assert!(is_inside(x - 2.0_f64.min(x), y), "{}: {x}, {y}", plot.name);
+                assert!(
+                    is_inside(x - 2.0_f64.min(x - left), y),
+                    "{}: {x}, {y}",
+                    plot.name
+                );
             }
         }
         "text" => {
@@ -206,12 +212,12 @@ fn assert_is_inside(plot: &Plot, node: Node<'_, '_>) {
             );
             // By the widest common sans-serif.
             let wide = text.chars().count() as f64 * number("font-size") * 0.56;
-            let left = match node.attribute("text-anchor").unwrap_or("start") {
+            let from = match node.attribute("text-anchor").unwrap_or("start") {
                 "end" => number("x") - wide,
                 "middle" => number("x") - wide / 2.0,
                 _ => number("x"),
             };
-            let is_whole = left >= -0.1 && left + wide <= width + 0.1;
+            let is_whole = from >= left - 0.1 && from + wide <= right + 0.1;
             assert!(
                 is_whole && is_inside(0.0, number("y")),
                 "{}: `{text}` is cut",
@@ -232,10 +238,10 @@ fn corners(path: Node<'_, '_>) -> Vec<(f64, f64)> {
         let numbers = part[1..].split_whitespace();
         let numbers: Vec<f64> = numbers.map(|n| n.parse().unwrap()).collect();
         match (&part[..1], &numbers[..]) {
-            ("M" | "L", [x, y]) => at = (*x, *y),
-            ("H", [x]) => at.0 = *x,
-            ("V", [y]) => at.1 = *y,
+            ("M", [x, y]) => at = (*x, *y),
+            ("l", [x, y]) => at = (at.0 + x, at.1 + y),
             ("h", [x]) => at.0 += x,
+            ("v", [y]) => at.1 += y,
             ("z", []) => continue,
             other => panic!("{other:?}"),
         }

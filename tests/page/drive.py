@@ -105,7 +105,7 @@ class Browser:
         field = f"document.querySelector('#plot-{plot} .field')"
         left, top, width, _ = self.place(f"#plot-{plot} svg")
         side = "f => ['x', 'y', 'width', 'height'].map(side => f[side].baseVal.value)"
-        scale = width / 640
+        scale = width / 720
         x, y, width, height = [scale * value for value in self.value(f"({side})({field})")]
         self.mouse("mouseMoved", left + x + across * width, top + y + down * height)
         self.settle()

@@ -226,11 +226,6 @@ impl LearntRate {
 
     /// An attempt ended.
     pub(super) fn ended(&mut self, attempt: &Attempt) {
-        // Nothing is known, and nothing was refused: most runs are spared the rest.
-        let is_new = self.climb.is_none() && self.noticed.is_none();
-        if is_new && attempt.outcome != Outcome::Throttled {
-            return;
-        }
         let Some(sent) = attempt.sent else { return };
         let took_s = seconds(attempt.done.since(sent));
         // The smoothing of TCP's round trip (RFC 6298).

@@ -22,8 +22,11 @@ pub(super) struct Host {
     pub(super) brake: ThrottlePauses,
     /// Its own rate limit.
     pub(super) limiter: Limiter,
-    /// Limits that it taught; none if the shard learns nothing.
+    /// Limits that it taught; none if the shard learns nothing, or nothing was refused so far.
     adaptive: Option<Adaptive>,
+    /// Place of a shard that learns a rate, between the requests of the others, from 0 to 1; none
+    /// from the first refusal on. What is not refused anything is spared the controller.
+    place: Option<f64>,
     /// Requests that may be under way at most.
     most: u32,
     pub(super) under_way: u32,
@@ -71,16 +74,18 @@ impl Refusal {
     }
 }
 
+/// Place of a shard between the requests of the others, from 0 to 1.
+fn place(plan: &ShardPlan) -> f64 {
+    f64::from(plan.shard) / f64::from(plan.siblings.max(1))
+}
+
 /// The controller of a shard that begins at `start` and has `most` requests in flight at most; none
-/// if it learns nothing.
+/// unless it is adaptive.
 fn adaptive(plan: &ShardPlan, most: u32, start: Nanos) -> Option<Adaptive> {
     let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
-    let learns = Adaptive::new(shard as f64 / siblings.max(1) as f64, start);
-    let Some(kind) = plan.throttling.adaptive else {
-        return plan.learns_rate().then_some(learns);
-    };
     let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most);
-    Some(learns.limiting(kind, most, first, start))
+    let kind = plan.throttling.adaptive?;
+    Some(Adaptive::new(place(plan), start).limiting(kind, most, first, start))
 }
 
 impl Host {
@@ -91,6 +96,7 @@ impl Host {
             brake: ThrottlePauses::new(host, plan),
             limiter: Limiter::new(Pacer::new(plan.per_host.budget, start), start),
             adaptive: adaptive(plan, most, start),
+            place: plan.learns_rate().then(|| place(plan)),
             most,
             under_way: 0,
             starting: 0,
@@ -107,8 +113,7 @@ impl Host {
 
     /// True if nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
-        let limit = self.adaptive.as_ref().and_then(Adaptive::limit);
-        self.limiter.pacer.is_unlimited() && limit.is_none() && self.brake.is_unused()
+        self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
     }
 
     /// True if fewer requests are under way than may be.
@@ -174,6 +179,9 @@ impl Host {
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
     pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
         let order = self.brake.ended(permit, attempt);
+        if attempt.outcome == Outcome::Throttled {
+            self.begin_learning();
+        }
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.ended(attempt.done, self.under_way, attempt);
         }
@@ -198,7 +206,16 @@ impl Host {
         }
     }
 
+    /// From the first refusal on, here or in another shard, a rate is learnt.
+    fn begin_learning(&mut self) {
+        if let Some(place) = self.place.take() {
+            let new = || Adaptive::new(place, Nanos::default());
+            self.adaptive.get_or_insert_with(new);
+        }
+    }
+
     fn throttled(&mut self, at: Nanos, until: Nanos) {
+        self.begin_learning();
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.throttled(at, until);
         }

@@ -1,8 +1,17 @@
 //! Description of a chart as plain data: panels, axes and marks, without a colour value or a pixel.
 //!
-//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it, and
-//! `json` hands its values to the script of a page.
+//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`].
+//!
+//! | room | for |
+//! |---|---|
+//! | `scale` | its axes as coordinates of `plotters`, their ticks and labels |
+//! | `draw` | a place for each part, and the parts as elements of `plotters` |
+//! | `backend`, `svg` | a backend of `plotters` that writes SVG, and the document around it |
+//! | `palette` | the inks and dashes of each meaning |
+//! | `json` | its values for the script of a page |
 
+mod backend;
+mod draw;
 mod json;
 pub(super) mod palette;
 pub(super) mod scale;
@@ -35,7 +44,7 @@ pub struct Plot {
     pub title: &'static str,
     /// Caption: the plot's figures in this run.
     pub caption: String,
-    /// The picture: a whole SVG document, 640 wide.
+    /// The picture: a whole SVG document, 720 wide.
     pub svg: String,
     /// The picture alone, for a page that has [`style_sheet`], and title and caption as text in
     /// elements with the IDs `NAME-title` and `NAME-caption`.
@@ -47,7 +56,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// Paint a chart.
+    /// Draw a chart.
     pub(crate) fn of(chart: &Chart) -> Self {
         Self {
             name: chart.name,

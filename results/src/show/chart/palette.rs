@@ -6,8 +6,6 @@
 //! until a thin line shows on white. All that carries meaning has a contrast of at least 3:1 to the
 //! ground (WCAG 2.2, 1.4.11); grid and shaded bands carry none, their edges do.
 
-use std::fmt::Write;
-
 use super::{Dash, Role};
 
 /// Start of the part of the style sheet that depends on the reader. Paper is white, whatever the
@@ -23,36 +21,39 @@ macro_rules! inks {
             $($ink,)*
         }
 
+        /// Every ink, in the order of [`INKS`].
+        const ALL: [Ink; 23] = [$(Ink::$ink,)*];
+
         /// Class of each ink, in the order of [`Ink`], and its colours on white and on nearly black.
         const INKS: [(&str, [u32; 2]); 23] = [$(($class, [$light, $dark]),)*];
     };
 }
 
 inks! {
-    Paper: "paper", 0xFF_FFFF, 0x14_181D;
-    Text: "text", 0x1B_1F24, 0xE8_EAED;
-    Quiet: "quiet", 0x56_5E68, 0xA9_B1BA;
-    Grid: "grid", 0xDF_E3E8, 0x31_3840;
+    Paper: "paper", 0xFF_FFFF, 0x0F_1319;
+    Text: "text", 0x12_161D, 0xE9_ECF1;
+    Quiet: "quiet", 0x59_626F, 0xA1_ABB8;
+    Grid: "grid", 0xE3_E6EB, 0x27_2E38;
     Shade: "shade", 0xED_F1F5, 0x22_2931;
     Highlight: "highlight", 0xDD_EAF5, 0x20_384D;
     Paused: "paused", 0xFB_EBCF, 0x45_3413;
-    Grey: "grey", 0x86_8E99, 0x66_717D;
-    Blue: "blue", 0x00_72B2, 0x4D_B0F0;
+    Grey: "grey", 0x7D_8894, 0x7F_8A97;
+    Blue: "blue", 0x1F_6CC4, 0x43_90DE;
     Orange: "orange", 0xC9_8200, 0xF0_B030;
     Vermilion: "vermilion", 0xD5_5E00, 0xFF_8340;
-    Red: "red", 0xB3_261E, 0xFF_6B61;
-    Green: "green", 0x00_8A64, 0x2C_CB9C;
-    Purple: "purple", 0xA8_4F85, 0xE0_93BD;
-    Sky: "sky", 0x3D_95CE, 0x9A_D4F7;
-    Olive: "olive", 0x85_7800, 0xD8_CC4C;
+    Red: "red", 0xC4_302B, 0xFF_6B61;
+    Green: "green", 0x0F_7F71, 0x2F_B8A4;
+    Purple: "purple", 0x6D_4FC4, 0xA0_8BF0;
+    Sky: "sky", 0x5F_98D8, 0x5A_8CC2;
+    Olive: "olive", 0x8B_5E9E, 0xC9_A0DC;
     Black: "black", 0x0C_0F12, 0xF6_F7F8;
     // From little to much: ever further from the ground in lightness, and along the hues.
-    Heat0: "heat0", 0x4A_9DB0, 0x4A_6FA5;
-    Heat1: "heat1", 0x3B_88B8, 0x3F_8FB0;
-    Heat2: "heat2", 0x3A_6CB5, 0x45_B0A5;
-    Heat3: "heat3", 0x44_50AE, 0x7A_CB8A;
-    Heat4: "heat4", 0x43_2F92, 0xBF_E07A;
-    Heat5: "heat5", 0x2D_0F5E, 0xFB_F3A0;
+    Heat0: "heat0", 0xDB_E8F7, 0x17_2A42;
+    Heat1: "heat1", 0xB0_CFF0, 0x1C_4674;
+    Heat2: "heat2", 0x7A_AFE4, 0x28_6EAF;
+    Heat3: "heat3", 0x46_86C9, 0x52_9EDF;
+    Heat4: "heat4", 0x1E_579C, 0x9B_CFF9;
+    Heat5: "heat5", 0x0B_2C62, 0xEE_F8FF;
 }
 
 /// Inks of the levels of a heat map.
@@ -80,6 +81,18 @@ const RUNS: [(Ink, Dash); 8] = [
 impl Ink {
     pub(super) const fn class(self) -> &'static str {
         INKS[self as usize].0
+    }
+
+    /// Its colour on white, as 0xRRGGBB.
+    pub(super) const fn on_white(self) -> u32 {
+        INKS[self as usize].1[0]
+    }
+
+    /// The ink that has this colour on white; text if none has.
+    pub(super) fn of_light((r, g, b): (u8, u8, u8)) -> Self {
+        let colour = u32::from_be_bytes([0, r, g, b]);
+        let row = INKS.iter().position(|(_, [light, _])| *light == colour);
+        row.map_or(Self::Text, |row| ALL[row])
     }
 }
 
@@ -118,23 +131,19 @@ impl Role {
     }
 }
 
-/// Class of each pattern but the solid one, in the order of [`Dash`], and the lengths of its dashes
-/// and gaps, CSS pixels.
-const DASHES: [(&str, &str); 7] = [
-    ("dashed", "7 3.5"),
-    ("dotted", "2 2.5"),
-    ("dash-dot", "10 3 2 3"),
-    ("short", "4 2.5"),
-    ("dash-dot-dot", "10 2.5 2 2.5 2 2.5"),
-    ("long", "16 4"),
-    ("sparse", "3 4.5"),
-];
-
 impl Dash {
-    /// Its class behind that of an ink; empty when the line is solid.
-    pub(super) fn class(self) -> String {
-        let row = (self as usize).checked_sub(1);
-        row.map_or_else(String::new, |row| format!(" {}", DASHES[row].0))
+    /// Lengths of its dashes and gaps, CSS pixels; none when the line is solid.
+    pub(super) const fn lengths(self) -> Option<[f64; 2]> {
+        Some(match self {
+            Self::Solid => return None,
+            Self::Dashed => [8.0, 4.0],
+            Self::Dotted => [3.0, 5.0],
+            Self::DashDot => [12.0, 6.0],
+            Self::Short => [6.0, 5.0],
+            Self::DashDotDot => [13.0, 3.0],
+            Self::Long => [18.0, 4.0],
+            Self::Sparse => [4.0, 8.0],
+        })
     }
 }
 
@@ -145,18 +154,11 @@ pub(in crate::show) fn style_sheet() -> String {
 
 /// Every rule, with the colours of a mode. A line keeps its width when a reader zooms.
 fn rules(mode: usize) -> String {
-    let mut out = colours(mode)
+    colours(mode)
         + ".crawlmark-plot *{fill:currentColor}\
            .crawlmark-plot rect,.crawlmark-plot .cells{shape-rendering:crispEdges}\
            .crawlmark-plot .cells,.crawlmark-plot .line{fill:none;stroke:currentColor;stroke-linejoin:round}\
-           .crawlmark-plot .line{vector-effect:non-scaling-stroke}";
-    for (class, lengths) in DASHES {
-        let _ = write!(
-            out,
-            ".crawlmark-plot .{class}{{stroke-dasharray:{lengths}}}"
-        );
-    }
-    out
+           .crawlmark-plot .line{vector-effect:non-scaling-stroke}"
 }
 
 fn colours(mode: usize) -> String {
@@ -205,6 +207,7 @@ mod tests {
                 let least = match *class {
                     "text" | "quiet" => 4.5,
                     "paper" | "grid" | "shade" | "highlight" | "paused" => 1.0,
+                    heat if heat.starts_with("heat") => 1.0,
                     _ => 3.0,
                 };
                 assert!(on_paper(row) >= least, "{class} {mode}: {}", on_paper(row));

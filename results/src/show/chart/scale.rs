@@ -1,15 +1,23 @@
-//! From values to places along an axis, the round values at which it has ticks, and their labels.
+//! Axes as coordinates of `plotters`: from values to places, the values at which there are ticks,
+//! and their labels.
 
 use std::ops;
 
 use crawlmark_harness::units::grouped;
+use plotters::coord::combinators::{IntoLogRange, LogCoord};
+use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged};
+use plotters::coord::types::RangedCoordf64;
 
 use super::{Format, Range};
 
 /// The most ticks of an axis: more would crowd the labels.
-pub(super) const MOST_TICKS: f64 = 6.0;
+pub(super) const MOST_TICKS: usize = 6;
 
-/// Scale that maps values to places between 0 and 1.
+/// From the lowest to the highest value: within two decades, 2 and 5 times a power of ten have
+/// ticks, too.
+const FEW_DECADES: f64 = 101.0;
+
+/// Scale that maps values to places.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     /// In equal steps from the first to the second.
@@ -26,84 +34,49 @@ impl Scale {
         match range {
             Range::FromZero => Self::from_zero(values),
             Range::Between(low, high) => Self::Linear(*low, *high),
-            Range::Log => Self::log(&values.collect::<Vec<_>>()),
+            Range::Log => Self::log(values),
             Range::LogBetween(low, high) => Self::Log(*low, *high),
             Range::Rows(names) => Self::Rows(names.len().max(1) as f64),
         }
     }
 
-    /// From 0 to a round value no less than the greatest; to 1 when there is none above 0.
-    fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
-        let top = greatest(values);
-        if top <= 0.0 {
-            return Self::Linear(0.0, 1.0);
-        }
-        // A little air above, so that the line is not taken for the frame.
-        let step = round_above(top * 1.02 / MOST_TICKS);
-        Self::Linear(0.0, (top * 1.02 / step).ceil().max(1.0) * step)
+    /// From 0 to a round value no less than the greatest, with a little air above, so that a line is
+    /// not taken for the frame; to 1 when there is none above 0.
+    fn from_zero(values: impl Iterator<Item = f64>) -> Self {
+        let top = values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.02;
+        let above = Self::Linear(0.0, top * 2.0).ticks(2 * MOST_TICKS);
+        let high = above.into_iter().find(|tick| top > 0.0 && *tick >= top);
+        Self::Linear(0.0, high.unwrap_or(1.0))
     }
 
     /// Over all values above 0, from a round one to a round one; over a decade when there is none.
-    fn log(values: &[f64]) -> Self {
-        let top = greatest(values.iter().copied());
-        let least = values
-            .iter()
-            .copied()
-            .filter(|v| v.is_finite() && *v > 0.0)
-            .fold(f64::INFINITY, f64::min);
+    fn log(values: impl Iterator<Item = f64>) -> Self {
+        let known = values.filter(|v| v.is_finite() && *v > 0.0);
+        let (least, top) = known.fold((f64::INFINITY, 0.0), |(least, top), v| {
+            (v.min(least), v.max(top))
+        });
         if !least.is_finite() {
             return Self::Log(1e3, 1e4);
         }
-        let (low, high) = (round_below(least), round_above(top));
-        if high / low < 4.0 {
-            Self::Log(round_below(low * 0.99), round_above(high * 1.01))
-        } else {
-            Self::Log(low, high)
-        }
+        let around = round_factors(least / 10.0, top * 10.0);
+        let low = around.iter().rev().find(|tick| **tick <= least);
+        let (low, high) = (
+            low.copied().unwrap_or(least),
+            // At least a factor of four, so that there are two ticks.
+            around.iter().find(|tick| **tick >= top.max(least * 4.0)),
+        );
+        Self::Log(low, high.copied().unwrap_or(top))
     }
 
-    /// The place of a value, held between 0 and 1.
+    /// The values of the axis that have ticks, not many more than `most`.
+    pub(super) fn ticks(self, most: usize) -> Vec<f64> {
+        self.key_points(BoldPoints(most))
+    }
+
+    /// The place of a value between the ends: 0 to 1.
     pub(super) fn place(self, value: f64) -> f64 {
-        let place = match self {
-            Self::Linear(low, high) => (value - low) / (high - low),
-            Self::Log(low, high) => (value.max(low) / low).ln() / (high / low).ln(),
-            Self::Rows(count) => 1.0 - value / count,
-        };
-        if place.is_finite() {
-            place.clamp(0.0, 1.0)
-        } else {
-            0.0
-        }
-    }
-
-    /// The round values of the axis, ends included where they are round: not many more than `most`.
-    pub(super) fn ticks(self, most: f64) -> Vec<f64> {
-        match self {
-            Self::Linear(low, high) => {
-                let step = round_above((high - low) / most);
-                // Without 0.0, a range from 0 would begin with -0.
-                let (first, last) = (
-                    (low / step - 1e-9).ceil() + 0.0,
-                    (high / step + 1e-9).floor(),
-                );
-                std::iter::successors(Some(first), |n| Some(n + 1.0))
-                    .take_while(|n| *n <= last)
-                    .map(|n| n * step)
-                    .collect()
-            }
-            Self::Log(low, high) => {
-                let fine = high / low <= 101.0;
-                let from = low.log10().floor();
-                let decades = std::iter::successors(Some(from), |e| Some(e + 1.0))
-                    .take_while(|e| *e <= high.log10());
-                let in_decade: &[f64] = if fine { &[1.0, 2.0, 5.0] } else { &[1.0] };
-                let values = decades.flat_map(|e| in_decade.iter().map(move |m| m * 10f64.powf(e)));
-                values
-                    .filter(|v| *v >= low * 0.999 && *v <= high * 1.001)
-                    .collect()
-            }
-            Self::Rows(_) => Vec::new(),
-        }
+        const FINE: i32 = 100_000;
+        f64::from(self.map(&value, (0, FINE))) / f64::from(FINE)
     }
 
     /// Its ends; of rows, the bottom and the top of all.
@@ -113,6 +86,57 @@ impl Scale {
             Self::Rows(count) => count..0.0,
         }
     }
+}
+
+/// What `plotters` needs of an axis. What is beyond an end is drawn at it.
+impl Ranged for Scale {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let ops::Range { start, end } = self.ends();
+        let value = if value.is_nan() { start } else { *value };
+        let held = value.clamp(start.min(end), end.max(start));
+        match self {
+            Self::Linear(..) | Self::Rows(_) => RangedCoordf64::from(start..end).map(&held, limit),
+            Self::Log(..) => LogCoord::from((start..end).log_scale()).map(&held, limit),
+        }
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self {
+            Self::Linear(low, high) => RangedCoordf64::from(*low..*high).key_points(hint),
+            Self::Log(low, high) if high / low <= FEW_DECADES => round_factors(*low, *high),
+            Self::Log(low, high) => {
+                LogCoord::from((*low..*high * 1.001).log_scale()).key_points(hint)
+            }
+            Self::Rows(_) => Vec::new(),
+        }
+    }
+
+    fn range(&self) -> ops::Range<f64> {
+        self.ends()
+    }
+}
+
+/// The values of 1, 2 and 5 times a power of ten from `low` to `high`, both included.
+fn round_factors(low: f64, high: f64) -> Vec<f64> {
+    // A decade below, whose points reach into the range.
+    let axis = LogCoord::from((low / 10.0..high * 1.001).log_scale());
+    // Ten points for each decade are all of its whole multiples.
+    let decades = (1..).take_while(|n| low * 10f64.powi(*n) <= high * 100.0);
+    let points = axis.key_points(BoldPoints(20 * decades.count()));
+    let is_round = |value: &f64| {
+        let leading = value / 10f64.powf(value.log10().floor());
+        [1.0, 2.0, 5.0, 10.0]
+            .iter()
+            .any(|round| (leading - round).abs() < 1e-6)
+    };
+    let inside = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
+    let mut round: Vec<f64> = points.into_iter().filter(is_round).filter(inside).collect();
+    round.sort_by(f64::total_cmp);
+    round.dedup_by(|a, b| (*a / *b - 1.0).abs() < 1e-6);
+    round
 }
 
 impl Format {
@@ -127,29 +151,6 @@ impl Format {
             Self::Nines => nines(value),
         }
     }
-}
-
-fn greatest(values: impl IntoIterator<Item = f64>) -> f64 {
-    values
-        .into_iter()
-        .filter(|v| v.is_finite())
-        .fold(0.0, f64::max)
-}
-
-/// The least of 1, 2 and 5 times a power of ten that is no less.
-pub(in crate::show) fn round_above(value: f64) -> f64 {
-    let decade = 10f64.powf(value.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .find(|f| f * decade >= value * (1.0 - 1e-9))
-        .unwrap_or(10.0);
-    factor * decade
-}
-
-/// The greatest of 1, 2 and 5 times a power of ten that is no greater: these are each other's
-/// reciprocals.
-fn round_below(value: f64) -> f64 {
-    1.0 / round_above(1.0 / value)
 }
 
 /// A count or a rate, short enough for an axis: `0`, `0.5`, `1,200`, `25k`, `3M`.
@@ -209,33 +210,36 @@ mod tests {
 
     #[test]
     fn axes_end_at_round_values_with_room_for_all() {
-        for (top, want) in [
-            (0.0, 1.0),
-            (1.0, 1.2),
-            (97.0, 100.0),
-            (99.0, 120.0),
-            (1_234.0, 1_500.0),
-            (6e6, 8e6),
-        ] {
-            let Scale::Linear(low, high) = Scale::from_zero([top]) else {
+        for top in [1.0, 97.0, 99.0, 1_234.0, 6e6] {
+            let Scale::Linear(low, high) = Scale::from_zero([top].into_iter()) else {
                 panic!("linear")
             };
             assert!(
-                low == 0.0 && (high - want).abs() < want * 1e-9,
+                low == 0.0 && (1.02..2.1).contains(&(high / top)),
                 "{top}: {high}"
             );
         }
-        assert_eq!(Scale::log(&[340.0, 81_000.0]), Scale::Log(200.0, 100_000.0));
-        assert_eq!(Scale::log(&[]), Scale::Log(1e3, 1e4));
+        assert_eq!(
+            Scale::from_zero(std::iter::empty()),
+            Scale::Linear(0.0, 1.0)
+        );
+        assert_eq!(Scale::log(std::iter::empty()), Scale::Log(1e3, 1e4));
+        let Scale::Log(low, high) = Scale::log([340.0, 81_000.0].into_iter()) else {
+            panic!("logarithmic")
+        };
+        assert!(
+            (low / 200.0 - 1.0).abs() < 1e-9 && (high / 1e5 - 1.0).abs() < 1e-9,
+            "{low} {high}"
+        );
     }
 
     proptest! {
         #[test]
         fn ticks_rise_are_few_and_lie_on_the_axis(a in 1e-3..1e9f64, factor in 1.0..1e6f64) {
-            for scale in [Scale::from_zero([a]), Scale::log(&[a, a * factor])] {
+            for scale in [Scale::from_zero([a].into_iter()), Scale::log([a, a * factor].into_iter())] {
                 let ops::Range { start: low, end: high } = scale.ends();
                 let ticks = scale.ticks(MOST_TICKS);
-                prop_assert!(ticks.is_sorted() && (2..=9).contains(&ticks.len()), "{scale:?}: {ticks:?}");
+                prop_assert!(ticks.is_sorted() && (2..=13).contains(&ticks.len()), "{scale:?}: {ticks:?}");
                 prop_assert!(ticks.iter().all(|t| *t >= low * 0.999 && *t <= high * 1.001), "{scale:?}: {ticks:?}");
                 prop_assert!(scale.place(a) >= 0.0 && scale.place(a) <= 1.0);
             }
@@ -243,7 +247,7 @@ mod tests {
 
         #[test]
         fn a_greater_value_is_no_lower(a in 0.0..1e9f64, b in 0.0..1e9f64) {
-            for scale in [Scale::from_zero([a, b]), Scale::log(&[a, b])] {
+            for scale in [Scale::from_zero([a, b].into_iter()), Scale::log([a, b].into_iter())] {
                 prop_assert_eq!(a <= b || scale.place(a) >= scale.place(b), true);
                 prop_assert_eq!(a >= b || scale.place(a) <= scale.place(b), true);
             }

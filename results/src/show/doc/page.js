@@ -43,11 +43,11 @@
   const panels = [];
   class Panel {
     constructor(field, data, output) {
-      const [width, height] = ["width", "height"].map((side) => field[side].baseVal.value);
+      const [left, top, width, height] = ["x", "y", "width", "height"].map((side) => field[side].baseVal.value);
       const ticks = field.nextElementSibling?.matches(".ticks") ? field.nextElementSibling : field.parentElement.querySelector(".ticks");
-      Object.assign(this, data, { field, output, width, height, ticks, axis: JSON.stringify(data.x), view: [0, 1] });
+      Object.assign(this, data, { field, output, left, top, width, height, ticks, axis: JSON.stringify(data.x), view: [0, 1] });
       this.cursor = field.appendChild(shape("path", { class: "quiet line", "stroke-width": 1 }));
-      this.selected = field.appendChild(shape("rect", { class: "blue", y: 0, height, opacity: 0.25 }));
+      this.selected = field.appendChild(shape("rect", { class: "blue", y: top, height, opacity: 0.25 }));
     }
 
     // Panels over the same axis.
@@ -59,7 +59,7 @@
     at({ clientX }) {
       const svg = this.field.ownerSVGElement;
       const { left, width } = svg.getBoundingClientRect();
-      const x = ((clientX - left) * svg.viewBox.baseVal.width) / width - this.field.x.baseVal.value;
+      const x = ((clientX - left) * svg.viewBox.baseVal.width) / width - this.left;
       const [low, high] = this.view;
       return between(low + (x / this.width) * (high - low), low, high);
     }
@@ -68,7 +68,7 @@
     height_at({ clientY }) {
       const svg = this.field.ownerSVGElement;
       const { top, height } = svg.getBoundingClientRect();
-      return 1 - (((clientY - top) * svg.viewBox.baseVal.height) / height - this.field.y.baseVal.value) / this.height;
+      return 1 - (((clientY - top) * svg.viewBox.baseVal.height) / height - this.top) / this.height;
     }
 
     // Draw the crosshair in all panels of this axis, and write the values of their marks.
@@ -77,7 +77,7 @@
       for (const output of new Set(panels.map((panel) => panel.output))) output.textContent = "";
       for (const panel of panels) panel.cursor.removeAttribute("d");
       for (const panel of this.alike) {
-        panel.cursor.setAttribute("d", `M${at * panel.width} 0V${panel.height}`);
+        panel.cursor.setAttribute("d", `M${panel.left + at * panel.width} ${panel.top}v${panel.height}`);
         const said = panel.output.textContent ? [] : [`${format[panel.x.format](x)} ${panel.x.label.replace(/ \(.*/, "")}`];
         const down = event && panel === this ? panel.height_at(event) : -1;
         if (down >= 0 && down < 1 && panel.y.rows) said.push(panel.y.rows[Math.floor(value(panel.y, down))]);
@@ -93,9 +93,9 @@
     // Show a part of the axis in all of its panels.
     zoom(low, high) {
       for (const panel of this.alike) {
-        const { field, width, height, ticks } = panel;
+        const { field, left, top, width, height, ticks } = panel;
         panel.view = [low, high];
-        field.setAttribute("viewBox", `${low * width} 0 ${(high - low) * width} ${height}`);
+        field.setAttribute("viewBox", `${left + low * width} ${top} ${(high - low) * width} ${height}`);
         field.setAttribute("overflow", high - low < 1 ? "hidden" : "visible");
         ticks?.parentElement.querySelector(".zoomed")?.remove();
         ticks?.setAttribute("display", high - low < 1 ? "none" : "inline");
@@ -103,7 +103,7 @@
         const zoomed = ticks.parentElement.appendChild(shape("g", { class: "zoomed", "text-anchor": "middle", "font-size": 13 }));
         const y = ticks.querySelector("text").getAttribute("y");
         for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-          const label = shape("text", { class: "quiet", x: field.x.baseVal.value + part * width, y });
+          const label = shape("text", { class: "quiet", x: left + part * width, y });
           label.textContent = format[panel.x.format](value(panel.x, low + part * (high - low)));
           zoomed.append(label);
         }
@@ -128,7 +128,7 @@
       const at = panel.at(event);
       panel.read(at, event);
       if (start) {
-        start.panel.selected.setAttribute("x", Math.min(start.at, at) * panel.width);
+        start.panel.selected.setAttribute("x", panel.left + Math.min(start.at, at) * panel.width);
         start.panel.selected.setAttribute("width", Math.abs(at - start.at) * panel.width);
       }
     };

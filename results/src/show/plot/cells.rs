@@ -3,7 +3,6 @@
 
 use super::seconds::{Gather, LEAST_S, Seconds, TimeAxis};
 use crate::run::report::{CELLS_PER_DECADE, Course, IntervalRow, Report, ShardReport, Spread};
-use crate::show::chart::scale::round_above;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
 use crawlmark_harness::stats;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
@@ -162,6 +161,15 @@ const MEASURES: [Measure; 3] = [
         format: Format::Percent,
     },
 ];
+
+/// The least of 1, 2 and 5 times a power of ten that is no less.
+fn round_above(value: f64) -> f64 {
+    let decade = 10f64.powf(value.log10().floor());
+    let factor = [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|factor| factor * decade >= value * (1.0 - 1e-9));
+    factor.unwrap_or(10.0) * decade
+}
 
 fn counts_of(column: &[Option<u64>], unit: f64) -> Vec<Option<f64>> {
     column.iter().map(|n| n.map(|n| n as f64 / unit)).collect()

@@ -1,0 +1,311 @@
+//! A drawing backend of `plotters` that writes SVG: shapes have the class of their ink, which a style
+//! sheet colours light or dark, and texts are measured by a table, without a font.
+//!
+//! One unit of `plotters` is a tenth of a CSS pixel. The groups of [`Groups`], of which the script of
+//! a page shows and hides some, are written between the calls of `plotters`.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use plotters::style::text_anchor::{HPos, VPos};
+use plotters_backend::{
+    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
+    FontStyle,
+};
+
+use super::draw::{Group, Groups};
+use super::palette::Ink;
+use crate::show::xml::escaped;
+
+/// Units of a CSS pixel.
+pub(super) const UNIT: i32 = 10;
+
+/// Width of a character at a font size of 1: that of the widest common sans-serif at 13 px, so that
+/// nothing is cut in another.
+const CHARACTER: f64 = 7.3 / 13.0;
+
+/// From the middle of a line to the base line of common letters, at a font size of 1.
+const TO_BASE: f64 = 0.36;
+
+type Drawn = Result<(), DrawingErrorKind<Infallible>>;
+
+/// Elements so far, and a path that the next one of the same look goes on with.
+#[derive(Debug, Default)]
+struct Sheet {
+    out: String,
+    look: String,
+    path: String,
+}
+
+impl Sheet {
+    fn flush(&mut self) {
+        if !self.path.is_empty() {
+            let _ = writeln!(self.out, "<path {} d=\"{}\"/>", self.look, self.path);
+            self.path.clear();
+        }
+    }
+
+    /// What has been written, to be added to.
+    fn out(&mut self) -> &mut String {
+        self.flush();
+        &mut self.out
+    }
+
+    fn add_path(&mut self, look: String, path: &str) {
+        if look != self.look {
+            self.flush();
+            self.look = look;
+        }
+        self.path.push_str(path);
+    }
+}
+
+/// The backend. Its clones write to one sheet.
+#[derive(Debug, Clone)]
+pub(super) struct Svg {
+    sheet: Rc<RefCell<Sheet>>,
+    size: (u32, u32),
+}
+
+impl Svg {
+    /// An empty sheet of so many units.
+    pub(super) fn new(size: (u32, u32)) -> Self {
+        Self {
+            sheet: Rc::default(),
+            size,
+        }
+    }
+
+    /// What was drawn, as elements.
+    pub(super) fn elements(&self) -> String {
+        std::mem::take(self.sheet.borrow_mut().out())
+    }
+}
+
+impl Groups for Svg {
+    fn open(&self, group: Group) {
+        let mut sheet = self.sheet.borrow_mut();
+        let out = sheet.out();
+        let _ = match group {
+            Group::Key(n) => writeln!(out, "<g class=\"key\" data-key=\"{n}\">"),
+            Group::Mark(Some(n)) => writeln!(out, "<g data-key=\"{n}\">"),
+            Group::Mark(None) => writeln!(out, "<g>"),
+            Group::Ticks => writeln!(out, "<g class=\"ticks\">"),
+            Group::Field(field) => {
+                let [x, y, width, height] = field.map(px);
+                writeln!(
+                    out,
+                    "<svg class=\"field\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
+                     viewBox=\"{x} {y} {width} {height}\" preserveAspectRatio=\"none\" overflow=\"visible\">"
+                )
+            }
+        };
+    }
+
+    fn close(&self, group: Group) {
+        let mut sheet = self.sheet.borrow_mut();
+        sheet.out().push_str(match group {
+            Group::Field(_) => "</svg>\n",
+            _ => "</g>\n",
+        });
+    }
+}
+
+/// Units as CSS pixels.
+fn px(units: i32) -> f64 {
+    f64::from(units) / f64::from(UNIT)
+}
+
+/// Class of a colour of `plotters`: that of the ink which has it.
+fn class(colour: BackendColor) -> &'static str {
+    Ink::of_light(colour.rgb).class()
+}
+
+/// A path through places, without those in the middle of a level line, in steps from one to the
+/// next.
+fn line(places: &[BackendCoord]) -> String {
+    let mut path = String::new();
+    let Some(mut at) = places.first().copied() else {
+        return path;
+    };
+    let _ = write!(path, "M{} {}", px(at.0), px(at.1));
+    for (n, (x, y)) in places.iter().copied().enumerate().skip(1) {
+        let goes_on = places.get(n + 1).is_some_and(|(_, next)| *next == y);
+        let _ = match (x - at.0, y - at.1) {
+            (_, 0) if goes_on => continue,
+            (across, 0) => write!(path, "h{}", px(across)),
+            (0, down) => write!(path, "v{}", px(down)),
+            (across, down) => write!(path, "l{} {}", px(across), px(down)),
+        };
+        at = (x, y);
+    }
+    path
+}
+
+/// Look of a line.
+fn stroke<S: BackendStyle>(style: &S) -> String {
+    let width = f64::from(style.stroke_width()) / f64::from(UNIT);
+    format!(
+        "class=\"{} line\" stroke-width=\"{width}\"",
+        class(style.color())
+    )
+}
+
+impl DrawingBackend for Svg {
+    type ErrorType = Infallible;
+
+    fn get_size(&self) -> (u32, u32) {
+        self.size
+    }
+
+    fn ensure_prepared(&mut self) -> Drawn {
+        Ok(())
+    }
+
+    fn present(&mut self) -> Drawn {
+        Ok(())
+    }
+
+    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> Drawn {
+        self.draw_rect((x, y), (x + 1, y + 1), &colour, true)
+    }
+
+    fn draw_line<S: BackendStyle>(
+        &mut self,
+        from: BackendCoord,
+        to: BackendCoord,
+        style: &S,
+    ) -> Drawn {
+        self.draw_path([from, to], style)
+    }
+
+    fn draw_rect<S: BackendStyle>(
+        &mut self,
+        (left, top): BackendCoord,
+        (right, bottom): BackendCoord,
+        style: &S,
+        fill: bool,
+    ) -> Drawn {
+        if !fill {
+            let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
+            let path = line(&corners) + "z";
+            self.sheet.borrow_mut().add_path(stroke(style), &path);
+            return Ok(());
+        }
+        // A thick line: cells of one height are one path, a third of the bytes of their corners.
+        let middle = f64::midpoint(px(top), px(bottom));
+        let path = format!("M{} {middle}h{}", px(left), px(right - left));
+        let look = format!(
+            "class=\"{} cells\" stroke-width=\"{}\"",
+            class(style.color()),
+            px(bottom - top)
+        );
+        self.sheet.borrow_mut().add_path(look, &path);
+        Ok(())
+    }
+
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        path: I,
+        style: &S,
+    ) -> Drawn {
+        let places: Vec<BackendCoord> = path.into_iter().collect();
+        self.sheet
+            .borrow_mut()
+            .add_path(stroke(style), &line(&places));
+        Ok(())
+    }
+
+    fn draw_circle<S: BackendStyle>(
+        &mut self,
+        (x, y): BackendCoord,
+        radius: u32,
+        style: &S,
+        fill: bool,
+    ) -> Drawn {
+        let look = if fill {
+            format!("class=\"{}\"", class(style.color()))
+        } else {
+            stroke(style)
+        };
+        let r = f64::from(radius) / f64::from(UNIT);
+        let _ = writeln!(
+            self.sheet.borrow_mut().out(),
+            "<circle {look} cx=\"{}\" cy=\"{}\" r=\"{r}\"/>",
+            px(x),
+            px(y)
+        );
+        Ok(())
+    }
+
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        corners: I,
+        style: &S,
+    ) -> Drawn {
+        let places: Vec<BackendCoord> = corners.into_iter().collect();
+        let look = format!("class=\"{}\"", class(style.color()));
+        self.sheet
+            .borrow_mut()
+            .add_path(look, &(line(&places) + "z"));
+        Ok(())
+    }
+
+    fn draw_text<S: BackendTextStyle>(
+        &mut self,
+        text: &str,
+        style: &S,
+        (x, y): BackendCoord,
+    ) -> Drawn {
+        let size = style.size() / f64::from(UNIT);
+        let down = match style.anchor().v_pos {
+            VPos::Top => size,
+            VPos::Center => size * TO_BASE,
+            VPos::Bottom => 0.0,
+        };
+        let anchor = match style.anchor().h_pos {
+            HPos::Left => "",
+            HPos::Center => " text-anchor=\"middle\"",
+            HPos::Right => " text-anchor=\"end\"",
+        };
+        let weight = match style.style() {
+            FontStyle::Bold => " font-weight=\"bold\"",
+            _ => "",
+        };
+        let y = ((px(y) + down) * f64::from(UNIT)).round() / f64::from(UNIT);
+        let _ = writeln!(
+            self.sheet.borrow_mut().out(),
+            "<text class=\"{}\" x=\"{}\" y=\"{y}\" font-size=\"{size}\"{weight}{anchor}>{}</text>",
+            class(style.color()),
+            px(x),
+            escaped(text)
+        );
+        Ok(())
+    }
+
+    fn estimate_text_size<S: BackendTextStyle>(
+        &self,
+        text: &str,
+        style: &S,
+    ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
+        let size = style.size();
+        Ok((units(text_width(text) / 13.0 * size), units(size)))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sizes are above 0, and a sheet has some ten thousand units"
+)]
+fn units(value: f64) -> u32 {
+    value.ceil() as u32
+}
+
+/// About as wide as a text of 13 px is at most, CSS pixels.
+pub(super) fn text_width(text: &str) -> f64 {
+    let wide = text.chars().filter(|c| "mwMW%".contains(*c)).count();
+    (text.chars().count() as f64 + wide as f64 / 2.0) * CHARACTER * 13.0
+}
