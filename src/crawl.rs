@@ -420,26 +420,20 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Have the first request of an item that begins sent with nothing in the places of values of
-    /// its pages; none if it has no such places.
+    /// Have an item begin with the first of its pages, with nothing in the places of values that
+    /// only pages have; none if its first request has no pages.
     fn begin_pages(&self, item: u64, id: u64) -> Option<Rc<ItemProgress>> {
-        let values = self.spec.targets.flow_of(id)?.first.on_first_page();
-        let has_places = values != Values::default();
-        let first = has_places.then(|| self.first_request(id, &values))?.ok()?;
-        Some(self.flows.set(item, ItemProgress::new(first, values)))
-    }
-
-    /// Return the first request of an item, with these values.
-    fn first_request(&self, id: u64, values: &Values) -> Result<StepRequest, String> {
-        let request = self.request(Item::first(id));
-        StepRequest {
+        let takes = &self.spec.targets.flow_of(id)?.first;
+        let (values, request) = (takes.on_first_page(), self.request(Item::first(id)));
+        let first = StepRequest {
             number: 0,
             page: 1,
             host: request.host(),
             path: request.path(),
             shape: request.shape.clone(),
-        }
-        .filled(id, values)
+        };
+        let first = (takes.pages() > 0).then(|| first.filled(id, &values))?;
+        Some(self.flows.set(item, ItemProgress::new(first.ok()?, values)))
     }
 
     /// Note in an attempt, and for the items that share values, what it says of those. The item had
@@ -491,10 +485,10 @@ impl<D: Dial> Crawl<D> {
         let next = taken.and_then(|taken| self.next_request(item, answered, taken, flight));
         let (kind, why) = match next {
             Err(why) => (ErrorKind::ExtractFailed, why),
-            Ok(Some(ItemProgress { request, .. }))
-                if !self.is_allowed(request.host, &request.path) =>
-            {
-                let to = redact::url(&request.path);
+            Ok(Some(ItemProgress {
+                request, values, ..
+            })) if !self.is_allowed(request.host, &request.path) => {
+                let to = values.redacted(redact::url(&request.path));
                 (ErrorKind::RobotsForbidden, format!("to {to}"))
             }
             Ok(next) => return Ok(next),
@@ -536,20 +530,19 @@ impl<D: Dial> Crawl<D> {
         if let Some(list) = &mut list {
             list.has_some |= !taken.is_missing && list.element(number).is_some();
         }
-        let visited = match (&progress, step) {
-            (Some(progress), Some(step)) if step.page > 1 => progress.visited.clone(),
-            _ => Visited::default(),
-        };
-        let page = self.page_after(answered, &taken, &visited, flight)?;
-        // After an element that there is not, nothing else of it is requested.
-        let from = if taken.is_missing {
-            flow.steps.len()
+        let visited = progress.as_ref().map(|it| it.visited.clone());
+        let visited = visited.unwrap_or_default();
+        // Nothing else of an element that there is not is requested.
+        let (from, page) = if taken.is_missing {
+            (flow.steps.len(), None)
         } else {
-            number
+            (number, self.page_after(answered, &taken, &visited, flight)?)
         };
-        let next = match page {
-            Some(page) => Some((page, taken.values)),
-            None => flow.after(from, id, taken.values, &mut list)?,
+        let (next, visited) = if let Some(page) = page {
+            (Some((page, taken.values)), visited)
+        } else {
+            let next = flow.after(from, id, taken.values, &mut list)?;
+            (next, Visited::default())
         };
         Ok(next.map(|(request, values)| ItemProgress {
             list,
@@ -575,23 +568,21 @@ impl<D: Dial> Crawl<D> {
         let request = if *page == 1 {
             flow.request(*number, id, &values)?
         } else {
-            let before = StepRequest {
-                page: page - 1,
-                ..refused.request.clone()
-            };
-            let before = Item {
-                step: Some(&before),
+            let refused = Item {
+                step: Some(&refused.request),
                 ..Item::first(id)
             };
-            let page = flow.takes(*number).page_at(path);
-            Some(self.next_page(flow, before, &page, &values)?)
+            let url = flow.takes(*number).page_at(path);
+            let again = self.next_page(flow, refused, &url, &values)?;
+            let page = *page;
+            Some(StepRequest { page, ..again })
         };
         Ok(request.map(|request| ItemProgress {
-            list: refused.list.clone(),
-            visited: refused.visited.clone(),
+            request,
+            values,
+            jar: None,
             shared_use: Cell::new(SharedUse::Again),
-            performed: refused.performed.clone(),
-            ..ItemProgress::new(request, values)
+            ..refused.clone()
         }))
     }
 
@@ -607,25 +598,23 @@ impl<D: Dial> Crawl<D> {
         let Some(flow) = self.spec.targets.flow_of(answered.id) else {
             return Ok(None);
         };
-        let (number, page) = answered
-            .step
-            .map_or((0, 1), |step| (step.number, step.page));
-        let most = flow.takes(number).pages();
+        // Without one, it is the first request of an item that has no pages.
+        let Some(step) = answered.step else {
+            return Ok(None);
+        };
+        let most = flow.takes(step.number).pages();
         let Some(next) = &taken.next else {
-            if most > 0 && page == 1 && !taken.is_missing {
+            if most > 0 && step.page == 1 {
                 flight.aside(|it| it.pages_without_next += 1);
             }
             return Ok(None);
         };
-        if page >= most {
+        if step.page >= most {
             flight.aside(|it| it.pages_cut += 1);
             return Ok(None);
         }
         let next = self.next_page(flow, answered, next, &taken.values)?;
-        let first = self.first_request(answered.id, &Values::default());
-        if let Some(answered) = answered.step.or(first.as_ref().ok()) {
-            visited.visit(answered);
-        }
+        visited.visit(step);
         let is_new = visited.visit(&next);
         flight.aside(|it| {
             it.pages_followed += u64::from(is_new);
@@ -797,12 +786,7 @@ impl<D: Dial> Workload for Crawl<D> {
 
     fn template(&self, id: u64) -> u32 {
         let targets = &self.spec.targets;
-        let step = if targets.has_flows() {
-            self.flows.performed(id).step
-        } else {
-            1
-        };
-        targets.template_of(self.id(id), step as usize - 1)
+        targets.template_of(self.id(id), self.flows.performed(id).step as usize - 1)
     }
 
     fn known_as(&self, id: u64) -> u64 {

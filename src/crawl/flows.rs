@@ -29,7 +29,7 @@ use super::target::values::Values;
 use crate::dataset::batch::Place;
 
 /// An item whose request is not that of its line as it is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ItemProgress {
     pub(crate) request: StepRequest,
     /// Values of all responses so far.

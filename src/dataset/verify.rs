@@ -485,7 +485,7 @@ impl Auditor<'_> {
             || element > last_element && page == 1;
         if !is_next && !is_first_saved {
             return Err(format!(
-                "page {page} of step {step}, element {element} of ID {id} follows page {last} of element {last_element}"
+                "page {page} of step {step} of ID {id} follows page {last}, elements {element} and {last_element}"
             ));
         }
         Ok(())

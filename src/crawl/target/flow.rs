@@ -98,16 +98,19 @@ impl Flow {
         takes.save.unwrap_or(is_one_of_many)
     }
 
+    /// Return request `number`, counted from 0; none of the first, and beyond the last.
+    fn step(&self, number: usize) -> Option<&Step> {
+        self.steps.get(number.checked_sub(1)?)
+    }
+
     /// What is taken from the response to request `number`, counted from 0.
     pub(crate) fn takes(&self, number: usize) -> &Arc<Takes> {
-        let step = number.checked_sub(1).and_then(|at| self.steps.get(at));
-        step.map_or(&self.first, |step| &step.takes)
+        self.step(number).map_or(&self.first, |step| &step.takes)
     }
 
     /// Return the request as it is in the file; none of the first.
     pub(crate) fn shape(&self, number: usize) -> Option<&RequestShape> {
-        let step = number.checked_sub(1).and_then(|at| self.steps.get(at));
-        step.map(|step| &step.shape)
+        self.step(number).map(|step| &step.shape)
     }
 
     /// Return the request after request `number`, or its last page, and its values; none after the last.
@@ -148,7 +151,7 @@ impl Flow {
         id: u64,
         values: &Values,
     ) -> Result<Option<StepRequest>, String> {
-        let Some(step) = number.checked_sub(1).and_then(|at| self.steps.get(at)) else {
+        let Some(step) = self.step(number) else {
             return Ok(None);
         };
         let values = &step.takes.on_first_page().over(values);

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Part of a pointer that stands for each item of a list.
-pub(crate) const EACH: &str = "/*";
+const EACH: &str = "/*";
 
 /// Return the document of a body; none if that is not one JSON value.
 pub(crate) fn document(body: &[u8]) -> Option<&RawValue> {
@@ -31,21 +31,29 @@ pub(crate) fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValu
     })
 }
 
+/// Split a pointer into each item of a list: into those to the list, and to the value in an item.
+pub(crate) fn split_each(pointer: &str) -> Option<(&str, &str)> {
+    let split = pointer.split_once(EACH);
+    split.filter(|(_, rest)| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Return the values at a pointer, in which `*` stands for each item of a list.
 pub(crate) fn find_all<'a>(value: &'a RawValue, pointer: &str) -> Vec<&'a RawValue> {
-    let (before, rest) = match pointer.split_once(EACH) {
-        Some((before, rest)) if rest.is_empty() || rest.starts_with('/') => (before, rest),
-        _ => return find(value, pointer).into_iter().collect(),
+    let Some((before, rest)) = split_each(pointer) else {
+        return find(value, pointer).into_iter().collect();
     };
-    let list = find(value, before);
-    let items =
-        list.map(|list| items(list).unwrap_or_else(|| find(list, EACH).into_iter().collect()));
-    let values = items.into_iter().flatten();
+    let items = find(value, before).and_then(each).unwrap_or_default();
+    let values = items.into_iter();
     values.flat_map(|item| find_all(item, rest)).collect()
 }
 
+/// Return what `*` stands for: the items of a list, or the member of an object with this name.
+pub(crate) fn each(value: &RawValue) -> Option<Vec<&RawValue>> {
+    items(value).or_else(|| Some(vec![find(value, EACH)?]))
+}
+
 /// Return the items of a list; none of anything else.
-pub(crate) fn items(value: &RawValue) -> Option<Vec<&RawValue>> {
+fn items(value: &RawValue) -> Option<Vec<&RawValue>> {
     let is_list = value.get().starts_with('[');
     is_list.then(|| serde_json::from_str(value.get()).ok())?
 }

@@ -2,13 +2,12 @@
 //!
 //! Read from a request file and shared by the shards. It must not know which request a value is for.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use regex::bytes::{Captures, Regex};
+use regex::bytes::Regex;
 use serde_json::value::RawValue;
 
-use super::json_pointer::{self, EACH};
+use super::json_pointer::{self, split_each};
 use super::redact;
 use super::values::{TakenValue, ValueKind, Values, has_place, without_places};
 
@@ -30,58 +29,48 @@ pub(crate) const MOST_ITEM_BYTES: usize = 1 << 20;
 struct Form {
     example: &'static str,
     /// Read a place; none if it is of another form.
-    read: fn(&str) -> Option<Result<Source, PlaceError>>,
+    read: fn(&str) -> Option<Kind>,
 }
 
 /// All forms of `extract` and `next`, as the book lists them (how-to/flows.md).
 const FORMS: [Form; 7] = [
     Form {
         example: "json:/items/*/id",
-        read: |text| {
-            let pointer = text.strip_prefix("json:")?;
-            let (list, rest) = pointer.split_once(EACH)?;
-            let is_part = rest.is_empty() || rest.starts_with('/');
-            is_part.then(|| {
-                let (list, rest) = (pointer_of(list)?, pointer_of(rest)?);
-                let is_nested = rest.contains(EACH);
-                let each = (!is_nested).then_some(Source::Each(list, rest));
-                each.ok_or(PlaceError::Unknown)
-            })
-        },
+        read: json,
     },
     Form {
         example: "json:/user/token",
-        read: |text| Some(pointer_of(text.strip_prefix("json:")?).map(Source::Json)),
+        read: json,
     },
     Form {
         example: "header:Location:code=(\\w+)",
         read: |text| {
-            let (name, pattern) = text.strip_prefix("header:")?.split_once(':')?;
-            let pattern = Pattern::read(pattern);
-            Some(pattern.map(|pattern| Source::Header(name.to_owned(), Some(pattern))))
+            let (name, text) = text.strip_prefix("header:")?.split_once(':')?;
+            Some(Kind::Header(name.to_owned(), Some(pattern(text)?)))
         },
     },
     Form {
         example: "header:X-Request-Id",
         read: |text| {
-            let name = text.strip_prefix("header:").filter(|it| !it.is_empty())?;
-            Some(Ok(Source::Header(name.to_owned(), None)))
+            let name = text.strip_prefix("header:")?;
+            let is_name = !name.is_empty() && !name.contains(':');
+            is_name.then(|| Kind::Header(name.to_owned(), None))
         },
     },
     Form {
         example: "regex:token=(\\w+)",
-        read: |text| Some(Pattern::read(text.strip_prefix("regex:")?).map(Source::Regex)),
+        read: |text| pattern(text.strip_prefix("regex:")?).map(Kind::Regex),
     },
     Form {
         example: "link",
-        read: |text| (text == "link").then_some(Ok(Source::Link)),
+        read: |text| (text == "link").then_some(Kind::Link),
     },
     Form {
         example: "/list?cursor={cursor}",
         read: |text| {
             let starts = ["/", "?", "http://", "https://"];
             let is_url = starts.iter().any(|start| text.starts_with(start));
-            is_url.then(|| Ok(Source::Template(text.to_owned())))
+            is_url.then_some(Kind::Template)
         },
     },
 ];
@@ -98,115 +87,88 @@ const TAKES: [&str; 7] = [
     "for `next`: the URL of the next page, with values of this response",
 ];
 
-/// Read a JSON pointer.
-fn pointer_of(text: &str) -> Result<String, PlaceError> {
-    let is_pointer = text.is_empty() || text.starts_with('/');
-    let pointer = is_pointer.then(|| text.to_owned());
-    pointer.ok_or(PlaceError::Unknown)
+/// Read a JSON pointer, perhaps into each item of one list.
+fn json(text: &str) -> Option<Kind> {
+    let pointer = text.strip_prefix("json:")?;
+    let is_pointer = pointer.is_empty() || pointer.starts_with('/');
+    let of_item = split_each(pointer).and_then(|(_, rest)| split_each(rest));
+    (is_pointer && of_item.is_none()).then(|| Kind::Json(pointer.to_owned()))
 }
 
-/// Reason why a text is no place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PlaceError {
-    Unknown,
-    NoPattern,
+/// Read a regular expression.
+fn pattern(text: &str) -> Option<Regex> {
+    Regex::new(text).ok().filter(|_| !text.is_empty())
 }
 
-/// A regular expression. Two are the same when they are written the same.
+/// Return the first group of a pattern in a text, or all that matches.
+fn find<'a>(pattern: &Regex, text: &'a [u8]) -> Option<&'a [u8]> {
+    let groups = pattern.captures(text)?;
+    Some(groups.get(1).or_else(|| groups.get(0))?.as_bytes())
+}
+
+/// Place of a value in a response. Two are the same when they are written the same.
 #[derive(Debug, Clone)]
-struct Pattern(Regex);
-
-impl Pattern {
-    fn read(text: &str) -> Result<Self, PlaceError> {
-        if text.is_empty() {
-            return Err(PlaceError::Unknown);
-        }
-        let regex = Regex::new(text).map_err(|_| PlaceError::NoPattern)?;
-        Ok(Self(regex))
-    }
-
-    /// Return the first group in a text, or all that matches.
-    fn find<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
-        let group = |groups: Captures<'a>| groups.get(1).or_else(|| groups.get(0));
-        self.0
-            .captures(text)
-            .and_then(group)
-            .map(|it| it.as_bytes())
-    }
+struct Source {
+    text: String,
+    kind: Kind,
 }
 
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
-    }
-}
-
-impl Eq for Pattern {}
-
-impl Hash for Pattern {
-    fn hash<H: Hasher>(&self, to: &mut H) {
-        self.0.as_str().hash(to);
-    }
-}
-
-/// Place of a value in a response.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Source {
-    /// A JSON pointer to a text, a number or a boolean of the body.
+/// Kind of a place.
+#[derive(Debug, Clone)]
+enum Kind {
+    /// A JSON pointer to a text, a number or a boolean of the body, or of each item of a list.
     Json(String),
-    /// Pointers to a list, and to the value in each of its items.
-    Each(String, String),
     /// A header, or what a pattern finds in one.
-    Header(String, Option<Pattern>),
+    Header(String, Option<Regex>),
     /// What a pattern finds in the body.
-    Regex(Pattern),
+    Regex(Regex),
     /// The link to the next page in the header `Link`.
     Link,
     /// A URL with places for values, not taken from the response itself.
-    Template(String),
+    Template,
 }
 
 impl Source {
     fn parse(text: &str) -> Result<Self, String> {
-        let read = FORMS.iter().find_map(|form| (form.read)(text));
-        read.unwrap_or(Err(PlaceError::Unknown))
-            .map_err(|error| match error {
-                PlaceError::NoPattern => format!("`{text}` has no regular expression: correct it"),
-                PlaceError::Unknown => {
-                    let examples: Vec<_> = FORMS.iter().map(|form| form.example).collect();
-                    format!(
-                        "`{text}` is no place of a value: write it as one of {}",
-                        examples.join(", ")
-                    )
-                }
-            })
+        let kind = FORMS.iter().find_map(|form| (form.read)(text));
+        let kind = kind.ok_or_else(|| {
+            let examples: Vec<_> = FORMS.iter().map(|form| form.example).collect();
+            let examples = examples.join(", ");
+            format!("`{text}` is no place of a value, or has no valid regular expression: write it as one of {examples}")
+        })?;
+        let text = text.to_owned();
+        Ok(Self { text, kind })
     }
 
-    const fn is_json(&self) -> bool {
-        matches!(self, Self::Json(_) | Self::Each(..))
+    /// Return the pointers to a list, and to the value in each of its items, if it is in such.
+    fn each(&self) -> Option<(&str, &str)> {
+        match &self.kind {
+            Kind::Json(pointer) => split_each(pointer),
+            _ => None,
+        }
     }
 
     const fn is_in_body(&self) -> bool {
-        self.is_json() || matches!(self, Self::Regex(_))
+        matches!(self.kind, Kind::Json(_) | Kind::Regex(_))
     }
 
     /// True if it is a place of `next` alone.
     const fn is_of_next(&self) -> bool {
-        matches!(self, Self::Link | Self::Template(_))
+        matches!(self.kind, Kind::Link | Kind::Template)
     }
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Json(pointer) => write!(f, "json:{pointer}"),
-            Self::Each(list, rest) => write!(f, "json:{list}{EACH}{rest}"),
-            Self::Header(name, None) => write!(f, "header:{name}"),
-            Self::Header(name, Some(pattern)) => write!(f, "header:{name}:{}", pattern.0),
-            Self::Regex(pattern) => write!(f, "regex:{}", pattern.0),
-            Self::Link => f.write_str("link"),
-            Self::Template(url) => f.write_str(url),
-        }
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Source {}
+
+impl Hash for Source {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        self.text.hash(to);
     }
 }
 
@@ -228,7 +190,7 @@ enum Missing {
 
 impl Missing {
     /// Describe what is wrong at a place.
-    fn at(self, place: &Source) -> String {
+    fn at(self, Source { text: place, .. }: &Source) -> String {
         match self {
             Self::Absent => format!("the response has no {place}"),
             Self::Null => format!("{place} is null"),
@@ -313,7 +275,7 @@ impl Takes {
             let name = name.to_owned();
             read.extracts.push(Extract { name, from: source });
         }
-        let mut lists: Vec<_> = read.each().map(|(_, list, _)| list).collect();
+        let mut lists: Vec<_> = read.each().map(|(_, (list, _))| list).collect();
         lists.dedup();
         if lists.len() > 1 {
             return Err("its values are in each item of several lists: take one list".to_owned());
@@ -332,7 +294,7 @@ impl Takes {
                 );
             }
         };
-        if matches!(&read.pages, Some(pages) if matches!(pages.from, Source::Each(..))) {
+        if read.pages.iter().any(|pages| pages.from.each().is_some()) {
             return Err("`next` is one URL: write json:/pointer without *".to_owned());
         }
         Ok(read)
@@ -344,16 +306,19 @@ impl Takes {
     /// # Errors
     /// When it has a place for something else.
     pub(crate) fn read_next(&mut self, earlier: &[String], text: &str) -> Result<(), String> {
+        let pages = self
+            .pages
+            .as_mut()
+            .filter(|it| matches!(it.from.kind, Kind::Template));
         let Some(Pages {
-            from: Source::Template(url),
+            from: Source { text: url, .. },
             own,
             ..
-        }) = &mut self.pages
+        }) = pages
         else {
             return Ok(());
         };
-        let places = self.extracts.iter();
-        let places = places.filter(|it| !matches!(it.from, Source::Each(..)));
+        let places = self.extracts.iter().filter(|it| it.from.each().is_none());
         let names: Vec<_> = places.map(|extract| extract.name.clone()).collect();
         if without_places(&without_places(url, earlier), &names).contains(['{', '}']) {
             return Err(format!(
@@ -378,13 +343,12 @@ impl Takes {
 
     /// Return what leads to a page after the first, whose path is known.
     pub(crate) fn page_at(&self, path: &str) -> NextPage {
-        match &self.pages {
-            Some(Pages {
-                from: Source::Template(url),
-                ..
-            }) => NextPage::Template(url.clone()),
-            _ => NextPage::Url(path.to_owned()),
-        }
+        let pages = self.pages.iter();
+        let mut urls = pages.filter(|it| matches!(it.from.kind, Kind::Template));
+        let template = urls
+            .next()
+            .map(|pages| NextPage::Template(pages.from.text.clone()));
+        template.unwrap_or_else(|| NextPage::Url(path.to_owned()))
     }
 
     /// Names of the values that later requests have.
@@ -404,14 +368,10 @@ impl Takes {
         self.each().next().is_some()
     }
 
-    /// Values in each item of a list: their names, the list, and their places in an item.
-    fn each(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.extracts.iter().filter_map(|extract| {
-            let Source::Each(list, rest) = &extract.from else {
-                return None;
-            };
-            Some((extract.name.as_str(), list.as_str(), rest.as_str()))
-        })
+    /// Values in each item of a list, with the list, and their places in an item.
+    fn each(&self) -> impl Iterator<Item = (&Extract, (&str, &str))> {
+        let extracts = self.extracts.iter();
+        extracts.filter_map(|extract| Some((extract, extract.from.each()?)))
     }
 
     /// Places of what is taken: the values, then the next page.
@@ -429,14 +389,14 @@ impl Takes {
     /// a place in the body.
     pub(crate) fn headers(&self, values: impl Fn(&str) -> Vec<Vec<u8>>) -> Vec<Option<Vec<u8>>> {
         self.sources()
-            .map(|source| match source {
-                Source::Header(name, None) => values(name).into_iter().next(),
-                Source::Header(name, Some(pattern)) => {
+            .map(|source| match &source.kind {
+                Kind::Header(name, None) => values(name).into_iter().next(),
+                Kind::Header(name, Some(pattern)) => {
                     let values = values(name);
-                    let found = values.iter().find_map(|value| pattern.find(value));
+                    let found = values.iter().find_map(|value| find(pattern, value));
                     found.map(<[u8]>::to_vec)
                 }
-                Source::Link => Some(values("link").join(&b", "[..])),
+                Kind::Link => Some(values("link").join(&b", "[..])),
                 _ => None,
             })
             .collect()
@@ -453,13 +413,13 @@ impl Takes {
                 from.length
             ));
         }
-        let has_json = self.sources().any(Source::is_json);
+        let has_json = self.sources().any(|it| matches!(it.kind, Kind::Json(_)));
         let document = has_json.then(|| json_pointer::document(from.body));
         let document = document.flatten();
         let mut taken = Taken::default();
         let mut is_last = false;
         for (at, Extract { name, from: place }) in self.extracts.iter().enumerate() {
-            if matches!(place, Source::Each(..)) {
+            if place.each().is_some() {
                 continue;
             }
             let value = value(place, at, from, document);
@@ -480,34 +440,26 @@ impl Takes {
 
     /// Take the values of each item of the list.
     fn items(&self, document: Option<&RawValue>) -> Result<Vec<Values>, String> {
-        let Some(extract) = self
-            .extracts
-            .iter()
-            .find(|it| matches!(it.from, Source::Each(..)))
-        else {
+        let Some((Extract { from, .. }, (list, _))) = self.each().next() else {
             return Ok(Vec::new());
         };
-        let failed = |missing: Missing| missing.at(&extract.from);
-        let (_, list, _) = self.each().next().unwrap_or_default();
+        let failed = |missing: Missing| missing.at(from);
         let document = document.ok_or_else(|| failed(Missing::NoJson))?;
         let list = json_pointer::find(document, list).ok_or_else(|| failed(Missing::NoList))?;
         // So is an empty list written by some.
         if list.get() == "null" {
             return Ok(Vec::new());
         }
-        // An object may have a member with this name.
-        let items =
-            json_pointer::items(list).or_else(|| Some(vec![json_pointer::find(list, EACH)?]));
-        let items = items.ok_or_else(|| failed(Missing::NoList))?;
+        let items = json_pointer::each(list).ok_or_else(|| failed(Missing::NoList))?;
         if items.len() > MOST_ITEMS {
             return Err(failed(Missing::TooMany));
         }
         let of_item = |item: &RawValue| {
-            let values = self.each().map(|(name, _, rest)| {
+            let values = self.each().map(|(Extract { name, .. }, (_, rest))| {
                 let value = json_pointer::find(item, rest).ok_or(Missing::Absent);
                 let value = value.and_then(scalar);
                 let value = value.map_err(|missing| format!("{{{name}}}: {}", failed(missing)))?;
-                Ok((name.to_owned(), value))
+                Ok((name.clone(), value))
             });
             values.collect::<Result<_, _>>().map(Values)
         };
@@ -527,17 +479,17 @@ fn value(
     from: &TakenFrom<'_>,
     document: Option<&RawValue>,
 ) -> Result<TakenValue, Missing> {
-    let found = match place {
-        Source::Json(pointer) => {
+    let found = match &place.kind {
+        Kind::Json(pointer) => {
             let document = document.ok_or(Missing::NoJson)?;
             return scalar(json_pointer::find(document, pointer).ok_or(Missing::Absent)?);
         }
-        Source::Regex(pattern) => pattern.find(from.body),
+        Kind::Regex(pattern) => find(pattern, from.body),
         _ => from.headers.get(at).and_then(Option::as_deref),
     };
     let found = found.ok_or(Missing::Absent)?;
     let text = std::str::from_utf8(found).map_err(|_| Missing::NoText)?;
-    let text = if from.is_markup && matches!(place, Source::Regex(_)) {
+    let text = if from.is_markup && matches!(place.kind, Kind::Regex(_)) {
         html_escape::decode_html_entities(text).into_owned()
     } else {
         text.to_owned()
@@ -583,9 +535,9 @@ fn next_page(
     from: &TakenFrom<'_>,
     document: Option<&RawValue>,
 ) -> Result<Option<NextPage>, Missing> {
-    match place {
-        Source::Template(url) => return Ok(Some(NextPage::Template(url.clone()))),
-        Source::Link => {
+    match place.kind {
+        Kind::Template => return Ok(Some(NextPage::Template(place.text.clone()))),
+        Kind::Link => {
             let links = from.headers.get(at).and_then(Option::as_deref);
             let links = links.and_then(|links| std::str::from_utf8(links).ok());
             return Ok(links.and_then(next_link).map(NextPage::Url));
@@ -828,10 +780,8 @@ mod tests {
             assert!(page.contains(&row), "docs/src/how-to/flows.md lacks: {row}");
         }
         for form in &FORMS {
-            assert_eq!(
-                Source::parse(form.example).unwrap().to_string(),
-                form.example
-            );
+            assert!((form.read)(form.example).is_some());
+            assert!(Source::parse(form.example).is_ok());
         }
     }
 

@@ -50,15 +50,6 @@ pub(crate) enum Context {
     Text,
 }
 
-/// Manner in which a place takes its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    /// As its context needs it.
-    Encoded,
-    /// As it is.
-    Raw,
-}
-
 /// Row of the book's table of places: where a value stands, and how it is written there.
 #[cfg(test)]
 pub(crate) const PLACES: [(&str, &str); 6] = [
@@ -173,24 +164,42 @@ impl Values {
     /// Return a text with its places filled: `{name}` by the value as it is written there, and
     /// `{id}` by `id`. Other braces are text.
     pub(crate) fn fill(&self, text: &[u8], id: &str, context: Context) -> Vec<u8> {
-        let mut is_in_string = false;
-        self.fill_with(text, id, |before, value, manner| {
-            is_in_string ^= quotes(before) % 2 == 1;
-            let text = value.text.as_str();
-            match context {
-                Context::Url if manner == Manner::Raw => {
-                    percent_encode(text.as_bytes(), NO_URL).into()
-                }
-                Context::Text => text.into(),
-                _ if manner == Manner::Raw => text.into(),
-                Context::Url | Context::Form => percent_encode(text.as_bytes(), RESERVED).into(),
-                Context::Json if is_in_string => {
-                    let quoted = quoted(text);
-                    quoted[1..quoted.len() - 1].to_owned().into()
-                }
-                Context::Json => value.as_json(),
-            }
-        })
+        let (mut filled, mut rest) = (Vec::with_capacity(text.len()), text);
+        // Text since the last value.
+        let (mut before, mut is_in_string) = (text, false);
+        while let Some(at) = rest.iter().position(|&byte| byte == b'{') {
+            filled.extend_from_slice(&rest[..at]);
+            rest = &rest[at..];
+            let length = if rest.starts_with(PLACE.as_bytes()) {
+                filled.extend_from_slice(id.as_bytes());
+                PLACE.len()
+            } else if let Some((value, is_raw, length)) = self.place(rest) {
+                is_in_string ^= quotes(&before[..before.len() - rest.len()]) % 2 == 1;
+                before = &rest[length..];
+                let text = value.text.as_str();
+                let written: Cow<'_, str> = match context {
+                    Context::Url if is_raw => percent_encode(text.as_bytes(), NO_URL).into(),
+                    Context::Text => text.into(),
+                    _ if is_raw => text.into(),
+                    Context::Url | Context::Form => {
+                        percent_encode(text.as_bytes(), RESERVED).into()
+                    }
+                    Context::Json if is_in_string => {
+                        let quoted = quoted(text);
+                        quoted[1..quoted.len() - 1].to_owned().into()
+                    }
+                    Context::Json => value.as_json(),
+                };
+                filled.extend_from_slice(written.as_bytes());
+                length
+            } else {
+                filled.push(b'{');
+                1
+            };
+            rest = &rest[length..];
+        }
+        filled.extend_from_slice(rest);
+        filled
     }
 
     /// Return a URL without those of these values whose names are of secrets.
@@ -207,52 +216,27 @@ impl Values {
 
     /// Return a text with `0` in all its places.
     pub(crate) fn bare(&self, text: &[u8]) -> Vec<u8> {
-        self.fill_with(text, "0", |_, _, _| "0".into())
+        let (text_of_zero, kind) = ("0".to_owned(), ValueKind::Literal);
+        let zero = TakenValue {
+            text: text_of_zero,
+            kind,
+        };
+        let zeros = self.0.iter().map(|(name, _)| (name.clone(), zero.clone()));
+        Self(zeros.collect()).fill(text, "0", Context::Text)
     }
 
-    /// Fill the places of a text by what `write` makes of the text since the place before, the
-    /// value, and the manner of its place.
-    fn fill_with<'a>(
-        &'a self,
-        text: &[u8],
-        id: &str,
-        mut write: impl FnMut(&[u8], &'a TakenValue, Manner) -> Cow<'a, str>,
-    ) -> Vec<u8> {
-        let (mut filled, mut rest) = (Vec::with_capacity(text.len()), text);
-        // Text since the last value.
-        let mut before = text;
-        while let Some(at) = rest.iter().position(|&byte| byte == b'{') {
-            filled.extend_from_slice(&rest[..at]);
-            rest = &rest[at..];
-            let length = if rest.starts_with(PLACE.as_bytes()) {
-                filled.extend_from_slice(id.as_bytes());
-                PLACE.len()
-            } else if let Some((value, manner, length)) = self.place(rest) {
-                let between = &before[..before.len() - rest.len()];
-                filled.extend_from_slice(write(between, value, manner).as_bytes());
-                before = &rest[length..];
-                length
-            } else {
-                filled.push(b'{');
-                1
-            };
-            rest = &rest[length..];
-        }
-        filled.extend_from_slice(rest);
-        filled
-    }
-
-    /// Return the value whose place a text begins with, and the manner and length of the place.
-    fn place(&self, text: &[u8]) -> Option<(&TakenValue, Manner, usize)> {
+    /// Return the value whose place a text begins with, true if it is inserted as it is, and the
+    /// length of the place.
+    fn place(&self, text: &[u8]) -> Option<(&TakenValue, bool, usize)> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
         let length = text.iter().skip(1).take_while(|byte| is_name(byte)).count();
         let inner = std::str::from_utf8(text.get(1..=length)?).ok()?;
-        let (name, manner) = match inner.strip_suffix(RAW) {
-            Some(name) => (name, Manner::Raw),
-            None => (inner, Manner::Encoded),
-        };
-        let (_, value) = self.0.iter().find(|(other, _)| other == name)?;
-        (text.get(length + 1) == Some(&b'}')).then_some((value, manner, length + 2))
+        let raw = inner.strip_suffix(RAW);
+        let (_, value) = self
+            .0
+            .iter()
+            .find(|(name, _)| name == raw.unwrap_or(inner))?;
+        (text.get(length + 1) == Some(&b'}')).then_some((value, raw.is_some(), length + 2))
     }
 }
 
