@@ -35,7 +35,7 @@
 //! | `absent` of false; two operators at once; options that an operator does not have | ignores what it does not read |
 //! | `pathParameters` without a template, half a `basicAuth`, an empty method | matches nothing, or anything |
 //! | `\0`, `\Z`, `\R`, `\h`, `\Q`, `\p{Alpha}`, flags `d` and `U` in a regular expression | knows them |
-//! | JSON-unit placeholders, XML, dates, numbers, JSON schemas, multipart, `binaryEqualTo`, `anything`, `matchesPathTemplate`, `host`, `clientIp`, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
+//! | JSON-unit placeholders, XML, dates, numbers, JSON schemas, multipart, `matchesPathTemplate`, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
 //! | JSON paths with functions, several names at once, steps, `=~` and other operators of Jayway's, `$` in a filter | knows them |
 //! | templates: blocks, partials, `~`, `this.`, `../`, whole `request`, `request.query`, `request.headers`, `request.id`, other helpers, a template for a body file's name | knows them |
 //! | a template that cannot work: tags that are not closed as they are opened, `math` without operands | answers 500, or a text beginning `[ERROR` |
@@ -65,9 +65,15 @@
 //! | DEL and NUL in a templated header | as they are | a blank |
 //! | a stub's name beyond ASCII in `Matched-Stub-Name` | `?` for each character | ISO 8859-1, a blank beyond it |
 //! | a request that no stub fits | a comparison with the nearest stub | one line |
+//! | the distance of a near miss in JSON, or in patterns under `and`, `or` and `not` | counts differences | 0 or 1 |
+//! | near misses of a request without `bodyAsBase64` | are not about bodies | take `body`, or an empty one |
 //! | two requests at once for one state of a scenario | both may get it | one gets it |
 //!
-//! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
+//! `{"oneOf": [..]}` and `{"noneOf": [..]}` for `method` are of WireMock 4, and refused by 3.13.
+//!
+//! No file is written but by `mappings/save`, and none is removed: `persistent` is kept and says
+//! nothing, and a stub of a file comes back with a reset. A body file is read when its stub is
+//! loaded or added. The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
 //! `"status": 200`) and numbers as 64 bits hold them, answer 404 with a body, and `{}` where
 //! WireMock's answer has none; of several problems with a stub they name the first. A change to the stubs is in force in all
 //! processes once it is acknowledged.

@@ -95,6 +95,14 @@ impl<'r> RequestView<'r> {
             (host, None) => host,
         })
     }
+
+    /// Return the client's address by WireMock's rule: what the first `X-Forwarded-For` says, or
+    /// the address of the connection.
+    pub(crate) fn client_text(&self) -> Cow<'r, str> {
+        let forwarded = self.headers.get("x-forwarded-for");
+        let forwarded = forwarded.filter(|value| !value.is_empty());
+        forwarded.map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
+    }
 }
 
 /// Path and query. Byte by byte: most targets are too short for anything cleverer to pay.

@@ -6,7 +6,7 @@
 use super::node::{Node, Problem};
 use super::path_template::PathTemplate;
 use super::request::RequestView;
-use super::value_pattern::{MultiPattern, Subject, ValuePattern};
+use super::value_pattern::{Measure, MultiPattern, Subject, ValuePattern, difference, mean};
 use super::whole_regex::WholeRegex;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,8 +33,9 @@ enum Check {
     Form(String, MultiPattern),
     /// User name and password as they stand in the header, in base 64.
     Credentials(String),
-    /// The body as text; an empty one is absent.
-    Text(ValuePattern),
+    Host(ValuePattern),
+    Client(ValuePattern),
+    Body(ValuePattern),
 }
 
 /// A request under scrutiny, with what was once read from its body.
@@ -71,20 +72,15 @@ impl<'r> RequestSubject<'r> {
     /// WireMock decodes by the charset of the `Content-Type`, and unzips; here every body is read
     /// as UTF-8.
     fn body(&self) -> &Subject<'r> {
-        let body = self.asked.body;
-        self.body.get_or_init(|| {
-            Subject::maybe((!body.is_empty()).then(|| String::from_utf8_lossy(body)))
-        })
+        self.body.get_or_init(|| Subject::body(self.asked.body))
     }
 }
 
 const KNOWN: &str = "\
     method url urlPattern urlPath urlPathPattern urlPathTemplate pathParameters queryParameters headers cookies \
-    formParameters basicAuth bodyPatterns";
+    formParameters basicAuth host clientIp bodyPatterns";
 
-const UNSUPPORTED: [&str; 7] = [
-    "host",
-    "clientIp",
+const UNSUPPORTED: [&str; 5] = [
     "scheme",
     "port",
     "customMatcher",
@@ -151,7 +147,9 @@ impl RequestPattern {
                 Ok(Check::Form(name.to_owned(), MultiPattern::read(field)?))
             })?,
             "basicAuth" => vec![credentials(field)?],
-            "bodyPatterns" => field.list(|pattern| ValuePattern::read(pattern).map(Check::Text))?,
+            "host" => vec![Check::Host(ValuePattern::read(field)?)],
+            "clientIp" => vec![Check::Client(ValuePattern::read(field)?)],
+            "bodyPatterns" => field.list(|pattern| ValuePattern::read(pattern).map(Check::Body))?,
             _ => Vec::new(),
         });
         Ok(())
@@ -159,38 +157,71 @@ impl RequestPattern {
 
     /// True if the request is one of those that are meant.
     pub(crate) fn is_match(&self, look: &RequestSubject<'_>) -> bool {
+        let mut checks = self.checks.iter();
         self.method.is_match(look.asked.method)
             && self.url.is_match(look.url, look.path)
-            && self.checks.iter().all(|check| self.passes(check, look))
+            && checks.all(|check| self.compare(check, look, Measure::Match) <= 0.0)
     }
 
-    fn passes(&self, check: &Check, look: &RequestSubject<'_>) -> bool {
+    /// Return how far a request is from those that are meant, by WireMock's weights: 0 for one of
+    /// them, 1 at most. Distances of JSON, and of combined patterns, are 0 or 1.
+    pub(crate) fn distance(&self, look: &RequestSubject<'_>) -> f64 {
+        let part = |is_of_part: fn(&Check) -> bool| {
+            let checks = self.checks.iter().filter(|check| is_of_part(check));
+            mean(checks.map(|check| self.compare(check, look, Measure::Distance)))
+        };
+        let method = f64::from(u8::from(!self.method.is_match(look.asked.method)));
+        let first = 10.0 * self.url.distance(look.url, look.path)
+            + 3.0 * method
+            + 10.0 * part(|check| matches!(check, Check::Host(_)))
+            + 3.0 * part(|check| matches!(check, Check::Client(_)));
+        // With a scheme of 3 and a port of 10, which are always right.
+        if first > 0.0 {
+            return first / 39.0;
+        }
+        let rest = part(|check| matches!(check, Check::PathParameter(..)))
+            + part(|check| matches!(check, Check::Header(..) | Check::Credentials(_)))
+            + part(|check| matches!(check, Check::Query(..)))
+            + part(|check| matches!(check, Check::Form(..)))
+            + part(|check| matches!(check, Check::Cookie(..)))
+            + part(|check| matches!(check, Check::Body(_)));
+        // These and parts of a body weigh 1 each.
+        rest / 46.0
+    }
+
+    fn compare(&self, check: &Check, look: &RequestSubject<'_>, measure: Measure) -> f64 {
         let asked = &look.asked;
         match check {
             Check::PathParameter(name, pattern) => {
                 let variables = self.path_variables(look.path);
                 let found = variables.iter().rfind(|(key, _)| key == name);
-                pattern.is_match(&Subject::maybe(found.map(|(_, value)| *value)))
+                pattern.compare(&Subject::maybe(found.map(|(_, value)| *value)), measure)
             }
-            Check::Query(name, pattern) => pattern.is_match(asked.query_values(name)),
-            Check::Header(name, pattern) => pattern.is_match(asked.header_values(name)),
+            Check::Query(name, pattern) => pattern.compare(asked.query_values(name), measure),
+            Check::Header(name, pattern) => pattern.compare(asked.header_values(name), measure),
             Check::Cookie(name, pattern) => {
                 // One that is not there fits `absent` itself and nothing else, not even
                 // `doesNotMatch` (`allCookiesMatch`).
                 let mut values = asked.cookie_values(name).map(Subject::new).peekable();
-                match values.peek() {
-                    None => matches!(pattern, ValuePattern::Absent),
-                    Some(_) => values.any(|value| pattern.is_match(&value)),
+                if values.peek().is_none() && pattern.is_absent() {
+                    return 0.0;
                 }
+                let distances = values.map(|value| pattern.compare(&value, measure));
+                distances.fold(1.0, f64::min)
             }
-            Check::Form(name, pattern) => pattern.is_match(asked.form_values(name)),
-            Check::Credentials(credentials) => asked.header_values(&AUTHORIZATION).any(|value| {
-                let split = value.split_at_checked(BASIC.len());
-                split.is_some_and(|(scheme, rest)| {
-                    scheme.eq_ignore_ascii_case(BASIC) && rest == credentials
-                })
-            }),
-            Check::Text(pattern) => pattern.is_match(look.body()),
+            Check::Form(name, pattern) => pattern.compare(asked.form_values(name), measure),
+            Check::Credentials(credentials) => {
+                let is_there = asked.header_values(&AUTHORIZATION).any(|value| {
+                    let split = value.split_at_checked(BASIC.len());
+                    split.is_some_and(|(scheme, rest)| {
+                        scheme.eq_ignore_ascii_case(BASIC) && rest == credentials
+                    })
+                });
+                f64::from(u8::from(!is_there))
+            }
+            Check::Host(pattern) => pattern.compare(&Subject::maybe(asked.host()), measure),
+            Check::Client(pattern) => pattern.compare(&Subject::new(asked.client_text()), measure),
+            Check::Body(pattern) => pattern.compare(look.body(), measure),
         }
     }
 
@@ -228,30 +259,50 @@ fn credentials(node: &Node<'_>) -> Result<Check, Problem> {
     Ok(Check::Credentials(encoded))
 }
 
-/// `method`: a name, `ANY` or `GET_OR_HEAD`.
+/// `method`: a name, `ANY` or `GET_OR_HEAD`; or, as in WireMock 4, `{"oneOf": [..]}` or
+/// `{"noneOf": [..]}`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MethodPattern(Option<Method>);
-
-/// The name of two methods at once.
-const GET_OR_HEAD: &str = "GET_OR_HEAD";
+pub(crate) enum MethodPattern {
+    #[default]
+    Any,
+    OneOf(Vec<Method>),
+    NoneOf(Vec<Method>),
+}
 
 impl MethodPattern {
     fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        let method = Method::from_bytes(node.text()?.as_bytes());
-        let method = method.map_err(|_| node.malformed("not a method"))?;
-        Ok(Self(Some(method).filter(|method| method.as_str() != "ANY")))
+        let method = |node: &Node<'_>| {
+            let method = Method::from_bytes(node.text()?.as_bytes());
+            method.map_err(|_| node.malformed("not a method"))
+        };
+        for (key, variant) in [
+            ("oneOf", Self::OneOf as fn(_) -> _),
+            ("noneOf", Self::NoneOf as fn(_) -> _),
+        ] {
+            if let Some(methods) = node.get(key) {
+                node.only(key, &[])?;
+                return methods.list(method).map(variant);
+            }
+        }
+        Ok(match method(node)?.as_str() {
+            "ANY" => Self::Any,
+            "GET_OR_HEAD" => Self::OneOf(vec![Method::GET, Method::HEAD]),
+            _ => Self::OneOf(vec![method(node)?]),
+        })
     }
 
     /// True if the method is one of those that are meant. WireMock turns the request's method to
     /// upper case first, but not the stub's: a stub for `get` never matches.
     fn is_match(&self, method: &Method) -> bool {
-        let Some(pattern) = &self.0 else { return true };
-        match (pattern.as_str(), method) {
-            (GET_OR_HEAD, &Method::GET | &Method::HEAD) => true,
-            (pattern, method) => pattern.bytes().eq(method
-                .as_str()
-                .bytes()
-                .map(|byte| byte.to_ascii_uppercase())),
+        let upper = method
+            .as_str()
+            .bytes()
+            .map(|byte| byte.to_ascii_uppercase());
+        let is_method = |known: &Method| known.as_str().bytes().eq(upper.clone());
+        match self {
+            Self::Any => true,
+            Self::OneOf(methods) => methods.iter().any(is_method),
+            Self::NoneOf(methods) => !methods.iter().any(is_method),
         }
     }
 }
@@ -303,6 +354,16 @@ impl UrlPattern {
             Self::PathTemplate(template) => template.is_match(path),
         }
     }
+
+    /// Return how far a URL is from those that are meant.
+    fn distance(&self, url: &str, path: &str) -> f64 {
+        match self {
+            _ if self.is_match(url, path) => 0.0,
+            Self::Url(expected) => difference(expected, url),
+            Self::Path(expected) => difference(expected, path),
+            _ => 1.0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -321,7 +382,12 @@ mod tests {
             (json!({"urlpath": "/"}), "/urlpath"),
             (json!({"url": 3}), "/url"),
             (json!({"method": "G T"}), "/method"),
-            (json!({"method": {"oneOf": []}}), "/method"),
+            (json!({"method": {"oneOf": "GET"}}), "/method/oneOf"),
+            (
+                json!({"method": {"oneOf": ["GET"], "noneOf": []}}),
+                "/method/noneOf",
+            ),
+            (json!({"host": "a"}), "/host"),
             (json!({"urlPattern": "(?U)a"}), "/urlPattern"),
             (
                 json!({"urlPath": "/", "pathParameters": {}}),

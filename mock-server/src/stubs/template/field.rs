@@ -26,6 +26,7 @@ pub(super) enum Field {
     Cookie(String, Pick),
     Body,
     BodyAsBase64,
+    ClientIp,
 }
 
 /// Choice among several values.
@@ -44,6 +45,17 @@ impl Field {
         let unsupported =
             |parts: &[&str]| unsupported(format!("`request.{}` in a template", parts.join(".")));
         let field = match *parts {
+            // The old spelling of all that is in the first line of a request.
+            ["requestLine", ref rest @ ..] => match *rest {
+                [] => return unsupported(parts),
+                [
+                    "method" | "scheme" | "host" | "port" | "baseUrl" | "url" | "pathSegments"
+                    | "query" | "clientIp",
+                    ..,
+                ]
+                | ["path"] => return Self::parse(rest),
+                _ => return Ok(None),
+            },
             ["method"] => Self::Method,
             ["scheme"] => Self::Scheme,
             ["host"] => Self::Host,
@@ -54,6 +66,7 @@ impl Field {
             ["path" | "pathSegments", part] => Self::PathPart(part.to_owned()),
             ["body"] => Self::Body,
             ["bodyAsBase64"] => Self::BodyAsBase64,
+            ["clientIp"] => Self::ClientIp,
             ["query", name, ref pick @ ..] => {
                 return Ok(Pick::parse(pick).map(|pick| Self::Query(name.to_owned(), pick)));
             }
@@ -69,8 +82,7 @@ impl Field {
             }
             []
             | [
-                "query" | "headers" | "cookies" | "clientIp" | "id" | "parts" | "multipart"
-                | "binary" | "requestLine",
+                "query" | "headers" | "cookies" | "id" | "parts" | "multipart" | "binary",
                 ..,
             ] => {
                 return unsupported(parts);
@@ -109,6 +121,7 @@ impl Field {
             Self::Cookie(name, pick) => pick.of(asked.cookie_values(name)),
             Self::Body => Value::Text(String::from_utf8_lossy(asked.body)),
             Self::BodyAsBase64 => Value::owned(STANDARD.encode(asked.body)),
+            Self::ClientIp => Value::Text(asked.client_text()),
         }
     }
 }

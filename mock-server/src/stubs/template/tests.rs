@@ -189,7 +189,7 @@ fn what_is_not_served_is_told_from_what_is_not_right() {
         "{{date request.body}}",
         "{{request}}",
         "{{request.id}}",
-        "{{request.requestLine.url}}",
+        "{{request.requestLine}}",
         "{{pickRandom 1 2 count=1}}",
         "{{parameters.list}}",
         "{{this.request}}",
