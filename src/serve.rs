@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -49,6 +49,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
             .filter(|root| args.record.is_none() || root.join(MAPPINGS).exists())
             .map(|root| load(root, args))
             .transpose()?,
+        write_stub: Some(write_below),
         unmatched: if args.stubs.is_some() {
             Unmatched::NotFound
         } else {
@@ -89,6 +90,12 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     }
     print_counts(&target.stop())?;
     Ok(DONE)
+}
+
+/// Write a file below the directory of stubs.
+fn write_below(root: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let root = Root::with_mode(root, PRIVATE);
+    root.replace(name, |file| file.write_all(bytes)).map(drop)
 }
 
 /// Refuse HTTP/3 that cannot be served.

@@ -13,7 +13,9 @@ use crate::tls::{Http, Tls};
 use hyper::Uri;
 use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::http::uri::Authority;
+use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// Fate of a request that no stub answers.
@@ -36,6 +38,9 @@ pub enum Journal {
     /// them.
     On,
 }
+
+/// Writes a file below a directory, by its path in there, and nothing outside it.
+pub type WriteFile = fn(&Path, &str, &[u8]) -> io::Result<()>;
 
 /// Behaviour of a target. The default is the null target: every item at once, no limit, no faults.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +73,8 @@ pub struct Config {
     pub events: Option<Events>,
     /// The stubs to begin with; the admin routes may change them.
     pub stubs: Option<Mappings>,
+    /// How `/__admin/mappings/save` writes a file; without it nothing is written.
+    pub write_stub: Option<WriteFile>,
     /// Fate of a request that no stub answers.
     pub unmatched: Unmatched,
     /// Setting that keeps requests for `/__admin/requests`.

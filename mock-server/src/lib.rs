@@ -93,7 +93,7 @@ mod timer;
 pub mod tls;
 
 pub use clock::Clock;
-pub use config::{Config, Journal, Unmatched};
+pub use config::{Config, Journal, Unmatched, WriteFile};
 pub use connections::{Accept, Bandwidth, KeepAlive};
 pub use events::Events;
 pub use fault::{Fault, Faults};

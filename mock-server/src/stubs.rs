@@ -102,6 +102,9 @@ pub(crate) use node::{Node, parse_json, with_digits};
 pub(crate) use reply::{Bodies, Dribble, Files, Rendered};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
-pub(crate) use set::{ChangeError, OnTaken, Others, StubChange, Stubs, derived_id};
+pub(crate) use set::{
+    ChangeError, MAX_STUBS, OnTaken, Others, StubChange, Stubs, derived_id, nearest,
+};
 pub(crate) use stub::{STARTED, ScenarioStep, Stub, state_hash};
 pub(crate) use template::{Occasion, Scheme};
+pub(crate) use value_pattern::ValuePattern;

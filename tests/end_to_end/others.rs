@@ -309,6 +309,7 @@ fn asked(target: &Target, request: &str) -> String {
 fn a_page_in_a_browser_neither_resets_a_ledger_nor_reads_what_is_recorded() {
     let reset = "POST /__admin/ledger/reset HTTP/1.1\r\nHost: ";
     let item = "GET /items/1 HTTP/1.1\r\nHost: ";
+    let clear = "DELETE /__admin/mappings HTTP/1.1\r\nHost: ";
     let service = Target::start("");
     let place = tempfile::tempdir().unwrap();
     let recorder = Target::start(&stubs::flags(
@@ -327,7 +328,7 @@ fn a_page_in_a_browser_neither_resets_a_ledger_nor_reads_what_is_recorded() {
             (target.address(), "\r\nOrigin: null", "403"),
             ("app.test", "", "2"),
         ] {
-            for request in [reset, item] {
+            for request in [reset, item, clear] {
                 let request = format!("{request}{host}{origin}");
                 let said = asked(target, &request);
                 assert!(said.starts_with(status), "{request}: {said}");

@@ -10,14 +10,15 @@ use crate::config::Journal;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
 use crate::stubs::{
-    ChangeError, Node, OnTaken, Others, RequestPattern, STARTED, Stub, StubChange, Stubs,
-    derived_id, parse_json, with_digits,
+    ChangeError, Node, OnTaken, Others, Problem, RequestPattern, STARTED, Stub, StubChange, Stubs,
+    ValuePattern, derived_id, nearest, parse_json, with_digits,
 };
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 use uuid::Uuid;
 
 /// Everything below this is for the operator; `/__adminx` is an item.
@@ -25,6 +26,9 @@ const PREFIX: &str = "/__admin";
 
 /// Most entries of a list at once: the process answers no other client while it writes them.
 const MOST: usize = 1000;
+
+/// Most comparisons of a request with a stub in one answer, for the same reason: a second's work.
+const COMPARISONS: usize = 100_000;
 
 /// True if a path belongs to the operator.
 pub(super) fn is_admin(path: &str) -> bool {
@@ -51,6 +55,8 @@ type AdminResponse = (StatusCode, Value);
 struct Page {
     limit: usize,
     offset: usize,
+    /// Milliseconds since 1970 before which nothing is listed.
+    since: Option<u128>,
 }
 
 impl AdminRequest<'_> {
@@ -79,31 +85,17 @@ impl AdminRequest<'_> {
                 Ledger::reset(self.shared);
                 return Ok((StatusCode::NO_CONTENT, Value::Null));
             }
-            ("POST", ["reset"] | ["mappings", "reset"]) => {
-                self.shared.forget_journal();
-                self.stubs.reset_scenarios();
-                self.change(|stubs| StubChange::Reset(stubs.settings.json.clone()))?;
-                json!({})
+            ("POST", ["mappings"]) => return Ok((StatusCode::CREATED, self.put(None)?)),
+            ("POST", ["reset"]) => self.on_mappings("POST", &["reset"])?,
+            (method, ["mappings", rest @ ..]) => self.on_mappings(method, rest)?,
+            (method, ["requests", rest @ ..]) => self.on_requests(method, rest)?,
+            ("POST", ["near-misses", "request"]) => {
+                let logged = Logged(json!({"request": self.json()?}));
+                let near = near_misses(&logged, &self.stubs.current());
+                let wrong = || failure(StatusCode::UNPROCESSABLE_ENTITY, &"not a request");
+                json!({"nearMisses": near.ok_or_else(wrong)?})
             }
-            ("GET", ["mappings"]) => self.mappings()?,
-            ("POST", ["mappings"]) => {
-                return Ok((StatusCode::CREATED, self.added()?));
-            }
-            ("DELETE", ["mappings"]) => {
-                self.change(|_| StubChange::Clear)?;
-                json!({})
-            }
-            ("GET", ["mappings", id]) => shown(self.stubs.current().get(uuid(id)?))?,
-            ("PUT", ["mappings", id]) => {
-                let (id, stub) = (uuid(id)?, self.json()?);
-                let after = self.change(|_| StubChange::Replace(id, stub.clone()))?;
-                shown(after.get(id))?
-            }
-            ("DELETE", ["mappings", id]) => {
-                let id = uuid(id)?;
-                self.change(|_| StubChange::Remove(vec![id]))?;
-                json!({})
-            }
+            ("POST", ["near-misses", "request-pattern"]) => self.near_pattern()?,
             ("GET", ["scenarios"]) => self.scenarios(),
             ("POST", ["scenarios", "reset"]) => {
                 self.stubs.reset_scenarios();
@@ -124,28 +116,111 @@ impl AdminRequest<'_> {
                 self.change(|_| StubChange::Settings(settings.clone()))?;
                 json!({})
             }
-            ("GET", ["requests"]) => self.requests()?,
-            ("GET", ["requests", "unmatched"]) => {
-                let unmatched = journal::find(self.shared, None);
-                self.listed(unmatched.filter(|logged| !logged.is_matched()))?
-            }
-            ("DELETE", ["requests"]) | ("POST", ["requests", "reset"]) => {
-                self.shared.forget_journal();
-                json!({})
-            }
-            ("POST", ["requests", "count"]) => {
-                let count = journal::find(self.shared, Some(&self.pattern()?)).count();
-                json!({"count": count, "requestJournalDisabled": self.journal == Journal::Off})
-            }
-            ("POST", ["requests", "find"]) => {
-                self.listed(journal::find(self.shared, Some(&self.pattern()?)))?
-            }
-            _ => {
-                let unknown = json!({"error": "no such admin route"});
-                return Err((StatusCode::NOT_FOUND, unknown));
-            }
+            _ => return Err(unknown()),
         };
         Ok((StatusCode::OK, done))
+    }
+
+    /// Routes to the stubs.
+    fn on_mappings(&self, method: &str, parts: &[&str]) -> Result<Value, AdminResponse> {
+        match (method, parts) {
+            ("GET", []) => {
+                let current = self.stubs.current();
+                self.mappings(current.iter())
+            }
+            ("DELETE", []) => self.changed(|_| StubChange::Add {
+                stubs: Vec::new(),
+                on_taken: OnTaken::Refuse,
+                others: Others::Remove,
+            }),
+            ("POST", ["reset"]) => {
+                self.shared.forget_journal();
+                self.stubs.reset_scenarios();
+                self.changed(|stubs| StubChange::Reset(stubs.settings.json.clone()))
+            }
+            ("POST", ["import"]) => self.import(),
+            ("POST", ["save"]) => {
+                let saved = self.stubs.save().map_err(|error| refusal(&error))?;
+                Ok(json!({"saved": saved.loaded.len()}))
+            }
+            ("POST", ["find-by-metadata"]) => {
+                let (current, pattern) = (self.stubs.current(), self.value_pattern()?);
+                let found: Vec<&Stub> = current.with_metadata(&pattern).collect();
+                self.mappings(found.into_iter())
+            }
+            ("POST", ["remove-by-metadata"]) => {
+                let pattern = self.value_pattern()?;
+                self.changed(|stubs| {
+                    let found = stubs.with_metadata(&pattern);
+                    StubChange::Remove(found.map(|stub| stub.id).collect())
+                })
+            }
+            ("GET", [id]) => shown(self.stubs.current().get(uuid(id)?)),
+            ("PUT", [id]) => self.put(Some(uuid(id)?)),
+            ("DELETE", [id]) => {
+                let id = uuid(id)?;
+                self.changed(|_| StubChange::Remove(vec![id]))
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Routes to the journal.
+    fn on_requests(&self, method: &str, parts: &[&str]) -> Result<Value, AdminResponse> {
+        match (method, parts) {
+            ("GET", []) => self.requests(),
+            ("DELETE", []) | ("POST", ["reset"]) => {
+                self.shared.forget_journal();
+                Ok(json!({}))
+            }
+            ("GET", ["unmatched"]) => self.listed(self.unmatched()),
+            ("GET", ["unmatched", "near-misses"]) => {
+                let stubs = self.stubs.current();
+                // The newest, and no more than can be compared while others wait.
+                let most = (COMPARISONS / stubs.len().max(1)).clamp(1, MOST);
+                let mut unmatched: Vec<_> = self.unmatched().collect();
+                unmatched.drain(..unmatched.len().saturating_sub(most));
+                let newest = unmatched.iter().rev();
+                let near = newest.filter_map(|logged| near_misses(logged, &stubs));
+                Ok(json!({"nearMisses": near.flatten().collect::<Vec<_>>()}))
+            }
+            ("POST", ["count"]) => {
+                let count = journal::find(self.shared, Some(&self.pattern()?)).count();
+                let is_off = self.journal == Journal::Off;
+                Ok(json!({"count": count, "requestJournalDisabled": is_off}))
+            }
+            ("POST", ["find"]) => self.listed(journal::find(self.shared, Some(&self.pattern()?))),
+            ("GET", [id]) => {
+                let id = json!(uuid(id)?);
+                let mut all = journal::find(self.shared, None);
+                let found = all.find(|logged| logged.0["id"] == id);
+                let missing = || failure(StatusCode::NOT_FOUND, &"Request not found");
+                found.map(|logged| logged.0).ok_or_else(missing)
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    fn unmatched(&self) -> impl Iterator<Item = Logged> {
+        journal::find(self.shared, None).filter(|logged| !logged.is_matched())
+    }
+
+    /// The requests that come nearest to a pattern, the newest first.
+    fn near_pattern(&self) -> Result<Value, AdminResponse> {
+        let (pattern, json) = (self.pattern()?, self.json()?);
+        let newest = journal::places(self.shared).into_iter().rev();
+        let distances = newest.filter_map(|place| {
+            let logged = journal::at(self.shared, place)?;
+            logged.see(|asked| (pattern.distance_from(asked), place))
+        });
+        let shown = nearest(distances)
+            .into_iter()
+            .filter_map(|(distance, place)| {
+                let request = journal::at(self.shared, place)?.0["request"].take();
+                let result = json!({"distance": distance});
+                Some(json!({"request": request, "requestPattern": json, "matchResult": result}))
+            });
+        Ok(json!({"nearMisses": shown.collect::<Vec<_>>()}))
     }
 
     /// The part of a list that is asked for. Any other parameter is refused, for what it would leave
@@ -154,14 +229,22 @@ impl AdminRequest<'_> {
         let mut page = Page {
             limit: MOST,
             offset: 0,
+            since: None,
         };
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            match (&*name, value.parse()) {
-                ("limit", Ok(limit)) => page.limit = MOST.min(limit),
-                ("offset", Ok(offset)) => page.offset = offset,
+            let time = humantime::parse_rfc3339(&value);
+            match (&*name, value.parse(), time) {
+                ("limit", Ok(limit), _) => page.limit = MOST.min(limit),
+                ("offset", Ok(offset), _) => page.offset = offset,
+                ("since", _, Ok(time)) => {
+                    let since = time.duration_since(UNIX_EPOCH);
+                    page.since = Some(since.unwrap_or_default().as_millis());
+                }
                 _ => {
-                    let what = format!("`{name}={value}` is not supported: use limit and offset");
+                    let what = format!(
+                        "`{name}={value}` is not supported: use limit, offset, or since=2030-01-31T12:00:00Z"
+                    );
                     return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, &what));
                 }
             }
@@ -175,16 +258,50 @@ impl AdminRequest<'_> {
     }
 
     fn pattern(&self) -> Result<RequestPattern, AdminResponse> {
-        RequestPattern::read(&Node::root(&self.json()?))
+        self.read(RequestPattern::read)
+    }
+
+    fn value_pattern(&self) -> Result<ValuePattern, AdminResponse> {
+        self.read(ValuePattern::read)
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Node<'_>) -> Result<T, Problem>,
+    ) -> Result<T, AdminResponse> {
+        read(&Node::root(&self.json()?))
             .map_err(|problem| failure(StatusCode::UNPROCESSABLE_ENTITY, &problem))
     }
 
-    fn mappings(&self) -> Result<Value, AdminResponse> {
-        let Page { limit, offset } = self.page()?;
-        let current = self.stubs.current();
-        let stubs = current.iter().skip(offset).take(limit);
-        let shown: Vec<&Value> = stubs.map(|stub| &stub.json).collect();
-        Ok(json!({"mappings": shown, "meta": {"total": current.len()}}))
+    /// Adds several stubs at once.
+    fn import(&self) -> Result<Value, AdminResponse> {
+        let (mut imported, options) = (self.json()?, self.read(import_options)?);
+        let stubs = match imported["mappings"].take() {
+            Value::Array(stubs) => stubs,
+            _ => Vec::new(),
+        };
+        let stubs: Vec<Value> = stubs.into_iter().map(|stub| self.with_id(stub)).collect();
+        self.changed(|_| StubChange::Add {
+            stubs: stubs.clone(),
+            on_taken: options.0,
+            others: options.1,
+        })
+    }
+
+    /// A list of stubs.
+    fn mappings<'s>(
+        &self,
+        stubs: impl ExactSizeIterator<Item = &'s Stub>,
+    ) -> Result<Value, AdminResponse> {
+        let Page { limit, offset, .. } = self.page()?;
+        let total = stubs.len();
+        let shown = stubs.skip(offset).take(limit).map(|stub| &stub.json);
+        Ok(json!({"mappings": shown.collect::<Vec<_>>(), "meta": {"total": total}}))
+    }
+
+    /// Makes a change that has no answer of its own.
+    fn changed(&self, plan: impl Fn(&Stubs) -> StubChange) -> Result<Value, AdminResponse> {
+        self.change(plan).map(|_| json!({}))
     }
 
     /// Makes the change that `plan` has for the current stubs, and returns those after it.
@@ -193,20 +310,25 @@ impl AdminRequest<'_> {
         changed.map_err(|error| refusal(&error))
     }
 
-    /// Adds one stub.
-    fn added(&self) -> Result<Value, AdminResponse> {
-        let stub = self.json()?;
+    /// Adds one stub, or puts it in the place of the one of an id, which it takes over.
+    fn put(&self, place: Option<Uuid>) -> Result<Value, AdminResponse> {
+        let mut stub = self.json()?;
         if !stub["mappings"].is_null() {
             let what = "several stubs at once: use /__admin/mappings/import";
             return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, &what));
         }
+        if let (Some(id), Value::Object(fields)) = (place, &mut stub) {
+            fields.insert("id".to_owned(), json!(id));
+            fields.insert("uuid".to_owned(), json!(id));
+        }
         let stubs = vec![self.with_id(stub)];
+        let on_taken = place.map_or(OnTaken::Refuse, |_| OnTaken::Replace);
         let after = self.change(|_| StubChange::Add {
             stubs: stubs.clone(),
-            on_taken: OnTaken::Refuse,
+            on_taken,
             others: Others::Keep,
         })?;
-        shown(after.last_added())
+        shown(place.map_or(after.last_added(), |id| after.get(id)))
     }
 
     /// Give a stub an id, unless it has one.
@@ -257,17 +379,18 @@ impl AdminRequest<'_> {
 
     /// The newest come first, as WireMock lists them. Only what is listed is read.
     fn requests(&self) -> Result<Value, AdminResponse> {
-        let Page { limit, offset } = self.page()?;
+        let page = self.page()?;
         let places = journal::places(self.shared);
-        let newest = places.iter().rev().skip(offset).take(limit);
+        let newest = places.iter().rev().skip(page.offset);
         let shown = newest.filter_map(|place| journal::at(self.shared, *place));
-        let shown: Vec<Value> = shown.map(|logged| logged.0).collect();
+        let shown = shown.filter(|logged| page.since.is_none_or(|since| logged.is_after(since)));
+        let shown: Vec<Value> = shown.take(page.limit).map(|logged| logged.0).collect();
         Ok(self.list(&shown, places.len()))
     }
 
     /// Requests, and how many there are in all.
     fn listed(&self, found: impl Iterator<Item = Logged>) -> Result<Value, AdminResponse> {
-        let Page { limit, offset } = self.page()?;
+        let Page { limit, offset, .. } = self.page()?;
         let mut total = 0;
         let counted = found.inspect(|_| total += 1);
         let mut rest = counted.skip(offset);
@@ -281,6 +404,48 @@ impl AdminRequest<'_> {
         let is_off = self.journal == Journal::Off;
         json!({"requests": requests, "meta": {"total": total}, "requestJournalDisabled": is_off})
     }
+}
+
+/// The stubs that a request comes nearest to; none if it is no request.
+fn near_misses(logged: &Logged, stubs: &Stubs) -> Option<Vec<Value>> {
+    let nearest = logged.see(|asked| stubs.nearest(asked))?;
+    let shown = nearest.into_iter().map(|(distance, stub)| {
+        let result = json!({"distance": distance});
+        json!({"request": logged.0["request"], "stubMapping": stub.json, "matchResult": result})
+    });
+    Some(shown.collect())
+}
+
+/// Read the options of an import, whose stubs are read later.
+fn import_options(root: &Node<'_>) -> Result<(OnTaken, Others), Problem> {
+    root.only("mappings importOptions meta $schema", &[])?;
+    root.need("mappings", |stubs| stubs.list(|_| Ok(())))?;
+    let Some(options) = root.get("importOptions") else {
+        return Ok((OnTaken::Overwrite, Others::Keep));
+    };
+    options.only("duplicatePolicy deleteAllNotInImport", &[])?;
+    let policy = options.read("duplicatePolicy", |policy| {
+        policy.choice(
+            "policy",
+            &[
+                ("OVERWRITE", OnTaken::Overwrite),
+                ("IGNORE", OnTaken::Ignore),
+            ],
+        )
+    })?;
+    let others = if options.is_set("deleteAllNotInImport")? {
+        Others::Remove
+    } else {
+        Others::Keep
+    };
+    Ok((policy.unwrap_or(OnTaken::Overwrite), others))
+}
+
+fn unknown() -> AdminResponse {
+    (
+        StatusCode::NOT_FOUND,
+        json!({"error": "no such admin route"}),
+    )
 }
 
 fn shown(stub: Option<&Stub>) -> Result<Value, AdminResponse> {
@@ -299,9 +464,10 @@ fn refusal(error: &ChangeError) -> AdminResponse {
     let status = match error {
         ChangeError::Missing(_) => StatusCode::NOT_FOUND,
         ChangeError::Full => StatusCode::INSUFFICIENT_STORAGE,
-        ChangeError::Refused(_) | ChangeError::Taken(_) | ChangeError::TooDeep => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        ChangeError::Refused(_)
+        | ChangeError::Taken(_)
+        | ChangeError::TooDeep
+        | ChangeError::Unwritable { .. } => StatusCode::UNPROCESSABLE_ENTITY,
     };
     failure(status, error)
 }

@@ -13,7 +13,9 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
+use std::net::Ipv4Addr;
 use std::time::UNIX_EPOCH;
+use uuid::Uuid;
 
 /// One request, with the response of the stub that matched it, as WireMock shows a serve event. A
 /// response is kept as rendered, before any fault. Values of headers have one character per byte.
@@ -25,11 +27,12 @@ impl Logged {
         self.0["wasMatched"] == true
     }
 
-    /// True if it is of the kind that `pattern` means; none if it is no request.
-    fn is(&self, pattern: &RequestPattern) -> Option<bool> {
+    /// Show the request to `see`, as patterns look at it. What is not said of it is as of a GET
+    /// from this machine without headers or a body. None if it is no request.
+    pub(super) fn see<T>(&self, see: impl FnOnce(&RequestView<'_>) -> T) -> Option<T> {
         let request = &self.0["request"];
         let mut headers = HeaderMap::new();
-        for (name, values) in request["headers"].as_object()? {
+        for (name, values) in request["headers"].as_object().into_iter().flatten() {
             let name = HeaderName::try_from(name).ok()?;
             let one = std::slice::from_ref(values);
             for value in values.as_array().map_or(one, Vec::as_slice) {
@@ -42,15 +45,32 @@ impl Logged {
             }
         }
         let text = |name: &str| request[name].as_str();
-        Some(pattern.matches(&RequestView {
-            method: &Method::from_bytes(text("method")?.as_bytes()).ok()?,
+        let body = text("bodyAsBase64").map_or_else(
+            || Ok(text("body").unwrap_or_default().into()),
+            |body| BASE64_STANDARD.decode(body),
+        );
+        let client = text("clientIp").map_or(Ok(Ipv4Addr::LOCALHOST.into()), str::parse);
+        Some(see(&RequestView {
+            method: &Method::from_bytes(text("method").unwrap_or("GET").as_bytes()).ok()?,
             target: text("url")?,
             headers: &headers,
-            body: &BASE64_STANDARD.decode(text("bodyAsBase64")?).ok()?,
-            client: text("clientIp")?.parse().ok()?,
+            body: &body.ok()?,
+            client: client.ok()?,
         }))
     }
+
+    /// True if it came after a time, in milliseconds since 1970.
+    pub(super) fn is_after(&self, since: u128) -> bool {
+        let logged = self.0["request"]["loggedDate"].as_u64();
+        logged.is_some_and(|logged| u128::from(logged) > since)
+    }
 }
+
+/// First half of the id of each request: of a UUID of version 8.
+const ID_BEGINS: u64 = 0x6372_6177_6c6d_8000;
+
+/// Bits of the second half that make it one; the others are the request's number.
+const ID_ENDS: u64 = 1 << 63;
 
 /// Header fields, several of a name as a list.
 fn shown<'h>(
@@ -68,14 +88,35 @@ fn shown<'h>(
     headers
 }
 
-/// Keep a request, with the stub that matched it and its response.
-pub(super) fn keep(
-    shared: &Shared,
-    asked: &RequestView<'_>,
-    matched: Option<(&Stub, &Rendered<'_>)>,
-) -> Result<(), Full> {
+/// A request that is kept: the response of the stub that matched it, or the status without one.
+pub(super) struct Served<'s> {
+    /// Its number.
+    pub(super) ordinal: u64,
+    pub(super) asked: &'s RequestView<'s>,
+    pub(super) outcome: Outcome<'s>,
+}
+
+/// What a request came to.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome<'s> {
+    /// The response of this stub.
+    Matched(&'s Stub, &'s Rendered<'s>),
+    /// 404, for no stub matches.
+    Refused,
+    /// No stub matches, and the response is none of theirs.
+    Other,
+}
+
+/// Keep a request.
+pub(super) fn keep(shared: &Shared, served: &Served<'_>) -> Result<(), Full> {
+    let Served {
+        ordinal,
+        asked,
+        outcome,
+    } = served;
     let now = clock::wall();
     let mut event = json!({
+        "id": Uuid::from_u64_pair(ID_BEGINS, ID_ENDS | ordinal),
         "request": {
             "url": asked.target,
             "method": asked.method.as_str(),
@@ -86,16 +127,20 @@ pub(super) fn keep(
             "bodyAsBase64": BASE64_STANDARD.encode(asked.body),
             "body": String::from_utf8_lossy(asked.body),
         },
-        "wasMatched": matched.is_some(),
+        "wasMatched": matches!(outcome, Outcome::Matched(..)),
     });
-    if let Some((stub, rendered)) = matched {
-        event["stubMapping"] = json!({"id": stub.id});
-        event["response"] = json!({
-            "status": rendered.status.as_u16(),
-            "headers": shown(rendered.headers.iter().map(|(name, value)| (name, value))),
-            "bodyAsBase64": BASE64_STANDARD.encode(&rendered.body),
-            "body": String::from_utf8_lossy(&rendered.body),
-        });
+    match outcome {
+        Outcome::Matched(stub, rendered) => {
+            event["stubMapping"] = json!({"id": stub.id});
+            event["response"] = json!({
+                "status": rendered.status.as_u16(),
+                "headers": shown(rendered.headers.iter().map(|(name, value)| (name, value))),
+                "bodyAsBase64": BASE64_STANDARD.encode(&rendered.body),
+                "body": String::from_utf8_lossy(&rendered.body),
+            });
+        }
+        Outcome::Refused => event["response"] = json!({"status": 404}),
+        Outcome::Other => {}
     }
     let journal = &shared.region().journal;
     journal.append(event.to_string().as_bytes())
@@ -128,14 +173,17 @@ pub(super) fn find(
     places(shared)
         .into_iter()
         .filter_map(|place| at(shared, place))
-        .filter(move |logged| pattern.is_none_or(|pattern| logged.is(pattern).unwrap_or_default()))
+        .filter(move |logged| {
+            let is_meant = |pattern: &RequestPattern| logged.see(|asked| pattern.matches(asked));
+            pattern.is_none_or(|pattern| is_meant(pattern).unwrap_or_default())
+        })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stubs::Node;
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::IpAddr;
 
     #[test]
     fn what_is_kept_is_found_as_it_was() {
@@ -157,7 +205,12 @@ mod tests {
                 body,
                 client,
             };
-            assert!(keep(&shared, &asked, None).is_ok());
+            let served = Served {
+                ordinal: 1,
+                asked: &asked,
+                outcome: Outcome::Refused,
+            };
+            assert!(keep(&shared, &served).is_ok());
         }
         let count = |pattern: Value| {
             let pattern = RequestPattern::read(&Node::root(&pattern)).unwrap();

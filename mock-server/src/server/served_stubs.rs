@@ -5,16 +5,17 @@
 //!
 //! It must not respond to anything: it returns the stub that does.
 
-use crate::config::Config;
+use crate::config::{Config, WriteFile};
 use crate::draw::fnv_1a;
 use crate::ledger::LedgerWriter;
 use crate::shared::{Cursor, Earlier, Scenarios, Shared};
 use crate::stubs::{
-    Bodies, ChangeError, Files, Mappings, RequestView, ScenarioStep, Stub, StubChange, Stubs,
-    state_hash,
+    Bodies, ChangeError, Files, MAX_STUBS, Mappings, RequestView, ScenarioStep, Stub, StubChange,
+    Stubs, state_hash, with_digits,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Most times that a request looks for its stub again because another moved a scenario in between.
@@ -25,6 +26,8 @@ const TRIES: usize = 64;
 pub(super) struct ServedStubs {
     shared: Shared,
     files: Files,
+    /// Directory of the stubs, and how a file in it is made.
+    saver: Option<(PathBuf, WriteFile)>,
     /// The stubs that were loaded.
     initial: Arc<Stubs>,
     current: RefCell<Arc<Stubs>>,
@@ -36,9 +39,11 @@ pub(super) struct ServedStubs {
 impl ServedStubs {
     pub(super) fn new(config: &Config, books: &LedgerWriter) -> Self {
         let mappings = config.stubs.as_ref();
+        let root = mappings.and_then(Mappings::root);
         let initial = mappings.map(Mappings::stubs).cloned().unwrap_or_default();
         Self {
             shared: books.shared().clone(),
+            saver: root.map(Path::to_owned).zip(config.write_stub),
             files: mappings.map_or(Files::None, |mappings| mappings.files().clone()),
             current: RefCell::new(Arc::clone(&initial)),
             initial,
@@ -118,6 +123,38 @@ impl ServedStubs {
                 return Ok(after);
             }
         }
+    }
+
+    /// Writes the stubs that are not as files have them, each into a file of its own below the
+    /// directory of the stubs, and keeps them over resets. No file is removed.
+    pub(super) fn save(&self) -> Result<Arc<Stubs>, ChangeError> {
+        let unwritable = |file: &str, why: String| ChangeError::Unwritable {
+            file: file.to_owned(),
+            why,
+        };
+        self.change(|stubs| {
+            let Some((root, write)) = &self.saver else {
+                let why = "the target has no directory of stubs: start it with one".to_owned();
+                return Err(unwritable("mappings", why));
+            };
+            // First whether each has one: all are written, or none.
+            let named = stubs.unsaved().map(|stub| {
+                let why = "it was loaded from a file of several stubs, which are read-only";
+                let shared = || unwritable(&stub.id.to_string(), why.to_owned());
+                let file = stub.file.as_deref().ok_or_else(shared)?;
+                Ok((format!("mappings/{file}"), stub))
+            });
+            let named: Vec<(String, &Stub)> = named.collect::<Result<_, ChangeError>>()?;
+            if stubs.loaded.len() + named.len() > MAX_STUBS {
+                return Err(ChangeError::Full);
+            }
+            for (file, stub) in named {
+                let text = with_digits(&format!("{:#}\n", stub.json));
+                let written = write(root, &file, text.as_bytes());
+                written.map_err(|error| unwritable(&file, error.to_string()))?;
+            }
+            Ok(StubChange::Keep)
+        })
     }
 
     /// A scenario that no stub uses any more starts over.

@@ -40,6 +40,8 @@ struct Loaded {
     stubs: Arc<Stubs>,
     skipped: StubProblems,
     files: Files,
+    /// Directory that they are below, if they are files.
+    root: Option<PathBuf>,
 }
 
 impl Mappings {
@@ -61,6 +63,7 @@ impl Mappings {
             return Err(LoadError::NoMappings(root.to_owned()));
         }
         let mut loader = Loader::new(Files::Under(root.join("__files")), on_unsupported);
+        loader.root = Some(root.to_owned());
         let walk = WalkDir::new(&mappings).follow_links(true);
         for entry in walk.sort_by_file_name() {
             let place = match &entry {
@@ -121,11 +124,16 @@ impl Mappings {
     pub(crate) fn files(&self) -> &Files {
         &self.0.files
     }
+
+    pub(crate) fn root(&self) -> Option<&Path> {
+        self.0.root.as_deref()
+    }
 }
 
 /// Progress of reading mapping files.
 struct Loader {
     files: Files,
+    root: Option<PathBuf>,
     on_unsupported: OnUnsupported,
     stubs: Vec<Stub>,
     /// Place where each id was met first.
@@ -138,6 +146,7 @@ impl Loader {
     fn new(files: Files, on_unsupported: OnUnsupported) -> Self {
         Self {
             files,
+            root: None,
             on_unsupported,
             stubs: Vec::new(),
             ids: HashMap::new(),
@@ -154,7 +163,7 @@ impl Loader {
         };
         let root = Node::root(&document);
         let Some(mappings) = root.get("mappings") else {
-            return self.stub(file, 0, &root);
+            return self.stub(file, None, &root);
         };
         if let Err(problem) = root.only("mappings meta $schema", &[]) {
             self.wrong(file, &problem);
@@ -162,16 +171,17 @@ impl Loader {
         match mappings.list(|stub| Ok(stub.clone())) {
             Ok(stubs) => {
                 for (index, stub) in stubs.iter().enumerate() {
-                    self.stub(file, index, stub);
+                    self.stub(file, Some(index), stub);
                 }
             }
             Err(problem) => self.wrong(file, &problem),
         }
     }
 
-    fn stub(&mut self, file: &str, index: usize, node: &Node<'_>) {
-        let default_id = derived_id(&format!("{file} #{index}"));
-        let stub = match Stub::read(node, default_id, &self.files) {
+    /// Reads a stub that is a whole file, or the one of that index in it.
+    fn stub(&mut self, file: &str, index: Option<usize>, node: &Node<'_>) {
+        let default_id = derived_id(&format!("{file} #{}", index.unwrap_or(0)));
+        let mut stub = match Stub::read(node, default_id, &self.files) {
             Ok(stub) => stub,
             // A stub may be left out if what is wrong with it is that it asks for too much.
             Err(problem)
@@ -188,6 +198,9 @@ impl Loader {
         }
         let place = format!("{file}, {}", place(node.pointer()));
         self.ids.insert(stub.id, place);
+        // A name that is not UTF-8 cannot be found again by this one.
+        let is_own = index.is_none() && !file.contains(char::REPLACEMENT_CHARACTER);
+        stub.file = is_own.then(|| file.to_owned());
         self.stubs.push(stub);
     }
 
@@ -203,6 +216,7 @@ impl Loader {
             stubs: Arc::new(Stubs::new(self.stubs)),
             skipped: self.skipped,
             files: self.files,
+            root: self.root,
         })))
     }
 }

@@ -11,17 +11,18 @@ use super::reply::{Delays, Files};
 use super::request::RequestView;
 use super::request_pattern::{RequestPattern, RequestSubject, UrlPattern};
 use super::stub::{ScenarioStep, Stub};
+use super::value_pattern::{Subject, ValuePattern};
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 /// Most stubs of a set that admin requests add to. Each request may have to look at all of those
 /// that have no URL.
-const MAX_STUBS: usize = 100_000;
+pub(crate) const MAX_STUBS: usize = 100_000;
 
 /// A set of stubs.
 #[derive(Debug)]
@@ -44,6 +45,14 @@ struct Entry {
     /// Number of stubs added before it.
     insertion: u64,
     stub: Arc<Stub>,
+}
+
+impl Entry {
+    /// Put another stub in its place, and in its file.
+    fn replace(&mut self, stub: Stub) {
+        let file = self.stub.file.clone();
+        self.stub = Arc::new(Stub { file, ..stub });
+    }
 }
 
 /// Settings of all stubs.
@@ -72,16 +81,14 @@ pub(crate) enum StubChange {
         on_taken: OnTaken,
         others: Others,
     },
-    /// Put another stub in the place of one.
-    Replace(Uuid, Value),
     /// Remove the stubs of these ids.
     Remove(Vec<Uuid>),
-    /// Remove all.
-    Clear,
     /// Bring back the stubs that were loaded, and no others, with these settings.
     Reset(Value),
     /// Set the delays of stubs that have none of their own.
     Settings(Value),
+    /// Bring back the current stubs at each reset, for they are in files.
+    Keep,
 }
 
 impl StubChange {
@@ -89,8 +96,7 @@ impl StubChange {
     pub(crate) fn stubs(&self) -> &[Value] {
         match self {
             Self::Add { stubs, .. } => stubs,
-            Self::Replace(_, stub) => std::slice::from_ref(stub),
-            Self::Remove(_) | Self::Clear | Self::Reset(_) | Self::Settings(_) => &[],
+            _ => &[],
         }
     }
 }
@@ -102,6 +108,8 @@ pub(crate) enum OnTaken {
     Refuse,
     /// It takes the place of the other.
     Overwrite,
+    /// As `Overwrite`, and the whole change is refused where there is no other.
+    Replace,
     /// The other stays.
     Ignore,
 }
@@ -130,6 +138,9 @@ pub(crate) enum ChangeError {
     /// Deeper than other processes read it.
     #[error("the JSON is nested deeper than 100 levels")]
     TooDeep,
+    /// Its file cannot be written.
+    #[error("{file}: {why}")]
+    Unwritable { file: String, why: String },
     /// There is no room for it.
     #[error(
         "no room: there may be {MAX_STUBS} stubs, and 128 MiB of changes until a reset (POST /__admin/mappings/reset)"
@@ -181,9 +192,25 @@ impl Stubs {
             })
     }
 
+    /// The stubs whose metadata, as JSON, a pattern fits.
+    pub(crate) fn with_metadata(&self, pattern: &ValuePattern) -> impl Iterator<Item = &Stub> {
+        let is_meant = |stub: &&Stub| {
+            let metadata = stub.json.get("metadata").unwrap_or(&Value::Null);
+            pattern.is_match(&Subject::new(metadata.to_string()))
+        };
+        self.iter().filter(is_meant)
+    }
+
     /// The stub of that id.
     pub(crate) fn get(&self, id: Uuid) -> Option<&Stub> {
         self.iter().find(|stub| stub.id == id)
+    }
+
+    /// The stubs that a request comes nearest to, and how far it is from each.
+    pub(crate) fn nearest(&self, asked: &RequestView<'_>) -> Vec<(f64, &Stub)> {
+        let look = RequestSubject::at(asked);
+        let distances = self.iter().map(|stub| (stub.request.distance(&look), stub));
+        nearest(distances)
     }
 
     /// All stubs in the order of precedence.
@@ -228,7 +255,6 @@ impl Stubs {
                 on_taken,
                 others,
             } => self.with_added(stubs, *on_taken, *others, files),
-            StubChange::Replace(id, stub) => self.with_replaced(*id, stub, files),
             StubChange::Remove(ids) => {
                 let mut entries = self.entries.clone();
                 entries.retain(|entry| !ids.contains(&entry.stub.id));
@@ -237,11 +263,14 @@ impl Stubs {
                     _ => Ok(self.changed(entries, self.added)),
                 }
             }
-            StubChange::Clear => Ok(self.changed(Vec::new(), self.added)),
             StubChange::Reset(settings) => self.reset().with_settings(settings),
             StubChange::Settings(settings) => {
                 let same = self.changed(self.entries.clone(), self.added);
                 same.with_settings(settings)
+            }
+            StubChange::Keep => {
+                let same = self.changed(self.entries.clone(), self.added);
+                Ok(same.kept())
             }
         }
     }
@@ -265,6 +294,7 @@ impl Stubs {
             let stub = Stub::read(&Node::at(stub, pointer), Uuid::nil(), files)?;
             named.insert(stub.id);
             match (places.get(&stub.id), on_taken) {
+                (None, OnTaken::Replace) => return Err(ChangeError::Missing(stub.id)),
                 (None, _) => {
                     places.insert(stub.id, entries.len());
                     entries.push(Entry {
@@ -273,7 +303,9 @@ impl Stubs {
                     });
                     added += 1;
                 }
-                (Some(place), OnTaken::Overwrite) => entries[*place].stub = Arc::new(stub),
+                (Some(place), OnTaken::Overwrite | OnTaken::Replace) => {
+                    entries[*place].replace(stub);
+                }
                 (Some(_), OnTaken::Ignore) => {}
                 (Some(_), OnTaken::Refuse) => return Err(ChangeError::Taken(stub.id)),
             }
@@ -285,18 +317,26 @@ impl Stubs {
         Ok(self.changed(entries, added))
     }
 
-    /// The set with another stub in the place of the one with that id. It keeps the id, whatever it
-    /// says itself, and its turn among those of one priority.
-    fn with_replaced(&self, id: Uuid, stub: &Value, files: &Files) -> Result<Self, ChangeError> {
-        let mut entries = self.entries.clone();
-        let entry = entries.iter_mut().find(|entry| entry.stub.id == id);
-        let entry = entry.ok_or(ChangeError::Missing(id))?;
-        let mut stub = stub.clone();
-        if let Value::Object(fields) = &mut stub {
-            fields.retain(|key, _| key != "id" && key != "uuid");
-        }
-        entry.stub = Arc::new(Stub::read(&Node::root(&stub), id, files)?);
-        Ok(self.changed(entries, self.added))
+    /// The set whose stubs are brought back by a reset. So are those that were loaded and removed,
+    /// for their files are still there.
+    fn kept(self) -> Self {
+        let removed = self
+            .loaded
+            .iter()
+            .filter(|stub| self.get(stub.id).is_none());
+        let mut loaded: Vec<_> = removed.cloned().collect();
+        let mut added: Vec<&Entry> = self.entries.iter().collect();
+        added.sort_by_key(|entry| entry.insertion);
+        loaded.extend(added.into_iter().map(|entry| Arc::clone(&entry.stub)));
+        let loaded = loaded.into();
+        Self { loaded, ..self }
+    }
+
+    /// The stubs that are not as files have them.
+    pub(crate) fn unsaved(&self) -> impl Iterator<Item = &Stub> {
+        let saved: HashSet<*const Stub> = self.loaded.iter().map(Arc::as_ptr).collect();
+        self.iter()
+            .filter(move |stub| !saved.contains(&std::ptr::from_ref(*stub)))
     }
 
     fn with_settings(self, json: &Value) -> Result<Self, ChangeError> {
@@ -323,10 +363,29 @@ impl Stubs {
     }
 }
 
+/// Near misses that are told of a request or of a pattern, as WireMock does.
+const NEAREST: usize = 3;
+
+/// The nearest of some, those before others first where they are equally near.
+pub(crate) fn nearest<T>(distances: impl Iterator<Item = (f64, T)>) -> Vec<(f64, T)> {
+    let mut nearest: Vec<_> = Vec::new();
+    for (distance, one) in distances {
+        let place = nearest.partition_point(|(other, _)| *other <= distance);
+        nearest.insert(place, (distance, one));
+        nearest.truncate(NEAREST);
+    }
+    nearest
+}
+
 impl RequestPattern {
     /// True if one request is meant; for callers with a pattern and no set.
     pub(crate) fn matches(&self, asked: &RequestView<'_>) -> bool {
         self.is_match(&RequestSubject::at(asked))
+    }
+
+    /// Return how far one request is from those that are meant.
+    pub(crate) fn distance_from(&self, asked: &RequestView<'_>) -> f64 {
+        self.distance(&RequestSubject::at(asked))
     }
 }
 

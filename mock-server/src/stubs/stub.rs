@@ -29,6 +29,8 @@ pub(crate) struct Stub {
     pub(crate) id_header: HeaderValue,
     /// `Matched-Stub-Name` of its answers, if it has a name.
     pub(crate) name_header: Option<HeaderValue>,
+    /// The file below `mappings` that is the stub's own; none where others are in it.
+    pub(crate) file: Option<String>,
     /// The stub as it was written, `id` and `uuid` filled in: what the admin API shows.
     pub(crate) json: Value,
 }
@@ -86,6 +88,7 @@ impl Stub {
             reply.delays.follow(latency);
         }
         let id = id(node)?.unwrap_or(default_id);
+        let name = node.read("name", Node::text)?;
         Ok(Self {
             id,
             priority: node.read("priority", Node::to)?.unwrap_or(DEFAULT_PRIORITY),
@@ -95,10 +98,26 @@ impl Stub {
             scenario: scenario(node)?,
             reply,
             id_header: sanitised(&id.to_string()),
-            name_header: node.read("name", Node::text)?.map(sanitised),
+            name_header: name.map(sanitised),
+            file: Some(file_name(name.unwrap_or_default(), id)),
             json: with_id(node.value(), id),
         })
     }
+}
+
+/// The name of a file for a stub: letters, digits, dashes and dots of its own name, and its id.
+fn file_name(name: &str, id: Uuid) -> String {
+    /// So that the name of the file has at most 255 bytes.
+    const MAX: usize = 200;
+    let spaced = name
+        .chars()
+        .map(|char| if char == ' ' { '-' } else { char });
+    let kept = spaced.filter(|char| char.is_ascii_alphanumeric() || "-_".contains(*char));
+    let mut file: String = kept.take(MAX).collect::<String>().to_ascii_lowercase();
+    if !file.is_empty() {
+        file.push('-');
+    }
+    file + &format!("{id}.json")
 }
 
 /// `x-latency`, which WireMock does not read: a model of `--latency`.

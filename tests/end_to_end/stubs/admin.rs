@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{flags, stubs};
+use super::{flags, place, stubs};
 use crate::client::Client;
 use crate::process::wait_for;
 use crate::report::holds;
@@ -217,6 +219,104 @@ fn each_answer_beside_changes_is_that_of_a_state_that_existed() {
         );
         assert!(total >= requests && states > Some(1));
         assert_eq!(target.stop()["stub_answers"], json!(total));
+    }
+}
+
+/// The paths of all files below a directory, through links as well, and what they hold.
+fn files(below: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(below).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            let inner = files(&path).into_iter();
+            found.extend(inner.map(|(file, text)| (format!("{name}/{file}"), text)));
+        } else {
+            found.insert(name, fs::read_to_string(path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_saved_is_in_files_of_the_directory_alone_and_is_served_again() {
+    let id = |digit: u8| format!("6f9a3c1e-0000-4000-8000-00000000000{digit}");
+    let stub = |digit: u8, body: &str| json!({"id": id(digit), "request": {"url": format!("/{digit}")}, "response": {"body": body}});
+    let text = |stub: &Value| stub.to_string();
+    let several = json!({"mappings": [stub(2, "two"), stub(3, "three")]});
+    let top = place(&[
+        ("inside/mappings/one.json", &text(&stub(1, "one"))),
+        ("inside/mappings/several.json", &text(&several)),
+        ("outside/four.json", &text(&stub(4, "four"))),
+    ]);
+    let inside = top.path().join("inside");
+    symlink(top.path().join("outside"), inside.join("mappings/linked")).unwrap();
+    let before = files(top.path());
+    let line = format!("--stubs {} --processes 2", inside.display());
+    let target = Target::start(&line);
+    let mut all = Everyone::connect(&target);
+    // Of a file of several, and of a file that a link leads to: refused, and nothing is written.
+    for (digit, what) in [(2, "of several"), (4, "behind a link")] {
+        let changed = all.admin(
+            &format!("PUT /mappings/{}", id(digit)),
+            &stub(digit, "changed"),
+        );
+        assert_eq!(changed.0, 200, "{changed:?}");
+        assert_eq!(
+            all.admin("POST /mappings/save", &Value::Null).0,
+            422,
+            "{what}"
+        );
+        assert_eq!(files(top.path()), before, "{what}");
+        assert_eq!(all.admin("POST /mappings/reset", &Value::Null).0, 200);
+        all.assert_all(
+            &format!("/{digit}"),
+            200,
+            if digit == 2 { "two" } else { "four" },
+        );
+    }
+    let mut added = stub(5, "1.50");
+    added["name"] = json!("../../outside/A name");
+    added["response"] = json!({"jsonBody": {"n": 1.5}});
+    assert_eq!(all.admin("POST /mappings", &added).0, 201);
+    assert_eq!(
+        all.admin(&format!("PUT /mappings/{}", id(1)), &stub(1, "changed"))
+            .0,
+        200
+    );
+    assert_eq!(all.admin("POST /mappings/save", &Value::Null).0, 200);
+    let after = files(top.path());
+    let new: Vec<&String> = after
+        .keys()
+        .filter(|name| !before.contains_key(*name))
+        .collect();
+    assert_eq!(
+        new,
+        [&format!("inside/mappings/outsidea-name-{}.json", id(5))]
+    );
+    let changed: Vec<&String> = before
+        .keys()
+        .filter(|name| after[*name] != before[*name])
+        .collect();
+    assert_eq!(changed, ["inside/mappings/one.json"]);
+    // A reset brings back what is saved, and so does a start.
+    assert_eq!(all.admin("POST /mappings", &stub(6, "lost")).0, 201);
+    assert_eq!(all.admin("POST /mappings/reset", &Value::Null).0, 200);
+    let mut again = target;
+    for round in ["reset", "started again"] {
+        let mut all = Everyone::connect(&again);
+        for (path, status, body) in [
+            ("/1", 200, "changed"),
+            ("/5", 200, r#"{"n":1.5}"#),
+            ("/2", 200, "two"),
+        ] {
+            all.assert_all(path, status, body);
+        }
+        all.assert_all("/6", 404, "Request was not matched\n");
+        if round == "reset" {
+            again.stop();
+            again = Target::start(&line);
+        }
     }
 }
 

@@ -107,6 +107,17 @@ fn routes_want_their_own_method_and_path() {
         ("DELETE /__admin/mappings/no-uuid", 400),
         ("GET /__admin/settings", 200),
         ("DELETE /__admin/settings", 404),
+        ("GET /__admin/requests/unmatched/near-misses", 200),
+        ("GET /__admin/requests/no-uuid", 400),
+        (
+            "GET /__admin/requests/6f9a3c1e-0000-4000-8000-000000000001",
+            404,
+        ),
+        ("GET /__admin/requests?since=2026-01-31T12:00:00Z", 200),
+        ("GET /__admin/requests?since=yesterday", 422),
+        ("GET /__admin/mappings/save", 400),
+        // Without a directory of stubs.
+        ("POST /__admin/mappings/save", 422),
         ("GET /__admin/requests", 200),
         ("GET /__admin/scenarios", 200),
         ("GET /__admin/scenarios/one/two/three", 404),
@@ -231,6 +242,134 @@ fn changes_without_end_fit_between_resets() {
     );
     let settings = office.ask(1, "GET /__admin/settings", "").1;
     assert_eq!(settings, json!({"settings": {"fixedDelay": 5}}));
+}
+
+#[test]
+fn an_import_takes_the_place_of_stubs_or_leaves_them() {
+    let office = Office::open(&json!([]));
+    let id = |digit: u8| format!("6f9a3c1e-0000-4000-8000-00000000000{digit}");
+    let stub =
+        |digit: u8, name: &str| json!({"id": id(digit), "name": name, "metadata": {"team": name}});
+    let import = |stubs: Value, options: Value| {
+        let body = json!({"mappings": stubs, "importOptions": options}).to_string();
+        office.ask(0, "POST /__admin/mappings/import", &body).0
+    };
+    let names = |order: &str, body: &str| {
+        let (_, listed) = office.ask(1, order, body);
+        let names = listed["mappings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|stub| stub["name"].clone());
+        Value::Array(names.collect())
+    };
+    let all = || names("GET /__admin/mappings", "");
+    assert_eq!(
+        import(
+            json!([stub(1, "a"), stub(2, "b"), {"name": "c"}]),
+            json!({})
+        ),
+        200
+    );
+    assert_eq!(all(), json!(["a", "b", "c"]), "the first takes precedence");
+    let policy = |policy: &str, is_all: bool| json!({"duplicatePolicy": policy, "deleteAllNotInImport": is_all});
+    assert_eq!(
+        import(json!([stub(2, "x"), stub(3, "d")]), policy("IGNORE", false)),
+        200
+    );
+    assert_eq!(all(), json!(["d", "a", "b", "c"]));
+    assert_eq!(
+        import(
+            json!([stub(2, "x"), stub(3, "y")]),
+            policy("OVERWRITE", true)
+        ),
+        200
+    );
+    assert_eq!(all(), json!(["y", "x"]));
+    let pattern = r#"{"matchesJsonPath": {"expression": "$.team", "equalTo": "x"}}"#;
+    assert_eq!(
+        names("POST /__admin/mappings/find-by-metadata", pattern),
+        json!(["x"])
+    );
+    assert_eq!(
+        office
+            .ask(0, "POST /__admin/mappings/remove-by-metadata", pattern)
+            .0,
+        200
+    );
+    assert_eq!(
+        office
+            .ask(0, "POST /__admin/mappings/remove-by-metadata", pattern)
+            .0,
+        200
+    );
+    assert_eq!(all(), json!(["y"]));
+    // All or nothing.
+    assert_eq!(
+        import(json!([stub(4, "e"), {"request": {"urll": "/"}}]), json!({})),
+        422
+    );
+    assert_eq!(import(json!({}), json!({})), 422);
+    assert_eq!(import(json!([]), json!({"duplicatePolicy": "MAYBE"})), 422);
+    assert_eq!(all(), json!(["y"]));
+}
+
+#[test]
+fn near_misses_are_sorted_by_distance() {
+    let office = Office::open(&json!([
+        {"name": "far", "request": {"url": "/nowhere/near"}},
+        {"name": "method", "request": {"method": "POST", "url": "/items/1"}},
+        {"name": "header", "request": {"url": "/items/1", "headers": {"A": {"equalTo": "abcd"}}}},
+        {"name": "url", "request": {"url": "/items/2"}},
+    ]));
+    let near = |request: &Value| {
+        let (status, said) =
+            office.ask(0, "POST /__admin/near-misses/request", &request.to_string());
+        assert_eq!(status, 200, "{said}");
+        let misses = said["nearMisses"].as_array().unwrap().clone();
+        misses
+            .into_iter()
+            .map(|miss| {
+                let name = miss["stubMapping"]["name"].as_str().unwrap().to_owned();
+                (name, miss["matchResult"]["distance"].as_f64().unwrap())
+            })
+            .collect::<Vec<_>>()
+    };
+    let request = json!({"url": "/items/1", "method": "GET", "headers": {"a": "abcx"}});
+    let expected = [
+        ("header", 0.25 / 46.0),
+        ("url", 10.0 / 8.0 / 39.0),
+        ("method", 3.0 / 39.0),
+    ];
+    for ((name, distance), (expected, expected_distance)) in
+        near(&request).into_iter().zip(expected)
+    {
+        assert_eq!(name, expected);
+        assert!(
+            (distance - expected_distance).abs() < 1e-9,
+            "{name}: {distance}"
+        );
+    }
+    assert_eq!(
+        near(&json!({"url": "/items/2"}))[0],
+        ("url".to_owned(), 0.0)
+    );
+    assert_eq!(
+        office
+            .ask(
+                0,
+                "POST /__admin/near-misses/request",
+                r#"{"method": "G T"}"#
+            )
+            .0,
+        422
+    );
+    let (_, of_pattern) = office.ask(
+        0,
+        "POST /__admin/near-misses/request-pattern",
+        r#"{"url": "/"}"#,
+    );
+    assert_eq!(of_pattern, json!({"nearMisses": []}));
 }
 
 #[test]

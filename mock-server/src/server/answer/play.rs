@@ -5,7 +5,7 @@
 
 use super::super::body::AnswerBody;
 use super::super::gateway::Gateway;
-use super::super::journal;
+use super::super::journal::{self, Outcome, Served};
 use super::super::limiter::AdmissionVerdict;
 use super::super::spoil::Interrupted;
 use super::{Answers, Arrival, RequestBody, ServerState, Unread, read_body, target};
@@ -61,7 +61,11 @@ impl Answers {
         // Not before its body has come: a change may have been acknowledged in the meantime.
         let stubs = self.state.stubs.current();
         let Some(stub) = self.state.stubs.find(&stubs, &asked) else {
-            self.note(&asked, None);
+            let outcome = match (&self.state.gateway, config.unmatched) {
+                (None, Unmatched::NotFound) => Outcome::Refused,
+                _ => Outcome::Other,
+            };
+            self.note(arrival, &asked, outcome);
             if let Some(gateway) = &self.state.gateway {
                 let request = gateway.request(parts, body);
                 let headers = self.headers(parts, verdict);
@@ -83,7 +87,7 @@ impl Answers {
         };
         books.counters().stub_answers.increment();
         let rendered = self.render(stub, &asked, arrival);
-        self.note(&asked, Some((stub, &rendered)));
+        self.note(arrival, &asked, Outcome::Matched(stub, &rendered));
         let mut headers = self.headers(parts, verdict);
         // A stub's own draws never repeat, not even for one id: there may be more requests for it
         // than attempts are told.
@@ -123,12 +127,16 @@ impl Answers {
         self.counted(answer)
     }
 
-    /// Keep a request in the journal, with the stub that matched it and its response.
-    fn note(&self, asked: &RequestView<'_>, matched: Option<(&Stub, &Rendered<'_>)>) {
-        if self.state.config.journal == Journal::On
-            && journal::keep(self.state.books.shared(), asked, matched).is_err()
-        {
-            self.state.books.counters().journal_missed.increment();
+    /// Keep a request in the journal.
+    fn note(&self, arrival: &Arrival, asked: &RequestView<'_>, outcome: Outcome<'_>) {
+        let ServerState { config, books, .. } = &*self.state;
+        let served = Served {
+            ordinal: arrival.ordinal,
+            asked,
+            outcome,
+        };
+        if config.journal == Journal::On && journal::keep(books.shared(), &served).is_err() {
+            books.counters().journal_missed.increment();
         }
     }
 

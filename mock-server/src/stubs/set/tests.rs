@@ -183,8 +183,11 @@ fn changed(model: &mut Model, loaded: &Model, change: Change, next: &mut u128) -
             let index = index.index(model.len());
             let (id, stub) = &mut model[index];
             *stub = plain;
-            // The id in the stub itself does not count.
-            StubChange::Replace(*id, with_id(&Uuid::from_u128(7), stub))
+            StubChange::Add {
+                stubs: vec![with_id(id, stub)],
+                on_taken: OnTaken::Replace,
+                others: Others::Keep,
+            }
         }
         Change::Remove(index) if !model.is_empty() => {
             let (id, _) = model.remove(index.index(model.len()));
@@ -196,7 +199,11 @@ fn changed(model: &mut Model, loaded: &Model, change: Change, next: &mut u128) -
         }
         Change::Replace(..) | Change::Remove(_) | Change::Clear => {
             model.clear();
-            StubChange::Clear
+            StubChange::Add {
+                stubs: Vec::new(),
+                on_taken: OnTaken::Refuse,
+                others: Others::Remove,
+            }
         }
     }
 }
@@ -236,34 +243,30 @@ proptest! {
 #[test]
 fn a_change_that_cannot_be_made_is_refused() {
     let id = Uuid::from_u128(1);
-    let add = |stubs: &Stubs, stub: Value| {
-        let stubs_added = vec![stub];
+    let add = |stubs: &Stubs, stub: Value, on_taken: OnTaken| {
         let change = StubChange::Add {
-            stubs: stubs_added,
-            on_taken: OnTaken::Refuse,
+            stubs: vec![stub],
+            on_taken,
             others: Others::Keep,
         };
         stubs.with(&change, &Files::None)
     };
-    let one = add(&Stubs::default(), json!({"id": id})).unwrap();
-    assert!(matches!(add(&one, json!({"id": id})), Err(ChangeError::Taken(taken)) if taken == id));
-    assert!(matches!(
-        add(&one, json!({"requst": {}})),
-        Err(ChangeError::Refused(_))
-    ));
+    let refuse = OnTaken::Refuse;
+    let one = add(&Stubs::default(), json!({"id": id}), refuse).unwrap();
+    let taken = add(&one, json!({"id": id}), refuse);
+    assert!(matches!(taken, Err(ChangeError::Taken(taken)) if taken == id));
+    let wrong = add(&one, json!({"requst": {}}), refuse);
+    assert!(matches!(wrong, Err(ChangeError::Refused(_))));
     let missing = Uuid::from_u128(2);
-    for change in [
-        StubChange::Replace(missing, json!({})),
-        StubChange::Remove(vec![missing]),
+    for refused in [
+        add(&one, json!({"id": missing}), OnTaken::Replace),
+        one.with(&StubChange::Remove(vec![missing]), &Files::None),
     ] {
-        let refused = one.with(&change, &Files::None);
         assert!(matches!(refused, Err(ChangeError::Missing(id)) if id == missing));
     }
     let settings = StubChange::Settings(json!({"fixedDelay": -1}));
-    assert!(matches!(
-        one.with(&settings, &Files::None),
-        Err(ChangeError::Refused(_))
-    ));
+    let refused = one.with(&settings, &Files::None);
+    assert!(matches!(refused, Err(ChangeError::Refused(_))));
 }
 
 #[test]

@@ -52,7 +52,10 @@ pub(super) fn rehearse(stubs: &Stubs) {
         };
         let _ = stubs.find(&asked, |_, state| state == STARTED);
         for stub in stubs.iter() {
-            let _ = stub.request.matches(&asked);
+            let is_match = stub.request.matches(&asked);
+            let distance = stub.request.distance_from(&asked);
+            assert!((0.0..=1.0).contains(&distance), "{distance}");
+            assert_eq!(is_match, distance <= 0.0, "of {}", stub.json);
             let path_variables = stub.request.path_variables(asked.path());
             let now = UNIX_EPOCH + Duration::from_hours(500_000);
             let mut draws = Draws::new(Stream::Template, 1, 2);
