@@ -10,6 +10,8 @@
 //! own), and the body and type of a 404 that no stub asked for: WireMock explains there what came
 //! close.
 
+mod client;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
