@@ -8,8 +8,13 @@ pub fn nearest<K: AsRef<str>>(name: &str, known: impl IntoIterator<Item = K>) ->
     let length = name.chars().count();
     let most_edits = (length / 3).clamp(1, 3);
     let near = known.into_iter().filter_map(|known| {
-        let edits = strsim::osa_distance(name, known.as_ref());
+        let longer = known.as_ref().chars().count().abs_diff(length);
         let begins = length >= BEGINNING && known.as_ref().starts_with(name);
+        // Each character more is an edit: a name of a megabyte is compared with nothing.
+        if longer > most_edits && !begins {
+            return None;
+        }
+        let edits = strsim::osa_distance(name, known.as_ref());
         (edits <= most_edits || begins).then_some((edits, known))
     });
     near.min_by_key(|(edits, _)| *edits).map(|(_, known)| known)
@@ -35,5 +40,6 @@ mod tests {
         ] {
             assert_eq!(nearest(name, known), meant, "{name}");
         }
+        assert_eq!(nearest(&"a".repeat(1 << 24), known), None);
     }
 }

@@ -168,7 +168,8 @@ impl DrawingBackend for Svg {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> Drawn {
+    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Drawn {
+        let (x, y) = at;
         self.draw_rect((x, y), (x + 1, y + 1), &colour, true)
     }
 
@@ -183,11 +184,12 @@ impl DrawingBackend for Svg {
 
     fn draw_rect<S: BackendStyle>(
         &mut self,
-        (left, top): BackendCoord,
-        (right, bottom): BackendCoord,
+        from: BackendCoord,
+        to: BackendCoord,
         style: &S,
         fill: bool,
     ) -> Drawn {
+        let ((left, top), (right, bottom)) = (from, to);
         if !fill {
             let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
             let path = line(&corners) + "z";
@@ -220,11 +222,12 @@ impl DrawingBackend for Svg {
 
     fn draw_circle<S: BackendStyle>(
         &mut self,
-        (x, y): BackendCoord,
+        middle: BackendCoord,
         radius: u32,
         style: &S,
         fill: bool,
     ) -> Drawn {
+        let (x, y) = middle;
         let look = if fill {
             format!("class=\"{}\"", class(style.color()))
         } else {
@@ -253,12 +256,8 @@ impl DrawingBackend for Svg {
         Ok(())
     }
 
-    fn draw_text<S: BackendTextStyle>(
-        &mut self,
-        text: &str,
-        style: &S,
-        (x, y): BackendCoord,
-    ) -> Drawn {
+    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> Drawn {
+        let (x, y) = at;
         let size = style.size() / f64::from(UNIT);
         let down = match style.anchor().v_pos {
             VPos::Top => size,

@@ -6,7 +6,7 @@ use plotters::coord::{CoordTranslate, Shift};
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
 use plotters::element::{Circle, DashedPathElement, PathElement, Polygon, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontFamily, FontStyle, RGBColor, ShapeStyle, TextStyle};
+use plotters::style::{Color, FontFamily, FontStyle, RGBColor, TextStyle};
 use plotters_backend::{BackendCoord, DrawingBackend};
 
 use super::backend::text_width;
@@ -220,18 +220,22 @@ fn units(px: f64, unit: i32) -> i32 {
     (px * f64::from(unit)).round() as i32
 }
 
-/// Width and pattern of a line.
+/// Colour, width and pattern of a line.
 #[derive(Clone, Copy)]
 struct Pen {
+    ink: Ink,
     width: f64,
     dash: Dash,
 }
 
 impl Pen {
-    const THIN: Self = Self {
-        width: 1.0,
-        dash: Dash::Solid,
-    };
+    const fn thin(ink: Ink) -> Self {
+        Self {
+            ink,
+            width: 1.0,
+            dash: Dash::Solid,
+        }
+    }
 
     const fn of(mark: &Mark) -> Self {
         let width = match (mark.role, &mark.shape) {
@@ -241,10 +245,20 @@ impl Pen {
             _ => 2.25,
         };
         Self {
+            ink: mark.role.ink(),
             width,
             dash: mark.dash,
         }
     }
+}
+
+/// Look of a text, and which end of it a place names.
+pub(super) struct Lettering {
+    /// CSS pixels.
+    pub(super) size: f64,
+    pub(super) weight: FontStyle,
+    pub(super) ink: Ink,
+    pub(super) anchor: HPos,
 }
 
 /// Errors of a backend.
@@ -318,17 +332,12 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
         self.axes(placed, &field)
     }
 
-    fn style(&self, ink: Ink, pen: Pen) -> ShapeStyle {
-        let width = u32::try_from(self.units(pen.width)).unwrap_or(1);
-        ink.light().stroke_width(width)
-    }
-
     /// Draw a line in the coordinates of an area.
     fn stroke<CT: CoordTranslate>(
         &self,
         area: &DrawingArea<DB, CT>,
         points: Vec<CT::From>,
-        (ink, pen): (Ink, Pen),
+        pen: Pen,
     ) -> Drawn<DB>
     where
         CT::From: Clone,
@@ -336,7 +345,8 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
     {
         let places = points.iter().map(|point| area.map_coordinate(point));
         let places: Vec<BackendCoord> = places.collect();
-        let style = self.style(ink, pen);
+        let width = u32::try_from(self.units(pen.width)).unwrap_or(1);
+        let style = pen.ink.light().stroke_width(width);
         match pen.dash.lengths() {
             None => self.area.draw(&PathElement::new(places, style)),
             Some(lengths) => {
@@ -348,27 +358,23 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
     }
 
     /// Write a text whose middle is at this height.
-    fn text(&self, text: &str, [x, y]: [f64; 2], ink: Ink, side: HPos) -> Drawn<DB> {
-        self.text_of(
-            text,
-            [x, y],
-            (LABEL, FontStyle::Normal),
-            (ink.light(), side),
-        )
+    fn text(&self, text: &str, at: [f64; 2], ink: Ink, anchor: HPos) -> Drawn<DB> {
+        let label = Lettering {
+            size: LABEL,
+            weight: FontStyle::Normal,
+            ink,
+            anchor,
+        };
+        self.letters(text, at, &label)
     }
 
-    /// Write a text of this size.
-    pub(super) fn text_of(
-        &self,
-        text: &str,
-        at: [f64; 2],
-        (size, weight): (f64, FontStyle),
-        (colour, anchor): (RGBColor, HPos),
-    ) -> Drawn<DB> {
-        let size = size * f64::from(self.unit);
-        let style = TextStyle::from((FontFamily::SansSerif, size, weight))
+    /// Write a text in this look.
+    pub(super) fn letters(&self, text: &str, at: [f64; 2], look: &Lettering) -> Drawn<DB> {
+        let size = look.size * f64::from(self.unit);
+        let colour = look.ink.light();
+        let style = TextStyle::from((FontFamily::SansSerif, size, look.weight))
             .color(&colour)
-            .pos(Pos::new(anchor, VPos::Center));
+            .pos(Pos::new(look.anchor, VPos::Center));
         let [x, y] = at.map(|px| self.units(px));
         self.area.draw(&Text::new(text, (x, y), style))
     }
@@ -382,7 +388,7 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
 
     fn thin(&self, from: [f64; 2], to: [f64; 2], ink: Ink) -> Drawn<DB> {
         let ends = [from, to].map(|[x, y]| (self.units(x), self.units(y)));
-        self.stroke(self.area, ends.to_vec(), (ink, Pen::THIN))
+        self.stroke(self.area, ends.to_vec(), Pen::thin(ink))
     }
 
     /// Draw a sample of a mark, and its text; the height is that of the middle.
@@ -405,7 +411,7 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
             }
             _ => {
                 let ends = [x, end].map(|x| (self.units(x), self.units(y)));
-                self.stroke(self.area, ends.to_vec(), (ink, Pen::of(mark)))?;
+                self.stroke(self.area, ends.to_vec(), Pen::of(mark))?;
             }
         }
         self.text(&mark.legend, [end + 6.0, y], Ink::Text, HPos::Left)
@@ -424,7 +430,7 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
 
     fn grid(&self, placed: &Placed<'_>, field: &FieldArea<DB>) -> Drawn<DB> {
         let (across, up) = (placed.x.ends(), placed.y.ends());
-        let look = (Ink::Grid, Pen::THIN);
+        let look = Pen::thin(Ink::Grid);
         if matches!(placed.panel.y.range, Range::Rows(..)) {
             for x in ticks(&placed.panel.x, placed.x, MOST_TICKS) {
                 self.stroke(field, vec![(x, up.start), (x, up.end)], look)?;
@@ -438,12 +444,12 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
     }
 
     fn mark(&self, mark: &Mark, field: &FieldArea<DB>) -> Drawn<DB> {
-        let (ink, pen) = (mark.role.ink(), Pen::of(mark));
+        let pen = Pen::of(mark);
         let (across, up) = (field.get_x_range(), field.get_y_range());
         match &mark.shape {
             Shape::Steps(steps) => {
                 for run in steps.split(|step| step.value.is_none()) {
-                    self.stroke(field, tops(run), (ink, pen))?;
+                    self.stroke(field, tops(run), pen)?;
                 }
                 Ok(())
             }
@@ -451,15 +457,15 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
                 let height = |step: &Step| step.value.unwrap_or(0.0);
                 let runs = steps.split(|step| height(step) <= 0.0);
                 for run in runs.filter(|run| !run.is_empty()) {
-                    field.draw(&Polygon::new(around(run), ink.light().filled()))?;
+                    field.draw(&Polygon::new(around(run), pen.ink.light().filled()))?;
                 }
                 Ok(())
             }
-            Shape::Line(points) => self.stroke(field, points.clone(), (ink, pen)),
+            Shape::Line(points) => self.stroke(field, points.clone(), pen),
             Shape::Dots(dots) | Shape::Rings(dots) => {
                 for Dot { at, interval } in dots {
                     if let Some((low, high)) = interval {
-                        self.stroke(field, vec![(at.0, *low), (at.0, *high)], (ink, pen))?;
+                        self.stroke(field, vec![(at.0, *low), (at.0, *high)], pen)?;
                     }
                 }
                 dots.iter()
@@ -468,14 +474,14 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
             Shape::Blocks(blocks) => {
                 let wide = blocks.iter().filter(|block| block.x.0 < block.x.1);
                 wide.into_iter()
-                    .try_for_each(|block| self.block(block, ink, field))
+                    .try_for_each(|block| self.block(block, pen.ink, field))
             }
             Shape::Across(y) => {
                 let ends = vec![(across.start, *y), (across.end, *y)];
-                self.stroke(field, ends, (ink, pen))
+                self.stroke(field, ends, pen)
             }
-            Shape::Upright(x) => self.stroke(field, vec![(*x, up.start), (*x, up.end)], (ink, pen)),
-            Shape::Band(from, to) => self.band([*from, *to], ink, field),
+            Shape::Upright(x) => self.stroke(field, vec![(*x, up.start), (*x, up.end)], pen),
+            Shape::Band(from, to) => self.band([*from, *to], pen.ink, field),
         }
     }
 
@@ -501,7 +507,7 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
             self.stroke(
                 field,
                 vec![(x, up.start), (x, up.end)],
-                (Ink::Quiet, Pen::THIN),
+                Pen::thin(Ink::Quiet),
             )?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::Chart;
 use super::backend::{Svg, UNIT};
-use super::draw::{Canvas, Layout, MARGIN, WIDTH};
+use super::draw::{Canvas, Layout, Lettering, MARGIN, WIDTH};
 use super::palette::{Ink, style_sheet};
 use crate::show::text::wrapped;
 use crate::show::xml::escaped;
@@ -61,25 +61,25 @@ impl Chart {
             groups: &backend,
             unit: UNIT,
         };
-        let title = (18.0, FontStyle::Bold);
+        let lettering = |size, weight, ink| Lettering {
+            size,
+            weight,
+            ink,
+            anchor: HPos::Left,
+        };
         let words = caption.iter().enumerate().map(|(n, line)| {
             let y = TITLE_Y + CAPTION_Y * (n + 1) as f64;
-            canvas.text_of(
+            canvas.letters(
                 line,
                 [MARGIN, y],
-                (13.0, FontStyle::Normal),
-                (Ink::Quiet.light(), HPos::Left),
+                &lettering(13.0, FontStyle::Normal, Ink::Quiet),
             )
         });
         let head = Some(self.title)
             .filter(|_| !caption.is_empty())
             .map(|text| {
-                canvas.text_of(
-                    text,
-                    [MARGIN, TITLE_Y],
-                    title,
-                    (Ink::Text.light(), HPos::Left),
-                )
+                let look = lettering(18.0, FontStyle::Bold, Ink::Text);
+                canvas.letters(text, [MARGIN, TITLE_Y], &look)
             });
         // A text cannot fail to be written to.
         let _ = head
