@@ -8,6 +8,7 @@ use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_harness::target::NotFound;
 use crawlmark_mock_server::{ListenError, ServeError, SharedError, TlsError};
 use crawlmark_results::import::ImportError;
+use crawlmark_results::run::cut::CutError;
 use crawlmark_results::run::parts::{MergeError, PlanFileError};
 use crawlmark_results::run::result_dir::{ReadError, ResultDir, ResultError};
 use crawlmark_results::studies::compare::DesignError;
@@ -135,6 +136,9 @@ pub(crate) enum Error {
     /// A saved result cannot be read.
     #[error("{0}")]
     Read(#[from] ReadError),
+    /// A part of a result cannot be cut out.
+    #[error("{0}")]
+    Cut(#[from] CutError),
     /// A result of another tool, or a history, cannot be read.
     #[error("{0}")]
     Import(#[from] ImportError),
@@ -270,6 +274,7 @@ impl Error {
             Self::Needless(_) => DONE,
             Self::Usage(_)
             | Self::Read(_)
+            | Self::Cut(_)
             | Self::Import(_)
             | Self::Manifest(_)
             | Self::Plan(_)

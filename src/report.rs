@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::trace::{TraceContext, Traces};
+use crawlmark_results::run::cut;
+use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 
 use crate::cli::{Destination, ReportArgs};
@@ -58,8 +60,28 @@ fn find_traced(trace: &TraceContext, results: &[PathBuf]) -> Result<u8, Error> {
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let directory = directory(result, args)?;
     let report = result_dir::read(result)?;
+    if args.from.or(args.to).is_some() {
+        return remake_part(result, &report, args);
+    }
     let files = result_dir::made_from(&report);
     result_dir::remake(&directory, &files)?;
+    Ok(directory.join(PAGE))
+}
+
+/// Make everything of a part of a result, and return where its page is.
+fn remake_part(result: &Path, report: &Report, args: &ReportArgs) -> Result<PathBuf, Error> {
+    let own = result_dir::file_of(result, RESULT)?;
+    let own = export::folder(&own);
+    let part = cut::part(report, args.from, args.to)?;
+    let name = format!("part-{}s-{}s", part.start, part.end);
+    let directory = args.out.clone().unwrap_or_else(|| own.join(name));
+    if is_there(&directory.join(RESULT))? {
+        return Err(Error::Usage(format!(
+            "--out {} holds a whole result: name another directory for the part",
+            directory.display()
+        )));
+    }
+    result_dir::remake(&directory, &cut::cut(report, own, &part)?)?;
     Ok(directory.join(PAGE))
 }
 

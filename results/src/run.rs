@@ -6,8 +6,10 @@
 //! | [`gates`] | thresholds, and whether the run met them |
 //! | [`result_dir`] | the directory that a report is saved in |
 //! | [`words`] | the run as a document |
+//! | [`cut`] | a part of a run, from one second to another |
 //! | [`parts`] | a crawl in parts, on several machines |
 
+pub mod cut;
 pub mod gates;
 pub mod parts;
 pub mod report;

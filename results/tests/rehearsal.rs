@@ -4,6 +4,7 @@
     reason = "a test whose rehearsal cannot run is over"
 )]
 
+mod cut;
 mod diagnoses;
 mod findings;
 mod lease;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use crawlmark_harness::trace::TraceContext;
+use crawlmark_harness::units::parse_duration;
 use crawlmark_results::export::{Format, UnknownFormat};
 
 use super::FormArgs;
@@ -106,6 +107,8 @@ pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
   Recreate the page and the plots of a result in its own directory:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
+  The ten seconds around a stall, beside the whole run:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s --to 20s
   A table of its seconds for a spreadsheet, and its metrics for Prometheus:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
         --export openmetrics
@@ -122,6 +125,15 @@ pub struct ReportArgs {
     /// Write to DIR [default: the result's own directory]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Cut: begin at TIME since the start, in whole seconds
+    ///
+    /// The part from --from to --to has its own summary, page, plots and cut.json, in the directory
+    /// part-10s-20s of the result or in --out. It needs latency.hlog.
+    #[arg(long, value_name = "TIME", value_parser = parse_second, conflicts_with_all = ["exports", "trace"])]
+    pub from: Option<u64>,
+    /// Cut: end at TIME since the start [default: the end]
+    #[arg(long, value_name = "TIME", value_parser = parse_second, conflicts_with_all = ["exports", "trace"])]
+    pub to: Option<u64>,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
@@ -133,6 +145,13 @@ pub struct ReportArgs {
     /// Print only errors
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// A time in whole seconds, as intervals are.
+fn parse_second(text: &str) -> Result<u64, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let whole = Some(time.as_secs()).filter(|_| time.subsec_nanos() == 0);
+    whole.ok_or_else(|| format!("`{text}` is not whole seconds: write {}s", time.as_secs()))
 }
 
 pub(super) const EXPORT: &str = "\

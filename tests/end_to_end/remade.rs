@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{call_line, names};
+use crate::command::{assert_fits, call_line, json as read_json, names};
 use crate::run::ended;
 
 #[test]
@@ -26,4 +26,42 @@ fn what_is_made_from_a_result_is_made_again() {
     let said = call_line(&result, "report . ");
     assert_eq!((said.code, &*said.stderr), (Some(0), ""));
     assert!(made() == before && ended.file("result.json") == json);
+}
+
+#[test]
+fn a_part_of_a_run_is_cut_out_with_page_plots_and_json() {
+    let ended = ended("-d 3s -s 2 -c 40 --rate 60 --arrivals constant --target-latency 20ms");
+    let (whole, result) = (ended.report(0), ended.out());
+    let part = |line: &str| call_line(&result, &format!("report . {line}"));
+    let said = part("--from 1s --to 2s");
+    assert_eq!((said.code, &*said.stderr), (Some(0), ""));
+    let cut = |name: &str| read_json(&result.join(name).join("cut.json"));
+    let second = cut("part-1s-2s");
+    assert_fits("cut", &second);
+    assert_eq!(second["intervals"][0], *whole.at("/intervals/1"));
+    for file in ["report.html", "summary.md", "plots/throughput.svg"] {
+        assert!(result.join("part-1s-2s").join(file).is_file(), "{file}");
+    }
+    // The target's own count is that of the parts.
+    let names = whole.at("/intervals").as_array().unwrap().len();
+    part("--to 1s --quiet").code(&[0]);
+    part(&format!("--from 2s --to {names} --out rest")).code(&[0]);
+    let parts = ["part-0s-1s", "part-1s-2s", "rest"].map(cut);
+    let attempts = parts
+        .iter()
+        .map(|it| it["totals"]["attempts"].as_u64().unwrap());
+    assert_eq!(
+        attempts.sum::<u64>(),
+        whole.count("/witness/ledger/requests")
+    );
+    for line in [
+        "--from 2s --to 1s",
+        "--from 99s",
+        "--from 1.5s",
+        "--to 2s --out .",
+        "--from 1s --export csv",
+    ] {
+        let said = part(line);
+        assert_eq!((said.code, &*said.stdout), (Some(2), ""), "{line}");
+    }
 }

@@ -6,7 +6,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `log`, `made` | writing: `latency.hlog`; page, summary, plots and `junit.xml` |
+//! | `log`, `made` | `latency.hlog`, written and read; writing: page, summary, plots and `junit.xml` |
 //! | `left` | unfinished directories of earlier runs, and their locks |
 //! | [`foreign`], `read` | reading: bounds of saved files, results |
 
@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use self::left::{holds_measurements, is_announced, left_over, mark_announced};
-pub use self::log::{IntervalLog, LOG, LogFile};
+pub use self::log::{IntervalLog, LOG, LogFile, LoggedTimes, read_log};
+pub(super) use self::made::files_of;
 use self::made::replace;
 pub use self::made::{PAGE, made_from, remake};
 pub use self::read::{ReadError, file_of, parse_report, parse_study, read, read_study};

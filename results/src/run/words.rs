@@ -11,11 +11,13 @@
 //! | `thresholds` | thresholds before and after a run |
 //! | `failures` | failed requests by cause |
 //! | `reproduce` | command line and plan |
+//! | `part` | a part of a run |
 //! | `announcement` | lines before a run starts |
 
 mod announcement;
 mod failures;
 mod lead;
+mod part;
 mod reproduce;
 mod sparkline;
 pub(super) mod tables;
@@ -25,6 +27,7 @@ mod times;
 pub use self::announcement::announcement;
 pub use self::failures::{errors, explained};
 pub use self::lead::got;
+pub(super) use self::part::part;
 pub(crate) use self::thresholds::seen;
 pub use self::thresholds::{must_hold, thresholds_line};
 use self::times::Times;

@@ -122,6 +122,17 @@ impl BindingReport {
         Self::of(ns.map(|ns| ns as f64))
     }
 
+    /// The mean over times of which something is known.
+    pub(crate) fn mean<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sums = [0.0; 6];
+        for one in all {
+            for (sum, part) in sums.iter_mut().zip(one.parts()) {
+                *sum += part;
+            }
+        }
+        Self::of(sums)
+    }
+
     /// Each as a part of all, in the order of the fields.
     fn of(parts: [f64; 6]) -> Self {
         let all: f64 = parts.iter().sum();

@@ -1,24 +1,28 @@
 //! `latency.hlog`: a histogram per shard, series and second, as any HDR histogram tool reads it.
 //!
-//! Written while the run goes on, a few lines a second for each shard.
+//! Written while the run goes on, a few lines a second for each shard. Read for a part of the run:
+//! it is foreign by then, and no line of it takes more memory than a histogram of the run.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Cursor, Write};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Cursor, Read as _, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 
-use super::ResultError;
+use super::{ReadError, ResultError, foreign};
 use crawlmark_harness::files::Root;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{Bounds, Series};
 use crawlmark_harness::supervisor::Interval;
-use crawlmark_harness::wire::EncodedTiming;
+use crawlmark_harness::wire::{EncodedTiming, v2};
 
 /// The name of the file.
 pub const LOG: &str = "latency.hlog";
@@ -180,4 +184,81 @@ fn read(v2: &[u8]) -> io::Result<Histogram<u64>> {
     Deserializer::new()
         .deserialize(&mut Cursor::new(v2))
         .map_err(io::Error::other)
+}
+
+/// Times by series: those of what ended, and the ages of what was cut off.
+pub type LoggedTimes = BTreeMap<Series, [Histogram<u64>; 2]>;
+
+/// The longest line: see `LONGEST_HISTOGRAM` of `foreign`.
+const LONGEST_LINE: u64 = 1 << 22;
+
+/// Bytes before the deflated form of a histogram: its cookie and its length.
+const DEFLATED_HEADER: usize = 8;
+
+/// Read the times of some seconds, over all shards, from the log in `directory` of a run with these
+/// bounds.
+///
+/// # Errors
+/// When there is none, or a line is not one of such a run.
+pub fn read_log(
+    directory: &Path,
+    bounds: Bounds,
+    seconds: &Range<u64>,
+) -> Result<LoggedTimes, ReadError> {
+    let path = directory.join(LOG);
+    let failed = |error| ReadError::Io {
+        path: path.clone(),
+        error,
+    };
+    let mut log = BufReader::new(foreign::open(&path).map_err(failed)?);
+    let (mut logged, mut text) = (LoggedTimes::new(), Vec::new());
+    for line in 1.. {
+        text.clear();
+        let mut rest = log.by_ref().take(LONGEST_LINE);
+        if rest.read_until(b'\n', &mut text).map_err(failed)? == 0 {
+            break;
+        }
+        let text = str::from_utf8(&text).ok();
+        let added = text.and_then(|text| add_line(text, bounds, seconds, &mut logged));
+        added.ok_or_else(|| ReadError::Bounds {
+            path: path.clone(),
+            wrong: format!("line {line} is not a histogram of this run"),
+        })?;
+    }
+    Ok(logged)
+}
+
+/// Add the values of a line, if it is of these seconds; none if it is not whole, or of another form.
+fn add_line(
+    line: &str,
+    bounds: Bounds,
+    seconds: &Range<u64>,
+    logged: &mut LoggedTimes,
+) -> Option<()> {
+    let line = line.strip_suffix('\n')?;
+    if line.starts_with(['#', '"']) {
+        return Some(());
+    }
+    let mut fields = line.strip_prefix("Tag=shard-")?.splitn(5, ',');
+    let (_, name) = fields.next()?.split_once('.')?;
+    let second = fields.next()?.strip_suffix(".000")?.parse().ok()?;
+    let histogram = fields.nth(2)?;
+    let times = name.strip_suffix(CENSORED);
+    let is_age = usize::from(times.is_some());
+    let name = times.unwrap_or(name);
+    let mut series = Series::PER_INTERVAL.into_iter();
+    let series = series.find(|series| series.name() == name)?;
+    if !seconds.contains(&second) {
+        return Some(());
+    }
+    let packed = STANDARD.decode(histogram).ok()?;
+    // The plain form of a histogram: a header, and at most nine bytes for each cell.
+    let most = 40 + 9 * bounds.cells() as u64;
+    let mut plain = Vec::new();
+    let inflated = ZlibDecoder::new(packed.get(DEFLATED_HEADER..)?).take(most);
+    { inflated }.read_to_end(&mut plain).ok()?;
+    v2::check_header(&plain).ok()?;
+    let sums = logged.entry(series);
+    let sums = sums.or_insert_with(|| [bounds.histogram(), bounds.histogram()]);
+    sums[is_age].add(read(&plain).ok()?).ok()
 }

@@ -35,6 +35,7 @@ type Wording = fn(f64) -> String;
 pub(super) fn course(report: &Report) -> Table {
     let rows = &report.intervals;
     let end = rows.iter().map(|row| row.start_s + 1).max().unwrap_or(0);
+    let start = rows.first().map_or(0, |row| row.start_s);
     let figures: [(&str, Reading, Wording); 4] = [
         ("requests/s", |row| Some(row.attempts as f64), grouped_f64),
         match report.schedule {
@@ -45,9 +46,10 @@ pub(super) fn course(report: &Report) -> Table {
         ("failed/s", |row| Some(row.failed as f64), grouped_f64),
     ];
     let rows = figures.into_iter().filter_map(|(name, of, unit)| {
-        let mut seconds = vec![None; usize::try_from(end).ok()?];
+        let mut seconds = vec![None; usize::try_from(end.checked_sub(start)?).ok()?];
         for row in rows {
-            seconds[usize::try_from(row.start_s).ok()?] = of(row).filter(|value| value.is_finite());
+            seconds[usize::try_from(row.start_s.checked_sub(start)?).ok()?] =
+                of(row).filter(|value| value.is_finite());
         }
         let (drawn, greatest) = sparkline(&seconds)?;
         Some(vec![name.to_owned(), drawn, unit(greatest)])

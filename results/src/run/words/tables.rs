@@ -187,12 +187,10 @@ fn part(n: u64, of: u64) -> String {
 pub(super) fn summary(report: &Report, times: Vec<Row>) -> Part {
     let statuses = report.totals.attempts_by_status.iter().take(MOST);
     let statuses = statuses.map(|(status, n)| format!("{status}: {}", grouped(*n)));
-    let limits = held(report).into_iter();
-    let limits = limits.map(|(limit, part)| format!("{limit} {part}"));
     let budget = |audit: Option<&Audit>| audit.map(|audit| kept(report, audit));
     let after = [
         ("statuses", Some(statuses.collect::<Vec<_>>().join("  "))),
-        ("limited by", Some(limits.collect::<Vec<_>>().join(", "))),
+        ("limited by", Some(limited_by(report))),
         ("budget", budget(report.budget.as_deref())),
         ("per host", budget(report.host_budget.as_ref())),
         ("proxy", report.plan.run.workload.get(PROXY).cloned()),
@@ -242,6 +240,13 @@ fn witness(report: &Report) -> Option<String> {
         Some(false) => "the target's own counts DIFFER".to_owned(),
         None => "the target's own counts cannot be compared: a process ended early".to_owned(),
     })
+}
+
+/// The limits that held, in a line.
+pub(super) fn limited_by(report: &Report) -> String {
+    let limits = held(report).into_iter();
+    let limits = limits.map(|(limit, part)| format!("{limit} {part}"));
+    limits.collect::<Vec<_>>().join(", ")
 }
 
 /// The limits that held, the longest first, each with its part of the time.

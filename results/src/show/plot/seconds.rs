@@ -47,6 +47,8 @@ pub(super) struct Seconds<'a> {
 /// An axis of time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeAxis {
+    /// The first second; 0 of a whole run.
+    start_s: u64,
     end_s: f64,
     /// Seconds in its unit.
     unit_s: f64,
@@ -61,15 +63,20 @@ pub(super) struct Gathered<'a> {
 }
 
 impl TimeAxis {
-    /// Return an axis that all of these runs fit on.
+    /// Return an axis that all of these runs, or parts of runs, fit on.
     pub(super) fn of<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Self {
-        let end_s = reports.into_iter().map(end_s).fold(0.0, f64::max);
-        let (unit_s, unit) = match end_s {
+        let (mut start_s, mut end_s) = (u64::MAX, 0.0);
+        for report in reports {
+            let first = report.intervals.first().map_or(0, |row| row.start_s);
+            (start_s, end_s) = (start_s.min(first), f64::max(end_s, self::end_s(report)));
+        }
+        let (unit_s, unit) = match end_s - start_s as f64 {
             s if s <= 300.0 => (1.0, "seconds"),
             s if s <= 18_000.0 => (60.0, "minutes"),
             _ => (3_600.0, "hours"),
         };
         Self {
+            start_s,
             end_s,
             unit_s,
             unit,
@@ -84,7 +91,7 @@ impl TimeAxis {
     /// Describe the axis; `width_s` is the length of a step, where it is not that of a tick.
     pub(super) fn axis(&self, width_s: Option<f64>) -> Axis {
         let steps = width_s.map_or_else(String::new, |s| format!(" (steps of {} s)", trimmed(s)));
-        let range = Range::Between(0.0, self.at(self.end_s));
+        let range = Range::Between(self.at(self.start_s as f64), self.at(self.end_s));
         let label = format!("{} since start{steps}", self.unit);
         Axis::new(label, range, Format::Number)
     }
@@ -96,7 +103,10 @@ impl<'a> Seconds<'a> {
         Self {
             rows: &report.intervals,
             end_s: end_s(report),
-            width: whole(axis.end_s).div_ceil(MOST_STEPS).max(1),
+            width: whole(axis.end_s)
+                .saturating_sub(axis.start_s)
+                .div_ceil(MOST_STEPS)
+                .max(1),
             axis,
         }
     }
@@ -110,7 +120,7 @@ impl<'a> Seconds<'a> {
     pub(super) fn gathered(&self) -> Vec<Gathered<'a>> {
         let (mut rest, mut out) = (self.rows, Vec::new());
         let end = whole(self.end_s);
-        for from in (0..end).step_by(usize::try_from(self.width).unwrap_or(1)) {
+        for from in (self.axis.start_s..end).step_by(usize::try_from(self.width).unwrap_or(1)) {
             let to = (from + self.width).min(end);
             let (rows, later) = rest.split_at(rest.partition_point(|row| row.start_s < to));
             rest = later;

@@ -1,0 +1,78 @@
+//! A part of a run as a document.
+
+use super::tables::{figures, limited_by};
+use super::{LEGEND, MARKDOWN, Times, heading, moment, sparkline};
+use crate::run::cut::Cut;
+use crate::run::report::Report;
+use crate::show::doc::{Doc, Figure, Lead, Part, Readers, Severity, Status};
+use crate::show::plot::Plot;
+use crate::show::text::{counted, decimal, grouped, seconds};
+
+/// Limits of a part.
+const NOT_CUT: &str = "Only what is counted or timed by the second is of this part: items wanted, statuses, hosts, shards, \
+    budgets, thresholds, findings and validity are known of the whole run alone.";
+
+/// A part of a run, whose own report is `report`.
+pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Doc {
+    let span = format!("{} s to {} s", cut.from_s, cut.to_s);
+    let times = Times::of(report);
+    let untimed = Some(format!(
+        "{} have no time in latency.hlog (slower than it holds, or of a shard that died): figures marked >= are lower bounds.",
+        counted(cut.not_timed, "good response")
+    ));
+    let outcome = Status {
+        id: Some("outcome"),
+        text: NOT_CUT.to_owned(),
+        list: Vec::from_iter(untimed.filter(|_| cut.not_timed > 0)),
+        ..Status::new(
+            Severity::Neutral,
+            format!("{span} of {}", seconds(cut.run_duration_s)),
+        )
+    };
+    let lead = Lead {
+        outcome,
+        validity: Status::new(Severity::Neutral, "Validity: see the whole run"),
+        figures: main_figures(cut, times.figures),
+    };
+    let limits = ("limited by", Some(limited_by(report)));
+    let facts = times.facts.into_iter().chain([limits]);
+    let facts = facts.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let counts = Part::Tables(vec![figures("Counts and rates", &cut.totals)]);
+    let times = vec![
+        Part::Tables(vec![times.table]),
+        Part::Text(LEGEND.to_owned()),
+    ];
+    let plots = plots.iter();
+    let plots = plots.map(|plot| (plot.name, plot.title, plot.caption.clone()));
+    let section = |id, heading: &str, parts| Part::Section(id, heading.to_owned(), parts);
+    let blocks = vec![
+        (Readers::TEXT, Part::Facts(facts.collect())),
+        (MARKDOWN, Part::Tables(vec![sparkline::course(report)])),
+        (
+            Readers::FILES,
+            section("plots", "Plots", vec![Part::Plots(plots.collect())]),
+        ),
+        (Readers::ALL, section("counts", "Counts", vec![counts])),
+        (Readers::FILES, section("times", "Times", times)),
+    ];
+    let about = vec![vec![
+        format!("run of {}", moment(&report.started_at)),
+        format!("crawlmark {}", report.crawlmark_version),
+    ]];
+    Doc::of(format!("{}, {span}", heading(report)), about, lead, blocks)
+}
+
+/// Main figures, `times` among them.
+fn main_figures(cut: &Cut<'_>, times: Vec<Figure>) -> Vec<Figure> {
+    let (totals, counts) = (&cut.totals, &cut.totals.counts);
+    let figure = |name: &'static str, per_s, detail| Figure {
+        name: name.into(),
+        value: format!("{}/s", decimal(per_s)),
+        detail,
+    };
+    let over = format!("responses, over {}", seconds(totals.duration_s));
+    let good = figure("good", totals.ok_per_s, over);
+    let all = format!("{} in all", grouped(counts.attempts));
+    let requests = figure("requests", totals.attempts_per_s, all);
+    [good].into_iter().chain(times).chain([requests]).collect()
+}
