@@ -13,7 +13,7 @@
 //! | `stub`, `set` | one stub; all stubs, and the search for the one that matches |
 //! | `request`, `request_pattern` | requests, and patterns for them |
 //! | `path_template`, `value_pattern`, `whole_regex` | patterns for paths and values; regular expressions |
-//! | `json_pattern`, `json_path` | `equalToJson`, `matchesJsonPath` |
+//! | `json_pattern`, `json_path`, `json_schema` | `equalToJson`, `matchesJsonPath`, `matchesJsonSchema` |
 //! | `reply`, `template` | responses, delays, templates |
 //! | `fuzzing` | random requests for fuzzers and tests |
 //!
@@ -35,7 +35,7 @@
 //! | `absent` of false; two operators at once; options that an operator does not have | ignores what it does not read |
 //! | `pathParameters` without a template, half a `basicAuth`, an empty method | matches nothing, or anything |
 //! | `\0`, `\Z`, `\R`, `\h`, `\Q`, `\p{Alpha}`, flags `d` and `U` in a regular expression | knows them |
-//! | JSON-unit placeholders, XML, dates, numbers, JSON schemas, multipart, `matchesPathTemplate`, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
+//! | JSON-unit placeholders, XML, dates, numbers, multipart, `matchesPathTemplate`, `scheme`, `port`, `nullable` and other documents in JSON schemas, proxies, webhooks, other transformers | knows them |
 //! | JSON paths with functions, several names at once, steps, `=~` and other operators of Jayway's, `$` in a filter | knows them |
 //! | templates: blocks, partials, `~`, `this.`, `../`, whole `request`, `request.query`, `request.headers`, `request.id`, other helpers, a template for a body file's name | knows them |
 //! | a template that cannot work: tags that are not closed as they are opened, `math` without operands | answers 500, or a text beginning `[ERROR` |
@@ -83,6 +83,7 @@
 mod fuzzing;
 mod json_path;
 mod json_pattern;
+mod json_schema;
 mod load;
 mod node;
 mod path_template;

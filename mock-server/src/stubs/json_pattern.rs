@@ -124,7 +124,7 @@ fn is_same_number(one: &Number, other: &Number) -> bool {
 }
 
 /// Return JSON that stands in a mapping file as such, or in a text.
-fn json_operand(operand: &Node<'_>) -> Result<Value, Problem> {
+pub(super) fn json_operand(operand: &Node<'_>) -> Result<Value, Problem> {
     match operand.value() {
         Value::String(json) => parse_json(json.as_bytes())
             .map_err(|error| operand.malformed(format!("not JSON: {error}"))),

@@ -6,6 +6,7 @@
 
 use super::json_path::{JsonPath, document, java_text};
 use super::json_pattern::JsonPattern;
+use super::json_schema::JsonSchema;
 use super::node::{Node, Problem, parse_json};
 use super::whole_regex::WholeRegex;
 use crate::text::BASE64;
@@ -201,6 +202,13 @@ const OPERATORS: &[(&str, &str, Read)] = &[
             subject.leads(&path, pattern.as_ref())
         }))
     }),
+    ("matchesJsonSchema", "schemaVersion", |node, operand| {
+        let schema = JsonSchema::read(node, operand)?;
+        Ok(of_subject(move |subject| {
+            let text = subject.text.as_deref();
+            text.is_some_and(|text| schema.is_match(text, subject.json()))
+        }))
+    }),
     ("absent", "", |_, operand| {
         if *operand.value() == Value::Bool(false) {
             let what = "`absent` means absent whatever it says; for a value that must be there write `matches`: `.*`";
@@ -232,9 +240,8 @@ const OPERATORS: &[(&str, &str, Read)] = &[
 ];
 
 /// Operators of WireMock, 4.x included, that are not served.
-const UNSUPPORTED: [&str; 12] = [
+const UNSUPPORTED: [&str; 11] = [
     "matchesPathTemplate",
-    "matchesJsonSchema",
     "equalToXml",
     "matchesXPath",
     "before",
@@ -332,17 +339,8 @@ const COMPARED: usize = 256;
 
 /// Share of the characters in which two texts differ, by Levenshtein.
 pub(crate) fn difference(one: &str, other: &str) -> f64 {
-    let [one, other] = [one, other].map(|text| text.chars().take(COMPARED).collect::<Vec<_>>());
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, one) in one.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
-        for (left, other) in other.iter().enumerate() {
-            let least = row[left].min(row[left + 1]) + 1;
-            let changed = least.min(diagonal + usize::from(one != other));
-            diagonal = std::mem::replace(&mut row[left + 1], changed);
-        }
-    }
-    row[other.len()] as f64 / one.len().max(other.len()).max(1) as f64
+    let [one, other] = [one, other].map(|text| text.chars().take(COMPARED).collect::<String>());
+    1.0 - strsim::normalized_levenshtein(&one, &other)
 }
 
 /// The mean of distances; 0 where there are none.
@@ -434,6 +432,28 @@ mod tests {
     fn operators_that_are_not_compared_with_wiremock() {
         let table = [
             (json!({"equalToJson": [1]}), "[ 1.0 ]", "[1, 2]"),
+            (
+                json!({"matchesJsonSchema": {"type": "object", "required": ["a"]}}),
+                "{\"a\": 1}",
+                "{}",
+            ),
+            // A number is a text, too, where only a text will do.
+            (
+                json!({"matchesJsonSchema": "{\"type\": \"string\"}"}),
+                "12",
+                "[12]",
+            ),
+            (
+                json!({"matchesJsonSchema": {"type": "string"}, "schemaVersion": "V7"}),
+                "no JSON",
+                "{}",
+            ),
+            // An array of schemas means each element in draft 7, and nothing since 2020-12.
+            (
+                json!({"matchesJsonSchema": {"items": [{"type": "null"}]}, "schemaVersion": "V7"}),
+                "[null]",
+                "[1]",
+            ),
             (json!({"binaryEqualTo": "YWI="}), "ab", "a"),
             (
                 json!({"equalToJson": {"a": 1}}),
@@ -455,6 +475,15 @@ mod tests {
         }
         let anything = pattern(&json!({"anything": "(always)"})).unwrap();
         assert!(anything.is_match(&Subject::default()) && anything.is_match(&Subject::new("x")));
+        // A schema that leads back to itself without an end comes to one.
+        for schema in [
+            json!({"$ref": "#"}),
+            json!({"allOf": [{"not": {"$ref": "#"}}]}),
+        ] {
+            if let Ok(pattern) = pattern(&json!({"matchesJsonSchema": schema})) {
+                let _ = pattern.is_match(&Subject::new("[{}]"));
+            }
+        }
         let absent = pattern(&json!({"absent": null})).unwrap();
         assert!(absent.is_match(&Subject::default()) && !absent.is_match(&Subject::new("")));
     }
@@ -484,8 +513,24 @@ mod tests {
                 "/matchesJsonPath/equals",
             ),
             (
-                json!({"matchesJsonSchema": {"type": "text"}}),
+                json!({"matchesJsonSchema": {"type": 1}}),
                 "/matchesJsonSchema",
+            ),
+            (
+                json!({"matchesJsonSchema": {"$ref": "http://127.0.0.1/a"}}),
+                "/matchesJsonSchema",
+            ),
+            (
+                json!({"matchesJsonSchema": {"$ref": "file:///etc/hostname"}}),
+                "/matchesJsonSchema",
+            ),
+            (
+                json!({"matchesJsonSchema": {"nullable": true}}),
+                "/matchesJsonSchema",
+            ),
+            (
+                json!({"matchesJsonSchema": {}, "schemaVersion": "V8"}),
+                "/schemaVersion",
             ),
             (json!({"binaryEqualTo": "?"}), "/binaryEqualTo"),
             (json!({"anything": true}), "/anything"),
