@@ -5,6 +5,10 @@
 //! attributes are ours and are part of the program; everything else passes through [`Html::text`]
 //! and is escaped.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
 use crate::show::chart::{Plot, style_sheet};
 use crate::show::{visible, xml};
 
@@ -13,9 +17,6 @@ const STYLE: &str = include_str!("style.css");
 
 /// Script that reads the charts of a page, sorts its tables and copies its commands.
 const PAGE: &str = include_str!("page.js");
-
-/// SHA-256 of [`script`]: no other script may run.
-const SCRIPT_HASH: &str = "1HeZwPll5OSTjv1GTeEcj+Bvwmm4LzSIz/mC2jE7nHY=";
 
 /// Return the script, of which each page is spared the comments and the indentation. The CDATA
 /// marks keep the page well-formed XML; the script reads them as comments.
@@ -213,8 +214,10 @@ impl Html {
 
 /// A whole page with this title. It loads nothing, sends nothing, and says so to the browser.
 pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> String {
+    // No other script may run.
+    let own = STANDARD.encode(Sha256::digest(script()));
     let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; \
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{own}'; base-uri 'none'; \
          form-action 'none'"
     );
     let mut html = Html {
@@ -257,10 +260,6 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-    use sha2::{Digest, Sha256};
-
     use super::*;
 
     fn written(inside: impl FnOnce(&mut Html)) -> String {
@@ -271,11 +270,14 @@ mod tests {
 
     #[test]
     fn the_script_is_the_one_that_may_run() {
-        assert_eq!(
-            SCRIPT_HASH,
-            STANDARD.encode(Sha256::digest(script())),
-            "put this into SCRIPT_HASH"
-        );
+        let page = document("", |_| {});
+        let between = |from: &str, to: &str| {
+            let (_, rest) = page.split_once(from).unwrap();
+            rest.split_once(to).unwrap().0
+        };
+        let element = between("<script>", "</script>");
+        let hash = STANDARD.encode(Sha256::digest(element));
+        assert_eq!(between("sha256-", "&#39;"), hash);
     }
 
     #[test]
