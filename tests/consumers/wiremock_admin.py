@@ -187,10 +187,10 @@ def near_misses(driver):
     for request in [
         NearMissMatchRequest(url="/exact?q=1", method="GET", headers={"X-A": "abce"}, body_as_base64=""),
         NearMissMatchRequest(url="/exact?q=12", method="GET", headers={"X-A": "abcd", "X-B": "xyz"}, body_as_base64="YQ=="),
-        NearMissMatchRequest(url="/exampl", method="GET", body_as_base64=""),
+        NearMissMatchRequest(url="/examples", method="GET", body_as_base64=""),
     ]:
         driver.note("near misses of a request", shown(NearMisses.find_nearest_misses_by_request(request)))
-    for path in ["/exact?q=1", "/exampl", "/y"]:
+    for path in ["/exact?q=1", "/examples", "/y"]:
         requests.get(driver.address + path, timeout=30)
     raw = requests.get(Config.base_url + "/requests/unmatched/near-misses", timeout=30).json()["nearMisses"]
     driver.note("of requests unmatched", sorted([miss["request"]["url"], miss["stubMapping"]["id"], round(miss["matchResult"]["distance"], 6)] for miss in raw))
