@@ -24,9 +24,8 @@ pub(super) struct Host {
     pub(super) limiter: Limiter,
     /// Limits that it taught; none if the shard learns nothing, or nothing was refused so far.
     adaptive: Option<Adaptive>,
-    /// Place of a shard that learns a rate, between the requests of the others, from 0 to 1; none
-    /// from the first refusal on. What is not refused anything is spared the controller.
-    place: Option<f64>,
+    /// What a shard that learns a rate knows before it begins to; none from then on.
+    before: Option<BeforeLearning>,
     /// Requests that may be under way at most.
     most: u32,
     pub(super) under_way: u32,
@@ -74,6 +73,47 @@ impl Refusal {
     }
 }
 
+/// Answers of a host that has taught no rate so far. What says how long to wait is a limit of a rate.
+/// What does not may refuse at random, and a rate that falls with each such refusal would come near
+/// to nothing: it is a limit where it refuses a third of all.
+#[derive(Debug)]
+struct BeforeLearning {
+    /// Place of the shard between the requests of the others, from 0 to 1.
+    place: f64,
+    /// Requests that were taken and refused, of the time of the last [`MEMORY`] refusals or so.
+    taken: f64,
+    refused: f64,
+}
+
+/// Refusals that the share of refusals is known from: about so many, and half of them at least.
+const MEMORY: f64 = 16.0;
+
+impl BeforeLearning {
+    fn new(plan: &ShardPlan) -> Self {
+        Self {
+            place: place(plan),
+            taken: 0.0,
+            refused: 0.0,
+        }
+    }
+
+    /// Takes in an attempt; true if it shows a limit.
+    fn shows_limit(&mut self, attempt: &Attempt) -> bool {
+        if attempt.outcome != Outcome::Throttled {
+            self.taken += f64::from(u8::from(attempt.outcome.is_answer()));
+            return false;
+        }
+        self.refused += 1.0;
+        let is_told = attempt.advice.wait.is_some();
+        let is_much = self.refused * 2.0 >= MEMORY && self.refused * 2.0 >= self.taken;
+        (self.taken, self.refused) = (
+            self.taken * (1.0 - 1.0 / MEMORY),
+            self.refused * (1.0 - 1.0 / MEMORY),
+        );
+        is_told || is_much
+    }
+}
+
 /// Place of a shard between the requests of the others, from 0 to 1.
 fn place(plan: &ShardPlan) -> f64 {
     f64::from(plan.shard) / f64::from(plan.siblings.max(1))
@@ -96,7 +136,7 @@ impl Host {
             brake: ThrottlePauses::new(host, plan),
             limiter: Limiter::new(Pacer::new(plan.per_host.budget, start), start),
             adaptive: adaptive(plan, most, start),
-            place: plan.learns_rate().then(|| place(plan)),
+            before: plan.learns_rate().then(|| BeforeLearning::new(plan)),
             most,
             under_way: 0,
             starting: 0,
@@ -179,7 +219,8 @@ impl Host {
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
     pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
         let order = self.brake.ended(permit, attempt);
-        if attempt.outcome == Outcome::Throttled {
+        let before = self.before.as_mut();
+        if before.is_some_and(|before| before.shows_limit(attempt)) {
             self.begin_learning();
         }
         if let Some(adaptive) = &mut self.adaptive {
@@ -200,22 +241,26 @@ impl Host {
 
     fn learn(&mut self, order: PauseOrder) {
         match order.cause {
-            PauseCause::Refused => self.throttled(order.at, order.until),
+            PauseCause::Refused => {
+                if order.promised > order.at {
+                    self.begin_learning();
+                }
+                self.throttled(order.at, order.until);
+            }
             // That was no refusal: nothing was learnt but what the pause says.
             PauseCause::UsedUp => {}
         }
     }
 
-    /// From the first refusal on, here or in another shard, a rate is learnt.
+    /// From now on a rate is learnt from refusals.
     fn begin_learning(&mut self) {
-        if let Some(place) = self.place.take() {
-            let new = || Adaptive::new(place, Nanos::default());
+        if let Some(before) = self.before.take() {
+            let new = || Adaptive::new(before.place, Nanos::default());
             self.adaptive.get_or_insert_with(new);
         }
     }
 
     fn throttled(&mut self, at: Nanos, until: Nanos) {
-        self.begin_learning();
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.throttled(at, until);
         }

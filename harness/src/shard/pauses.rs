@@ -180,8 +180,9 @@ impl ThrottlePauses {
         promised: Nanos,
     ) -> PauseOrder {
         let taken = wait.min(self.throttling.max_pause);
-        // What a refusal taught has a place for each shard.
-        let is_placed = cause == PauseCause::Refused && self.learns_rate;
+        // What a wait teaches has a place for each shard.
+        let is_told = cause == PauseCause::Refused && promised > at;
+        let is_placed = is_told && self.learns_rate;
         let spread = if taken < wait || is_placed || self.throttling.adaptive.is_some() {
             Duration::ZERO
         } else {
