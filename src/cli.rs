@@ -193,10 +193,14 @@ impl Cli {
 }
 
 /// Commands that newcomers look for, and the one that is meant.
-const OTHER_COMMANDS: [(&str, &str); 4] = [
+const OTHER_COMMANDS: [(&str, &str); 5] = [
     (
-        "attack bench benchmark crawl get load stress test",
+        "attack bench benchmark crawl get hey load oha stress test vegeta wrk",
         CRAWL_A_URL,
+    ),
+    (
+        "continue resume",
+        "to go on with a saved crawl: crawlmark run --resume DIR",
     ),
     (
         "diff",
@@ -212,7 +216,8 @@ const OTHER_COMMANDS: [(&str, &str); 4] = [
 const CRAWL_A_URL: &str = "to crawl a URL: crawlmark run URL";
 
 /// Flags of other programs, and the flag of `run` that does the same.
-const OTHER_FLAGS: [(&str, &str); 5] = [
+const OTHER_FLAGS: [(&str, &str); 6] = [
+    ("-o --output", "--out DIR"),
     ("-u --user", "--auth USER:PASSWORD"),
     ("-A --user-agent", "--header 'user-agent: NAME'"),
     ("-b --cookie", "--header 'cookie: NAME=VALUE'"),

@@ -592,7 +592,7 @@ impl ShardPlan {
         self.connections.saturating_mul(self.streams)
     }
 
-    /// True if it learns from refusals how many requests per second its targets take. Those of an
+    /// True if it may learn from refusals how many requests per second its targets take. Those of an
     /// open loop, and of waves, have times of their own.
     pub fn learns_rate(&self) -> bool {
         let waits = self.throttling.on_throttle == OnThrottle::Honor;

@@ -313,7 +313,7 @@ fn a_loss_is_told_in_every_form() {
     golden("contest.xml", &export::contest_junit(&contest));
     let svg = &contest.plots()[0].svg;
     // Sixteen pairs and the estimate of each of the four metrics that were read, and two keys.
-    assert_eq!(svg.matches("h.01").count(), 4 * (16 + 1) + 2);
+    assert_eq!(svg.matches("<circle").count(), 4 * (16 + 1) + 2);
     assert!(svg.contains("candidate against base") && !svg.contains("NaN"));
 }
 

@@ -684,8 +684,8 @@ pub struct ThrottlingArgs {
     ///
     /// A response throttles if it has status 429, status 403, 503 or 529 with Retry-After, or
     /// refuses because a quota is used up. honor: all shards wait as long as the target asks, then retry
-    /// the item; a closed loop learns the rate that the target takes. count: count the response and
-    /// abandon its item. ignore: retry the item after a backoff.
+    /// the item; a closed loop of which half is refused learns the rate that the target takes. count:
+    /// count the response and abandon its item. ignore: retry the item after a backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
     /// Obey robots.txt: of public hosts (auto), of all (honor), or ignore
@@ -711,8 +711,8 @@ pub struct ThrottlingArgs {
     /// Adapt the load to the target: aimd or gradient [default: aimd]
     ///
     /// The number of requests in flight falls on throttling, timeouts and connections that do not
-    /// open. It rises while requests succeed (aimd), or until responses slow down (gradient).
-    /// --connections is the maximum.
+    /// open. It rises while requests succeed (aimd), or until responses slow down (gradient). The
+    /// sustained rate is learned from throttling. --connections is the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
     /// Retries per item after temporary failures, 0 to 4; 0 for none at all

@@ -134,6 +134,8 @@ struct Climb {
     /// Requests allowed so far, and the number at which the next one goes.
     allowed: f64,
     next: f64,
+    /// When the last request that had to wait was due.
+    due: Nanos,
 }
 
 impl Climb {
@@ -157,12 +159,13 @@ impl Climb {
     fn poll(&mut self, now: Nanos) -> Pace {
         self.advance(now);
         if self.allowed >= self.next {
-            return Pace::Go(now);
+            return Pace::Go(self.due.min(now));
         }
         self.is_used = true;
         let grown = self.curve.requests(self.grown_s);
         let due_s = self.curve.time_of(grown + self.next - self.allowed);
-        Pace::Wait(later(now, (due_s - self.grown_s).max(1e-6)))
+        self.due = later(now, (due_s - self.grown_s).max(1e-6));
+        Pace::Wait(self.due)
     }
 }
 
@@ -204,7 +207,7 @@ impl LearntRate {
         Some(climb.curve.per_s(climb.grown_s).min(FASTEST))
     }
 
-    /// Asks for one request at `now`.
+    /// Asks for one request at `now`; without a rate it was allowed since ever.
     pub(super) fn poll(&mut self, now: Nanos) -> Pace {
         if now < self.quiet_until {
             return Pace::Wait(self.quiet_until);
@@ -214,7 +217,7 @@ impl LearntRate {
         }
         self.climb
             .as_mut()
-            .map_or(Pace::Go(now), |climb| climb.poll(now))
+            .map_or(Pace::Go(Nanos::default()), |climb| climb.poll(now))
     }
 
     /// A request goes.
@@ -322,6 +325,7 @@ impl LearntRate {
             is_used: true,
             allowed: 0.0,
             next: 1.0 + self.place,
+            due: began,
         });
     }
 }

@@ -228,7 +228,7 @@ fn a_target_without_a_limit_costs_nothing() {
 fn without_throttling_there_is_no_pace_and_with_it_there_is() {
     let at = |ms: u64| Nanos(ms * 1_000_000);
     let mut adaptive = Adaptive::new(0.0, at(0)).limiting(AdaptiveKind::Aimd, 10, 10, at(0));
-    assert_eq!(adaptive.poll(at(1)), Pace::Go(at(1)));
+    assert_eq!(adaptive.poll(at(1)), Pace::Go(Nanos(0)));
     adaptive.admitted();
     assert_eq!(
         adaptive.standing().unwrap(),

@@ -73,9 +73,9 @@ impl Refusal {
     }
 }
 
-/// Answers of a host that has taught no rate so far. What says how long to wait is a limit of a rate.
-/// What does not may refuse at random, and a rate that falls with each such refusal would come near
-/// to nothing: it is a limit where it refuses a third of all.
+/// Answers of a host that has taught no rate so far. Where pauses are enough, they cost less than a
+/// search of the rate: a quota of a second gives all that it has, and what refuses one request in
+/// ten at random has no rate. Where half of all is refused, they are not.
 #[derive(Debug)]
 struct BeforeLearning {
     /// Place of the shard between the requests of the others, from 0 to 1.
@@ -97,20 +97,19 @@ impl BeforeLearning {
         }
     }
 
-    /// Takes in an attempt; true if it shows a limit.
-    fn shows_limit(&mut self, attempt: &Attempt) -> bool {
+    /// Takes in an attempt; true if half of all is refused.
+    fn is_refused_half(&mut self, attempt: &Attempt) -> bool {
         if attempt.outcome != Outcome::Throttled {
             self.taken += f64::from(u8::from(attempt.outcome.is_answer()));
             return false;
         }
         self.refused += 1.0;
-        let is_told = attempt.advice.wait.is_some();
-        let is_much = self.refused * 2.0 >= MEMORY && self.refused * 2.0 >= self.taken;
+        let is_half = self.refused * 2.0 >= MEMORY && self.refused >= self.taken;
         (self.taken, self.refused) = (
             self.taken * (1.0 - 1.0 / MEMORY),
             self.refused * (1.0 - 1.0 / MEMORY),
         );
-        is_told || is_much
+        is_half
     }
 }
 
@@ -184,9 +183,7 @@ impl Host {
                 return Err(Refusal::blocked(Binding::Target));
             }
             match adaptive.poll(now) {
-                // A controller that has learnt no rate allows it now, which is since ever.
-                Pace::Go(at) if at < now => since = since.max(at),
-                Pace::Go(_) => {}
+                Pace::Go(at) => since = since.max(at),
                 Pace::Wait(next) => return Err(Refusal::at(next, Binding::Target)),
             }
         }
@@ -218,10 +215,13 @@ impl Host {
 
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
     pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
-        let order = self.brake.ended(permit, attempt);
+        let mut order = self.brake.ended(permit, attempt);
         let before = self.before.as_mut();
-        if before.is_some_and(|before| before.shows_limit(attempt)) {
+        if before.is_some_and(|before| before.is_refused_half(attempt)) {
             self.begin_learning();
+            if let Some(order) = &mut order {
+                order.cause = PauseCause::Limited;
+            }
         }
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.ended(attempt.done, self.under_way, attempt);
@@ -241,10 +241,9 @@ impl Host {
 
     fn learn(&mut self, order: PauseOrder) {
         match order.cause {
-            PauseCause::Refused => {
-                if order.promised > order.at {
-                    self.begin_learning();
-                }
+            PauseCause::Refused => self.throttled(order.at, order.until),
+            PauseCause::Limited => {
+                self.begin_learning();
                 self.throttled(order.at, order.until);
             }
             // That was no refusal: nothing was learnt but what the pause says.

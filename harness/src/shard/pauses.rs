@@ -31,8 +31,6 @@ const TURN_NS: u64 = 1_000_000_000;
 pub(super) struct ThrottlePauses {
     host: u32,
     throttling: ThrottlingPolicy,
-    /// True if what follows a refusal goes by a rate that was learnt from it.
-    learns_rate: bool,
     shard: u32,
     siblings: u32,
     draw: fastrand::Rng,
@@ -45,8 +43,9 @@ pub(super) struct ThrottlePauses {
     /// Since when the shard has been throttled and the end of that pause, until a good answer to a
     /// request that was admitted after it.
     throttled_since: Option<(Nanos, Nanos)>,
-    /// When the current or latest pause began.
+    /// When the current or latest pause began, and when the one before it was over.
     paused_at: Nanos,
+    resumed: Nanos,
     /// Number of throttled answers in a row that did not say how long to wait.
     untold: u32,
     pub(super) quota: QuotaPace,
@@ -81,7 +80,6 @@ impl ThrottlePauses {
         Self {
             host,
             throttling: plan.throttling,
-            learns_rate: plan.learns_rate(),
             shard: plan.shard,
             siblings: plan.siblings.max(1),
             draw: fastrand::Rng::with_seed(
@@ -92,6 +90,7 @@ impl ThrottlePauses {
             broken: Broken::NoPromise,
             throttled_since: None,
             paused_at: Nanos::default(),
+            resumed: Nanos::default(),
             untold: 0,
             quota: QuotaPace::new(plan.siblings.max(1), plan.throttling.max_pause),
             books: ThrottlingCounts::default(),
@@ -180,10 +179,8 @@ impl ThrottlePauses {
         promised: Nanos,
     ) -> PauseOrder {
         let taken = wait.min(self.throttling.max_pause);
-        // What a wait teaches has a place for each shard.
-        let is_told = cause == PauseCause::Refused && promised > at;
-        let is_placed = is_told && self.learns_rate;
-        let spread = if taken < wait || is_placed || self.throttling.adaptive.is_some() {
+        // An adaptive run resumes by its learnt rate, in which each shard has a place of its own.
+        let spread = if taken < wait || self.throttling.adaptive.is_some() {
             Duration::ZERO
         } else {
             taken / SPREAD
@@ -219,7 +216,7 @@ impl ThrottlePauses {
             .until
             .plus(Duration::from_nanos(order.spread_ns).mul_f64(place));
         if order.at >= self.resume {
-            self.paused_at = order.at;
+            (self.paused_at, self.resumed) = (order.at, self.resume);
         }
         if resume > self.resume {
             self.books.paused_ns += resume.since(self.resume.max(order.at));
@@ -238,7 +235,8 @@ impl ThrottlePauses {
     }
 
     fn recovered(&mut self, permit: &Permit, attempt: &Attempt) {
-        if permit.admitted >= self.resume {
+        // What was sent together with a request that was refused may be answered after it.
+        if permit.admitted >= self.resumed {
             self.untold = 0;
         }
         // What was in flight when the target throttled says nothing of the time after it.

@@ -57,6 +57,12 @@ counters! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups(Vec<GroupCounts>);
 
+/// True if the target said that it does not have what was asked for: HTTP's 404 and 410, gRPC's
+/// `NOT_FOUND`.
+const fn is_missing(attempt: &Attempt) -> bool {
+    matches!(attempt.status, Some(404 | 410 | 5))
+}
+
 impl Groups {
     /// Empty, for `groups` groups.
     #[must_use]
@@ -74,6 +80,8 @@ impl Groups {
         let Some(counts) = self.of(group) else { return };
         counts.attempts += 1;
         match attempt.outcome {
+            // An element of a list that the target does not have: its item goes on without it.
+            Outcome::Stepped if is_missing(attempt) => counts.not_found += 1,
             Outcome::Ok | Outcome::Stepped => counts.ok += 1,
             Outcome::NotFound => counts.not_found += 1,
             Outcome::Throttled => counts.throttled += 1,

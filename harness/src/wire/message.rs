@@ -82,6 +82,8 @@ pub enum Control {
 pub enum PauseCause {
     /// A request was refused.
     Refused,
+    /// A request was refused, as half of them were: all shards learn the rate from this one on.
+    Limited,
     /// The target said that nothing is left, before it had to refuse.
     UsedUp,
 }

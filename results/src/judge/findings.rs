@@ -148,15 +148,14 @@ const fn unsent(limit: Limit) -> Verdict {
 /// What to do about a target that throttles, without what is on already. No rate is named: none was
 /// seen to hold, and what the target took between its pauses may be far less than it allows.
 const fn slower(waits: bool, is_adaptive: bool) -> &'static str {
-    match (waits, is_adaptive) {
-        (true, _) => {
-            "Set a --rate that the target allows, or run longer: a closed loop finds what it takes."
-        }
-        (false, true) => {
+    match (is_adaptive, waits) {
+        (true, true) => "Run longer: --adaptive has not found the rate yet.",
+        (true, false) => {
             "Run longer, and wait as told (--on-throttle honor): --adaptive has not found the rate yet."
         }
+        (false, true) => "Set a --rate that the target allows, or use --adaptive, which finds it.",
         (false, false) => {
-            "Wait as told (--on-throttle honor): a closed loop then finds what the target takes."
+            "Use --adaptive, which finds the rate that the target takes, and wait as told (--on-throttle honor)."
         }
     }
 }

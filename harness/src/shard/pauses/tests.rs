@@ -49,8 +49,11 @@ fn the_shards_resume_one_after_another_each_of_them_first_at_times_and_none_too_
         let mut brakes: Vec<ThrottlePauses> = (0..4)
             .map(|shard| brake(shard, ThrottlingPolicy::default()))
             .collect();
-        let order = hear(&mut brakes[2], at, Outcome::Ok, left(0, None, 10)).unwrap();
-        assert_eq!(order.until, Nanos(at + 10 * S));
+        let order = hear(&mut brakes[2], at, Outcome::Throttled, wait(10)).unwrap();
+        assert_eq!(
+            (order.until, order.promised),
+            (Nanos(at + 10 * S), Nanos(at + 10 * S))
+        );
         for i in [0, 1, 3] {
             brakes[i].ordered(order);
         }
