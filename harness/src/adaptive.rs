@@ -1,8 +1,8 @@
 //! `Adaptive`: the limit on one shard's requests in flight, and the rate that it learnt from
 //! throttling.
 //!
-//! Used by a shard's gate and engine: the rate by each crawl that waits for its target, the limit
-//! when a crawl is adaptive. Pure: it reads no clock and does not
+//! Used by a shard's gate and engine: the rate by a closed loop of which half is refused, both when
+//! a crawl is adaptive. Pure: it reads no clock and does not
 //! wait; every instant is passed in. It imports nothing of the shard, the pipes or the report.
 //!
 //! | room | for |

@@ -22,7 +22,7 @@ pub(super) struct Host {
     pub(super) brake: ThrottlePauses,
     /// Its own rate limit.
     pub(super) limiter: Limiter,
-    /// Limits that it taught; none if the shard learns nothing, or nothing was refused so far.
+    /// Limits that it taught; none if the shard learns nothing, or less than half was refused.
     adaptive: Option<Adaptive>,
     /// What a shard that learns a rate knows before it begins to; none from then on.
     before: Option<BeforeLearning>,
