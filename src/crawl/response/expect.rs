@@ -129,25 +129,26 @@ impl Expectations {
         self.events() == Some(&EventStream::GRPC)
     }
 
-    /// True if a status is one that a good response must not have.
-    #[inline]
-    pub(crate) fn excludes_status(&self, status: u16) -> bool {
-        self.0.iter().any(|expect| match expect {
-            Expect::Not(inner) => matches!(&**inner, Expect::Status(it) if it.contains(status)),
+    /// True if each status from 200 to 299 is accepted, and no other: none was listed or denied.
+    pub(crate) fn are_any_2xx(&self) -> bool {
+        !self.0.iter().any(|expect| match expect {
+            Expect::Status(_) => true,
+            Expect::Not(inner) => matches!(**inner, Expect::Status(_)),
             _ => false,
         })
     }
 
-    /// The statuses that were listed, if any were.
-    #[inline]
-    pub(crate) fn statuses(&self) -> Option<&Statuses> {
-        self.0.iter().find_map(|expect| {
-            if let Expect::Status(statuses) = expect {
-                Some(statuses)
-            } else {
-                None
-            }
-        })
+    /// True if a good response may have this status.
+    pub(crate) fn accepts_status(&self, status: u16) -> bool {
+        let listed = self.0.iter().find_map(|expect| match expect {
+            Expect::Status(statuses) => Some(statuses.contains(status)),
+            _ => None,
+        });
+        let is_denied = self.0.iter().any(|expect| match expect {
+            Expect::Not(inner) => matches!(&**inner, Expect::Status(it) if it.contains(status)),
+            _ => false,
+        });
+        listed.unwrap_or((200..=299).contains(&status)) && !is_denied
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Checker {
     /// Seed of the items that bodies are compared with, part by part, if those are all that is
     /// expected.
     seed: Option<u64>,
+    /// True if each status from 200 to 299 is accepted, and no other.
+    is_any_2xx: bool,
     /// Bytes of other bodies that are kept until their end.
     most: usize,
     /// Bytes that long bodies may take, beside those that are under way.
@@ -168,6 +170,7 @@ impl Checker {
                 [Expect::Items(seed)] => Some(*seed),
                 _ => None,
             },
+            is_any_2xx: expectations.are_any_2xx(),
             head_use: HeadUse {
                 reads_content: head_use.takes || most > MAX_EXCERPT,
                 ..head_use
@@ -219,13 +222,10 @@ impl Checker {
     /// True if an answer of this status may be good.
     #[inline]
     fn is_expected(&self, status: u16) -> bool {
-        let is_listed = self
-            .expectations
-            .statuses()
-            .map_or((200..=299).contains(&status), |statuses| {
-                statuses.contains(status)
-            });
-        is_listed && !self.expectations.excludes_status(status)
+        if self.is_any_2xx {
+            return (200..=299).contains(&status);
+        }
+        self.expectations.accepts_status(status)
     }
 }
 
@@ -497,8 +497,8 @@ impl Expected {
         let has_good_status = self.checker.is_expected(head.status);
         let takes = self.takes.take();
         let reads_body = takes.as_ref().is_some_and(|takes| takes.reads_body());
-        let coded = self.coded(head);
-        let coded = coded.filter(|_| has_good_status && (!is_met || reads_body));
+        let is_read = has_good_status && (!is_met || reads_body);
+        let coded = is_read.then(|| self.coded(head)).flatten();
         if let Some(takes) = takes.filter(|_| is_met && coded.is_none()) {
             self.taken = Some(takes.take(&TakenFrom {
                 headers: &self.headers,
