@@ -282,20 +282,32 @@ findings! {
     /// From the first rung to the fastest, and as it was published.
     Climbed { per_s: [f64; 2], published_per_s: [f64; 2] } => Neutral,
         format!("Measured: {}; published: {}", climb(per_s), climb(published_per_s));
-    /// The pattern with most good items per second, of those that were throttled least.
-    Fastest { name: &'static str, per_s: f64, throttled_share: f64 } => Neutral,
-        format!("Fastest at the least throttling: {name} ({}), {} throttled", rate(per_s), percent(throttled_share));
-    /// A run with another verdict than valid.
-    NotValid { name: &'static str, verdict: Verdict } =>
+    /// The pattern with most good items per second of those that were throttled least, and its equals.
+    Fastest { names: Vec<&'static str>, per_s: f64, throttled_share: f64 } => Neutral,
+        format!(
+            "Most good items at the least throttling ({} throttled): {} or nearly so with {}",
+            percent(throttled_share),
+            rate(per_s),
+            names.join(", ")
+        );
+    /// A run with another verdict than valid, and the gravest of its findings.
+    NotValid { name: &'static str, verdict: Verdict, finding: Option<Finding> } =>
         if verdict == Verdict::Disturbed { Warning } else { Neutral },
-        format!("{}: {}", capital(name), verdict.name());
+        match finding {
+            Some(finding) => format!("{}: {}", capital(name), finding.title()),
+            None => format!("{}: {}", capital(name), verdict.name()),
+        };
 
     // Limit of a rung.
 
     /// The target turned requests away.
-    Refusals { share: f64 } => Neutral, format!("refusals: {} of requests were throttled", percent(share));
+    Refusals { share: f64, paused_share: f64 } => Neutral,
+        format!("refusals: {} of requests were throttled, pauses took {} of the time", percent(share), percent(paused_share));
     /// Items failed.
     Failures { share: f64 } => Neutral, format!("failures: {} of the items failed", percent(share));
+    /// Batches, which leave connections at rest until their slowest response is there.
+    Batches { connections: u32, used: f64 } => Neutral,
+        format!("its batches: each waited for its slowest response, so {} of {connections} connections were in use", percent(used));
     /// The crawl's own rate.
     OwnBudget { used: f64 } => Neutral, format!("its own budget: {} of it was used", percent(used));
     /// CPU of the machine, over all processes.

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::run::report::{BindingReport, Report, ShardReport};
 use crate::studies::StudyFinding;
+use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::parse_duration;
 
@@ -29,6 +30,8 @@ pub struct ScenarioReadings {
     pub shards: u32,
     /// Requests in flight allowed, over all of them.
     pub connections: u32,
+    /// True if requests went in batches, each of which waited for the end of the one before.
+    pub in_batches: bool,
     /// Attempts.
     pub attempts: u64,
     /// Good items.
@@ -97,6 +100,7 @@ impl ScenarioReadings {
             attempts_per_s: totals.attempts_per_s,
             shards: report.plan.run.shards,
             connections: report.plan.run.in_flight(),
+            in_batches: report.plan.run.arrivals == Arrivals::Waves,
             attempts: totals.attempts,
             ok: ledger.ok,
             failed: ledger.failed + ledger.gave_up,
@@ -169,8 +173,9 @@ impl CpuUse {
 /// Part of the attempts, or of the items, from which refusals or failures are what was measured.
 const REFUSED: f64 = 0.01;
 
-/// Part of the shards' time in which they waited for the budget: with more it is what set the pace.
-const BY_BUDGET: f64 = 0.5;
+/// Part of the shards' time in which they waited for the budget, or paused as they were told: with
+/// more, that is what set the pace.
+const HELD: f64 = 0.25;
 
 /// Part of the CPUs in use, or of the one that a single-threaded shard can have: with more there is
 /// no room left. That of the check of CPU use, for the same reason.
@@ -198,15 +203,19 @@ pub fn limit_of(readings: &ScenarioReadings) -> StudyFinding {
 
 fn refusals(readings: &ScenarioReadings) -> Option<StudyFinding> {
     let failed = readings.failed as f64 / (readings.ok + readings.failed).max(1) as f64;
-    match readings.throttled_share() {
-        share if share >= REFUSED => Some(StudyFinding::Refusals { share }),
-        _ => (failed >= REFUSED).then_some(StudyFinding::Failures { share: failed }),
+    let (share, paused_share) = (readings.throttled_share(), readings.binding.pause);
+    if share >= REFUSED || paused_share >= HELD {
+        return Some(StudyFinding::Refusals {
+            share,
+            paused_share,
+        });
     }
+    (failed >= REFUSED).then_some(StudyFinding::Failures { share: failed })
 }
 
 fn budget(readings: &ScenarioReadings) -> Option<StudyFinding> {
     let used = readings.budget_used?;
-    (readings.binding.rate >= BY_BUDGET).then_some(StudyFinding::OwnBudget { used })
+    (readings.binding.rate >= HELD).then_some(StudyFinding::OwnBudget { used })
 }
 
 fn cpu(readings: &ScenarioReadings) -> Option<StudyFinding> {
@@ -229,6 +238,12 @@ fn waiting(readings: &ScenarioReadings) -> Option<StudyFinding> {
     let waited = readings.attempts_per_s * each_us / 1e6 / f64::from(connections.max(1));
     let opening_us = (connect_us + readings.handshake_us) * opened;
     let opening_us = Some(opening_us).filter(|opening| *opening >= OPENING * each_us);
+    if readings.in_batches && waited < WAITED {
+        return Some(StudyFinding::Batches {
+            connections,
+            used: waited,
+        });
+    }
     (waited >= WAITED).then_some(StudyFinding::Waiting {
         connections,
         each_us,
@@ -247,6 +262,7 @@ mod tests {
             attempts_per_s: 330.0,
             shards: 1,
             connections: 20,
+            in_batches: false,
             attempts: 1_320,
             ok: 1_320,
             failed: 0,
@@ -305,6 +321,10 @@ mod tests {
             changed(|readings| readings.attempts_per_s = 100.0),
             StudyFinding::Unclear {}
         );
+        let batches = changed(|readings| {
+            (readings.in_batches, readings.attempts_per_s) = (true, 100.0);
+        });
+        assert_eq!(batches.kind(), "Batches");
         assert_eq!(
             changed(|readings| readings.service_mean_us = None),
             StudyFinding::Unclear {}
@@ -349,6 +369,11 @@ mod tests {
             });
             assert_eq!(limit.kind(), name);
         }
+        // A pause that a target asks for holds back more requests than it refused.
+        let paused = changed(|readings| {
+            (readings.throttled, readings.binding.pause, readings.cpu) = (5, 0.5, full);
+        });
+        assert_eq!(paused.kind(), "Refusals");
         for (share, name) in [(0.7, "OwnBudget"), (0.1, "CpuFull")] {
             let limit = changed(|readings| {
                 readings.binding.rate = share;
