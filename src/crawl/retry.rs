@@ -27,6 +27,7 @@ pub(crate) fn may_retry(method: &Method, attempt: &Attempt, more: Option<&Status
             | Outcome::NotFound
             | Outcome::Redirected
             | Outcome::Stepped
+            | Outcome::Renewed
             | Outcome::SoftBlocked
             | Outcome::Error(ErrorKind::WrongBody),
             _,

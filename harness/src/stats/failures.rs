@@ -68,7 +68,8 @@ impl FailureCause {
             | Outcome::NotFound
             | Outcome::Throttled
             | Outcome::Redirected
-            | Outcome::Stepped => None,
+            | Outcome::Stepped
+            | Outcome::Renewed => None,
             Outcome::SoftBlocked => Some(Self::Challenge),
             Outcome::Rejected => attempt.status.map(Self::Status),
             Outcome::Error(kind) => Some(Self::Error(kind)),
