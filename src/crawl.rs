@@ -471,7 +471,6 @@ impl<D: Dial> Crawl<D> {
         } else if self.flows.renew(&shared, item, options) {
             self.redirects.forget(item);
             attempt.advice.repeat = Repeat::Follow;
-            attempt.outcome = Outcome::Renewed;
         }
     }
 

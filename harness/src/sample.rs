@@ -353,9 +353,6 @@ pub enum Outcome {
     Redirected,
     /// A good answer that another request of its item follows.
     Stepped,
-    /// A refusal of shared values, such as those of a login that expired: they are requested again,
-    /// and then this request.
-    Renewed,
     /// An answer that is neither of these.
     Rejected,
     /// No valid answer.
@@ -377,7 +374,6 @@ impl Outcome {
             Self::SoftBlocked => "soft_blocked",
             Self::Redirected => "redirected",
             Self::Stepped => "stepped",
-            Self::Renewed => "renewed",
             Self::Rejected => "rejected",
             Self::Error(kind) => kind.name(),
         }

@@ -634,7 +634,7 @@ const fn service_series(outcome: Outcome) -> Option<Series> {
         Outcome::Ok | Outcome::NotFound | Outcome::Stepped => Some(Series::ServiceOk),
         Outcome::Throttled => Some(Series::ServiceThrottled),
         Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => Some(Series::ServiceError),
-        Outcome::Redirected | Outcome::Renewed => None,
+        Outcome::Redirected => None,
     }
 }
 

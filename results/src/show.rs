@@ -2,8 +2,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`doc`] | documents, laid out for a terminal, as Markdown and as a page (`doc/html.rs`, `doc/style.css`) |
-//! | `doc/page.js` | the script of a page: interactive plots, sortable tables |
+//! | [`doc`] | documents, laid out for a terminal and as Markdown |
+//! | [`page`] | documents as pages, with interactive charts of a run |
 //! | [`plot`] | the plots of runs and studies, as SVG and PNG |
 //! | [`chart`] | description of a chart, its colours, and its painter (`chart/svg.rs`) |
 //! | [`text`] | numbers and lines |
@@ -12,6 +12,7 @@
 
 pub mod chart;
 pub mod doc;
+pub mod page;
 pub mod plot;
 pub mod text;
 mod visible;

@@ -8,7 +8,7 @@ use crawlmark_results::import;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{RESULT, parse_report, parse_study};
 use crawlmark_results::run::words;
-use crawlmark_results::show::plot;
+use crawlmark_results::show::{page, plot};
 use crawlmark_results::studies::compare::{Contest, DesignError};
 use crawlmark_results::studies::history::{History, Point, parse_points};
 use crawlmark_results::studies::sides::Sides;
@@ -98,7 +98,11 @@ fn check_contest(contest: &Contest) {
 fn show(report: &Report) {
     let plots = plot::all(report);
     let doc = words::doc(report, &plots);
-    let _ = (doc.html(&plots), doc.terminal(80), doc.markdown());
+    let _ = (
+        page::run(report, &doc, &plots),
+        doc.terminal(80),
+        doc.markdown(),
+    );
     for format in Format::ALL {
         let _ = export(report, format);
     }

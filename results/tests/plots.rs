@@ -20,6 +20,7 @@ use crawlmark_results::run::report::{
     BindingReport, Course, IntervalRow, Report, ShardReport, Split, Spread, TargetSecond,
 };
 use crawlmark_results::run::words;
+use crawlmark_results::show::page;
 use crawlmark_results::show::plot::{self, Plot};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
@@ -290,8 +291,8 @@ fn an_hour_of_64_shards_is_drawn_like_a_minute_of_one() {
     for plot in &of_hour {
         shapes(plot);
     }
-    let page = words::doc(&report, &of_hour).html(&of_hour);
-    assert!(page.len() < 480_000, "{} bytes", page.len());
+    let page = page::run(&report, &words::doc(&report, &of_hour), &of_hour);
+    assert!(page.len() < 250_000, "{} bytes", page.len());
     assert!(
         named(&long(3_600, 64), "throughput")
             .svg

@@ -224,7 +224,7 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
     assert_eq!(plot.caption, scaling.notices()[0].sentence());
     let page = |scaling: &Scaling| scaling.doc().html(&scaling.plots());
     assert!(
-        page(&scaling).contains("status warning"),
+        page(&scaling).contains("hero t-warn"),
         "a result that is no answer is no good news"
     );
     let mut single = scaling.clone();
@@ -232,9 +232,7 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
         .curves
         .iter_mut()
         .for_each(|curve| curve.points.truncate(1));
-    assert!(
-        page(&single).contains("nothing to compare") && page(&single).contains("status warning")
-    );
+    assert!(page(&single).contains("nothing to compare") && page(&single).contains("hero t-warn"));
     assert!(
         !page(&single).contains("<figure"),
         "a plot of the growth from one size"

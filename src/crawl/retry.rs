@@ -27,7 +27,6 @@ pub(crate) fn may_retry(method: &Method, attempt: &Attempt, more: Option<&Status
             | Outcome::NotFound
             | Outcome::Redirected
             | Outcome::Stepped
-            | Outcome::Renewed
             | Outcome::SoftBlocked
             | Outcome::Error(ErrorKind::WrongBody),
             _,

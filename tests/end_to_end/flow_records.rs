@@ -606,7 +606,7 @@ fn each_element_is_requested_and_saved_once_whatever_expires_and_is_missing() {
             good.values().all(|count| *count == 1) && good.len() == requests,
             "{seed}"
         );
-        let refused = report.count("/totals/renewals");
+        let refused = report.count("/totals/rejected_by_status/401");
         assert_eq!(
             report.count("/totals/attempts_sent"),
             requests as u64 + refused + logins

@@ -236,7 +236,7 @@ impl Report {
     /// Each item has one first attempt, and no more retries than were allowed, of itself and in
     /// all. Redirects and further requests are attempts without the retry budget.
     fn check_attempts(&self) {
-        let followed = self.total("redirects") + self.total("renewals") + self.total("steps");
+        let followed = self.total("redirects") + self.total("steps");
         let attempts = self.total("attempts");
         let first = attempts - self.total("retries");
         // A shard that died may have left items that were to be tried again.
@@ -334,8 +334,7 @@ impl Report {
         // What was cut off has an age in the place of a time, if it was sent.
         let cut_off = self.timed("service", "censored") - timeouts;
         assert!(cut_off <= self.items("aborted"), "{cut_off} cut off");
-        let led_on = self.total("redirects") + self.total("renewals");
-        let failed = sent - cut_off - good - throttled - led_on;
+        let failed = sent - cut_off - good - throttled - self.total("redirects");
         for (series, occasions) in [
             ("service", good),
             ("service_throttled", throttled),

@@ -131,9 +131,7 @@ impl ThrottlePauses {
         match attempt.outcome {
             Outcome::Throttled => return self.throttled(attempt),
             Outcome::Ok | Outcome::NotFound | Outcome::Stepped => self.recovered(permit, attempt),
-            Outcome::Redirected
-            | Outcome::Renewed
-            | Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
+            Outcome::Redirected | Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
         }
         let quota = attempt
             .advice

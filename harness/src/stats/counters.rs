@@ -62,8 +62,6 @@ counters! {
         redirects: u64 as "redirects",
         /// Good answers that another request of their item followed.
         steps: u64 as "followed by another request",
-        /// Refusals of shared values that were requested again.
-        renewals: u64 as "renewals",
         /// Connections opened.
         connections_opened: u64 as "connections opened",
         /// Opened connections that carried no request: the run ended while a limit or a pause held
@@ -190,14 +188,11 @@ counters! {
 }
 
 impl RequestCounts {
-    /// Attempts that repeat a request: what follows a redirect, another request of its item, or
-    /// values that were requested again does not.
+    /// Attempts that repeat a request: a redirect and a further request of an item are none.
     #[must_use]
     pub const fn repeats(&self) -> u64 {
         self.retries
-            .saturating_sub(self.steps)
-            .saturating_sub(self.redirects)
-            .saturating_sub(self.renewals)
+            .saturating_sub(self.steps.saturating_add(self.redirects))
     }
 }
 
@@ -268,8 +263,8 @@ impl ItemCounts {
 }
 
 impl RequestCounts {
-    /// Attempts that failed: neither good, nor not found, nor throttled, nor followed by what they
-    /// led to, nor cut off.
+    /// Attempts that failed: neither good, nor not found, nor throttled, nor redirected, nor cut
+    /// off.
     #[must_use]
     pub fn failed(&self) -> u64 {
         // A result that is read may hold any numbers.
@@ -286,7 +281,8 @@ impl RequestCounts {
 }
 
 impl Counters {
-    /// Attempts that failed or were cut off: the `errors` of thresholds and of the live view.
+    /// Attempts that were neither good, nor not found, nor throttled, nor redirected: the `errors`
+    /// of thresholds and of the live view. Those cut off are among them.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.requests.failed().saturating_add(self.items.aborted)
@@ -427,10 +423,6 @@ impl Counters {
             }
             Outcome::Stepped => {
                 requests.steps += count;
-                &mut items.failed
-            }
-            Outcome::Renewed => {
-                requests.renewals += count;
                 &mut items.failed
             }
             Outcome::Rejected => {

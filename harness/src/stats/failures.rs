@@ -68,8 +68,7 @@ impl FailureCause {
             | Outcome::NotFound
             | Outcome::Throttled
             | Outcome::Redirected
-            | Outcome::Stepped
-            | Outcome::Renewed => None,
+            | Outcome::Stepped => None,
             Outcome::SoftBlocked => Some(Self::Challenge),
             Outcome::Rejected => attempt.status.map(Self::Status),
             Outcome::Error(kind) => Some(Self::Error(kind)),

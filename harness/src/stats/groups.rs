@@ -85,7 +85,7 @@ impl Groups {
             Outcome::Ok | Outcome::Stepped => counts.ok += 1,
             Outcome::NotFound => counts.not_found += 1,
             Outcome::Throttled => counts.throttled += 1,
-            Outcome::Redirected | Outcome::Renewed => {}
+            Outcome::Redirected => {}
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => counts.errors += 1,
         }
         if attempt.outcome.is_answer() {

@@ -299,7 +299,7 @@ impl Scheduled {
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {
                 self.failed += alike.count;
             }
-            Outcome::Throttled | Outcome::Redirected | Outcome::Renewed => {}
+            Outcome::Throttled | Outcome::Redirected => {}
         }
     }
 }

@@ -12,7 +12,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::report::{BindingReport, Detail, IntervalRow, Latency, Ledger, Report, Totals, share};
+use super::report::{
+    BindingReport, Detail, IntervalRow, Latency, Ledger, Report, Totals, Validity, share,
+};
 use super::result_dir::{LOG, LoggedTimes, ReadError, files_of, read_log};
 use super::words;
 use crate::show::plot;
@@ -133,7 +135,7 @@ pub fn cut(
     let plots = plot::all(&shown);
     let doc = words::part(&cut, &shown, &plots);
     let mut files = vec![(FILE.to_owned(), serde_json::to_string_pretty(&cut)? + "\n")];
-    files.extend(files_of(&doc, plots));
+    files.extend(files_of(&shown, &doc, plots));
     Ok(files)
 }
 
@@ -241,6 +243,9 @@ impl Cut<'_> {
         report.shards = Vec::new();
         report.slowest = Vec::new();
         report.interrupted = false;
+        report.findings = Vec::new();
+        report.validity = Validity::default();
+        report.split = None;
         report
     }
 }

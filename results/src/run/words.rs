@@ -81,7 +81,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
             vec![tables::split(report)],
         ),
         (
-            Readers::FILES,
+            Readers::SUMMARY,
             "plots",
             "Plots",
             vec![Part::Plots(plots.collect())],

@@ -19,6 +19,7 @@ mod svg;
 
 use serde::Serialize;
 
+pub(in crate::show) use self::palette::{RULES, inks};
 use self::scale::Scale;
 use crate::show::visible;
 
@@ -46,7 +47,7 @@ pub struct Plot {
     pub caption: String,
     /// The picture: a whole SVG document, 720 wide.
     pub svg: String,
-    /// The picture alone, for a page that has [`style_sheet`], and title and caption as text in
+    /// The picture alone, for a page that has [`RULES`] and a colour for each class, and title and caption as text in
     /// elements with the IDs `NAME-title` and `NAME-caption`.
     pub figure: String,
     /// Values for the script of a page, as JSON; none of a picture of bars.
@@ -68,12 +69,6 @@ impl Plot {
             is_empty: chart.panels.is_empty(),
         }
     }
-}
-
-/// Return the style sheet that a page with [figures](Plot::figure) has once: the colours as
-/// `--paper`, `--text`, `--quiet`, `--grid` and by hue, light and dark, and the rules of the plots.
-pub fn style_sheet() -> String {
-    palette::variables() + &palette::style_sheet()
 }
 
 /// A field with two axes, and what is drawn in it.

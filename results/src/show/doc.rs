@@ -3,15 +3,14 @@
 //! A run and each study describe themselves once, as a [`Doc`]; the writers below know nothing of
 //! either. Pure functions.
 //!
-//! Narrow screens: `doc/style.css` (30rem).
+//! The page is in [`page`](super::page).
 
-mod html;
 mod lead;
 mod markdown;
-mod markup;
 mod terminal;
 
 pub use self::lead::{Figure, Lead, Severity, Status};
+pub(in crate::show) use self::markdown::{escaped, write_fenced};
 pub use self::terminal::{TerminalLine, Tone};
 
 /// A document.
@@ -102,15 +101,15 @@ pub struct Table {
 /// Column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    heading: String,
-    kind: Kind,
+    pub(in crate::show) heading: String,
+    pub(in crate::show) kind: Kind,
     /// Order in which a narrow terminal leaves columns out, from 1; never if `None`.
     leaves: Option<u8>,
 }
 
 /// Content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(in crate::show) enum Kind {
     /// A few words, aligned to the left.
     Words,
     /// Numbers, aligned to the right.
@@ -183,7 +182,7 @@ impl Column {
     }
 
     /// Its class on a page.
-    const fn class(&self) -> &'static str {
+    pub(in crate::show) const fn class(&self) -> &'static str {
         match self.kind {
             Kind::Words | Kind::Sparkline => "words",
             Kind::Numbers => "number",
@@ -226,6 +225,37 @@ impl Doc {
                 .collect(),
             readers: Readers::ALL,
         }
+    }
+
+    pub(in crate::show) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(in crate::show) fn about(&self) -> &[Vec<String>] {
+        &self.about
+    }
+
+    /// Its first finding.
+    pub(in crate::show) fn outcome(&self) -> Option<&Status> {
+        let lead = self.lead.as_ref().map(|lead| &lead.outcome);
+        let first = || {
+            self.blocks.iter().find_map(|(_, part)| match part {
+                Part::Status(status) => Some(status),
+                _ => None,
+            })
+        };
+        lead.or_else(first)
+    }
+
+    /// Its main figures.
+    pub(in crate::show) fn figures(&self) -> &[Figure] {
+        let lead = self.lead.as_ref();
+        lead.map_or(&[], |lead| &lead.figures)
+    }
+
+    /// Parts that this reader is shown.
+    pub(in crate::show) fn shown_to(&self, reader: Readers) -> impl Iterator<Item = &Part> {
+        shown_to(reader, &self.blocks)
     }
 
     fn with(mut self, part: Part) -> Self {

@@ -9,7 +9,6 @@
 //! |---|---|
 //! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
 //! | `spectrum`, `cells` | percentiles, heat map and shards of a run |
-//! | `../doc/page.js` | interaction on a page: values, zoom, keys |
 
 mod cells;
 mod over_time;
@@ -19,7 +18,7 @@ mod spectrum;
 use self::over_time::OverTime;
 use crate::run::report::Report;
 use crate::show::chart::Chart;
-pub use crate::show::chart::{Plot, style_sheet};
+pub use crate::show::chart::Plot;
 
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";

@@ -6,7 +6,7 @@ mod wrap;
 pub(crate) use self::numbers::bytes_f64;
 pub(crate) use self::numbers::seconds;
 pub use self::numbers::{
-    BLOCKS, block, bytes, counted, decimal, grouped_f64, rate_in_words, shell_word,
+    BLOCKS, block, bytes, counted, decimal, grouped_f64, rate_in_words, shell_word, short_percent,
 };
 pub use self::wrap::{capital, shortened, wrapped, write_row};
 pub use crawlmark_harness::units::{grouped, micros};

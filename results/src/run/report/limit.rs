@@ -60,24 +60,30 @@ impl Limit {
     /// Limits with the part of the time that each held, the longest first.
     pub(crate) fn of(report: &Report, binding: &BindingReport) -> [(f64, Self); 6] {
         let evidence = LimitEvidence::run(report);
-        let rate = if evidence.is_rate_per_host() {
-            Self::PerHostRate
-        } else {
-            Self::Rate
-        };
-        Self::sorted(binding, rate).map(|(part, limit)| (part, evidence.named(limit)))
+        Self::sorted(binding, evidence.rate()).map(|(part, limit)| (part, evidence.named(limit)))
     }
 
-    /// The same where `rate` is the rate that held.
-    pub(crate) fn sorted(binding: &BindingReport, rate: Self) -> [(f64, Self); 6] {
-        let limits = [
+    /// The names of the limits of a run, in the order of the fields of [`BindingReport`].
+    pub(crate) fn names(report: &Report) -> [&'static str; 6] {
+        let evidence = LimitEvidence::run(report);
+        Self::parts(evidence.rate()).map(|limit| evidence.named(limit).name())
+    }
+
+    /// The limits, in the order of the fields of [`BindingReport`].
+    const fn parts(rate: Self) -> [Self; 6] {
+        [
             rate,
             Self::Connections,
             Self::Pause,
             Self::Quota,
             Self::Storage,
             Self::Idle,
-        ];
+        ]
+    }
+
+    /// The same where `rate` is the rate that held.
+    pub(crate) fn sorted(binding: &BindingReport, rate: Self) -> [(f64, Self); 6] {
+        let limits = Self::parts(rate);
         let mut at = 0;
         let mut parts = binding.parts().map(|part| {
             at += 1;
@@ -194,6 +200,15 @@ impl<'a> LimitEvidence<'a> {
     pub(crate) fn is_rate_per_host(&self) -> bool {
         self.plan.per_host.rate.is_some()
             && (self.plan.rate.is_none() || self.used < USED * self.binding.rate)
+    }
+
+    /// The rate that held.
+    fn rate(&self) -> Limit {
+        if self.is_rate_per_host() {
+            Limit::PerHostRate
+        } else {
+            Limit::Rate
+        }
     }
 
     /// The limit that requests waited for when they had no connection.

@@ -76,7 +76,7 @@ impl ThrottlingReport {
         }
         let shards = record.shards.len().max(1) as f64;
         let attempts = totals.attempts as f64;
-        let of_use = items + totals.steps + totals.redirects + totals.renewals;
+        let of_use = items + totals.steps + totals.redirects;
         Self {
             throttled_share: share(totals.throttled as f64, attempts),
             wasted_share: share(totals.attempts.saturating_sub(of_use) as f64, attempts),

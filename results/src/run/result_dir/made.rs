@@ -11,6 +11,7 @@ use crate::export::{self, Format};
 use crate::run::report::Report;
 use crate::run::words;
 use crate::show::doc::Doc;
+use crate::show::page;
 use crate::show::plot::{self, Plot};
 
 /// The name of the page.
@@ -20,7 +21,7 @@ pub const PAGE: &str = "report.html";
 /// histograms.
 pub fn made_from(report: &Report) -> Vec<(String, String)> {
     let plots = plot::all(report);
-    let mut files = files_of(&words::doc(report, &plots), plots);
+    let mut files = files_of(report, &words::doc(report, &plots), plots);
     if !report.gates.is_empty() {
         let format = Format::Junit;
         files.push((
@@ -31,11 +32,15 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
     files
 }
 
-/// The summary, the page and the plots of a document, by the names of their files.
-pub(in crate::run) fn files_of(doc: &Doc, plots: Vec<Plot>) -> Vec<(String, String)> {
+/// The summary, the page and the plots of the document of a run, by the names of their files.
+pub(in crate::run) fn files_of(
+    report: &Report,
+    doc: &Doc,
+    plots: Vec<Plot>,
+) -> Vec<(String, String)> {
     let mut files = vec![
         ("summary.md".to_owned(), doc.markdown()),
-        (PAGE.to_owned(), doc.html(&plots)),
+        (PAGE.to_owned(), page::run(report, doc, &plots)),
     ];
     let plots = plots.into_iter();
     files.extend(plots.map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)));

@@ -49,7 +49,7 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
         (Readers::TEXT, Part::Facts(facts.collect())),
         (MARKDOWN, Part::Tables(vec![sparkline::course(report)])),
         (
-            Readers::FILES,
+            Readers::SUMMARY,
             section("plots", "Plots", vec![Part::Plots(plots.collect())]),
         ),
         (Readers::ALL, section("counts", "Counts", vec![counts])),

@@ -126,6 +126,11 @@ impl Role {
         self.look().0
     }
 
+    /// The name of its colour on a page.
+    pub(in crate::show) const fn colour(self) -> &'static str {
+        self.ink().class()
+    }
+
     pub(super) const fn dash(self) -> Dash {
         self.look().1
     }
@@ -152,28 +157,25 @@ pub(in crate::show) fn style_sheet() -> String {
     rules(0) + DARK + &colours(1) + "}"
 }
 
-/// Every rule, with the colours of a mode. A line keeps its width when a reader zooms.
+/// Every rule, with the colours of a mode.
 fn rules(mode: usize) -> String {
-    colours(mode)
-        + ".crawlmark-plot *{fill:currentColor}\
-           .crawlmark-plot rect,.crawlmark-plot .cells{shape-rendering:crispEdges}\
-           .crawlmark-plot .cells,.crawlmark-plot .line{fill:none;stroke:currentColor;stroke-linejoin:round}\
-           .crawlmark-plot .line{vector-effect:non-scaling-stroke}"
+    colours(mode) + RULES
 }
+
+/// Rules beside the colours. A line keeps its width when a reader zooms.
+pub(in crate::show) const RULES: &str = ".crawlmark-plot *{fill:currentColor}\
+    .crawlmark-plot rect,.crawlmark-plot .cells{shape-rendering:crispEdges}\
+    .crawlmark-plot .cells,.crawlmark-plot .line{fill:none;stroke:currentColor;stroke-linejoin:round}\
+    .crawlmark-plot .line{vector-effect:non-scaling-stroke}";
 
 fn colours(mode: usize) -> String {
     INKS.map(|(class, of)| format!(".crawlmark-plot .{class}{{color:#{:06X}}}", of[mode]))
         .concat()
 }
 
-/// Return the same colours by name, as custom properties of a page around charts. On paper a page
-/// is always light.
-pub(in crate::show) fn variables() -> String {
-    let [light, dark] = [0, 1].map(|mode| {
-        INKS.map(|(class, of)| format!("--{class}:#{:06X};", of[mode]))
-            .concat()
-    });
-    format!(":root{{{light}}}{DARK}:root{{{dark}}}}}")
+/// Return the class of each ink, and its colours on white and on nearly black, as 0xRRGGBB.
+pub(in crate::show) fn inks() -> impl Iterator<Item = (&'static str, [u32; 2])> {
+    INKS.into_iter()
 }
 
 #[cfg(test)]

@@ -71,16 +71,6 @@ impl Lead {
 }
 
 impl Severity {
-    /// Classes of its box on a page.
-    pub(super) const fn class(self) -> &'static str {
-        match self {
-            Self::Good => "status good",
-            Self::Neutral => "status",
-            Self::Warning => "status warning",
-            Self::Bad => "status bad",
-        }
-    }
-
     /// Sign for readers who do not distinguish colours.
     pub const fn symbol(self) -> &'static str {
         match self {

@@ -231,7 +231,7 @@ fn write_details(out: &mut String, summary: &str, inside: impl FnOnce(&mut Strin
 }
 
 /// Write lines between fences, which are longer than any in the text.
-fn write_fenced(out: &mut String, language: &str, text: &str) {
+pub(in crate::show) fn write_fenced(out: &mut String, language: &str, text: &str) {
     let text = visible(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -240,7 +240,7 @@ fn write_fenced(out: &mut String, language: &str, text: &str) {
 
 /// Text in which nothing is markup, on one line: GitHub takes a backslash before ASCII punctuation
 /// for the character itself.
-fn escaped(text: &str) -> String {
+pub(in crate::show) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     let text = visible(text.trim_end());

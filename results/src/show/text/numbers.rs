@@ -50,6 +50,20 @@ pub fn decimal(value: f64) -> String {
     }
 }
 
+/// A share in few characters: `<0.1 %`, `2.5 %`, `38 %`, `>99.9 %`. Only nothing reads as 0.
+#[must_use]
+pub fn short_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        p if p <= 0.0 => "0 %".to_owned(),
+        p if p < 0.1 => "<0.1 %".to_owned(),
+        p if p >= 100.0 => format!("{} %", grouped_f64(p)),
+        p if p > 99.9 => ">99.9 %".to_owned(),
+        p if (9.95..99.0).contains(&p) => format!("{p:.0} %"),
+        p => format!("{p:.1} %"),
+    }
+}
+
 /// A quantity rounded to a whole number, with separators.
 #[must_use]
 #[expect(

@@ -9,24 +9,62 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::show::chart::{Plot, style_sheet};
+use super::colours;
+use crate::show::chart::{Plot, RULES};
 use crate::show::{visible, xml};
 
 /// Style sheet of the pages; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
 
-/// Script that reads the charts of a page, sorts its tables and copies its commands.
+/// Script that draws the charts of a page, sorts its tables and copies its commands.
 const PAGE: &str = include_str!("page.js");
 
-/// Return the script, of which each page is spared the comments and the indentation. The CDATA
-/// marks keep the page well-formed XML; the script reads them as comments.
-fn script() -> String {
-    let lines = PAGE
-        .lines()
-        .map(str::trim_start)
-        .filter(|line| !line.is_empty() && !line.starts_with("//"));
-    let page: String = lines.flat_map(|line| [line, "\n"]).collect();
-    format!("//<![CDATA[\n{page}//]]>\n")
+/// uPlot 1.6.32 by Leon Sorokin, which draws the charts of a run: synchronised crosshairs, zoom and
+/// `setData` on canvas, fast with 20 series of 600 columns.
+const UPLOT: &str = include_str!("uplot/uPlot.iife.min.js");
+
+/// Its licence, MIT, which each page holds.
+const UPLOT_LICENSE: &str = include_str!("uplot/LICENSE");
+
+/// Its style sheet.
+const UPLOT_STYLE: &str = include_str!("uplot/uPlot.min.css");
+
+/// Sign of the program.
+pub(super) const BRAND: &str = "<svg width=\"18\" height=\"18\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
+    <path fill=\"currentColor\" d=\"M1 13h3V9H1zm5.5 0h3V3h-3zM12 13h3V6h-3z\"/></svg>";
+
+/// Colours of the icon by the tint of the page.
+const ICON: [(&str, &str); 4] = [
+    ("ok", "0f7b55"),
+    ("warn", "c98200"),
+    ("bad", "b3261e"),
+    ("info", "1f6cc4"),
+];
+
+/// What the script of a page is told of it.
+pub(super) struct Head<'a> {
+    pub(super) title: &'a str,
+    /// `ok`, `warn`, `bad` or `info`.
+    pub(super) tint: &'a str,
+    /// Data of the charts, as JSON; none without charts.
+    pub(super) data: Option<&'a str>,
+}
+
+/// Return a script as an element has it: the CDATA marks keep the page well-formed XML, and the
+/// script reads them as comments.
+fn script(code: &str) -> String {
+    format!("//<![CDATA[\n{code}\n//]]>\n")
+}
+
+/// Return the scripts of a page: uPlot where there are charts, and our own, without comments and
+/// indentation.
+fn scripts(has_charts: bool) -> Vec<String> {
+    let lines = PAGE.lines().map(str::trim_start);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    let own = lines.collect::<Vec<_>>().join("\n");
+    let uplot =
+        has_charts.then(|| script(&format!("/*!\n{UPLOT_LICENSE}*/\n{}", UPLOT.trim_end())));
+    uplot.into_iter().chain([script(&own)]).collect()
 }
 
 /// Markup in the making.
@@ -120,20 +158,52 @@ impl Html {
         }
     }
 
-    /// A part of the page under a heading. `id` is for links to it.
-    pub(in crate::show) fn section(
+    /// Markup of ours, as it is.
+    pub(in crate::show) fn raw(&mut self, markup: &'static str) {
+        self.out.push_str(markup);
+    }
+
+    /// A button that the script shows: without it, it would do nothing.
+    pub(in crate::show) fn button(&mut self, id: &'static str, text: &str) {
+        let attributes = [
+            ("type", "button"),
+            ("class", "btn"),
+            ("id", id),
+            ("hidden", "hidden"),
+        ];
+        self.with("button", &attributes, |html| html.text(text));
+    }
+
+    /// A link to a part of the page.
+    pub(in crate::show) fn link(&mut self, id: &str, text: &str) {
+        self.with("a", &[("href", &format!("#{id}"))], |html| html.text(text));
+    }
+
+    /// A part of the page under a heading with a hint, which stays folded unless it is to be `open`.
+    /// `id` is for links to it.
+    pub(in crate::show) fn folded(
         &mut self,
-        id: &'static str,
-        heading: &str,
+        id: Option<&'static str>,
+        heading: [&str; 2],
+        open: bool,
         inside: impl FnOnce(&mut Self),
     ) {
-        self.with("section", &[("id", id)], |html| {
-            html.say("h2", heading);
-            inside(html);
+        let id = id.map(|id| ("id", id));
+        let open = open.then_some(("open", "open"));
+        let attributes: Vec<_> = id.into_iter().chain(open).collect();
+        self.with("details", &attributes, |html| {
+            let [heading, hint] = heading;
+            html.element("summary", |html| {
+                html.say("h3", heading);
+                if !hint.is_empty() {
+                    html.with("span", &[("class", "quiet")], |html| html.text(hint));
+                }
+            });
+            html.with("div", &[("class", "inside")], inside);
         });
     }
 
-    /// Write a section that stays folded until the reader opens it.
+    /// Write a part of a section that stays folded until the reader opens it.
     pub(in crate::show) fn details(&mut self, summary: &str, inside: impl FnOnce(&mut Self)) {
         self.element("details", |html| {
             html.say("summary", summary);
@@ -166,11 +236,6 @@ impl Html {
                 html.with("div", &[("class", "scroll")], |html| {
                     html.out.push_str(&plot.figure);
                 });
-                if let Some(data) = &plot.data {
-                    html.with("script", &[("type", "application/json")], |html| {
-                        html.json(data);
-                    });
-                }
             },
         );
     }
@@ -184,20 +249,6 @@ impl Html {
         self.out.push_str(&json);
     }
 
-    /// Links to the parts of the page.
-    pub(in crate::show) fn contents(&mut self, parts: &[(&str, &str)]) {
-        if parts.is_empty() {
-            return;
-        }
-        self.with("nav", &[("aria-label", "Contents")], |html| {
-            for (id, heading) in parts {
-                html.with("a", &[("href", &format!("#{id}"))], |html| {
-                    html.text(heading);
-                });
-            }
-        });
-    }
-
     /// A command, or another text that is to be used as it is, with a button that copies it.
     pub(in crate::show) fn copyable(&mut self, id: &'static str, text: &str) {
         self.with("pre", &[("class", "wraps"), ("id", id)], |html| {
@@ -205,6 +256,7 @@ impl Html {
         });
         let attributes = [
             ("type", "button"),
+            ("class", "btn"),
             ("hidden", "hidden"),
             ("data-copies", id),
         ];
@@ -212,50 +264,59 @@ impl Html {
     }
 }
 
-/// A whole page with this title. It loads nothing, sends nothing, and says so to the browser.
-pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> String {
-    // No other script may run.
-    let own = STANDARD.encode(Sha256::digest(script()));
-    let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{own}'; base-uri 'none'; \
-         form-action 'none'"
-    );
+/// A whole page. It loads nothing, sends nothing, and says so to the browser.
+pub(in crate::show) fn document(head: &Head<'_>, body: impl FnOnce(&mut Html)) -> String {
+    let scripts = scripts(head.data.is_some());
     let mut html = Html {
         out: "<!DOCTYPE html>\n".to_owned(),
     };
     html.with("html", &[("lang", "en")], |html| {
-        html.element("head", |html| {
-            html.void("meta", &[("charset", "utf-8")]);
-            html.void(
-                "meta",
-                &[
-                    ("http-equiv", "Content-Security-Policy"),
-                    ("content", &policy),
-                ],
-            );
-            html.void(
-                "meta",
-                &[
-                    ("name", "viewport"),
-                    ("content", "width=device-width, initial-scale=1"),
-                ],
-            );
-            html.void(
-                "meta",
-                &[("name", "color-scheme"), ("content", "light dark")],
-            );
-            html.void("meta", &[("name", "generator"), ("content", "crawlmark")]);
-            html.say("title", title);
-            // Neither holds a text of a report, nor a character that would have to be escaped.
-            let style = style_sheet() + STYLE;
-            html.element("style", |html| html.out.push_str(&style));
-        });
+        html.element("head", |html| write_head(html, head, &scripts));
         html.element("body", |html| {
-            html.element("main", body);
-            html.element("script", |html| html.out.push_str(&script()));
+            body(html);
+            if let Some(data) = head.data {
+                let attributes = [("type", "application/json"), ("id", "data")];
+                html.with("script", &attributes, |html| html.json(data));
+            }
+            for script in &scripts {
+                html.element("script", |html| html.out.push_str(script));
+            }
         });
     });
     html.out
+}
+
+fn write_head(html: &mut Html, head: &Head<'_>, scripts: &[String]) {
+    // No other script may run.
+    let hashes = scripts.iter().map(|script| {
+        let hash = STANDARD.encode(Sha256::digest(script));
+        format!(" 'sha256-{hash}'")
+    });
+    let hashes: String = hashes.collect();
+    let policy = format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src{hashes}; img-src data:; base-uri 'none'; \
+         form-action 'none'"
+    );
+    html.void("meta", &[("charset", "utf-8")]);
+    for (kind, name, content) in [
+        ("http-equiv", "Content-Security-Policy", &*policy),
+        ("name", "viewport", "width=device-width, initial-scale=1"),
+        ("name", "color-scheme", "light dark"),
+        ("name", "generator", "crawlmark"),
+    ] {
+        html.void("meta", &[(kind, name), ("content", content)]);
+    }
+    html.say("title", head.title);
+    let colour = ICON.iter().find(|(tint, _)| *tint == head.tint);
+    let colour = colour.map_or("1f6cc4", |(_, colour)| colour);
+    let icon = format!(
+        "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath fill='%23{colour}' d='M1 12h3V8H1zm5 0h3V3H6zm5 0h4V6h-4z'/%3E%3C/svg%3E"
+    );
+    html.void("link", &[("rel", "icon"), ("href", &icon)]);
+    // None holds a text of a report, nor a character that would have to be escaped.
+    let uplot = if head.data.is_some() { UPLOT_STYLE } else { "" };
+    let style = colours::variables() + RULES + uplot + STYLE;
+    html.element("style", |html| html.out.push_str(&style));
 }
 
 #[cfg(test)]
@@ -270,14 +331,26 @@ mod tests {
 
     #[test]
     fn the_script_is_the_one_that_may_run() {
-        let page = document("", |_| {});
-        let between = |from: &str, to: &str| {
-            let (_, rest) = page.split_once(from).unwrap();
-            rest.split_once(to).unwrap().0
-        };
-        let element = between("<script>", "</script>");
-        let hash = STANDARD.encode(Sha256::digest(element));
-        assert_eq!(between("sha256-", "&#39;"), hash);
+        for (data, count) in [(None, 1), (Some("{}"), 2)] {
+            let head = Head {
+                title: "",
+                tint: "ok",
+                data,
+            };
+            let page = document(&head, |_| {});
+            let after = |mark: &str| page.split(mark).skip(1).collect::<Vec<_>>();
+            let allowed = after("sha256-").into_iter();
+            let allowed: Vec<_> = allowed
+                .map(|rest| rest.split("&#39;").next().unwrap())
+                .collect();
+            let run = after("<script>").into_iter();
+            let run = run.map(|rest| rest.split("</script>").next().unwrap());
+            let run: Vec<_> = run
+                .map(|code| STANDARD.encode(Sha256::digest(code)))
+                .collect();
+            assert_eq!(run, allowed);
+            assert_eq!(run.len(), count);
+        }
     }
 
     #[test]

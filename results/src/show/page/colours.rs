@@ -1,0 +1,51 @@
+//! Colours of a page beside those of its charts, which `chart/palette.rs` has.
+
+use crate::show::chart::inks;
+
+/// Name, on white, and on nearly black. Words have a contrast of 4.5:1 and more on what they stand
+/// on, and marks of 3:1.
+const COLOURS: [(&str, &str, &str); 16] = [
+    ("raised", "#f6f7f9", "#161b22"),
+    ("rule", "#c9ced6", "#3d4653"),
+    ("accent", "#0b5fc0", "#6cb2ff"),
+    ("wash", "#eef3fb", "#14202f"),
+    // Verdicts: words and pills, and the ground behind them.
+    ("ok", "#0f7b55", "#3ccb95"),
+    ("warn", "#9a6200", "#f0b030"),
+    ("bad", "#b3261e", "#ff7a70"),
+    ("info", "#59626f", "#a1abb8"),
+    ("okwash", "#e9f6f0", "#10231d"),
+    ("warnwash", "#fdf4e3", "#261e0f"),
+    ("badwash", "#fdeeec", "#2a1516"),
+    ("infowash", "#f6f7f9", "#161b22"),
+    // Times over the charts in which something happened.
+    ("badband", "rgba(196,48,43,.09)", "rgba(255,107,97,.14)"),
+    ("warnband", "rgba(201,130,0,.10)", "rgba(240,176,48,.14)"),
+    ("infoband", "rgba(89,98,111,.09)", "rgba(161,171,184,.12)"),
+    // What the target's processes did, beside the colour of all of it.
+    ("work", "#07453e", "#8fe6d8"),
+];
+
+/// Parts of times that no chart has.
+const PARTS: [(&str, &str, &str); 2] = [
+    ("rest", "#45a092", "#1c776a"),
+    ("late", "#a17ee6", "#7a62cc"),
+];
+
+/// Return all colours as custom properties: those of the reader's choice, of the system, and light
+/// on paper.
+pub(super) fn variables() -> String {
+    let own = COLOURS.iter().chain(&PARTS);
+    let own =
+        own.map(|(name, light, dark)| [format!("--{name}:{light};"), format!("--{name}:{dark};")]);
+    let charts = inks().map(|(name, of)| of.map(|colour| format!("--{name}:#{colour:06x};")));
+    let (light, dark): (Vec<String>, Vec<String>) = own.chain(charts).map(Into::into).unzip();
+    let (light, dark) = (light.concat(), dark.concat());
+    let figures = inks().map(|(name, _)| format!(".crawlmark-plot .{name}{{color:var(--{name})}}"));
+    let figures: String = figures.collect();
+    format!(
+        ":root{{color-scheme:light;{light}}}\
+         @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\
+         @media screen{{:root[data-theme=dark]{{color-scheme:dark;{dark}}}}}{figures}"
+    )
+}

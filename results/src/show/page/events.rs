@@ -1,0 +1,228 @@
+//! Findings as a numbered list, and what happened when, as marks over the panels.
+
+use serde::Serialize;
+
+use super::columns::Columns;
+use super::markup::Html;
+use super::tone;
+use crate::judge::{Finding, Severity, Stalls, thresholds};
+use crate::run::report::Report;
+use crate::show::text::seconds;
+
+/// The most marks: more would hide the others.
+const MOST: usize = 60;
+
+/// Something that happened at a time, s since the common start.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Mark {
+    from: f64,
+    to: f64,
+    tone: &'static str,
+    label: String,
+    /// The number of its finding; none of one that no finding is about.
+    number: Option<usize>,
+}
+
+/// What happened when.
+pub(super) struct Events {
+    /// Marks in the order of the findings, and then of time.
+    pub(super) marks: Vec<Mark>,
+}
+
+impl Events {
+    pub(super) fn of(report: &Report, columns: &Columns<'_>) -> Self {
+        let mut marks = Vec::new();
+        for (n, finding) in numbered(report) {
+            for (from, to) in times(finding, report) {
+                marks.push(Mark {
+                    from,
+                    to,
+                    tone: tone(finding.severity()),
+                    label: label(finding, to - from),
+                    number: Some(n),
+                });
+            }
+        }
+        marks.extend(others(report, columns));
+        marks.retain(|mark| mark.from.max(mark.to).is_finite() && mark.to >= columns.from_s);
+        for mark in &mut marks {
+            (mark.from, mark.to) = (mark.from.max(columns.from_s), mark.to.min(columns.to_s));
+        }
+        marks.truncate(MOST);
+        Self { marks }
+    }
+
+    /// Buttons over the panels that zoom to the marks.
+    pub(super) fn write_marks(&self, html: &mut Html) {
+        for (at, mark) in self.marks.iter().enumerate() {
+            let Mark {
+                tone,
+                label,
+                number,
+                ..
+            } = mark;
+            let class = format!("mark {tone}");
+            let number = number.map_or_else(String::new, |number| number.to_string());
+            let name = format!("Zoom to {label} at {}", seconds(mark.from));
+            let attributes = [
+                ("type", "button"),
+                ("class", &*class),
+                ("data-event", &at.to_string()),
+                ("aria-label", &name),
+                ("hidden", "hidden"),
+            ];
+            html.with("button", &attributes, |html| {
+                if !number.is_empty() {
+                    html.with("i", &[], |html| html.text(&number));
+                }
+                html.with("span", &[], |html| html.text(label));
+            });
+        }
+    }
+
+    /// The list of findings, the gravest first; nothing of a report that was not judged.
+    pub(super) fn write(&self, html: &mut Html, report: &Report) {
+        if report.validity.checked.is_empty() {
+            return;
+        }
+        html.with("section", &[("id", "findings")], |html| {
+            html.with("div", &[("class", "head")], |html| {
+                html.say("h2", "Findings");
+                html.with("span", &[("class", "hint")], |html| {
+                    html.text("the gravest first");
+                });
+            });
+            html.with("ol", &[("class", "findings")], |html| {
+                for (n, finding) in numbered(report) {
+                    self.write_finding(html, n, finding);
+                }
+                write_known(html, report);
+            });
+        });
+    }
+
+    fn write_finding(&self, html: &mut Html, n: usize, finding: &Finding) {
+        html.with("li", &[("class", tone(finding.severity()))], |html| {
+            html.with("span", &[("class", "n")], |html| html.text(&n.to_string()));
+            html.element("div", |html| {
+                html.say("h3", &finding.title());
+                if let Some(remedy) = finding.remedy() {
+                    html.with("p", &[("class", "do")], |html| {
+                        html.with("b", &[], |html| html.text("Do:"));
+                        html.text(" ");
+                        html.sentences(&remedy);
+                    });
+                }
+                let first = self.marks.iter().position(|mark| mark.number == Some(n));
+                if let Some(first) = first {
+                    html.with("p", &[("class", "acts")], |html| {
+                        let first = first.to_string();
+                        let attributes = [
+                            ("type", "button"),
+                            ("data-event", &*first),
+                            ("hidden", "hidden"),
+                        ];
+                        html.with("button", &attributes, |html| {
+                            html.text("Show in the charts");
+                        });
+                    });
+                }
+            });
+        });
+    }
+}
+
+/// Findings above information, with their numbers.
+fn numbered(report: &Report) -> impl Iterator<Item = (usize, &Finding)> {
+    let findings = report.findings.iter();
+    let grave = findings.filter(|finding| finding.severity() > Severity::Info);
+    grave.enumerate().map(|(n, finding)| (n + 1, finding))
+}
+
+/// Findings that are information, as a list; that there is no other one, if so.
+fn write_known(html: &mut Html, report: &Report) {
+    let known = report.findings.iter();
+    let known: Vec<&Finding> = known
+        .filter(|finding| finding.severity() == Severity::Info)
+        .collect();
+    if known.len() == report.findings.len() {
+        html.with("li", &[("class", "ok")], |html| {
+            html.with("span", &[("class", "n")], |html| html.text("\u{2713}"));
+            html.element("div", |html| html.say("h3", "Nothing unusual"));
+        });
+    }
+    if known.is_empty() {
+        return;
+    }
+    html.with("li", &[("class", "info")], |html| {
+        html.with("span", &[("class", "n")], |html| html.text("i"));
+        html.element("div", |html| {
+            html.say("h3", "Good to know");
+            html.element("ul", |html| {
+                for finding in known {
+                    html.element("li", |html| html.sentences(&finding.sentence()));
+                }
+            });
+        });
+    });
+}
+
+/// When a finding was seen, s.
+fn times(finding: &Finding, report: &Report) -> Vec<(f64, f64)> {
+    match finding {
+        Finding::Stalled { .. } => {
+            let stalls = Stalls::of(report);
+            let each = stalls.each().iter();
+            each.map(|stall| (stall.from_s, stall.to_s)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A finding in a word or two and its length.
+fn label(finding: &Finding, length_s: f64) -> String {
+    match finding {
+        Finding::Stalled { .. } => format!("stall {}", seconds(length_s)),
+        _ => String::new(),
+    }
+}
+
+/// What no finding is about: the warm-up, pauses, shards that were lost, and an early end.
+fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
+    let mark = |from, to, tone, label: String| Mark {
+        from,
+        to,
+        tone,
+        label,
+        number: None,
+    };
+    let mut marks = Vec::new();
+    let warmup_s = report.plan.run.warmup.as_secs_f64();
+    if warmup_s > columns.from_s {
+        marks.push(mark(0.0, warmup_s, "info", "warm-up".to_owned()));
+    }
+    let mut pauses: Vec<(f64, f64)> = Vec::new();
+    for row in &report.intervals {
+        if row.binding.pause < thresholds::PAUSED {
+            continue;
+        }
+        let (from_s, to_s) = (row.start_s as f64, row.start_s as f64 + 1.0);
+        match pauses.last_mut() {
+            Some(last) if last.1 >= from_s => last.1 = to_s,
+            _ => pauses.push((from_s, to_s)),
+        }
+    }
+    let pause = |(from, to)| mark(from, to, "warn", "throttle pause".to_owned());
+    marks.extend(pauses.into_iter().map(pause));
+    for shard in report.shards.iter().filter(|shard| shard.fault.is_some()) {
+        let at_s = shard.totals.duration_s;
+        let label = format!("shard {} lost", shard.shard);
+        marks.push(mark(at_s, at_s, "bad", label));
+    }
+    if report.interrupted {
+        let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
+        let label = format!("stopped{}", by.unwrap_or_default());
+        marks.push(mark(columns.to_s, columns.to_s, "bad", label));
+    }
+    marks
+}

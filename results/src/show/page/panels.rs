@@ -1,0 +1,568 @@
+//! Panels of a page over time: a table. A panel that has nothing to say stays out.
+
+use serde::{Serialize, Serializer};
+
+use super::columns::{Cells, Columns, Outcome, Steps};
+use super::markup::Html;
+use crate::run::report::{BindingReport, IntervalRow, Limit, Report, Split, in_unit};
+use crate::show::chart::Role;
+use crate::show::text::{decimal, grouped, micros, rate_in_words, seconds, short_percent};
+use crawlmark_harness::stats::Series as Times;
+
+/// Factor beyond the most in flight from which on a limit is a number beside the panel, no line: the
+/// line would flatten what is in flight.
+const FAR: f64 = 4.0;
+
+/// Factor beyond the connections allowed from which on those that were opened are drawn.
+const REOPENED: u64 = 2;
+
+/// Cells of a panel, and the values of its axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Format {
+    Rate,
+    Micros,
+    Count,
+    Share,
+}
+
+impl Format {
+    /// A value in its unit.
+    fn shown(self, value: f64) -> String {
+        match self {
+            Self::Rate if value == 0.0 => "0".to_owned(),
+            Self::Rate => format!("{}/s", decimal(value)),
+            Self::Micros => micros(value),
+            Self::Count => decimal(value),
+            Self::Share => short_percent(value),
+        }
+    }
+}
+
+/// Drawing of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Drawn {
+    /// An area on top of that of the series before it.
+    Area,
+    /// A line.
+    Line,
+    /// A line above a faint area.
+    Level,
+    /// A dashed line.
+    Dash,
+    /// A line on cells, with a casing.
+    Cased,
+    /// A dashed line on cells.
+    Broken,
+    /// Nothing: a value beside the panel.
+    Hidden,
+}
+
+/// A series of a panel.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Series {
+    name: String,
+    /// Name of its colour.
+    colour: &'static str,
+    drawn: Drawn,
+    #[serde(flatten)]
+    steps: Steps,
+    /// Its value over the whole run.
+    #[serde(skip)]
+    total: String,
+}
+
+/// Cells of a panel: the counts of each column, from the cell with the first number on.
+#[derive(Debug, Clone, Serialize)]
+struct Heat {
+    step: f64,
+    per_decade: u32,
+    #[serde(serialize_with = "cells")]
+    columns: Vec<Cells>,
+}
+
+fn cells<S: Serializer>(columns: &[Cells], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(columns.iter().map(|column| {
+        let (first, counts) = column.as_ref()?;
+        Some([&[u64::from(*first)], &counts[..]].concat())
+    }))
+}
+
+/// A panel.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Panel {
+    name: &'static str,
+    format: Format,
+    /// Heights on a wide screen and on a narrow one, CSS pixels.
+    height: [u32; 2],
+    /// Lines of the grid, about.
+    lines: u32,
+    /// The end of its axis; none where the values set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heat: Option<Heat>,
+    /// From back to front, areas from bottom to top.
+    series: Vec<Series>,
+    /// True if the rail names the series from top to bottom.
+    #[serde(skip)]
+    is_upside_down: bool,
+    #[serde(skip)]
+    title: &'static str,
+    #[serde(skip)]
+    hint: String,
+}
+
+impl Serialize for Steps {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        /// Values to four digits.
+        struct Short<'a>(&'a [Option<f64>]);
+
+        impl Serialize for Short<'_> {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_seq(self.0.iter().map(|value| value.map(Digits)))
+            }
+        }
+
+        #[derive(Serialize)]
+        struct Saved<'a> {
+            step: f64,
+            values: Short<'a>,
+        }
+
+        Saved {
+            step: self.step_s,
+            values: Short(&self.values),
+        }
+        .serialize(to)
+    }
+}
+
+/// A value to four digits, a whole one without a point.
+pub(super) struct Digits(pub(super) f64);
+
+impl Serialize for Digits {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a whole number that a double holds exactly"
+    )]
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self(value) = *self;
+        let magnitude = value.abs().max(1e-9).log10().floor();
+        let scale = 10f64.powf((3.0 - magnitude).max(0.0));
+        let rounded = (value * scale).round() / scale;
+        if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
+            to.serialize_i64(rounded as i64)
+        } else {
+            to.serialize_f64(rounded)
+        }
+    }
+}
+
+/// A run as it is drawn.
+struct Run<'a> {
+    report: &'a Report,
+    columns: &'a Columns<'a>,
+}
+
+/// A value of a second; none where it is not known.
+type Value = fn(&IntervalRow) -> Option<f64>;
+
+/// A panel of a run; none without anything to say.
+type Row = fn(&Run<'_>) -> Option<Panel>;
+
+/// Every panel, from top to bottom.
+const PANELS: [Row; 8] = [
+    throughput,
+    latency,
+    split,
+    in_flight,
+    limits,
+    cpu,
+    retries,
+    connections,
+];
+
+/// The panels of a run.
+pub(super) fn of(report: &Report, columns: &Columns<'_>) -> Vec<Panel> {
+    let run = Run { report, columns };
+    PANELS.iter().filter_map(|row| row(&run)).collect()
+}
+
+impl Run<'_> {
+    /// Lines for the thresholds of metrics whose names start so.
+    fn thresholds(&self, metrics: &[&str]) -> Vec<Series> {
+        let drawn = self.report.gates.iter().filter(|gate| {
+            let mut metrics = metrics.iter();
+            metrics.any(|metric| gate.metric.starts_with(metric)) && gate.limit > 0.0
+        });
+        let lines = drawn.map(|gate| {
+            let role = match gate.ok {
+                Some(false) => Role::Failed,
+                _ => Role::Reference,
+            };
+            let steps = Steps::constant(gate.limit, self.columns);
+            let line = Series::new("threshold", Drawn::Dash, role.colour(), steps);
+            line.of(in_unit(&gate.unit, gate.limit))
+        });
+        lines.collect()
+    }
+
+    fn is_open_loop(&self) -> bool {
+        self.report.schedule.is_some()
+    }
+}
+
+impl Series {
+    fn new(name: impl Into<String>, drawn: Drawn, colour: &'static str, steps: Steps) -> Self {
+        Self {
+            name: name.into(),
+            colour,
+            drawn,
+            total: String::new(),
+            steps,
+        }
+    }
+
+    /// The series with its value over the whole run.
+    fn of(self, total: String) -> Self {
+        Self { total, ..self }
+    }
+}
+
+fn throughput(run: &Run<'_>) -> Option<Panel> {
+    let (report, columns) = (run.report, run.columns);
+    let outcomes = [
+        (Outcome::Good, "good", Role::Good),
+        (Outcome::NotFound, "not found", Role::NotFound),
+        (Outcome::Throttled, "throttled", Role::Throttled),
+        (Outcome::Failed, "failed", Role::Failed),
+    ];
+    let mut series = Vec::new();
+    for (outcome, name, role) in outcomes {
+        let steps = columns.outcome(outcome);
+        let is_always_shown = matches!(outcome, Outcome::Good | Outcome::Failed);
+        if is_always_shown || steps.is_any() {
+            let mean = steps.mean().unwrap_or(0.0);
+            let area = Series::new(name, Drawn::Area, role.colour(), steps);
+            series.push(area.of(Format::Rate.shown(mean)));
+        }
+    }
+    let planned_s = report
+        .plan
+        .run
+        .duration
+        .map(|planned| planned.as_secs_f64());
+    let asked = columns.rate(|row| {
+        let is_due = planned_s.is_none_or(|planned_s| (row.start_s as f64) < planned_s);
+        row.offered.filter(|_| is_due)
+    });
+    if let Some(rate) = report.plan.run.shaped_rate().filter(|_| asked.is_any()) {
+        let line = Series::new("asked", Drawn::Dash, "quiet", asked);
+        series.push(line.of(rate_in_words(&rate.to_string())));
+    }
+    series.extend(run.thresholds(&["rate", "attempts_rate"]));
+    (!report.intervals.is_empty()).then(|| Panel {
+        hint: "by outcome".to_owned(),
+        height: [148, 130],
+        lines: 3,
+        ..Panel::new("throughput", "Responses per second", Format::Rate, series)
+    })
+}
+
+fn latency(run: &Run<'_>) -> Option<Panel> {
+    let (report, columns) = (run.report, run.columns);
+    let (step, heat) = columns.heat();
+    let main = if run.is_open_loop() {
+        Times::ResponseOk
+    } else {
+        Times::ServiceOk
+    };
+    let of_run = report.latency(main)?;
+    let figures = of_run.figures().into_iter();
+    let shown = |wanted: &str| {
+        let mut figures = figures.clone();
+        let (_, key, us) = figures.find(|(name, ..)| *name == wanted)?;
+        of_run.shown(key, us)
+    };
+    let rows: [(&'static str, Drawn, &'static str, Value); 3] = [
+        ("max", Drawn::Hidden, "heat1", |row| row.max_us),
+        ("p99", Drawn::Broken, "text", |row| {
+            row.response_p99_us.or(row.p99_us)
+        }),
+        ("p50", Drawn::Cased, "text", |row| {
+            row.response_p50_us.or(row.p50_us)
+        }),
+    ];
+    let mut series = Vec::new();
+    for (name, drawn, colour, value) in rows {
+        let steps = columns.most(value);
+        if steps.is_any() {
+            let total = shown(name).unwrap_or_else(|| "-".to_owned());
+            series.push(Series::new(name, drawn, colour, steps).of(total));
+        }
+    }
+    if series.is_empty() && heat.iter().all(Option::is_none) {
+        return None;
+    }
+    series.extend(run.thresholds(&["response", "service"]));
+    let from = if run.is_open_loop() {
+        "counted from when each request was due"
+    } else {
+        "from sending a request to the last byte"
+    };
+    Some(Panel {
+        hint: format!("{from}; the stronger, the more"),
+        height: [196, 170],
+        lines: 5,
+        heat: Some(Heat {
+            step,
+            per_decade: Columns::cells_per_decade(),
+            columns: heat,
+        }),
+        ..Panel::new("latency", "Response time", Format::Micros, series)
+    })
+}
+
+/// Colours of the parts of a response time, in the order of [`Split::PARTS`].
+pub(super) const PART_COLOURS: [&str; 7] =
+    ["purple", "grey", "green", "rest", "work", "sky", "late"];
+
+fn split(run: &Run<'_>) -> Option<Panel> {
+    let mut series = Vec::new();
+    for ((name, part), colour) in Split::PARTS.into_iter().zip(PART_COLOURS) {
+        let steps = run.columns.mean(|row| part(row.split.as_ref()?));
+        if steps.is_any() {
+            let of_run = run.report.split.as_ref().and_then(part);
+            let total = of_run.or_else(|| steps.mean()).unwrap_or(0.0);
+            let area = Series::new(name, Drawn::Area, colour, steps);
+            series.push(area.of(micros(total)));
+        }
+    }
+    Some(Panel {
+        hint: "mean of a sample".to_owned(),
+        is_upside_down: true,
+        height: [104, 96],
+        ..Panel::new("split", "Where the time goes", Format::Micros, series)
+    })
+    .filter(|panel| !panel.series.is_empty())
+}
+
+fn in_flight(run: &Run<'_>) -> Option<Panel> {
+    let (report, columns) = (run.report, run.columns);
+    let steps = columns.in_flight(report);
+    let limit = f64::from(report.plan.run.in_flight());
+    let peak = report.totals.peak_in_flight;
+    let is_far = limit > FAR * steps.highest().max(1.0);
+    let drawn = if is_far { Drawn::Hidden } else { Drawn::Dash };
+    let level = Series::new("in flight", Drawn::Level, Role::Good.colour(), steps);
+    let limit = Series::new("limit", drawn, "quiet", Steps::constant(limit, columns));
+    let learned = columns.most(|row| row.limit.map(f64::from));
+    let mut series = vec![
+        level.of(format!("peak {}", grouped(peak))),
+        limit.of(grouped(report.plan.run.in_flight().into())),
+    ];
+    if learned.is_any() {
+        let last = learned.values.iter().rev().flatten().next();
+        let last = last.map_or_else(String::new, |last| Format::Count.shown(*last));
+        let line = Series::new("learned limit", Drawn::Dash, Role::Limit.colour(), learned);
+        series.push(line.of(last));
+    }
+    (peak > 0).then(|| Panel {
+        hint: "the most at once".to_owned(),
+        ..Panel::new("in-flight", "Requests in flight", Format::Count, series)
+    })
+}
+
+fn limits(run: &Run<'_>) -> Option<Panel> {
+    /// A limit: its colour, and its part of the time.
+    type Part = fn(&BindingReport) -> f64;
+    let parts: [(Part, &'static str); 6] = [
+        (|it| it.rate, Role::Asked.colour()),
+        (|it| it.concurrency, "purple"),
+        (|it| it.pause, Role::Throttled.colour()),
+        (|it| it.target, Role::Failed.colour()),
+        (|it| it.storage, "olive"),
+        (|it| it.idle, "grid"),
+    ];
+    let report = run.report;
+    let names = Limit::names(report);
+    let mut series = Vec::new();
+    for ((part, colour), name) in parts.into_iter().zip(names) {
+        let steps = run.columns.mean(|row| {
+            let is_known = row.binding.parts().iter().any(|part| *part > 0.0);
+            is_known.then(|| part(&row.binding))
+        });
+        if steps.is_any() {
+            let area = Series::new(name, Drawn::Area, colour, steps);
+            series.push(area.of(short_percent(part(&report.binding))));
+        }
+    }
+    (!series.is_empty()).then(|| Panel {
+        hint: "share of the time".to_owned(),
+        height: [30, 30],
+        lines: 0,
+        top: Some(1.0),
+        ..Panel::new("limits", "Limited by", Format::Share, series)
+    })
+}
+
+fn cpu(run: &Run<'_>) -> Option<Panel> {
+    let (report, columns) = (run.report, run.columns);
+    let client_us = report.shards.len().max(1) as f64 * 1e6;
+    let target_cpus = report.target.as_ref().map_or(0, |target| target.cpus.len());
+    let target_us = target_cpus.max(1) as f64 * 1e6;
+    let of_target = |us: fn(&crate::run::report::TargetSecond) -> Option<f64>| {
+        columns.rate(move |row| Some(us(row.target.as_ref()?)? / target_us))
+    };
+    let rows = [
+        (
+            "client",
+            Drawn::Line,
+            "purple",
+            columns.rate(|row| Some(row.cpu_us as f64 / client_us)),
+        ),
+        (
+            "target",
+            Drawn::Line,
+            "green",
+            of_target(|second| second.cpu_us),
+        ),
+        (
+            "target waits",
+            Drawn::Dash,
+            "orange",
+            of_target(|second| second.run_delay_us),
+        ),
+        (
+            "target's quota",
+            Drawn::Dash,
+            "red",
+            of_target(|second| second.throttled_us),
+        ),
+    ];
+    let mut series = Vec::new();
+    for (name, drawn, colour, steps) in rows {
+        if let Some(mean) = steps.mean().filter(|_| steps.is_any()) {
+            series.push(Series::new(name, drawn, colour, steps).of(short_percent(mean)));
+        }
+    }
+    (!series.is_empty()).then(|| Panel {
+        hint: "share of the CPUs that each may use".to_owned(),
+        ..Panel::new("cpu", "CPU", Format::Share, series)
+    })
+}
+
+fn retries(run: &Run<'_>) -> Option<Panel> {
+    let steps = run.columns.rate(|row| Some(row.retries as f64));
+    let total = grouped(run.report.totals.retries);
+    let line = Series::new("retries", Drawn::Line, Role::Retried.colour(), steps);
+    (run.report.totals.retries > 0).then(|| {
+        let series = vec![line.of(format!("{total} in all"))];
+        Panel::new("retries", "Retries per second", Format::Rate, series)
+    })
+}
+
+fn connections(run: &Run<'_>) -> Option<Panel> {
+    let opened = run.report.totals.connections_opened;
+    let allowed = u64::from(run.report.plan.run.connections);
+    let steps = run.columns.rate(|row| Some(row.connections_opened as f64));
+    let line = Series::new("opened", Drawn::Line, Role::Good.colour(), steps);
+    (opened > REOPENED * allowed).then(|| {
+        let series = vec![line.of(format!("{} in all", grouped(opened)))];
+        Panel::new(
+            "connections",
+            "Connections opened per second",
+            Format::Rate,
+            series,
+        )
+    })
+}
+
+impl Panel {
+    fn new(name: &'static str, title: &'static str, format: Format, series: Vec<Series>) -> Self {
+        Self {
+            name,
+            title,
+            format,
+            series,
+            height: [72, 72],
+            is_upside_down: false,
+            lines: 2,
+            top: None,
+            heat: None,
+            hint: String::new(),
+        }
+    }
+
+    /// Its values in words, for readers who do not see it.
+    fn label(&self, length_s: f64) -> String {
+        let drawn = self.series.iter().filter(|one| one.drawn != Drawn::Hidden);
+        let ranges = drawn.map(|Series { name, steps, .. }| {
+            let [low, high] = [steps.lowest(), steps.highest()].map(|it| self.format.shown(it));
+            format!("{name} {low} to {high}")
+        });
+        let ranges: Vec<String> = ranges.collect();
+        format!(
+            "{} over {}: {}",
+            self.title,
+            seconds(length_s),
+            ranges.join(", ")
+        )
+    }
+
+    /// The `n`-th panel, with its values in the rail.
+    pub(super) fn write(&self, html: &mut Html, n: usize, length_s: f64) {
+        html.with("div", &[("class", "panel")], |html| {
+            html.with("div", &[("class", "plot")], |html| {
+                html.element("h3", |html| {
+                    html.with("b", &[], |html| html.text(self.title));
+                    html.text(" ");
+                    html.with("span", &[], |html| html.text(&self.hint));
+                });
+                let label = self.label(length_s);
+                let plot = [
+                    ("role", "img"),
+                    ("data-plot", self.name),
+                    ("aria-label", &*label),
+                ];
+                html.with("div", &plot, |_| {});
+            });
+            html.with("div", &[("class", "rail")], |html| {
+                if self.heat.is_some() {
+                    let hist = [("class", "hist"), ("aria-hidden", "true")];
+                    html.with("canvas", &hist, |_| {});
+                }
+                let mut rows: Vec<(usize, &Series)> = self.series.iter().enumerate().collect();
+                if self.is_upside_down {
+                    rows.reverse();
+                }
+                html.element("ul", |html| {
+                    for (at, series) in rows {
+                        series.write(html, &format!("{n}.{at}"));
+                    }
+                });
+            });
+        });
+    }
+}
+
+impl Series {
+    /// Its row in the rail.
+    fn write(&self, html: &mut Html, id: &str) {
+        let (swatch, property) = match self.drawn {
+            Drawn::Area | Drawn::Hidden => ("sw", "background"),
+            Drawn::Line | Drawn::Level | Drawn::Cased => ("sw l", "border-color"),
+            Drawn::Dash | Drawn::Broken => ("sw s", "border-color"),
+        };
+        let style = format!("{property}:var(--{})", self.colour);
+        let zero = [("class", "zero")];
+        let is_zero = !self.steps.is_any();
+        html.with("li", if is_zero { &zero } else { &[] }, |html| {
+            html.with("i", &[("class", swatch), ("style", &style)], |_| {});
+            html.with("span", &[], |html| html.text(&self.name));
+            html.with("b", &[("data-at", id)], |html| html.text(&self.total));
+        });
+    }
+}
