@@ -24,6 +24,10 @@ const PASS_CREDENTIALS: &str = "pass credentials: --auth USER:PASSWORD, --bearer
 /// Remedy for redirects that are not followed.
 const FOLLOW: &str = "crawl the URL that they name, or follow them with --follow 5 (to another host only if --urls has one of its URLs)";
 
+/// Remedy for a target that is overloaded, or that limits requests without the header that would
+/// make it throttling.
+const LOWER_RATE: &str = "set a lower --rate: the target is overloaded, or it limits requests without a Retry-After, as nginx's limit_req does";
+
 /// Remedy for a target that asks for a client certificate.
 const PASS_CERTIFICATE: &str =
     "pass a client certificate that the target trusts (--cert and --key)";
@@ -130,6 +134,7 @@ pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'s
             let of_status = match status {
                 301..=303 | 307 | 308 => Some(FOLLOW),
                 401 => Some(PASS_CREDENTIALS),
+                503 => Some(LOWER_RATE),
                 _ => None,
             };
             let page = excerpt.unwrap_or_default().to_lowercase();
