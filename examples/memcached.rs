@@ -26,7 +26,7 @@ use crawlmark_harness::supervisor::{Interval, Live, Observer, supervise};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
 use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Objective};
-use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
+use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Seconds, Source};
 use crawlmark_results::run::result_dir::{PAGE, ResultDir};
 use crawlmark_results::run::words;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -163,17 +163,17 @@ fn kind(error: &io::Error) -> ErrorKind {
     }
 }
 
-/// The seconds of the run, as they end.
-struct Seconds {
-    rows: Vec<IntervalRow>,
+/// Takes the seconds of the run, as they end.
+struct Recorder {
+    seconds: Seconds,
     thresholds: LiveThresholds,
 }
 
-impl Observer for Seconds {
+impl Observer for Recorder {
     fn progress(&mut self, _: &Live) {}
 
     fn interval(&mut self, interval: &Interval) {
-        self.rows.push(IntervalRow::new(interval));
+        self.seconds.add(interval);
         self.thresholds.hear(interval);
     }
 }
@@ -206,8 +206,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         .iter()
         .try_for_each(|objective| objective.check(&plan))?;
     let directory = ResultDir::create_in(Path::new("results/runs"), wall_time(), "memcached")?;
-    let mut seconds = Seconds {
-        rows: Vec::new(),
+    let mut recorder = Recorder {
+        seconds: Seconds::default(),
         thresholds: LiveThresholds::new(&objectives, &plan),
     };
     let workload = |_: &ShardPlan| {
@@ -219,7 +219,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         })
     };
     // This forks: no thread may have been started before.
-    let record = supervise(&plan, clock, &workload, &mut seconds)?;
+    let record = supervise(&plan, clock, &workload, &mut recorder)?;
     let placement = if target.ip().is_loopback() {
         Placement::Colocated
     } else {
@@ -233,10 +233,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             ..Labels::default()
         },
         record: &record,
-        intervals: seconds.rows,
+        intervals: recorder.seconds,
         environment: Environment::read(placement),
     });
-    seconds.thresholds.close(&mut report);
+    recorder.thresholds.close(&mut report);
     let saved = directory.finish(&report)?;
     println!(
         "{}Report: {}",

@@ -30,7 +30,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Observer, RunRecord};
 use crawlmark_mock_server::Ledger;
 use crawlmark_results::judge::Finding;
-use crawlmark_results::run::report::{Environment, Placement, Report, Source};
+use crawlmark_results::run::report::{Environment, Placement, Report, Seconds, Source};
 use crawlmark_results::run::result_dir::ResultDir;
 
 use self::deliver::Delivery;
@@ -183,7 +183,7 @@ pub(crate) fn crawl_bundled(
         labels: &resolved.labels,
         record: &record,
         target: None,
-        intervals: Vec::new(),
+        intervals: Seconds::default(),
         environment: Environment::read(resolved.placement),
     });
     let ledger = measure::compare_with_ledger(&mut report, target);

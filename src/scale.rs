@@ -81,7 +81,7 @@ impl Study for ScaleStudy {
                 rounds.begin(&name, &size.to_string(), self.takes);
                 let round = self.round(rounds, replicate, size)?;
                 let rate = text::decimal(round.items_per_s);
-                let why = round.left_out_by().map(Finding::title);
+                let why = round.left_out_by().map(Finding::text);
                 let why = why.map_or_else(String::new, |why| format!(", left out: {why}"));
                 rounds
                     .stages

@@ -220,7 +220,7 @@ where
     }
     link.vitals.begin(from);
     let before = Meters {
-        cpu_us: link.vitals.cpu_us(),
+        used: link.vitals.before_start(),
         ..Meters::default()
     };
     engine.intervals(|intervals| intervals.at_cut = before);

@@ -13,32 +13,36 @@
 //! | `coarse`, `groups` | small distributions; counts and times by host and URL template |
 //! | `connections` | readings of the kernel: retransmissions, network time; closed connections |
 //! | `slowest` | slowest requests, by name |
-//! | `answers` | when responses arrive: in parts of a second, and by phase |
+//! | `course` | counts, requests in flight and times in steps of 20 ms |
+//! | `phases` | when responses arrive, by phase |
 //! | `failures` | failures by cause, with an example |
 
-mod answers;
 mod cells;
 mod coarse;
 mod connections;
 mod counters;
+mod course;
 mod failures;
 mod groups;
 mod order;
+mod phases;
 mod slowest;
 mod table;
 mod timing;
 
 use std::collections::BTreeMap;
 
-pub use self::answers::{AnswerBins, Phases};
 pub use self::cells::{Cells, highest_beside};
 pub use self::coarse::CoarseTimes;
 pub use self::connections::{ConnectionCounts, SplitSums, TcpCounts};
 pub(crate) use self::counters::{Alike, Ending};
 pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsCounts};
+pub use self::course::{CELLS, CELLS_PER_DECADE, STEP, STEPS, SecondCourse, StepCounts};
+pub(crate) use self::course::{StepTimes, step_of};
 pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
 pub use self::groups::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 pub use self::order::{median, rank, samples_for};
+pub use self::phases::Phases;
 pub use self::slowest::{MOST_SLOWEST, SlowRequest, Slowest};
 pub(crate) use self::table::counters;
 pub use self::table::{Count, Counter};

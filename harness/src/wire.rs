@@ -254,8 +254,7 @@ fn written(
 
 #[cfg(test)]
 mod tests {
-    use crate::clock::Nanos;
-    use crate::stats::{AnswerBins, SplitSums};
+    use crate::stats::{STEPS, SecondCourse, SplitSums};
     use proptest::prelude::*;
 
     use super::*;
@@ -272,6 +271,7 @@ mod tests {
                 index: 3,
                 in_flight: 7,
                 cpu_us: 11,
+                run_delay_ns: Some(12),
                 max_sched_lag_ns: 13,
                 binding: BindingTimes {
                     rate_ns: 17,
@@ -290,12 +290,13 @@ mod tests {
                     good: 27,
                     failed: 2,
                 },
-                answers: samples
-                    .iter()
-                    .fold(AnswerBins::default(), |mut answers, sample| {
-                        answers.add(Nanos(0), sample.attempt.done, 1);
-                        answers
-                    }),
+                course: samples.iter().enumerate().fold(
+                    SecondCourse::default(),
+                    |mut course, (n, sample)| {
+                        course.add(n % STEPS, sample.attempt.outcome, true, 1);
+                        course
+                    },
+                ),
             },
             stats: EncodedStats::of(&stats).unwrap(),
         };

@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `findings` | the facts: severity, effect on the verdict, text and remedy of each, one table |
+//! | `findings` | the facts: severity, effect on the verdict, headline, text and remedy of each, one table |
 //! | `checks` | the checks that yield them, one table |
 //! | `experiments` | the experiments of `--diagnose`, and their plans |
 //! | `faults` | checks that name what the target does |
@@ -24,7 +24,7 @@ pub(crate) mod verdict;
 
 pub use self::experiments::{experiment_plan, next_experiment};
 pub(crate) use self::findings::serialize;
-pub use self::findings::{CauseCount, Finding, FindingKind, Severity, TimePart, causes};
+pub use self::findings::{CauseCount, Event, Finding, FindingKind, Severity, TimePart, causes};
 pub(crate) use self::stalls::Stalls;
 pub use self::verdict::{Missing, Validity, Verdict};
 use crate::run::report::Report;

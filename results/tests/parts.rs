@@ -203,7 +203,7 @@ fn valid() -> Report {
         record, intervals, ..
     } = rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
     let (environment, labels) = (Environment::read(Placement::Apart), Labels::default());
-    let intervals = intervals.iter().map(IntervalRow::new).collect();
+    let intervals = intervals.iter().collect();
     let mut report = Report::new(Source {
         target: None,
         plan: &plan,

@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, SecondCounts};
 use crawlmark_results::run::report::{
-    BindingReport, Course, IntervalRow, Report, ShardReport, Split, Spread, TargetSecond,
+    BindingReport, IntervalRow, Report, ShardCourse, ShardReport, Split, Spread, TargetSecond,
 };
 use crawlmark_results::run::words;
 use crawlmark_results::show::page;
@@ -105,7 +105,7 @@ fn shard(number: u32, seconds: u64, like: &ShardReport) -> ShardReport {
     let attempts = if number == 1 { 300 } else { 500 };
     shard.shard = number;
     shard.totals.attempts = attempts * seconds;
-    shard.course = Course {
+    shard.course = ShardCourse {
         step_s: steps,
         attempts: (0..length)
             .map(|n| (n != 3).then_some(attempts * steps + n as u64 % 7 * 20))
@@ -312,7 +312,7 @@ fn degenerate_runs_are_drawn_too() {
         .latency
         .values_mut()
         .for_each(|one| (one.count, one.hdr) = (0, None));
-    nothing.shards[0].course = Course::default();
+    nothing.shards[0].course = ShardCourse::default();
     let mut unanswered = long(5, 2);
     unanswered
         .latency

@@ -4,6 +4,7 @@
     reason = "a test whose rehearsal cannot run is over"
 )]
 
+mod course;
 mod cut;
 mod diagnoses;
 mod findings;
@@ -26,6 +27,7 @@ use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, most_shards};
 use crawlmark_harness::rehearse::{
     Incident, Nobody, Rehearsal, rehearse, rehearse_before, rehearse_replacing,
 };
+use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
 use crawlmark_harness::target::{TargetRecord, TargetSample};
 use crawlmark_results::judge::{Finding, FindingKind};
@@ -33,7 +35,7 @@ use crawlmark_results::run::gates::{
     Breach, Condition, LiveThresholds, Measured, Objective, of_report,
 };
 use crawlmark_results::run::report::{
-    Environment, IntervalRow, Labels, Ledger, Limit, Placement, Report, Source, Verdict,
+    Environment, HeatColumn, Labels, Ledger, Limit, Placement, Report, Source, Verdict,
 };
 use crawlmark_results::run::result_dir::{self, RESULT};
 use crawlmark_results::run::words;
@@ -126,9 +128,41 @@ fn read_back(report: Report) -> Report {
     report
 }
 
+/// The course has each request once, as the seconds have.
+fn course_adds_up(report: &Report) {
+    let Some(course) = &report.course else { return };
+    let sum = |all: &[u64]| all.iter().sum::<u64>();
+    let mut counts = SecondCounts::default();
+    report
+        .intervals
+        .iter()
+        .for_each(|row| counts.merge(&row.counts));
+    let known = [&course.good, &course.not_found, &course.throttled].map(|all| sum(all));
+    assert_eq!(known, [counts.ok, counts.not_found, counts.throttled]);
+    assert_eq!(
+        known.iter().sum::<u64>() + sum(&course.failed),
+        counts.attempts
+    );
+    let heat = course.heat.iter().flatten();
+    let times: u64 = heat.map(|column| sum(&column.counts)).sum();
+    // A spread is without times beyond the histogram; of a shard that died, only counts are known.
+    let spreads = report
+        .intervals
+        .iter()
+        .filter_map(|row| row.spread.as_ref());
+    let spread: u64 = spreads.map(|spread| sum(&spread.counts)).sum();
+    let good = report.intervals.iter().filter_map(|row| row.scheduled_good);
+    assert!(
+        (spread..=good.sum()).contains(&times),
+        "{times} of {spread}"
+    );
+}
+
 impl Reported for Rehearsal {
     fn report(&self, plan: &RunPlan) -> Report {
-        read_back(self.as_it_is(plan))
+        let report = read_back(self.as_it_is(plan));
+        course_adds_up(&report);
+        report
     }
 
     fn as_it_is(&self, plan: &RunPlan) -> Report {
@@ -141,7 +175,7 @@ impl Reported for Rehearsal {
             plan,
             labels: &Labels::default(),
             record: &self.record,
-            intervals: self.intervals.iter().map(IntervalRow::new).collect(),
+            intervals: self.intervals.iter().collect(),
             environment: Environment::read(Placement::Apart),
         })
     }

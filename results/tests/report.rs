@@ -29,9 +29,7 @@ use crawlmark_harness::wire::{
 use crawlmark_harness::workload::Opened;
 use crawlmark_results::export;
 use crawlmark_results::run::gates::{Breach, LiveThresholds, Objective};
-use crawlmark_results::run::report::{
-    Environment, IntervalRow, Labels, Report, Source, Verdict, Witness,
-};
+use crawlmark_results::run::report::{Environment, Labels, Report, Source, Verdict, Witness};
 use crawlmark_results::run::result_dir::{
     RESULT, ResultDir, ResultError, left_over, made_from, read,
 };
@@ -313,7 +311,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         name: "golden".to_owned(),
         tags: BTreeMap::from([("branch".to_owned(), "main".to_owned())]),
     };
-    let intervals = vec![IntervalRow::new(&first_second())];
+    let intervals = [&first_second()].into_iter().collect();
     let mut report = Report::new(Source {
         target: None,
         plan: &plan,

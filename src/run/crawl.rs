@@ -7,7 +7,7 @@ use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer, Stopped};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
-    CRAWL_DELAY, Environment, Group, IntervalRow, PER_HOST_RATE_FROM, Report, Source,
+    CRAWL_DELAY, Environment, Group, PER_HOST_RATE_FROM, Report, Seconds, Source,
 };
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
 use crawlmark_results::run::words;
@@ -89,7 +89,7 @@ pub(super) fn crawl(
     let taken = taken.map(<[usize]>::to_vec);
     let mut recorder = Recorder {
         probe,
-        rows: Vec::new(),
+        seconds: Seconds::default(),
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
         part: part
@@ -115,7 +115,7 @@ pub(super) fn crawl(
     )?;
     let Recorder {
         probe,
-        rows,
+        seconds,
         log,
         thresholds,
         part,
@@ -129,7 +129,7 @@ pub(super) fn crawl(
         labels: &resolved.labels,
         record: &record,
         target: probe.map(TargetProbe::end),
-        intervals: rows,
+        intervals: seconds,
         environment: Environment::read(resolved.placement),
     });
     if record.stopped == Stopped::ByObserver && stretch.is_over() && !thresholds.has_enough() {
@@ -176,7 +176,7 @@ fn announced_loop(resolved: &Resolved, columns: usize) -> String {
 /// Everything that watches the run.
 struct Recorder<'a> {
     probe: Option<TargetProbe>,
-    rows: Vec<IntervalRow>,
+    seconds: Seconds,
     log: IntervalLog<'a>,
     thresholds: LiveThresholds,
     part: Option<PartSeconds<'a>>,
@@ -229,16 +229,15 @@ impl Observer for Recorder<'_> {
             probe.drain();
         }
         let target = self.probe.as_ref().and_then(TargetProbe::now);
-        self.progress.show(live, &self.rows, target);
+        self.progress.show(live, &self.seconds.rows, target);
     }
 
     fn interval(&mut self, interval: &Interval) {
-        let row = IntervalRow::new(interval);
+        let row = self.seconds.add(interval);
         if let Some(part) = &mut self.part {
-            part.second(interval, &row);
+            part.second(interval, row);
         }
         self.stretch.add(&row.counts, row.in_flight);
-        self.rows.push(row);
         self.log.append(interval);
         self.thresholds.hear(interval);
     }

@@ -8,7 +8,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_results::judge::{experiment_plan, next_experiment};
 use crawlmark_results::run::report::{
-    Change, Environment, Experiment, Labels, Placement, Report, Source,
+    Change, Environment, Experiment, Labels, Placement, Report, Seconds, Source,
 };
 
 use super::resolve::Resolved;
@@ -89,7 +89,7 @@ impl Subject {
                 plan: &plan,
                 labels: &Labels::default(),
                 record: &record,
-                intervals: Vec::new(),
+                intervals: Seconds::default(),
                 environment: Environment::read(self.placement),
                 target: None,
             });

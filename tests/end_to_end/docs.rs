@@ -484,7 +484,8 @@ fn findings_page() -> String {
         # Findings\n\n\
         A finding is a fact about a run. The summary, the page and `findings` in [result.json](json/result.md) list them, the most\n\
         severe first, without those that others make redundant. Each has a kind, a severity (`info`, `warning` or `error`), its effect\n\
-        on the verdict, its numbers, a sentence (`text`) and, where that does not depend on the target, a `remedy`.\n\n\
+        on the verdict, its numbers, a `headline` of at most 48 characters, a sentence (`text`), the times in which it happened\n\
+        (`events`) where they are known and, where that does not depend on the target, a `remedy`.\n\n\
         ## Verdicts\n\n\
         The verdict is the gravest effect of a finding, in this order. [Verdicts](verdicts.md) has the limits of the checks.\n\n\
         | verdict | meaning | what to do |\n|---|---|---|\n"

@@ -24,7 +24,7 @@ use crawlmark_harness::sample::{Outcome, Sample};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_results::run::gates::{Breach, LiveThresholds, Objective};
 use crawlmark_results::run::report::{
-    Environment, GateReport, IntervalRow, Labels, Latency, Placement, Report, Source,
+    Environment, GateReport, Labels, Latency, Placement, Report, Source,
 };
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -130,7 +130,7 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         plan: &plan,
         labels: &Labels::default(),
         record: &rehearsal.record,
-        intervals: rehearsal.intervals.iter().map(IntervalRow::new).collect(),
+        intervals: rehearsal.intervals.iter().collect(),
         environment: Environment::read(Placement::Apart),
     });
     assert!(

@@ -90,9 +90,9 @@ impl CpuReadings {
         (self.read)()
     }
 
-    /// CPU used before, us.
-    pub(super) const fn cpu_us(&self) -> u64 {
-        self.usage.cpu_us()
+    /// Return the usage before the start.
+    pub(super) const fn before_start(&self) -> Usage {
+        self.usage
     }
 
     /// Return the usage and the CPU readings from the beginning to `now`. May take milliseconds of
@@ -140,7 +140,7 @@ mod tests {
     fn what_was_used_before_the_start_does_not_count() {
         let mut vitals = CpuReadings::before(None, Probing::Probes);
         vitals.begin(Nanos(1_000));
-        let before = vitals.cpu_us();
+        let before = vitals.before_start().cpu_us();
         let (usage, cpu) = vitals.end(Nanos(5_000));
         assert!(usage.cpu_us() <= own_usage().cpu_us() - before);
         assert_eq!(cpu.measured_ns, 4_000);

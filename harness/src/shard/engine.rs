@@ -263,7 +263,9 @@ impl<W: Workload> Engine<W> {
     /// Count the start of an attempt, and return the interval in which it counts.
     fn begin(&self, lane: usize, permit: &Permit) -> u64 {
         self.flights[lane].begin(permit.attempt);
-        let interval = self.books.borrow_mut().intervals.begin(permit.intended);
+        let mut books = self.books.borrow_mut();
+        let interval = books.intervals.begin(permit.intended, permit.admitted);
+        drop(books);
         self.under_way[lane].set(Some(UnderWay {
             interval,
             permit: *permit,

@@ -13,10 +13,10 @@ use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{
-    Alike, AnswerBins, Bounds, Counters, Ending, Phases, Series, SeriesSet, ShardStats, SplitSums,
-    Unfinished,
+    Alike, Bounds, Counters, Ending, Phases, STEP, Series, SeriesSet, ShardStats, SplitSums,
+    StepTimes, Unfinished, step_of,
 };
-use crate::wire::{BindingTimes, SecondFigures};
+use crate::wire::{BindingTimes, SecondFigures, Usage};
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -44,6 +44,9 @@ pub(super) struct Intervals {
     first: u64,
     open: VecDeque<Option<ShardInterval>>,
     pub(super) in_flight: u32,
+    /// The most in flight in the step that ends at `step_ends`.
+    most: u32,
+    step_ends: Nanos,
     /// Attempts that are not counted yet.
     uncounted: Option<Uncounted>,
     /// Counters of the attempts that ended by themselves, until they are taken.
@@ -56,7 +59,7 @@ pub(super) struct Intervals {
     pub(super) phases: Phases,
 }
 
-/// Attempts that ended alike within one bin of answers, which are counted together: most have the
+/// Attempts that ended alike within one step, which are counted together: most have the
 /// status of those before them.
 #[derive(Debug)]
 struct Uncounted {
@@ -66,7 +69,7 @@ struct Uncounted {
     interval: u64,
     /// End of the first one.
     at: Nanos,
-    /// End of their bin.
+    /// End of their step.
     until: Nanos,
 }
 
@@ -81,8 +84,8 @@ struct Blank {
 /// Meters that only ever grow, read at a cut; and the limit and the pace that the shard has then.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meters {
-    /// CPU used by the process, us.
-    pub(super) cpu_us: u64,
+    /// Resource usage of the process.
+    pub(super) used: Usage,
     /// Times for which each limit has held the shard back.
     pub(super) binding: BindingTimes,
     /// Limit and pace of the shard; none unless it is adaptive.
@@ -97,6 +100,8 @@ pub(super) struct ShardInterval {
     /// The counters: what ended in it, and requests that were due in it and never went. The
     /// distributions: of what was scheduled in it.
     pub(super) stats: ShardStats,
+    /// Times of what was scheduled in it, by step: of good answers, as users wait for them.
+    pub(super) times: StepTimes,
     begins: Nanos,
     pending: u32,
     over: bool,
@@ -118,6 +123,8 @@ impl Intervals {
             first: 0,
             open: VecDeque::new(),
             in_flight: 0,
+            most: 0,
+            step_ends: start.plus(STEP),
             uncounted: None,
             ended: Counters::default(),
             warmup: Counters::default(),
@@ -129,11 +136,56 @@ impl Intervals {
     /// Leaves out the seconds before that of `from`, in which the shard begins.
     pub(super) fn begin_late(&mut self, from: Nanos) {
         self.first = from.since(self.blank.start) / duration_ns(INTERVAL);
+        self.step_ends = self.step_end(from);
     }
 
-    /// Counts the start of an attempt and says in which interval it counts.
-    pub(super) fn begin(&mut self, intended: Nanos) -> u64 {
+    /// End of the step that `now` lies in.
+    fn step_end(&self, now: Nanos) -> Nanos {
+        let (start, step) = (self.blank.start, duration_ns(STEP));
+        Nanos(start.0 + (now.since(start) / step + 1) * step)
+    }
+
+    /// Note what was in flight in the steps before that of `now`. Time does not go back far enough
+    /// to matter.
+    #[inline]
+    fn pass(&mut self, now: Nanos) {
+        if now >= self.step_ends {
+            self.pass_steps(now);
+        }
+    }
+
+    #[cold]
+    fn pass_steps(&mut self, now: Nanos) {
+        while self.step_ends <= now {
+            self.note_most();
+            // Through a step in which nothing begins or ends, all stays in flight.
+            self.most = self.in_flight;
+            self.step_ends = self.step_ends.plus(STEP);
+        }
+    }
+
+    /// Note what was in flight in the step that ends at `step_ends`.
+    fn note_most(&mut self) {
+        let most = u64::from(self.most);
+        let begins = Nanos(self.step_ends.0 - duration_ns(STEP));
+        let second = begins.since(self.blank.start) / duration_ns(INTERVAL);
+        if most == 0 || second < self.first {
+            return;
+        }
+        let interval = self.at(begins);
+        // One that was handed out, or for which there is no room, has no course.
+        if interval.figures.index == second {
+            let step = step_of(interval.begins, begins);
+            let counts = interval.figures.course.at(step);
+            counts.in_flight = counts.in_flight.max(most);
+        }
+    }
+
+    /// Counts the start of an attempt at `now` and says in which interval it counts.
+    pub(super) fn begin(&mut self, intended: Nanos, now: Nanos) -> u64 {
+        self.pass(now);
         self.in_flight += 1;
+        self.most = self.most.max(self.in_flight);
         let interval = self.at(intended);
         interval.pending += 1;
         interval.figures.scheduled.requests += 1;
@@ -142,18 +194,27 @@ impl Intervals {
 
     /// Counts the end of an attempt that began in interval `index`.
     pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
+        self.pass(sample.attempt.done);
         self.in_flight -= 1;
         let (kept, has_responses) = (self.kept_set, self.has_responses);
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
+            let waited_ns = if has_responses {
+                sample.response_ns()
+            } else {
+                sample.service_ns()
+            };
             if let Some(ns) = sample.read_at_once_ns() {
                 interval.stats.record_one(Series::ServiceOk, ns);
                 if has_responses {
-                    let response_ns = sample.response_ns();
-                    interval.stats.record_one(Series::ResponseOk, response_ns);
+                    interval.stats.record_one(Series::ResponseOk, waited_ns);
                 }
             } else {
                 interval.stats.record_times(sample, kept);
+            }
+            if sample.attempt.outcome.is_answer() {
+                let step = step_of(interval.begins, sample.permit.intended);
+                interval.times.record(step, waited_ns);
             }
             interval.figures.max_sched_lag_ns =
                 interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
@@ -174,13 +235,13 @@ impl Intervals {
             }
             _ => {
                 self.count();
-                let (start, bin) = (self.blank.start, duration_ns(AnswerBins::LENGTH));
+                let until = self.step_end(done);
                 self.uncounted = Some(Uncounted {
                     alike: Alike::of(sample),
                     is_warmup,
                     interval: index,
                     at: done,
-                    until: Nanos(start.0 + (done.since(start) / bin + 1) * bin),
+                    until,
                 });
             }
         }
@@ -204,9 +265,10 @@ impl Intervals {
         }
         let ended = self.at(at);
         ended.stats.counters.add(&alike);
-        if alike.ending.is_answer() {
-            ended.figures.answers.add(ended.begins, at, alike.count);
-        }
+        let Ending { outcome, .. } = alike.ending;
+        let (step, is_answer) = (step_of(ended.begins, at), alike.ending.is_answer());
+        let course = &mut ended.figures.course;
+        course.add(step, outcome, is_answer, alike.count);
         if is_warmup {
             self.warmup.add(&alike);
         }
@@ -221,6 +283,7 @@ impl Intervals {
     /// Counts an attempt that began in interval `index` and was cut off; its item had been
     /// attempted `attempt` times before.
     pub(super) fn abort(&mut self, index: u64, attempt: u32, rest: &Unfinished) {
+        self.pass(rest.now);
         self.in_flight -= 1;
         let kept = self.kept;
         if let Some(interval) = self.get(index) {
@@ -230,6 +293,8 @@ impl Intervals {
         let is_warmup = rest.now < self.measured_from;
         let ended = self.at(rest.now);
         ended.stats.counters.abort(attempt, rest.in_flight);
+        let step = step_of(ended.begins, rest.now);
+        ended.figures.course.at(step).failed += 1;
         if is_warmup {
             self.warmup.abort(attempt, rest.in_flight);
         }
@@ -275,6 +340,7 @@ impl Intervals {
     /// its interval, also one in which nothing was scheduled.
     pub(super) fn cut(&mut self, now: Nanos, meters: Meters) {
         self.count();
+        self.pass(now);
         let index = now.since(self.blank.start) / duration_ns(INTERVAL);
         while self.first + (self.open.len() as u64) < index && self.has_room() {
             self.push();
@@ -327,6 +393,7 @@ impl Intervals {
             ShardInterval {
                 figures: interval.figures.clone(),
                 stats,
+                times: StepTimes::default(),
                 ..*interval
             }
         })
@@ -336,6 +403,7 @@ impl Intervals {
     /// All that is left, complete or not. For the end of a run.
     pub(super) fn take_all(&mut self, meters: Meters) -> Vec<ShardInterval> {
         self.count();
+        self.note_most();
         let before = self.at_cut;
         self.first += self.open.len() as u64;
         let mut rest: Vec<ShardInterval> = self.open.drain(..).flatten().collect();
@@ -414,6 +482,7 @@ impl ShardInterval {
             },
             begins: Nanos(start.0 + index * duration_ns(INTERVAL)),
             stats: ShardStats::new(bounds),
+            times: StepTimes::default(),
             pending: 0,
             over: false,
         }
@@ -425,7 +494,8 @@ impl ShardInterval {
     }
 
     fn meter(&mut self, before: Meters, after: Meters) {
-        self.figures.cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
+        let used = after.used.since(before.used);
+        (self.figures.cpu_us, self.figures.run_delay_ns) = (used.cpu_us(), used.run_delay_ns);
         self.figures.binding = after.binding.without(&before.binding);
         self.figures.standing = after.standing;
     }
@@ -449,6 +519,20 @@ mod tests {
         }
     }
 
+    fn used(cpu_user_us: u64) -> Meters {
+        Meters {
+            used: Usage {
+                cpu_user_us,
+                ..Usage::default()
+            },
+            ..Meters::default()
+        }
+    }
+
+    fn begin(intervals: &mut Intervals, at: Nanos) -> u64 {
+        intervals.begin(at, at)
+    }
+
     const S: u64 = 1_000_000_000;
 
     /// No request has yet to go.
@@ -457,16 +541,10 @@ mod tests {
     #[test]
     fn a_slow_attempt_holds_only_its_own_second_open() {
         let mut intervals = Intervals::new(Nanos(5), Nanos(5), bounds(), &Series::PER_INTERVAL);
-        let slow = intervals.begin(Nanos(5 + S / 2));
-        let quick = intervals.begin(Nanos(5 + S + 1));
+        let slow = begin(&mut intervals, Nanos(5 + S / 2));
+        let quick = begin(&mut intervals, Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
-        intervals.cut(
-            Nanos(5 + 4 * S),
-            Meters {
-                cpu_us: 70,
-                ..Meters::default()
-            },
-        );
+        intervals.cut(Nanos(5 + 4 * S), used(70));
         let complete: Vec<u64> = intervals
             .take_complete(NOTHING)
             .iter()
@@ -480,7 +558,7 @@ mod tests {
             (1, 0, 1)
         );
         assert_eq!(
-            intervals.begin(Nanos(6)),
+            begin(&mut intervals, Nanos(6)),
             4,
             "a second that was handed out is not opened again"
         );
@@ -489,24 +567,9 @@ mod tests {
     #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
         let mut intervals = Intervals::new(Nanos(0), Nanos(0), bounds(), &Series::PER_INTERVAL);
-        intervals.at_cut = Meters {
-            cpu_us: 900,
-            ..Meters::default()
-        };
-        intervals.cut(
-            Nanos(S),
-            Meters {
-                cpu_us: 970,
-                ..Meters::default()
-            },
-        );
-        intervals.cut(
-            Nanos(2 * S),
-            Meters {
-                cpu_us: 1_000,
-                ..Meters::default()
-            },
-        );
+        intervals.at_cut = used(900);
+        intervals.cut(Nanos(S), used(970));
+        intervals.cut(Nanos(2 * S), used(1_000));
         let used: Vec<u64> = intervals
             .take_complete(NOTHING)
             .iter()
@@ -532,12 +595,12 @@ mod tests {
         assert_eq!(taken(3_602, 2 * S), [0; 0]);
         assert_eq!(taken(3_603, 2 * S), [2]);
         assert_eq!(
-            intervals.begin(Nanos(5 + 2 * S)),
+            begin(&mut intervals, Nanos(5 + 2 * S)),
             3,
             "the oldest that is left"
         );
         intervals.finish(3, &sample(Nanos(5 + 2 * S), Nanos(5 + 3_000 * S)));
-        assert_eq!(intervals.begin(Nanos(5 + 3_000 * S)), 3_000);
+        assert_eq!(begin(&mut intervals, Nanos(5 + 3_000 * S)), 3_000);
     }
 
     proptest! {
@@ -562,7 +625,7 @@ mod tests {
                 if ends {
                     intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
                 } else {
-                    began[i] = intervals.begin(Nanos(at));
+                    began[i] = begin(&mut intervals, Nanos(at));
                 }
             }
             out.extend(intervals.take_all(Meters::default()));

@@ -75,7 +75,7 @@ where
 fn meters<W: Workload>(engine: &Engine<W>, vitals: &CpuReadings, now: Nanos) -> Meters {
     let limits = engine.gate().limits();
     Meters {
-        cpu_us: vitals.used().cpu_us(),
+        used: vitals.used(),
         binding: limits.ribbon.times(now),
         standing: limits.standing(),
     }
@@ -135,7 +135,8 @@ where
     queue_sends(engine, outbox, now.plus(SLOT))
 }
 
-fn interval_frame(interval: ShardInterval) -> Result<Box<IntervalFrame>, WireError> {
+fn interval_frame(mut interval: ShardInterval) -> Result<Box<IntervalFrame>, WireError> {
+    interval.figures.course.set_times(&interval.times);
     Ok(Box::new(IntervalFrame {
         figures: interval.figures,
         stats: EncodedStats::of(&interval.stats)?,

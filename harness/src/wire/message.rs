@@ -14,7 +14,7 @@ use crate::machine::CpuTicks;
 use crate::pacer::{Growth, WorstWindow};
 use crate::sample::{ErrorKind, Outcome};
 use crate::stats::{
-    Alike, AnswerBins, ConnectionCounts, Counters, Failures, Groups, Phases, Slowest, SplitSums,
+    Alike, ConnectionCounts, Counters, Failures, Groups, Phases, SecondCourse, Slowest, SplitSums,
     TcpCounts, counters,
 };
 use crate::units::IdRange;
@@ -313,6 +313,9 @@ pub struct SecondFigures {
     pub in_flight: u32,
     /// CPU used by the client during it, user and system, us.
     pub cpu_us: u64,
+    /// Time that the client was ready to run and had no CPU in it, ns; none when the kernel does not
+    /// say.
+    pub run_delay_ns: Option<u64>,
     /// The client's greatest lateness in it, ns.
     pub max_sched_lag_ns: u64,
     /// Times for which each limit held the client back in it.
@@ -323,8 +326,8 @@ pub struct SecondFigures {
     pub split: SplitSums,
     /// Requests scheduled in it.
     pub scheduled: Scheduled,
-    /// Answers in each bin of it.
-    pub answers: AnswerBins,
+    /// Its course in steps.
+    pub course: SecondCourse,
 }
 
 impl SecondFigures {
@@ -334,15 +337,17 @@ impl SecondFigures {
             index: _,
             in_flight,
             cpu_us,
+            run_delay_ns,
             max_sched_lag_ns,
             binding,
             standing,
             split,
             scheduled,
-            answers,
+            course,
         } = shard;
         self.in_flight += in_flight;
         self.cpu_us += cpu_us;
+        self.run_delay_ns = either(self.run_delay_ns, *run_delay_ns, u64::saturating_add);
         self.max_sched_lag_ns = self.max_sched_lag_ns.max(*max_sched_lag_ns);
         self.binding.merge(binding);
         self.standing = match (self.standing, *standing) {
@@ -351,7 +356,7 @@ impl SecondFigures {
         };
         self.split.merge(split);
         self.scheduled.merge(scheduled);
-        self.answers.merge(answers);
+        self.course.merge(course);
     }
 }
 

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::faults;
-use super::findings::{Finding, causes};
+use super::findings::{Event, Finding, causes};
 use super::stalls::Stalls;
 use super::thresholds as limits;
 use super::verdict::{Missing, Verdict};
 use crate::run::report::{
-    Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report, ShardReport,
-    TARGET_PROCESSES, TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
+    Audit, Course, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report,
+    ShardReport, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
 };
 use crawlmark_harness::machine::{QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
@@ -237,8 +237,15 @@ fn failed(report: &Report) -> Found {
             share,
             causes: causes(report),
             is_open_loop: is_open_loop(report),
+            events: periods(report, |course| &course.failed),
         })
     })
+}
+
+/// Times of a run in which requests had an outcome.
+fn periods(report: &Report, of: fn(&Course) -> &[u64]) -> Vec<Event> {
+    let course = report.course.as_ref();
+    course.map_or_else(Vec::new, |course| course.periods(of(course)))
 }
 
 /// Hosts without a good response, beside others that failed no request.
@@ -413,6 +420,7 @@ fn throttling(report: &Report) -> Found {
         waits: report.plan.run.throttling.on_throttle == OnThrottle::Honor,
         is_adaptive: report.plan.run.throttling.adaptive.is_some(),
         taken_per_s: report.throttling.taken_per_s,
+        events: periods(report, |course| &course.throttled),
     });
     Ok(found.into_iter().chain(sources).collect())
 }

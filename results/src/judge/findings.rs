@@ -51,6 +51,13 @@ impl TimePart {
             Self::Body => "between its first byte and its last one",
         }
     }
+
+    const fn in_short(self) -> &'static str {
+        match self {
+            Self::Target => "in the target",
+            Self::Body => "the body's",
+        }
+    }
 }
 
 /// Failed requests of one cause.
@@ -171,24 +178,89 @@ const fn after(fault: &ShardFault) -> Option<&'static str> {
     }
 }
 
+/// Longest headline, characters: it stands on one line of a page on a phone.
+const MOST_HEADLINE: usize = 48;
+
+/// The first text if it is as a headline has to be, else the second one, which is.
+fn fit(text: String, or: impl Into<String>) -> String {
+    if text.chars().count() <= MOST_HEADLINE && !text.ends_with('.') {
+        text
+    } else {
+        or.into()
+    }
+}
+
+const fn succeeded(is_sent: bool) -> &'static str {
+    if is_sent {
+        "succeeded"
+    } else {
+        "could be sent"
+    }
+}
+
+/// Headline of stalls: their number, and how long each was.
+fn stalled(count: usize, longest_s: f64, total_s: f64) -> String {
+    let longest = seconds(longest_s);
+    // Those that differ by less than a bin of either end read the same.
+    let is_each = total_s >= longest_s * count as f64 * thresholds::ALIKE;
+    let each = if is_each {
+        format!("for {longest} each")
+    } else {
+        format!("for up to {longest}")
+    };
+    match count {
+        0 | 1 => fit(
+            format!("The target stalled for {longest}"),
+            "The target stalled",
+        ),
+        2 => fit(
+            format!("The target stalled twice, {each}"),
+            "The target stalled twice",
+        ),
+        _ => fit(
+            format!("The target stalled {} times, {each}", grouped(count as u64)),
+            "The target stalled many times",
+        ),
+    }
+}
+
+/// Time in which something happened, s since the start of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its begin.
+    pub from_s: f64,
+    /// Its end; its begin of a moment.
+    pub to_s: f64,
+}
+
+impl Event {
+    pub(crate) const fn length_s(&self) -> f64 {
+        self.to_s - self.from_s
+    }
+}
+
 /// What a finding says, and what follows from it.
 struct Row {
-    title: String,
+    headline: String,
+    text: String,
     effect: Option<Verdict>,
     severity: Option<Severity>,
     remedy: Option<String>,
+    events: Vec<Event>,
 }
 
-/// Define the findings and their kinds. Each has a title, one plain sentence with its numbers
-/// without a full stop, and at will: the `effect` on the verdict, none of one that leaves the figures
+/// Define the findings and their kinds. Each has a headline of at most
+/// [`MOST_HEADLINE`] characters, whatever its numbers are, and one plain sentence with all of them,
+/// both without a full stop; and at will: the `effect` on the verdict, none of one that leaves the figures
 /// valid; the `severity`, if it is not that of the effect; a `remedy` or an `advice` that may be none;
-/// and the lesser kinds that it `covers`, with all that these cover.
+/// the `events`, times in which it happened, which are written with those of all findings, and not
+/// as the numbers of its own that they may be; and the lesser kinds that it `covers`, with all that these cover.
 macro_rules! findings {
     ($(
         #[doc = $doc:literal]
-        $kind:ident { $($field:ident: $type:ty),* } => $title:expr
+        $kind:ident { $($(#[$note:meta])* $field:ident: $type:ty),* } => $headline:expr; $text:expr
         $(, effect: $effect:expr)? $(, severity: $severity:expr)? $(, remedy: $remedy:expr)? $(, advice: $advice:expr)?
-        $(, covers: [$($covered:ident),*])?;
+        $(, events: $events:expr)? $(, covers: [$($covered:ident),*])?;
     )*) => {
         /// Fact about a run with its numbers, in the order in which a reader has to know those of
         /// one severity.
@@ -196,7 +268,7 @@ macro_rules! findings {
         #[serde(tag = "kind", rename_all = "snake_case")]
         pub enum Finding {
             $(#[doc = $doc] $kind {
-                $(#[doc = concat!("See the text of the finding: ", stringify!($field), ".")] $field: $type),*
+                $(#[doc = concat!("See the text of the finding: ", stringify!($field), ".")] $(#[$note])* $field: $type),*
             },)*
         }
 
@@ -217,15 +289,16 @@ macro_rules! findings {
             }
 
             fn row(&self) -> Row {
-                let (effect, severity, remedy) = (None, None, None);
+                let (effect, severity, remedy, events) = (None, None, None, Vec::new());
                 match self.clone() {
                     $(Self::$kind { $($field),* } => {
-                        let title = String::from($title);
+                        let (headline, text) = (String::from($headline), String::from($text));
                         $(let effect: Option<Verdict> = Option::from($effect);)?
                         $(let severity = Some($severity);)?
                         $(let remedy = Some(String::from($remedy));)?
                         $(let remedy = Option::map($advice, String::from);)?
-                        Row { title, effect, severity, remedy }
+                        $(let events = Vec::from($events);)?
+                        Row { headline, text, effect, severity, remedy, events }
                     })*
                 }
             }
@@ -275,7 +348,8 @@ const CHECK_KERNEL: &str = "Check the kernel log (dmesg) for an out-of-memory ki
 
 findings! {
     /// No request was sent, and none was due; or the run was stopped before its first request.
-    NothingSent { stopped: bool } => if stopped {
+    NothingSent { stopped: bool } => if stopped { "Stopped before the first request" } else { "No request was sent" };
+        if stopped {
             "The run was stopped before its first request, so nothing was measured"
         } else {
             "No request was sent, so there are no figures"
@@ -283,7 +357,10 @@ findings! {
         effect: stopped.then_some(Incomplete),
         covers: [RateMissed, LimitedBy, MostlyOnePart, CpusShared];
     /// A process of the crawl died before its final report.
-    ShardDied { shard: u32, fault: ShardFault, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64 } =>
+    ShardDied { shard: u32, fault: ShardFault, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64 } => at_s.map_or_else(
+            || format!("Shard {shard} died before its first report"),
+            |s| fit(format!("Shard {shard} died at {}", seconds(s)), format!("Shard {shard} died")),
+        );
         format!(
             "Shard {shard} died {} (its process {}): {} of its items are lost, {} were not attempted, and its times are left out",
             at_s.map_or_else(|| "before its first report".to_owned(), |s| format!("at {}", seconds(s))),
@@ -293,34 +370,36 @@ findings! {
         ),
         effect: Incomplete,
         advice: after(&fault),
+        events: at_s.map_or_else(Vec::new, |s| vec![Event { from_s: s, to_s: s }]),
         covers: [RateMissed, LimitedBy, MostlyOnePart];
     /// A part of the crawl has no result.
-    PartMissing { part: u32, items: u64 } =>
+    PartMissing { part: u32, items: u64 } => format!("Part {part} has no result");
         format!("Part {part} has no result: its {} are not attempted", counted(items, "item")),
         effect: Incomplete,
         remedy: "Run it, and merge again.";
     /// A process of the crawl reported everything, and then did not exit cleanly.
-    ShardExitFailed { shard: u32, exit: ShardExit } =>
+    ShardExitFailed { shard: u32, exit: ShardExit } => format!("Shard {shard} did not exit cleanly");
         format!("Shard {shard} reported everything, and then its process {exit}"),
         effect: Incomplete;
     /// Items or requests are not in exactly one state each.
-    SumsDiffer { shard: u32, planned: u64, counted: u64 } =>
+    SumsDiffer { shard: u32, planned: u64, counted: u64 } => format!("The counts of shard {shard} do not add up");
         format!("Shard {shard} planned {planned} and counted {counted}, which does not add up"),
         effect: Incomplete,
         remedy: "Report this as a bug.";
     /// Results could not be stored.
-    StorageFailed { reason: String } => reason, effect: Incomplete;
+    StorageFailed { reason: String } => "Results could not be stored";
+        reason, effect: Incomplete;
     /// Shards ended because the request that they send once failed for good.
-    SharedFailed { shards: u64 } =>
+    SharedFailed { shards: u64 } => "The request that is sent once per shard failed";
         format!("The request that is sent once per shard (`once`) failed for good on {}, which ended with it", counted(shards, "shard")),
         effect: Incomplete,
         remedy: "Mend that request: the failures say how it failed. Then --resume the crawl, or run again.";
     /// The counts of the bundled target differ from those of the client.
-    CountsDiffer { differences: Vec<String> } =>
+    CountsDiffer { differences: Vec<String> } => "The target's own counts differ";
         format!("The target's own counts differ: {}", differences.join(", ")),
         effect: Incomplete;
     /// More requests were sent in some time than the budget of the run or of a host allows.
-    BudgetExceeded { sent: u64, allowed: u64, width_ms: f64, host: Option<u32> } =>
+    BudgetExceeded { sent: u64, allowed: u64, width_ms: f64, host: Option<u32> } => host.map_or_else(|| "The budget was exceeded".to_owned(), |host| format!("The budget of host {host} was exceeded"));
         format!(
             "The budget{} was exceeded: {} sent in {}, {} allowed",
             host.map_or_else(String::new, |host| format!(" of host {host}")),
@@ -331,13 +410,13 @@ findings! {
         severity: Severity::Error,
         remedy: "Use a lower --rate and --burst, and report it if it recurs.";
     /// Every item that was reached is forbidden by robots.txt.
-    AllSkipped { items: u64 } =>
+    AllSkipped { items: u64 } => "robots.txt forbids each item that was reached";
         format!("All {} items that the run reached were skipped because of robots.txt, so no request was sent", grouped(items)),
         effect: NothingMeasured,
         remedy: "Crawl other URLs, or use --robots ignore if you are allowed to.",
         covers: [NothingSent, RateMissed, LimitedBy, MostlyOnePart, CpusShared];
     /// Every request was within the warm-up.
-    WithinWarmUp { requests: u64, duration_s: f64, warmup_s: f64 } =>
+    WithinWarmUp { requests: u64, duration_s: f64, warmup_s: f64 } => "All requests were within the warm-up";
         format!(
             "All {} requests were within the warm-up of {}, so nothing was measured in {}",
             grouped(requests),
@@ -348,7 +427,7 @@ findings! {
         remedy: "Use a shorter --warmup, or a longer run.",
         covers: [RateMissed, LimitedBy, MostlyOnePart];
     /// No request succeeded, and half of them or more failed, or could not be sent.
-    AllFailed { requests: u64, sent: bool, causes: Vec<CauseCount> } =>
+    AllFailed { requests: u64, sent: bool, causes: Vec<CauseCount> } => fit(format!("None of {} requests {}", grouped(requests), succeeded(sent)), format!("No request {}", succeeded(sent)));
         format!("None of {} requests {}: {}", grouped(requests), if sent { "succeeded" } else { "could be sent" }, in_words(&causes)),
         effect: if sent { TargetLimited } else { NothingMeasured },
         severity: Severity::Error,
@@ -358,7 +437,7 @@ findings! {
             SentLate, ReadLate, RateMissed, NotFound, ConnectionsNotKept, LimitedBy, MostlyOnePart, CpusShared
         ];
     /// No response of any kind came at the end while requests waited for one.
-    Silent { silent_s: f64, of_s: f64, cut_off: u64 } =>
+    Silent { silent_s: f64, of_s: f64, cut_off: u64 } => fit(format!("No response came in the last {}", seconds(silent_s)), "No response came at the end");
         format!(
             "No response came in the last {silent_s:.1} of {of_s:.1} seconds, and {} items were cut off without one",
             grouped(cut_off)
@@ -366,9 +445,10 @@ findings! {
         effect: TargetLimited,
         severity: Severity::Error,
         remedy: "Check the target's log, or give it longer with --grace.",
+        events: [Event { from_s: of_s - silent_s, to_s: of_s }],
         covers: [NoGoodResponse, Stalled, RequestsFailed, CutOff, RateMissed, LimitedBy, MostlyOnePart];
     /// A threshold was not met.
-    ThresholdFailed { expression: String, unit: String, limit: f64, value: Option<f64>, is_lower_bound: bool } =>
+    ThresholdFailed { expression: String, unit: String, limit: f64, value: Option<f64>, is_lower_bound: bool } => fit(format!("Threshold failed: {expression}"), "A threshold failed");
         format!(
             "Threshold failed: {expression}, measured {}{}",
             if is_lower_bound { ">= " } else { "" },
@@ -376,9 +456,10 @@ findings! {
         ),
         severity: Severity::Error;
     /// A threshold could not be evaluated.
-    ThresholdUndecided { expression: String, reason: String } => format!("Threshold undecided: {expression} ({reason})");
+    ThresholdUndecided { expression: String, reason: String } => fit(format!("Threshold undecided: {expression}"), "A threshold is undecided");
+        format!("Threshold undecided: {expression} ({reason})");
     /// A signal stopped the run.
-    Interrupted { signal: i32, after_s: f64, planned_s: Option<f64> } =>
+    Interrupted { signal: i32, after_s: f64, planned_s: Option<f64> } => fit(format!("{} stopped the run at {}", signal_in_words(signal), seconds(after_s)), "A signal stopped the run");
         format!(
             "{} stopped the run: the figures cover {} of {}",
             signal_in_words(signal),
@@ -386,11 +467,11 @@ findings! {
             planned_s.map_or_else(|| "its items".to_owned(), seconds)
         );
     /// The target only throttled for so long that the run was stopped.
-    OnlyThrottled { throttled_s: f64 } =>
+    OnlyThrottled { throttled_s: f64 } => fit(format!("The target only throttled for {}", seconds(throttled_s)), "The target only throttled");
         format!("The target only throttled for {}, so the run was stopped with items left", seconds(throttled_s)),
         remedy: "Go on later with --resume, or set a time (-d).";
     /// The run was suspended for a while.
-    Suspended { suspended_s: f64 } =>
+    Suspended { suspended_s: f64 } => fit(format!("The run was suspended for {}", seconds(suspended_s)), "The run was suspended");
         format!(
             "The run was suspended for {} (Ctrl-Z or SIGTSTP), so rates are too low and requests in flight look slower",
             seconds(suspended_s)
@@ -398,7 +479,7 @@ findings! {
         effect: Disturbed,
         remedy: RUN_AGAIN;
     /// Processes of the crawl died and were replaced.
-    ShardReplaced { shard: u32, times: u64, died: Vec<PastLife> } =>
+    ShardReplaced { shard: u32, times: u64, died: Vec<PastLife> } => fit(format!("Shard {shard} died {}", counted(times, "time")), format!("Shard {shard} died and was replaced"));
         format!(
             "Shard {shard} died and was replaced {} (its process {}): some requests are not counted, its times and CPU are left out",
             counted(times, "time"),
@@ -407,16 +488,17 @@ findings! {
         effect: Disturbed,
         advice: died.last().and_then(|last| after(&last.fault));
     /// A process of the bundled target ended early.
-    TargetProcessLost { exit: String } => format!("A process of the bundled target was lost: {exit}"),
+    TargetProcessLost { exit: String } => "A process of the bundled target was lost";
+        format!("A process of the bundled target was lost: {exit}"),
         effect: Disturbed,
         remedy: RUN_AGAIN;
     /// A part sent nothing for a while, because it could not renew its lease of the budget.
-    LeaseLapsed { lapsed_s: f64 } =>
+    LeaseLapsed { lapsed_s: f64 } => fit(format!("The lease of the budget lapsed for {}", seconds(lapsed_s)), "The lease of the budget lapsed");
         format!("The part could not renew its lease of the budget for {lapsed_s:.1} s, and sent nothing in that time"),
         effect: Disturbed,
         remedy: "Look for what delayed this machine or the directory of the parts.";
     /// Attempts that were not merged sent requests as well.
-    OtherAttempts { requests: u64, is_complete: bool, attempts: u32 } =>
+    OtherAttempts { requests: u64, is_complete: bool, attempts: u32 } => "Other attempts sent requests as well";
         format!(
             "{}{} sent by attempts that were not merged ({attempts}) and by shards that died: the target had more to do",
             if is_complete { "" } else { "At least " },
@@ -425,9 +507,10 @@ findings! {
         effect: Disturbed,
         remedy: "Repeat the crawl before relying on its times.";
     /// A host could not be reached before the start.
-    HostUnreached { reason: String } => reason, effect: TargetLimited;
+    HostUnreached { reason: String } => "A host could not be reached";
+        reason, effect: TargetLimited;
     /// Some hosts gave no good response, and requests to others did not fail.
-    HostsDown { hosts: Vec<String>, of: u32, requests: u64, causes: Vec<CauseCount> } =>
+    HostsDown { hosts: Vec<String>, of: u32, requests: u64, causes: Vec<CauseCount> } => fit(format!("All requests to {} of {of} hosts failed", hosts.len()), "All requests to some hosts failed");
         format!(
             "All {} to {} of {} failed: {} ({})",
             counted(requests, "request"),
@@ -439,7 +522,7 @@ findings! {
         advice: advice(&causes),
         covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
     /// For some time no good response came while requests failed.
-    NoGoodResponse { from_s: f64, to_s: f64, at_end: bool, dead_s: f64, of_s: f64, causes: Vec<CauseCount> } =>
+    NoGoodResponse { from_s: f64, to_s: f64, at_end: bool, dead_s: f64, of_s: f64, causes: Vec<CauseCount> } => fit(format!("No good response for {}", seconds(dead_s)), "No good response for some time");
         format!(
             "No good response for {dead_s:.0} of {of_s:.0} seconds while requests failed, the longest time from {from_s:.0} s to \
              {to_s:.0} s: {}",
@@ -448,9 +531,10 @@ findings! {
         effect: if at_end { Some(TargetLimited) } else { dead(dead_s, of_s) },
         severity: if at_end { Severity::Error } else { Severity::Warning },
         remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
+        events: [Event { from_s, to_s }],
         covers: [Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
     /// The CPU quota of the client's cgroup stopped it.
-    ClientThrottled { stopped: u64, periods: u64 } =>
+    ClientThrottled { stopped: u64, periods: u64 } => "This client's CPU quota stopped it";
         format!(
             "The client's CPU quota stopped it in {} of {}, so requests were sent and responses read late",
             grouped(stopped),
@@ -460,7 +544,7 @@ findings! {
         remedy: "Raise the CPU quota of the client's container, run it outside of it, or send less.",
         covers: [Stalled, DelayingLimit, WorksOnFew, InStep, CpuFull, CpuWait, ShardPaused, SentLate, ReadLate, LimitedBy, MostlyOnePart];
     /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
-    TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } =>
+    TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } => "The target's CPU quota stopped it";
         format!(
             "The target's CPU quota stopped it in {} of its periods: {} of the {} of a request",
             percent(periods_share),
@@ -470,7 +554,10 @@ findings! {
         remedy: "Raise the CPU quota of the target's container, or lower the load.",
         covers: [InStep, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy, MostlyOnePart];
     /// No response came for a time that is long for this target, and then many at once.
-    Stalled { count: usize, longest_s: f64, at_s: f64, total_s: f64, of_s: f64, period_s: Option<f64> } =>
+    Stalled {
+        count: usize, longest_s: f64, at_s: f64, total_s: f64, of_s: f64, period_s: Option<f64>,
+        #[serde(default, skip_serializing)] events: Vec<Event>
+    } => stalled(count, longest_s, total_s);
         format!(
             "{}{}: {} of {} without a response ({}), the longest {} at {at_s:.0} s",
             counted(count as u64, "stall"),
@@ -480,19 +567,19 @@ findings! {
             percent(total_s / of_s.max(f64::MIN_POSITIVE)),
             seconds(longest_s)
         ),
-        severity: if total_s < of_s * thresholds::STALLED { Severity::Info } else { Severity::Warning },
-        remedy: "Look for what stops the target: garbage collection, locks, disk writes.";
+        remedy: "Look for what stops the target: garbage collection, locks, disk writes.",
+        events: events;
     /// Threads of the target were ready to run for a notable part of a request's time, and had no CPU.
-    TargetWaits { run_queue_us: f64, service_us: f64 } =>
+    TargetWaits { run_queue_us: f64, service_us: f64 } => fit(format!("The target waited {} a request for a CPU", micros(run_queue_us)), "The target waited for a CPU");
         format!("The target waited for a CPU: {} of the {} of a request", micros(run_queue_us), micros(service_us)),
         remedy: "Look for what else uses its CPUs, this client among it, or give it more.";
     /// Connections waited to be accepted by the target.
-    ConnectionsNotAccepted { waiting: f64, connections: u32 } =>
+    ConnectionsNotAccepted { waiting: f64, connections: u32 } => fit(format!("The target did not accept {waiting:.0} connections"), "The target did not accept all connections");
         format!("The target did not accept {waiting:.1} of {connections} connections, in the mean: it serves few at a time"),
         remedy: "Let it serve more connections at a time, or open fewer (-c).",
         covers: [WorksOnFew, LimitedBy, MostlyOnePart];
     /// The target's listening sockets dropped connections.
-    ListenDrops { drops: u64, limit: u64 } =>
+    ListenDrops { drops: u64, limit: u64 } => fit(format!("The target dropped {}", counted(drops, "connection request")), "The target dropped connection requests");
         format!(
             "The target's listening sockets dropped {}: their queue of {} was full",
             counted(drops, "connection request"),
@@ -502,7 +589,7 @@ findings! {
         remedy: "Increase the target's backlog, or open fewer connections (-c).",
         covers: [ListenQueueFull];
     /// A thread of the target, or all of its CPUs, had no room left.
-    TargetCpuFull { cores: f64, cpus: usize, thread_share: Option<f64> } =>
+    TargetCpuFull { cores: f64, cpus: usize, thread_share: Option<f64> } => fit(format!("The target used {cores:.2} of its {}", counted(cpus as u64, "CPU")), "The target used all of its CPUs");
         format!(
             "The target used {cores:.2} of its {}{}: that is its ceiling",
             counted(cpus as u64, "CPU"),
@@ -510,7 +597,7 @@ findings! {
         ),
         severity: Severity::Info;
     /// Another rate than the target's work limits it: it delays requests.
-    DelayingLimit { per_s: f64, connections: u32 } =>
+    DelayingLimit { per_s: f64, connections: u32 } => fit(format!("The target delays requests to {}/s", decimal(per_s)), "A limit of the target delays requests");
         format!(
             "A limit of the target delays requests to {}/s: {connections} connections and twice as many reach the same rate",
             decimal(per_s)
@@ -518,7 +605,7 @@ findings! {
         remedy: "Raise that limit, or use fewer connections: more only wait longer.",
         covers: [WorksOnFew, LimitedBy, MostlyOnePart];
     /// The target works on fewer requests at a time than it has, and more connections do not help.
-    WorksOnFew { at_a_time: f64, per_s: f64, connections: u32, alone_us: f64 } =>
+    WorksOnFew { at_a_time: f64, per_s: f64, connections: u32, alone_us: f64 } => fit(format!("The target works on {at_a_time:.0} at a time"), "The target works on few requests at a time");
         format!(
             "The target works on about {at_a_time:.0} {} at a time: {}/s with {connections} connections and with twice as many, \
              {} for one that is alone",
@@ -529,7 +616,7 @@ findings! {
         remedy: "Give it more workers or threads: more connections only lengthen its queue.",
         covers: [LimitedBy, MostlyOnePart];
     /// Nagle's algorithm of the target waits for acknowledgements that the kernel delays.
-    DelayedAck { body_us: f64, at_once_us: f64 } =>
+    DelayedAck { body_us: f64, at_once_us: f64 } => fit(format!("Nagle's algorithm delays responses by {}", micros(body_us)), "Nagle's algorithm delays responses");
         format!(
             "The end of a response comes {} after its start, because of Nagle's algorithm and delayed acknowledgements: {} without that delay",
             micros(body_us),
@@ -538,7 +625,7 @@ findings! {
         remedy: "Set TCP_NODELAY in the target, or write headers and body at once.",
         covers: [LimitedBy, MostlyOnePart];
     /// The target refuses requests beyond a rate, whatever is sent.
-    RefusingLimit { per_s: f64, burst: f64 } =>
+    RefusingLimit { per_s: f64, burst: f64 } => fit(format!("The target refuses more than {}/s", decimal(per_s)), "A limit of the target refuses requests");
         format!(
             "A limit of the target refuses all but {}/s{}",
             decimal(per_s),
@@ -546,7 +633,7 @@ findings! {
         ),
         remedy: format!("Raise it, or send less: --rate {:.0}.", per_s.floor());
     /// Responses leave in step with a clock: a timer of 10 ms, or the period of a CPU quota, 100 ms.
-    InStep { period_ms: u32, share: f64 } =>
+    InStep { period_ms: u32, share: f64 } => fit(format!("Responses leave in step with {period_ms} ms"), "Responses leave in step with a clock");
         format!(
             "Responses leave in step with a clock of {period_ms} ms ({share:.2} of 1): looks like {}",
             if period_ms < 100 { "a timer of the target" } else { "a CPU quota (CFS)" }
@@ -558,12 +645,15 @@ findings! {
         },
         covers: [LimitedBy, MostlyOnePart];
     /// Requests failed.
-    RequestsFailed { share: f64, causes: Vec<CauseCount>, is_open_loop: bool } =>
+    RequestsFailed {
+        share: f64, causes: Vec<CauseCount>, is_open_loop: bool, #[serde(default, skip_serializing)] events: Vec<Event>
+    } => fit(format!("{} of requests failed", percent(share)), "Requests failed");
         format!("{} of requests failed: {}", percent(share), in_words(&causes)),
         effect: unanswered(share, is_open_loop),
-        advice: advice(&causes);
+        advice: advice(&causes),
+        events: events;
     /// Requests were cut off at the end of the run.
-    CutOff { share: f64, count: u64, is_open_loop: bool } =>
+    CutOff { share: f64, count: u64, is_open_loop: bool } => fit(format!("{} of requests were cut off at the end", percent(share)), "Requests were cut off at the end");
         format!(
             "{} of requests ({}) were cut off at the end without a response: their times are lower bounds",
             percent(share),
@@ -572,7 +662,10 @@ findings! {
         effect: unanswered(share, is_open_loop),
         remedy: "Give them longer with --grace, or use fewer connections (-c).";
     /// The target throttled the run, or its quota limited it.
-    Throttled { share: f64, good_share: f64, held_share: f64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64> } =>
+    Throttled {
+        share: f64, good_share: f64, held_share: f64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64>,
+        #[serde(default, skip_serializing)] events: Vec<Event>
+    } => fit(format!("The target throttled {} of requests", percent(share)), "The target throttled the run");
         format!(
             "The target throttled {} of requests, pauses and quota took {} of the time, and {} of requests brought an item{}",
             percent(share),
@@ -581,10 +674,10 @@ findings! {
             taken_per_s.map_or_else(String::new, |rate| format!(": it takes {}/s or more", decimal(rate)))
         ),
         effect: (share > thresholds::THROTTLED && (!waits || good_share < thresholds::HARDLY_ANY)).then_some(TargetLimited),
-        severity: if share < thresholds::FAILED { Severity::Info } else { Severity::Warning },
-        remedy: slower(waits, is_adaptive);
+        remedy: slower(waits, is_adaptive),
+        events: events;
     /// Parts of the crawl were limited or disturbed where they ran.
-    PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } =>
+    PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } => fit(format!("{} of {of} parts are {}", parts.len(), verdict.name().replace('_', "-")), "Parts were limited or disturbed");
         format!(
             "{} of {of} parts are {} (part {}: {reason})",
             parts.len(),
@@ -593,47 +686,49 @@ findings! {
         ),
         effect: verdict;
     /// Requests found no free local port.
-    NoLocalPort { requests: u64 } => format!("{} found no free local port", counted(requests, "request")),
+    NoLocalPort { requests: u64 } => fit(format!("{} found no local port", counted(requests, "request")), "Requests found no local port");
+        format!("{} found no free local port", counted(requests, "request")),
         effect: ClientLimited,
         remedy: "Use fewer connections, keep them alive, add source addresses (--local-ips), or widen net.ipv4.ip_local_port_range.";
     /// Requests had no file descriptor to connect with.
-    NoDescriptor { requests: u64 } => format!("{} had no file descriptor to connect with", counted(requests, "request")),
+    NoDescriptor { requests: u64 } => fit(format!("{} found no file descriptor", counted(requests, "request")), "Requests found no file descriptor");
+        format!("{} had no file descriptor to connect with", counted(requests, "request")),
         effect: ClientLimited,
         remedy: "Raise the limit (ulimit -n), use fewer connections (-c), or more --shards.";
     /// A shard used nearly all of a CPU.
-    CpuFull { share: f64 } =>
+    CpuFull { share: f64 } => fit(format!("A shard used {} of a CPU", percent(share)), "A shard used all of a CPU");
         format!("A shard used {} of a CPU, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
         remedy: "Use more shards (--shards) if the machine has CPUs left, move the target to another machine, or set a lower --rate.",
         covers: [CpuWait, SentLate, ReadLate, MostlyOnePart];
     /// A shard was ready to run and waited for a CPU.
-    CpuWait { share: f64, is_disturbed: bool } =>
+    CpuWait { share: f64, is_disturbed: bool } => fit(format!("This client waited for a CPU {} of the time", percent(share)), "This client waited for a CPU");
         format!("A shard waited for a CPU {} of the time, so responses were read late and look slower", percent(share)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU,
         covers: [SentLate, ReadLate, MostlyOnePart];
     /// A shard did not run for a while: it was stopped, or starved of CPU.
-    ShardPaused { paused_s: f64, is_disturbed: bool } =>
+    ShardPaused { paused_s: f64, is_disturbed: bool } => fit(format!("This client did not run for {}", seconds(paused_s)), "This client did not run for a while");
         format!("A shard did not run for {} (stopped, or starved of CPU), so requests in flight look slower", seconds(paused_s)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU;
     /// A shard sent requests late.
-    SentLate { one_in: u32, late_us: f64, is_disturbed: bool } =>
+    SentLate { one_in: u32, late_us: f64, is_disturbed: bool } => fit(format!("This client sent requests {} late", micros(late_us)), "This client sent requests late");
         format!("A shard sent 1 of {one_in} requests at least {} late", micros(late_us)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU;
     /// A shard read responses late, by the kernel's time stamps.
-    ReadLate { one_in: u32, late_us: f64, is_disturbed: bool } =>
+    ReadLate { one_in: u32, late_us: f64, is_disturbed: bool } => fit(format!("This client read responses {} late", micros(late_us)), "This client read responses late");
         format!("A shard read 1 of {one_in} responses at least {} late, which is in their latency", micros(late_us)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU;
     /// The shards waited to store results.
-    StorageSlow { share: f64 } =>
+    StorageSlow { share: f64 } => fit(format!("Storing results took {} of the time", percent(share)), "Storing results was the limit");
         format!("The shards waited to store results {} of the time, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
         advice: Limit::Storage.remedy();
     /// Requests were due and never sent.
-    NeverSent { share: f64, count: u64, limit: Limit } =>
+    NeverSent { share: f64, count: u64, limit: Limit } => fit(format!("{} of due requests were never sent", percent(share)), "Requests were due and never sent");
         format!(
             "{} of the requests that were due ({}) were never sent, limited by {}; response times count each as the time it had waited",
             percent(share),
@@ -644,7 +739,7 @@ findings! {
         advice: limit.remedy(),
         covers: [Waited];
     /// Throttle pauses moved scheduled requests past the end.
-    Postponed { share: f64, count: u64 } =>
+    Postponed { share: f64, count: u64 } => fit(format!("{} of requests were put off past the end", percent(share)), "Requests were put off past the end");
         format!(
             "{} of the requests on the schedule ({}) were never sent: throttle pauses moved them past the end",
             percent(share),
@@ -653,7 +748,7 @@ findings! {
         effect: TargetLimited,
         remedy: "Use a lower --rate, or --on-throttle count to send them anyway.";
     /// Requests of an open loop waited for a limit before they were sent.
-    Waited { one_in: u32, waited_us: f64, response_us: f64, limit: Limit } =>
+    Waited { one_in: u32, waited_us: f64, response_us: f64, limit: Limit } => fit(format!("Requests waited {} for {}", micros(waited_us), limit.name()), format!("Requests waited for {}", limit.name()));
         format!(
             "In a shard, 1 of {one_in} requests waited {} for {}; 1 of {one_in} response times is {}, which includes that",
             micros(waited_us),
@@ -663,7 +758,7 @@ findings! {
         effect: waited(limit),
         advice: limit.remedy();
     /// The requested rate was not reached.
-    RateMissed { got_per_s: f64, asked_per_s: f64, limit: Option<Limit>, share: f64 } =>
+    RateMissed { got_per_s: f64, asked_per_s: f64, limit: Option<Limit>, share: f64 } => fit(format!("{}/s instead of {}/s", decimal(got_per_s), decimal(asked_per_s)), "The requested rate was not reached");
         format!(
             "{}/s instead of {}/s: {}",
             decimal(got_per_s),
@@ -676,12 +771,12 @@ findings! {
         advice: limit.and_then(Limit::remedy),
         covers: [LimitedBy];
     /// The host of the virtual machine gave CPU time to others.
-    CpuSteal { share: f64 } =>
+    CpuSteal { share: f64 } => fit(format!("Other virtual machines took {} of a CPU", percent(share)), "Other virtual machines took CPU time");
         format!("A shard lost {} of its CPU time to other virtual machines of the host", percent(share)),
         effect: Disturbed,
         remedy: "Run again at a quieter time, or on a dedicated machine.";
     /// The CPU was faster or slower after the run than before it.
-    CpuSpeed { before_us: f64, after_us: f64, is_disturbed: bool } =>
+    CpuSpeed { before_us: f64, after_us: f64, is_disturbed: bool } => "The CPU's speed changed during the run";
         format!(
             "The same work took {} of CPU time before the run and {} after it, so the CPU's speed changed",
             micros(before_us),
@@ -690,7 +785,7 @@ findings! {
         effect: lateness(is_disturbed),
         remedy: RUN_AGAIN;
     /// Responses waited for a TCP retransmission, as the kernel says of their connections.
-    PacketLoss { waited: u64, responses: u64, share: f64, p99_us: Option<f64>, p99_without_us: Option<f64> } =>
+    PacketLoss { waited: u64, responses: u64, share: f64, p99_us: Option<f64>, p99_without_us: Option<f64> } => fit(format!("{} of responses waited for a retransmission", percent(share)), "Responses waited for retransmissions");
         format!(
             "{} of {} waited for a TCP retransmission{}",
             grouped(waited),
@@ -702,7 +797,7 @@ findings! {
         effect: (share >= thresholds::FAILED).then_some(Disturbed),
         remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.";
     /// Connections opened after a retransmission, or had no request acknowledged, many more than packet loss explains.
-    ListenQueueFull { connections: u64, of: u64 } =>
+    ListenQueueFull { connections: u64, of: u64 } => "The target's listen queue looks full";
         format!(
             "{} of {} opened after a retransmission or had no request acknowledged: this looks like a full listen queue of the target",
             grouped(connections),
@@ -711,7 +806,7 @@ findings! {
         effect: TargetLimited,
         remedy: "Increase the target's backlog, or open fewer connections (-c).";
     /// Requests timed out that the target's kernel never acknowledged.
-    NeverReceived { requests: u64, is_proxied: bool } =>
+    NeverReceived { requests: u64, is_proxied: bool } => fit(format!("{} were never received", counted(requests, "request")), "Requests were never received");
         format!(
             "{} timed out that the {} kernel never acknowledged: they were lost before its application, or the way back is cut",
             counted(requests, "request"),
@@ -719,7 +814,7 @@ findings! {
         ),
         remedy: "Look for a full listen queue of the target, a packet filter, or a link that is down.";
     /// Requests timed out that the target's kernel had acknowledged.
-    NotAnswered { requests: u64, is_proxied: bool } =>
+    NotAnswered { requests: u64, is_proxied: bool } => fit(format!("The target left {} unanswered", counted(requests, "request")), "The target left requests unanswered");
         format!(
             "{} timed out that the {} kernel had acknowledged: its application did not answer them",
             counted(requests, "request"),
@@ -727,7 +822,7 @@ findings! {
         ),
         remedy: "Look for what the target waits for: its workers, locks, or another service.";
     /// The target closed connections after a number of requests.
-    KeepAliveLimit { requests: u64, closed: u64, announced: u64 } =>
+    KeepAliveLimit { requests: u64, closed: u64, announced: u64 } => fit(format!("Connections end after {}", counted(requests, "request")), "The target ends connections");
         format!(
             "The target closes a connection after {}, {}",
             counted(requests, "request"),
@@ -740,15 +835,15 @@ findings! {
         severity: if announced >= closed { Severity::Info } else { Severity::Warning },
         remedy: "Raise the target's limit (nginx: keepalive_requests), have it or its proxy announce the end (connection: close), or send each request on a connection of its own (--disable-keepalive).";
     /// Looking up a name before the run took long.
-    LookupSlow { took_s: f64, slowest_s: f64 } =>
+    LookupSlow { took_s: f64, slowest_s: f64 } => fit(format!("Looking up names took {}", seconds(took_s)), "Looking up names took long");
         format!("Looking up names took {} before the run, the slowest {}", seconds(took_s), seconds(slowest_s)),
         remedy: "Check the name servers of this machine (/etc/resolv.conf): a lost query takes 5 s.";
     /// Files robots.txt could not be fetched, so that their hosts were not crawled.
-    RobotsUnreachable { hosts: u32 } =>
+    RobotsUnreachable { hosts: u32 } => "robots.txt could not be fetched";
         format!("robots.txt of {} could not be fetched, so nothing of it was crawled (RFC 9309)", counted(hosts.into(), "host")),
         remedy: "Try again later, or use --robots ignore if you are allowed to.";
     /// Source addresses were throttled at their first request.
-    SourcesThrottled { sources: u64, throttled: u64 } =>
+    SourcesThrottled { sources: u64, throttled: u64 } => "Source addresses are throttled together";
         format!(
             "{} of {} were throttled at the first request: the target may limit several addresses together",
             grouped(throttled),
@@ -757,53 +852,65 @@ findings! {
         severity: Severity::Info,
         remedy: "Use addresses of other prefixes: more of the same do not help.";
     /// Pages named a page that their item had requested before as the next.
-    PagesRepeated { count: u64 } =>
+    PagesRepeated { count: u64 } => "Pages named earlier pages as the next";
         format!("{} named a page as the next that the item had requested before: it was not requested again", counted(count, "page")),
         remedy: "If pages are missing, correct `next` of the request file. A last page that names itself needs nothing.";
     /// Items had more pages than they were to request.
-    PagesCut { count: u64 } =>
+    PagesCut { count: u64 } => "Lists have more pages than were requested";
         format!("{} ended at `pages` of the request file, with another page named as the next", counted(count, "list")),
         remedy: "Raise `pages` if all of them are wanted.";
     /// No page named a next one.
-    NextNotFound { count: u64 } =>
+    NextNotFound { count: u64 } => "No response had a next page";
         format!("No response had a next page: none of {} has what `next` of the request file says", counted(count, "first page")),
         remedy: "Compare a response with `next`. If each list has one page, leave `next` out.";
     /// Requests were not found.
-    NotFound { share: f64, count: u64, verdict: Option<Verdict> } =>
+    NotFound { share: f64, count: u64, verdict: Option<Verdict> } => fit(format!("{} of requests were not found", percent(share)), "Requests were not found");
         format!("{} of requests ({}) were not found (404 or 410)", percent(share), grouped(count)),
         effect: verdict,
         severity: if share > thresholds::MOST_FAILED { Severity::Warning } else { Severity::Info },
         remedy: "Check the URL and the range of IDs (--ids). If that is expected, use --expect status:200,404,410.";
     /// Connections were not kept.
-    ConnectionsNotKept { opened: u64, requests: u64 } =>
+    ConnectionsNotKept { opened: u64, requests: u64 } => "Connections were not kept";
         format!("Connections were not kept: {} opened for {}", grouped(opened), counted(requests, "request")),
         severity: Severity::Info;
     /// Certificates were not verified.
-    CertificatesUnverified {} => "Certificates were not verified (--insecure): responses may be another server's",
+    CertificatesUnverified {} => "Certificates were not verified";
+        "Certificates were not verified (--insecure): responses may be another server's",
         severity: Severity::Info;
     /// The target allows fewer streams on a connection of HTTP/2 than `--streams`.
-    FewStreams { allowed: u32, streams: u32, connections: u32 } =>
+    FewStreams { allowed: u32, streams: u32, connections: u32 } => fit(format!("The target allows {}", counted(allowed.into(), "stream")), "The target allows fewer streams");
         format!("The target allows {} on a connection, not {streams}: requests beyond that wait in this client", counted(allowed.into(), "stream")),
         severity: Severity::Info,
         remedy: format!("Use more connections (--connections {connections}).");
     /// A limit held the run back for a notable part of the time.
-    LimitedBy { limit: Limit, share: f64 } => format!("Limited by {} {} of the time", limit.name(), percent(share)),
+    LimitedBy { limit: Limit, share: f64 } => fit(format!("Limited by {} {} of the time", limit.name(), percent(share)), format!("Limited by {}", limit.name()));
+        format!("Limited by {} {} of the time", limit.name(), percent(share)),
         severity: Severity::Info;
     /// One part is most of the response time, and no other finding says why.
-    MostlyOnePart { part: TimePart, share: f64, us: f64 } =>
+    MostlyOnePart { part: TimePart, share: f64, us: f64 } => fit(format!("{} of the time is {}", percent(share), part.in_short()), format!("Most of the time is {}", part.in_short()));
         format!("{} of the time of a response ({}) is {}", percent(share), micros(us), part.in_words()),
         severity: Severity::Info,
         remedy: "Run with --diagnose, which looks for the cause.";
     /// Client and target share all CPUs of a machine.
-    CpusShared { cpus: usize } =>
+    CpusShared { cpus: usize } => fit(format!("Client and target share {}", counted(cpus as u64, "CPU")), "Client and target share their CPUs");
         format!("Client and target share {}, so this is not the maximum of either", counted(cpus as u64, "CPU")),
         severity: Severity::Info;
 }
 
 impl Finding {
+    /// The fact in at most 48 characters, without a full stop.
+    pub fn headline(&self) -> String {
+        self.row().headline
+    }
+
     /// One plain sentence with its numbers, without a full stop.
-    pub fn title(&self) -> String {
-        self.row().title
+    pub fn text(&self) -> String {
+        self.row().text
+    }
+
+    /// Times in which it happened, in their order; empty where they are not known.
+    pub fn events(&self) -> Vec<Event> {
+        self.row().events
     }
 
     /// Effect on the verdict; none of one that leaves the figures valid.
@@ -827,11 +934,11 @@ impl Finding {
         })
     }
 
-    /// Title and remedy.
+    /// Text and remedy.
     pub fn sentence(&self) -> String {
-        let Row { title, remedy, .. } = self.row();
+        let Row { text, remedy, .. } = self.row();
         let remedy = remedy.map_or_else(String::new, |remedy| format!(" {remedy}"));
-        format!("{}.{remedy}", title.trim_end_matches('.'))
+        format!("{}.{remedy}", text.trim_end_matches('.'))
     }
 
     /// Place in the list of findings, the most severe first.
@@ -848,11 +955,14 @@ struct Saved<'a> {
     severity: Severity,
     /// Effect on the verdict.
     effect: Option<Verdict>,
+    headline: String,
     text: String,
     remedy: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<Event>,
 }
 
-/// Write findings with their severity, text and remedy.
+/// Write findings with their severity, headline, text, remedy and events.
 pub(crate) fn serialize<S: Serializer>(findings: &[Finding], to: S) -> Result<S::Ok, S::Error> {
     let mut seq = to.serialize_seq(Some(findings.len()))?;
     for finding in findings {
@@ -860,8 +970,10 @@ pub(crate) fn serialize<S: Serializer>(findings: &[Finding], to: S) -> Result<S:
             finding,
             severity: finding.severity(),
             effect: finding.effect(),
-            text: finding.title(),
+            headline: finding.headline(),
+            text: finding.text(),
             remedy: finding.remedy(),
+            events: finding.events(),
         })?;
     }
     seq.end()

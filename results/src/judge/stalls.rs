@@ -1,11 +1,11 @@
 //! Stalls of a target: times in which requests were waiting and no answer came, although it answers
 //! much faster otherwise.
 
-use super::findings::Finding;
+use super::findings::{Event, Finding};
 use super::thresholds::{FREEZE_US, PAUSED};
 use crate::run::report::{IntervalRow, Report, Spread};
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::{AnswerBins, Series};
+use crawlmark_harness::stats::{STEP, Series};
 
 /// Least length of a stall, s: a shorter one is not noticed.
 const LEAST_S: f64 = 0.1;
@@ -39,27 +39,13 @@ const RELEASE_BINS: usize = 2;
 const PERIODIC: (usize, f64) = (4, 0.1);
 
 /// Length of a bin, s.
-const BIN_S: f64 = AnswerBins::LENGTH.as_millis() as f64 / 1e3;
-
-/// A stall, s since the start.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Stall {
-    /// Its begin, known to half a bin.
-    pub(crate) from_s: f64,
-    /// Its end, known to half a bin.
-    pub(crate) to_s: f64,
-}
-
-impl Stall {
-    const fn length_s(&self) -> f64 {
-        self.to_s - self.from_s
-    }
-}
+const BIN_S: f64 = STEP.as_millis() as f64 / 1e3;
 
 /// Stalls of a run.
 #[derive(Debug)]
 pub(crate) struct Stalls {
-    each: Vec<Stall>,
+    /// Begin and end of each are known to half a bin.
+    each: Vec<Event>,
     /// Time in which they are looked for, s: without the warm-up.
     of_s: f64,
 }
@@ -89,12 +75,12 @@ impl Stalls {
     }
 
     /// Each of them, in order.
-    pub(crate) fn each(&self) -> &[Stall] {
+    pub(crate) fn each(&self) -> &[Event] {
         &self.each
     }
 
     /// The first of the longest ones.
-    fn longest(&self) -> Option<&Stall> {
+    fn longest(&self) -> Option<&Event> {
         self.each.iter().rev().max_by(|a, b| {
             (a.length_s() / BIN_S)
                 .round()
@@ -123,9 +109,10 @@ impl Stalls {
             count: self.each.len(),
             longest_s: longest.length_s(),
             at_s: longest.from_s.max(0.0),
-            total_s: self.each.iter().map(Stall::length_s).sum(),
+            total_s: self.each.iter().map(Event::length_s).sum(),
             of_s: self.of_s,
             period_s: self.period_s(),
+            events: self.each.clone(),
         })
     }
 }
@@ -133,7 +120,7 @@ impl Stalls {
 /// A time without an answer, and the least number of answers right after it; none at the end of the
 /// run.
 struct Gap {
-    stall: Stall,
+    stall: Event,
     released: Option<u64>,
 }
 
@@ -166,7 +153,7 @@ fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
             start_s + (next as f64 + 0.5) * BIN_S
         };
         let released = || bins[next..].iter().take(RELEASE_BINS).sum();
-        let stall = Stall {
+        let stall = Event {
             from_s: start_s + from * BIN_S,
             to_s,
         };
@@ -274,7 +261,7 @@ fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
 
 /// True if connections are kept, and those of the slowest requests that took as long as this were
 /// the first of theirs: a new connection takes that time.
-fn is_of_new_connections(report: &Report, stall: &Stall) -> bool {
+fn is_of_new_connections(report: &Report, stall: &Event) -> bool {
     let least_us = stall.length_s() * WAITED * 1e6;
     let held = report.slowest.iter();
     let mut held = held.filter(|row| row.response_us >= least_us).peekable();
@@ -311,7 +298,7 @@ mod tests {
         let text = include_str!("../../example/result.json");
         let mut report: Report = serde_json::from_str(text).unwrap();
         (report.totals.attempts, report.totals.connections_opened) = (1_000, 8);
-        let stall = Stall {
+        let stall = Event {
             from_s: 2.0,
             to_s: 2.3,
         };

@@ -6,11 +6,12 @@ mod fired;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::run::report::{
-    Audit, BindingReport, ConnectionsReport, Course, Environment, IntervalRow, Latency, Ledger,
-    ShardReport, TARGET_PROCESSES, TargetReport, Totals, UsageReport, WindowReport,
+    Audit, BindingReport, ConnectionsReport, Environment, IntervalRow, Latency, Ledger,
+    ShardCourse, ShardReport, TARGET_PROCESSES, TargetReport, Totals, UsageReport, WindowReport,
 };
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::RunPlan;
@@ -174,7 +175,7 @@ fn shard(number: u32) -> ShardReport {
         dropped_by: None,
         longest_linger_us: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
-        course: Course::default(),
+        course: ShardCourse::default(),
         latency: latency
             .into_iter()
             .map(|(series, us)| (series.name().to_owned(), times(us)))
@@ -323,7 +324,61 @@ fn covering_is_a_strict_order_from_graver_kinds_to_lesser_ones() {
     }
 }
 
+/// Set each number, text and absent value below `place` to one that was drawn, where the finding
+/// allows it.
+#[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+fn draw(all: &mut Value, place: &str, numbers: &mut impl Iterator<Item = u64>, text: &str) {
+    let keys: Vec<String> = match all.pointer(place) {
+        Some(Value::Object(fields)) => fields.keys().cloned().collect(),
+        Some(Value::Array(rows)) => (0..rows.len()).map(|n| n.to_string()).collect(),
+        _ => Vec::new(),
+    };
+    for key in &keys {
+        draw(all, &format!("{place}/{key}"), numbers, text);
+    }
+    if !keys.is_empty() || place == "/kind" {
+        return;
+    }
+    let bits = numbers.next().unwrap_or(0);
+    let (small, signed) = (bits as u32, bits as i32);
+    let float = f64::from_bits(bits).abs();
+    for value in [
+        json!(float),
+        json!(f64::from(small)),
+        json!(bits),
+        json!(small),
+        json!(signed),
+        json!(text),
+    ] {
+        let mut other = all.clone();
+        *other.pointer_mut(place).unwrap() = value;
+        // JSON has no number that is none, or endless.
+        if other.pointer(place) != Some(&Value::Null)
+            && serde_json::from_value::<Finding>(other.clone()).is_ok()
+        {
+            *all = other;
+            return;
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_headline_fits_a_line_whatever_its_numbers_are(
+        bits in prop::collection::vec(any::<u64>(), 16), text in ".{0,60}", shift in 0..64_u32,
+    ) {
+        for finding in Finding::samples() {
+            let mut json = serde_json::to_value(&finding).unwrap();
+            draw(&mut json, "", &mut bits.iter().map(|bits| bits >> shift), &text);
+            for finding in [finding, serde_json::from_value(json).unwrap()] {
+                let headline = finding.headline();
+                let length = headline.chars().count();
+                prop_assert!((1..=48).contains(&length), "{headline:?} has {length}");
+                prop_assert!(!headline.ends_with('.'), "{headline:?}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_shown_depends_on_what_was_found_and_covers_all_of_it(
         found in prop::sample::subsequence(Finding::samples(), 1..12).prop_shuffle(),

@@ -155,8 +155,9 @@ pub(crate) const REACHED: f64 = 0.8;
 /// Part of the requested rate that must have been answered: slow answers make a short run longer.
 pub(crate) const ANSWERED_PART: f64 = 0.5;
 
-/// Part of the time without an answer from which on stalls are a warning.
-pub(crate) const STALLED: f64 = 0.1;
+/// Length of all stalls over that of as many of the longest, from which on they are as long as each
+/// other to a reader: their ends are known to a bin of 20 ms.
+pub(crate) const ALIKE: f64 = 0.95;
 
 /// Part of the rate that twice the connections add, below which the rate does not grow with them.
 pub(crate) const GROWS: f64 = 1.15;

@@ -231,6 +231,8 @@ impl Cut<'_> {
         let mut report = whole.clone();
         report.plan.run.warmup = Duration::ZERO;
         report.intervals = self.intervals.to_vec();
+        let course = whole.course.as_ref();
+        report.course = course.map(|course| course.part(self.from_s, self.to_s));
         report.latency.clone_from(&self.latency);
         report.totals = Totals {
             duration_s: self.run_duration_s.min(self.to_s as f64),

@@ -11,7 +11,7 @@
 //! | `causes`, `groups` | failed requests by cause, and the causes in words; counts and times by host and by URL template |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
-//! | `interval`, `course`, `shard` | figures per second, per shard over time, per shard |
+//! | `interval`, `course`, `shard` | figures per second, in columns from 20 ms on, per shard |
 //! | `connections` | readings of TCP connections, closed connections, parts of response times, slowest requests |
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
 //! | `environment` | machine |
@@ -48,7 +48,7 @@ pub use self::budget::{Audit, BudgetReport, WindowReport};
 pub(crate) use self::causes::listed;
 pub use self::causes::{FailureReport, cause_in_words, failures, remedy_in_words};
 pub use self::connections::{ClosedBy, ConnectionsReport, SlowRow, Split, SplitPart, TcpReport};
-pub use self::course::Course;
+pub use self::course::{Course, HeatColumn, Seconds, ShardCourse};
 pub use self::crawl::{
     CommandLine, MergedReport, OtherAttempt, RobotsHost, RobotsOutcome, RobotsReport, SavedReport,
     SavedSession,
@@ -232,6 +232,9 @@ pub struct Report {
     pub shards: Vec<ShardReport>,
     /// Each second.
     pub intervals: Vec<IntervalRow>,
+    /// All shards over time, in shorter steps. Absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
     /// Resources that the supervisor used.
     pub supervisor: SupervisorReport,
     /// Growth of counters of the whole machine during the run, in this network namespace; without
@@ -331,7 +334,7 @@ pub struct Source<'a> {
     /// Record of the target's probe; none without one.
     pub target: Option<TargetRecord>,
     /// Each second.
-    pub intervals: Vec<IntervalRow>,
+    pub intervals: Seconds,
     /// Machine and system on which it ran.
     pub environment: Environment,
 }
@@ -374,9 +377,10 @@ impl Report {
             labels,
             record,
             target,
-            mut intervals,
+            intervals: mut seconds,
             environment,
         } = source;
+        let mut intervals = std::mem::take(&mut seconds.rows);
         intervals.sort_by_key(|row| row.start_s);
         let mut courses = course::take(&mut intervals);
         let (mut shards, mut ledger) = (Vec::new(), Ledger::default());
@@ -482,6 +486,7 @@ impl Report {
             totals,
             shards,
             intervals,
+            course: seconds.course(duration_s),
             witness: None,
         };
         report.split = report.calibrated(&split);

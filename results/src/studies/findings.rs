@@ -71,10 +71,10 @@ findings! {
 
     /// Rounds have a finding of their own: that of the first of them.
     InRounds { finding: Finding, rounds: usize, of: usize, side: &'static str } => Warning,
-        format!("In {rounds} of {}{side}: {}", counted(of as u64, "round"), finding.title());
+        format!("In {rounds} of {}{side}: {}", counted(of as u64, "round"), finding.text());
     /// The target ran out of something, by a probe of its processes.
     RanOut { at: String, finding: Finding } => Neutral,
-        format!("At {at}: {}", finding.title()),
+        format!("At {at}: {}", finding.text()),
         finding.remedy().unwrap_or_default();
     /// The load was too much for the target, and none of its processes' readings says why.
     NothingRanOut { at: String, cpus_used: f64, cpus: usize } => Neutral,
@@ -150,7 +150,7 @@ findings! {
         format!("this client sent {sent_per_s:.0} of {due_per_s:.0} requests a second");
     /// The run was disturbed or limited by this client, which may have made it slow.
     Disturbed { finding: Option<Box<Finding>> } => Neutral,
-        finding.map_or_else(|| "the run was disturbed".to_owned(), |finding| finding.title());
+        finding.map_or_else(|| "the run was disturbed".to_owned(), |finding| finding.text());
     /// This client sent requests in bunches, of which a limit may refuse as many.
     Bunches { late_share: f64 } => Neutral,
         format!("{:.1} % of requests went out late, in bunches that a limit may refuse", late_share * 100.0);
@@ -294,7 +294,7 @@ findings! {
     NotValid { name: &'static str, verdict: Verdict, finding: Option<Finding> } =>
         if verdict == Verdict::Disturbed { Warning } else { Neutral },
         match finding {
-            Some(finding) => format!("{}: {}", capital(name), finding.title()),
+            Some(finding) => format!("{}: {}", capital(name), finding.text()),
             None => format!("{}: {}", capital(name), verdict.name()),
         };
 

@@ -264,7 +264,7 @@ fn the_first_finding_is_the_one_to_know_and_the_end_of_a_run_fits_the_terminal()
         );
         let _ = writeln!(out, "# {name}\n\n{terminal}");
         let (page, markdown) = (page::run(&report, &doc, &[]), doc.markdown());
-        let title = report.findings[0].title();
+        let title = report.findings[0].text();
         let escaped = title.replace('<', "&lt;").replace('>', "&gt;");
         assert!(page.contains(&*escaped), "{name}: {title}");
         assert!(

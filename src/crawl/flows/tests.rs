@@ -13,7 +13,7 @@ use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::sample::{Fate, Outcome};
 use crawlmark_harness::trace::mixed;
 use crawlmark_harness::units::IdRange;
-use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Source};
+use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Seconds, Source};
 use http::header::RETRY_AFTER;
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -255,7 +255,7 @@ proptest! {
             plan: &plan,
             labels: &Labels::default(),
             record: &record,
-            intervals: Vec::new(),
+            intervals: Seconds::default(),
             environment: Environment::read(Placement::Apart),
         });
         prop_assert_eq!(report.throttling.retries_denied, given_up);

@@ -15,8 +15,8 @@ use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::judge::Finding;
 use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{
-    CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report,
-    Source, Verdict,
+    CRAWL_DELAY, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report, Seconds, Source,
+    Verdict,
 };
 use crate::run::result_dir::{IntervalLog, LogFile, ResultError, foreign};
 use crate::show::text::counted;
@@ -290,7 +290,7 @@ pub fn merge(
     let mut log = log.filter(|_| plan.nodes <= MOST_TIMES);
     let started_at = SystemTime::UNIX_EPOCH + Duration::from_micros(start_us);
     let mut recorder = Recorder {
-        rows: Vec::new(),
+        seconds: Seconds::default(),
         log: log.as_mut().map(|log| log.begin(started_at)).transpose()?,
         thresholds: LiveThresholds::new(objectives, &crawl),
         parts: plan.nodes,
@@ -304,7 +304,7 @@ pub fn merge(
         }
     })?;
     let Recorder {
-        rows,
+        seconds,
         thresholds,
         log: appended,
         ..
@@ -320,7 +320,7 @@ pub fn merge(
         plan: &crawl,
         labels: &labels,
         record: &record,
-        intervals: rows,
+        intervals: seconds,
         environment: attempts[0].environment.clone(),
     });
     report.run_id.clone_from(&plan.run_id);
@@ -377,9 +377,9 @@ impl Read for FramesFile {
     }
 }
 
-/// Observer that makes a row of each second.
+/// Observer that keeps the seconds.
 struct Recorder<'a> {
-    rows: Vec<IntervalRow>,
+    seconds: Seconds,
     log: Option<IntervalLog<'a>>,
     thresholds: LiveThresholds,
     parts: u32,
@@ -389,12 +389,11 @@ impl Observer for Recorder<'_> {
     fn progress(&mut self, _: &Live) {}
 
     fn interval(&mut self, interval: &Interval) {
-        let mut row = IntervalRow::new(interval);
+        let row = self.seconds.add(interval);
         if self.parts > MOST_TIMES {
             // Not only emptied: the memory of all seconds would be kept.
             row.shards = Vec::new();
         }
-        self.rows.push(row);
         if let Some(log) = &mut self.log {
             log.append(interval);
         }

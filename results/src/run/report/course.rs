@@ -1,17 +1,238 @@
-//! Course of each shard over time, in few enough steps to be saved for every shard of a long run.
+//! Course of a run over time, in few enough columns to be saved of a run of any length: of all shards
+//! in columns from 20 ms on, and of each shard in seconds.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::IntervalRow;
+use crate::judge::findings::Event;
+use crawlmark_harness::stats::{CELLS, CELLS_PER_DECADE, STEPS, StepCounts};
+use crawlmark_harness::supervisor::Interval;
 
-/// The most steps of a course: as many as a wide plot can show.
-const MOST_STEPS: u64 = 600;
+/// The most columns of a course: as many as a wide plot can show.
+const MOST_COLUMNS: usize = 600;
+
+/// The most steps that are kept while a run goes on: as many as five columns of each take.
+const MOST_STEPS: usize = 5 * MOST_COLUMNS;
+
+/// Steps that become one when there are too many.
+const FOLD: usize = 10;
+
+/// Time without any from which on what happens is another period, s.
+const APART_S: f64 = 0.5;
+
+/// The most periods that are told apart: more are a part of the run, whose charts show them.
+const MOST_PERIODS: usize = 20;
+
+/// Length of a step, ms.
+const STEP_MS: u64 = 1_000 / STEPS as u64;
+
+/// Course of a run. All columns are equally long, and there are at most 600.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Course {
+    /// Start of the first column since the common start, ms: 0 but of a part of a run.
+    pub start_ms: u64,
+    /// Length of a column, ms: the shortest of 20, 40, 100, 200, 400, 1,000 and so on.
+    pub step_ms: u64,
+    /// Good answers by when they ended.
+    pub good: Vec<u64>,
+    /// Answers by when they ended that the target has no such item.
+    pub not_found: Vec<u64>,
+    /// Throttled answers by when they ended.
+    pub throttled: Vec<u64>,
+    /// Requests that were rejected, challenged, without a valid answer, or cut off, by when.
+    pub failed: Vec<u64>,
+    /// The most requests under way at once, at least: the sum over the shards of their greatest
+    /// numbers within 20 ms.
+    pub in_flight: Vec<u64>,
+    /// Times of good and not-found answers by when they were due: response times in an open loop,
+    /// service times in a closed one. Null where there was none.
+    pub heat: Vec<Option<HeatColumn>>,
+}
+
+/// Number of times by cell, of a column.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeatColumn {
+    /// The number of the first cell that has any. Cell `n` holds from 10^(n/16) to below
+    /// 10^((n+1)/16) us; cell 0 what was faster as well, and cell 143 what was slower.
+    pub first: u32,
+    /// Number of times in it and in each cell above, up to the last that has any.
+    pub counts: Vec<u64>,
+}
+
+impl HeatColumn {
+    /// The least time of a cell, us.
+    pub fn starts_us(cell: u32) -> f64 {
+        10f64.powf(f64::from(cell) / CELLS_PER_DECADE as f64)
+    }
+
+    fn of(cells: &BTreeMap<usize, u64>) -> Option<Self> {
+        let (first, last) = (*cells.first_key_value()?.0, *cells.last_key_value()?.0);
+        let counts = (first..=last).map(|cell| cells.get(&cell).copied().unwrap_or(0));
+        Some(Self {
+            first: u32::try_from(first).unwrap_or(u32::MAX),
+            counts: counts.collect(),
+        })
+    }
+}
+
+impl Course {
+    /// Times in which there were any of these counts; none if they are most of it, or too many.
+    pub(crate) fn periods(&self, counts: &[u64]) -> Vec<Event> {
+        let s = |column: usize| (self.start_ms + self.step_ms * column as u64) as f64 / 1e3;
+        let apart_s = APART_S.max(s(2) - s(0));
+        let mut periods: Vec<Event> = Vec::new();
+        for (column, _) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (from_s, to_s) = (s(column), s(column + 1));
+            match periods.last_mut() {
+                Some(last) if from_s - last.to_s < apart_s => last.to_s = to_s,
+                _ => periods.push(Event { from_s, to_s }),
+            }
+        }
+        let total_s: f64 = periods.iter().map(Event::length_s).sum();
+        if periods.len() > MOST_PERIODS || total_s > (s(counts.len()) - s(0)) / 2.0 {
+            periods.clear();
+        }
+        periods
+    }
+
+    /// The part from one second to another: the columns that are in it.
+    pub(crate) fn part(&self, from_s: u64, to_s: u64) -> Self {
+        let step_ms = self.step_ms.max(1);
+        let column = |s: u64| {
+            let at = (s * 1_000).saturating_sub(self.start_ms).div_ceil(step_ms);
+            usize::try_from(at)
+                .unwrap_or(usize::MAX)
+                .min(self.good.len())
+        };
+        let (first, end) = (column(from_s), column(to_s));
+        let cut = |all: &[u64]| all[first..end.max(first)].to_vec();
+        Self {
+            start_ms: self.start_ms + first as u64 * step_ms,
+            step_ms,
+            good: cut(&self.good),
+            not_found: cut(&self.not_found),
+            throttled: cut(&self.throttled),
+            failed: cut(&self.failed),
+            in_flight: cut(&self.in_flight),
+            heat: self.heat[first..end.max(first)].to_vec(),
+        }
+    }
+}
+
+/// Seconds of a run as they come: a row of each, and the course of all of them.
+#[derive(Debug, Clone, Default)]
+pub struct Seconds {
+    /// Each of them, in the order in which they came.
+    pub rows: Vec<IntervalRow>,
+    /// Steps of the run, each so many of 20 ms as `scale` says.
+    steps: Vec<Step>,
+    scale: usize,
+}
+
+/// What happened in a step.
+#[derive(Debug, Clone, Default)]
+struct Step {
+    counts: StepCounts,
+    times: BTreeMap<usize, u64>,
+}
+
+impl Step {
+    /// Add a step that follows: what was in flight in it was not in addition.
+    fn append(&mut self, next: &Self) {
+        let in_flight = self.counts.in_flight.max(next.counts.in_flight);
+        self.counts.merge(&next.counts);
+        self.counts.in_flight = in_flight;
+        for (cell, count) in &next.times {
+            let sum = self.times.entry(*cell).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    }
+}
+
+fn folded(steps: &[Step], by: usize) -> Vec<Step> {
+    let columns = steps.chunks(by).map(|parts| {
+        parts.iter().fold(Step::default(), |mut column, part| {
+            column.append(part);
+            column
+        })
+    });
+    columns.collect()
+}
+
+impl Seconds {
+    /// Add a second, and return its row.
+    pub fn add(&mut self, interval: &Interval) -> &mut IntervalRow {
+        let begin = usize::try_from(interval.index).unwrap_or(usize::MAX / STEPS) * STEPS;
+        self.scale = self.scale.max(1);
+        while (begin + STEPS).div_ceil(self.scale) > MOST_STEPS {
+            self.steps = folded(&self.steps, FOLD);
+            self.scale *= FOLD;
+        }
+        let mut own = vec![Step::default(); STEPS];
+        for (step, counts) in own.iter_mut().zip(interval.course.steps()) {
+            step.counts = counts;
+        }
+        for (step, cell, count) in interval.course.times() {
+            own[step].times.insert(cell.min(CELLS - 1), count);
+        }
+        for (at, step) in (begin..).zip(&own) {
+            let at = at / self.scale;
+            if self.steps.len() <= at {
+                self.steps.resize(at + 1, Step::default());
+            }
+            self.steps[at].append(step);
+        }
+        self.rows.push(IntervalRow::new(interval));
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    /// The course of a run of so many seconds; none without one.
+    pub(super) fn course(&self, duration_s: f64) -> Option<Course> {
+        let is_empty = |step: &Step| step.counts == StepCounts::default() && step.times.is_empty();
+        let known = self.steps.iter().rposition(|step| !is_empty(step))? + 1;
+        let step_ms = STEP_MS * self.scale as u64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a duration"
+        )]
+        let lasted = (duration_s * 1e3 / step_ms as f64).ceil() as usize;
+        let length = known.max(lasted).min(self.steps.len());
+        let by = [1, 2, 5]
+            .into_iter()
+            .find(|by| length.div_ceil(*by) <= MOST_COLUMNS);
+        let by = by.unwrap_or(FOLD);
+        let columns = folded(&self.steps[..length], by);
+        let count = |of: fn(&StepCounts) -> u64| columns.iter().map(|it| of(&it.counts)).collect();
+        Some(Course {
+            start_ms: 0,
+            step_ms: step_ms * by as u64,
+            good: count(|it| it.good),
+            not_found: count(|it| it.not_found),
+            throttled: count(|it| it.throttled),
+            failed: count(|it| it.failed),
+            in_flight: count(|it| it.in_flight),
+            heat: columns.iter().map(|it| HeatColumn::of(&it.times)).collect(),
+        })
+    }
+}
+
+impl<'a> FromIterator<&'a Interval> for Seconds {
+    fn from_iter<T: IntoIterator<Item = &'a Interval>>(intervals: T) -> Self {
+        let mut seconds = Self::default();
+        for interval in intervals {
+            seconds.add(interval);
+        }
+        seconds
+    }
+}
 
 /// Course of a shard over time, by columns. Null where it reported nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Course {
+pub struct ShardCourse {
     /// Seconds in a step; 0 without a step.
     pub step_s: u64,
     /// Attempts.
@@ -23,17 +244,17 @@ pub struct Course {
 }
 
 /// Takes what the seconds know of each shard out of them.
-pub(super) fn take(rows: &mut [IntervalRow]) -> BTreeMap<u32, Course> {
+pub(super) fn take(rows: &mut [IntervalRow]) -> BTreeMap<u32, ShardCourse> {
     let seconds = rows.last().map_or(0, |row| row.start_s + 1);
-    let step_s = seconds.div_ceil(MOST_STEPS).max(1);
+    let step_s = seconds.div_ceil(MOST_COLUMNS as u64).max(1);
     let length = usize::try_from(seconds.div_ceil(step_s)).unwrap_or(0);
-    let mut courses: BTreeMap<u32, Course> = BTreeMap::new();
+    let mut courses: BTreeMap<u32, ShardCourse> = BTreeMap::new();
     for row in rows {
         let at = usize::try_from(row.start_s / step_s).unwrap_or(usize::MAX);
         for second in std::mem::take(&mut row.shards) {
             let course = courses
                 .entry(second.shard)
-                .or_insert_with(|| Course::empty(step_s, length));
+                .or_insert_with(|| ShardCourse::empty(step_s, length));
             let lag_us = second.max_sched_lag_ns as f64 / 1e3;
             merge(&mut course.attempts, at, second.attempts, |a, b| a + b);
             merge(&mut course.max_sched_lag_us, at, lag_us, f64::max);
@@ -43,7 +264,7 @@ pub(super) fn take(rows: &mut [IntervalRow]) -> BTreeMap<u32, Course> {
     courses
 }
 
-impl Course {
+impl ShardCourse {
     fn empty(step_s: u64, length: usize) -> Self {
         Self {
             step_s,
@@ -64,6 +285,9 @@ fn merge<T: Copy>(column: &mut [Option<T>], at: usize, value: T, how: impl Fn(T,
 mod tests {
     use std::time::Duration;
 
+    use proptest::prelude::*;
+    use serde_json::json;
+
     use super::*;
     use crawlmark_harness::stats::{Bounds, ShardStats};
     use crawlmark_harness::supervisor::{Interval, ShardSecond};
@@ -79,6 +303,59 @@ mod tests {
             shards: Vec::new(),
             seconds,
         })
+    }
+
+    /// A second in which as many requests as its number says were good in one step, and were in
+    /// flight and took a time of a cell of that number.
+    fn interval(index: u64, step: usize, number: u64) -> Interval {
+        let mut steps = vec![StepCounts::default(); STEPS];
+        (steps[step].good, steps[step].in_flight) = (number, number);
+        let course = json!({"steps": steps, "times": [[(step * CELLS) as u64 + number, number]]});
+        Interval {
+            figures: SecondFigures {
+                index,
+                course: serde_json::from_value(course).unwrap(),
+                ..SecondFigures::default()
+            },
+            merged: ShardStats::new(Bounds::for_timeout(Duration::from_secs(1))),
+            shards: Vec::new(),
+            seconds: Vec::new(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_course_of_any_length_is_that_of_its_steps_in_any_order(
+            seconds in prop::collection::vec((0..1_u64 << 22, 0..22, 0..STEPS, 1..99_u64), 1..12), cut in 0..12_usize,
+        ) {
+            let mut seconds: Vec<(u64, usize, u64)> = seconds
+                .into_iter()
+                .map(|(index, shift, step, number)| (index >> shift, step, number))
+                .collect();
+            let all = |seconds: &[(u64, usize, u64)]| {
+                let intervals: Vec<_> = seconds.iter().map(|it| interval(it.0, it.1, it.2)).collect();
+                intervals.iter().collect::<Seconds>().course(0.0).unwrap()
+            };
+            let course = all(&seconds);
+            let end_ms = seconds.iter().map(|(index, step, _)| index * 1_000 + *step as u64 * STEP_MS + STEP_MS).max().unwrap();
+            let columns = |ms: u64| end_ms.div_ceil(ms);
+            prop_assert_eq!(course.good.len() as u64, columns(course.step_ms));
+            prop_assert!(course.good.len() <= MOST_COLUMNS, "{}", course.good.len());
+            let shorter = course.step_ms * 2 / if course.step_ms.to_string().starts_with('1') { 5 } else { 4 };
+            prop_assert!(course.step_ms == STEP_MS || columns(shorter) > MOST_COLUMNS as u64, "{}", course.step_ms);
+            for (at, good) in course.good.iter().enumerate() {
+                let own = seconds.iter().filter(|(index, step, _)| (index * 1_000 + *step as u64 * STEP_MS) / course.step_ms == at as u64);
+                prop_assert_eq!(own.clone().map(|it| it.2).sum::<u64>(), *good);
+                prop_assert_eq!(own.clone().map(|it| it.2).max().unwrap_or(0), course.in_flight[at]);
+                let times = course.heat[at].iter().flat_map(|heat| (u64::from(heat.first)..).zip(&heat.counts));
+                for (cell, count) in times {
+                    prop_assert_eq!(own.clone().filter(|it| it.2 == cell).map(|it| it.2).sum::<u64>(), *count);
+                }
+            }
+            let at = cut.min(seconds.len());
+            seconds.rotate_left(at);
+            prop_assert_eq!(all(&seconds), course);
+        }
     }
 
     fn second(shard: u32, attempts: u64) -> ShardSecond {

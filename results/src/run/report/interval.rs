@@ -9,7 +9,7 @@ use super::totals::reads_as;
 use super::{BindingReport, Split, Spread, TargetSecond};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::{AnswerBins, SecondCounts, Series};
+use crawlmark_harness::stats::{STEPS, SecondCounts, Series};
 use crawlmark_harness::supervisor::{Interval, ShardSecond};
 
 /// One second over all shards. What is counted is in the second in which it ended; `scheduled` and
@@ -28,7 +28,7 @@ pub struct IntervalRow {
     /// Scheduled requests that failed: rejected, challenged, or without a valid answer; not those
     /// for which this machine had no port or descriptor.
     pub scheduled_failed: Option<u64>,
-    /// Answers of any status in each [bin](AnswerBins) of 20 ms, as one character each: the number
+    /// Answers of any status in each step of 20 ms, as one character each: the number
     /// of binary digits of their count in base 36, so `0` for none, `1` for one, `2` for two or
     /// three.
     pub answers: Option<String>,
@@ -56,6 +56,9 @@ pub struct IntervalRow {
     pub max_sched_lag_us: f64,
     /// CPU used by the shards.
     pub cpu_us: u64,
+    /// Time for which the shards were ready to run and had no CPU, together; null when the kernel
+    /// does not say.
+    pub run_delay_us: Option<f64>,
     /// Limits that held the shards back in it, as parts of their time.
     pub binding: BindingReport,
     /// Requests in flight that adaptive shards allowed themselves at its end; null unless they are
@@ -107,7 +110,13 @@ impl IntervalRow {
             scheduled: Some(interval.scheduled.requests),
             scheduled_good: Some(interval.scheduled.good),
             scheduled_failed: Some(interval.scheduled.failed),
-            answers: Some(interval.answers.iter().map(digit).collect()),
+            answers: Some(
+                interval
+                    .course
+                    .steps()
+                    .map(|step| digit(step.answers))
+                    .collect(),
+            ),
             counts: SecondCounts::of(&counters.items, &counters.requests),
             in_flight: interval.in_flight,
             p50_us: percentile(Series::ServiceOk, 0.5),
@@ -121,6 +130,7 @@ impl IntervalRow {
                 .map(|ns| ns as f64 / 1e3),
             max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
+            run_delay_us: interval.run_delay_ns.map(|ns| ns as f64 / 1e3),
             binding: BindingReport::new(&interval.binding),
             limit: interval.standing.map(|standing| standing.limit),
             pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
@@ -168,14 +178,14 @@ impl IntervalRow {
             .collect()
     }
 
-    /// Return the least number of answers in each bin; none of a merged result of many parts.
+    /// Return the least number of answers in each step; none of a merged result of many parts.
     pub(crate) fn answers_in_bins(&self) -> Option<impl Iterator<Item = u64>> {
         Some(
             self.answers
                 .as_ref()?
                 .chars()
                 .map(|digit| digit.to_digit(RADIX).map_or(0, |digits| (1 << digits) >> 1))
-                .take(AnswerBins::COUNT),
+                .take(STEPS),
         )
     }
 }

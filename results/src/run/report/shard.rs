@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
+use super::{BindingReport, Detail, Latency, Ledger, ShardCourse, Totals, cpu_s, share};
 use crawlmark_harness::clock::{seconds, us};
 use crawlmark_harness::plan::ShardPlan;
 use crawlmark_harness::process::ShardExit;
@@ -55,7 +55,7 @@ pub struct ShardReport {
     /// Its counts.
     pub totals: Totals,
     /// Its course over time.
-    pub course: Course,
+    pub course: ShardCourse,
     /// Its times, by series; empty of a shard with a fault.
     pub latency: BTreeMap<String, Latency>,
     /// Resources that it used.
@@ -157,7 +157,7 @@ impl ShardReport {
                 UsageReport::new(&usage, &cpu, totals.attempts)
             }),
             totals,
-            course: Course::default(),
+            course: ShardCourse::default(),
         }
     }
 }

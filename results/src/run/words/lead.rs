@@ -39,7 +39,7 @@ fn outcome(report: &Report) -> Status {
     Status {
         id: Some("outcome"),
         text: first,
-        list: others.iter().map(Finding::title).collect(),
+        list: others.iter().map(Finding::text).collect(),
         ..Status::new(severity, outcome_line(report))
     }
 }

@@ -105,7 +105,7 @@ impl Events {
         html.with("li", &[("class", tone(finding.severity()))], |html| {
             html.with("span", &[("class", "n")], |html| html.text(&n.to_string()));
             html.element("div", |html| {
-                html.say("h3", &finding.title());
+                html.say("h3", &finding.text());
                 if let Some(remedy) = finding.remedy() {
                     html.with("p", &[("class", "do")], |html| {
                         html.with("b", &[], |html| html.text("Do:"));

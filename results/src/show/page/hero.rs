@@ -75,7 +75,7 @@ const ABOUT: [(FindingKind, Place); 9] = [
 /// Return the first thing to say of a run: its gravest finding, or else its answer.
 pub fn headline(report: &Report) -> String {
     match gravest(report) {
-        Some(finding) => finding.title(),
+        Some(finding) => finding.text(),
         None => answer(report),
     }
 }

@@ -2,7 +2,7 @@
 //! each other.
 
 use super::seconds::{Gather, LEAST_S, Seconds, TimeAxis};
-use crate::run::report::{CELLS_PER_DECADE, Course, IntervalRow, Report, ShardReport, Spread};
+use crate::run::report::{CELLS_PER_DECADE, IntervalRow, Report, ShardCourse, ShardReport, Spread};
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
 use crawlmark_harness::stats;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
@@ -132,7 +132,7 @@ struct Measure {
     unit: &'static str,
     gather: Gather,
     /// Values of the steps of a course.
-    column: fn(&Course) -> Vec<Option<f64>>,
+    column: fn(&ShardCourse) -> Vec<Option<f64>>,
     /// Value that each level but the lowest begins at, given the greatest value.
     least: fn(f64) -> [f64; 5],
     format: Format,
@@ -177,7 +177,7 @@ fn counts_of(column: &[Option<u64>], unit: f64) -> Vec<Option<f64>> {
 
 impl Measure {
     /// The cells of a shard, of so many steps each, in a run that ended then.
-    fn cells(&self, course: &Course, steps: usize, end_s: f64) -> Vec<Cell> {
+    fn cells(&self, course: &ShardCourse, steps: usize, end_s: f64) -> Vec<Cell> {
         let (mut cells, mut from_s) = (Vec::new(), 0.0);
         for group in (self.column)(course).chunks(steps) {
             let to_s = (from_s + (group.len() as u64 * course.step_s) as f64).min(end_s);

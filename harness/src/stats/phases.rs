@@ -1,48 +1,9 @@
-//! When answers arrive: their number in each short bin of a second, in which stalls shorter than a
-//! second are visible, and by phase, in which clocks of the target are. Shards record it, the
-//! supervisor merges it; it must not decide what a stall or a clock is.
-
-use std::time::Duration;
+//! When answers arrive by phase, in which clocks of the target are. Shards record it, the supervisor
+//! merges it; it must not decide what a clock is.
 
 use serde::{Deserialize, Serialize};
 
 use super::table::Count;
-use crate::clock::{Nanos, duration_ns};
-
-/// Answers of any status in each bin of a second.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnswerBins(Vec<u64>);
-
-impl AnswerBins {
-    /// Number of bins in a second.
-    pub const COUNT: usize = 50;
-
-    /// Length of a bin.
-    pub const LENGTH: Duration = Duration::from_millis(1_000 / Self::COUNT as u64);
-
-    /// Count answers that ended at `at`, in the second that begins at `second`.
-    pub(crate) fn add(&mut self, second: Nanos, at: Nanos, count: u64) {
-        let into = at.since(second) / duration_ns(Self::LENGTH);
-        let bin = usize::try_from(into).unwrap_or(usize::MAX);
-        // Those whose own second was handed over already are in no bin.
-        if at >= second && bin < Self::COUNT {
-            if self.0.is_empty() {
-                self.0.resize(Self::COUNT, 0);
-            }
-            self.0[bin] += count;
-        }
-    }
-
-    /// Add those of another shard in the same second.
-    pub fn merge(&mut self, other: &Self) {
-        self.0.add(&other.0);
-    }
-
-    /// Number of answers in each bin.
-    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..Self::COUNT).map(|bin| self.0.get(bin).copied().unwrap_or(0))
-    }
-}
 
 /// Answers of any status by the time of their end since the start of the run, modulo
 /// [`PERIOD`](Self::PERIOD), in bins of 1 ms. A target whose answers leave in step with a clock
