@@ -23,7 +23,7 @@ use crate::crawl::tls::{Settings, Tls};
 use crate::crawl::{Host, Scheme, Template};
 use crate::error::{DONE, Error, FAILED, WITHOUT_HTTP_3};
 use crate::run::{find, is_private};
-use crate::target::{Target, sockets};
+use crate::target::{Target, share_of_target, sockets};
 use crate::terminal;
 
 /// Directory of stubs below that of `--stubs`.
@@ -33,11 +33,13 @@ const MAPPINGS: &str = "mappings";
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     // One process has the whole recording.
     let most = if args.record.is_some() {
-        1
+        NonZeroUsize::MIN
+    } else if args.listen.ip().is_loopback() {
+        // Its clients are on this machine.
+        share_of_target(usable_cpus().len())
     } else {
-        usable_cpus().len()
+        NonZeroUsize::new(usable_cpus().len()).unwrap_or(NonZeroUsize::MIN)
     };
-    let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
     let processes = args.processes.or(most);
     check_processes("--processes", processes)?;
     check_http3(args)?;

@@ -16,6 +16,17 @@ use crate::error::Error;
 /// Time limit for the target's processes to end: they finish responses in progress for 500 ms.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
+/// Return the number of processes of a target that shares `cpus` with its client: half of them, so
+/// that neither waits for a CPU that the other one has.
+pub(crate) fn share_of_target(cpus: usize) -> NonZeroUsize {
+    NonZeroUsize::new(cpus / 2).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Return the number of shards beside a target of so many processes.
+pub(crate) fn share_of_client(cpus: usize, processes: NonZeroUsize) -> usize {
+    cpus.saturating_sub(processes.get()).max(1)
+}
+
 /// Running target processes. Dropped, they are ended.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -117,5 +128,27 @@ pub(crate) fn sockets(
 impl Drop for Target {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_and_target_have_all_cpus_between_them_and_none_both() {
+        assert_eq!(
+            (
+                share_of_target(1).get(),
+                share_of_client(1, NonZeroUsize::MIN)
+            ),
+            (1, 1)
+        );
+        for cpus in 2..300 {
+            let target = share_of_target(cpus);
+            let client = share_of_client(cpus, target);
+            assert_eq!(target.get() + client, cpus);
+            assert!(client - target.get() <= 1, "{cpus}");
+        }
     }
 }

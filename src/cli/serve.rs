@@ -12,7 +12,7 @@ use crate::crawl::Template;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  As fast as possible, one process per core:
+  As fast as possible:
     crawlmark serve --listen 127.0.0.1:8080
   A service with a tail and a limit:
     crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
@@ -215,7 +215,9 @@ pub struct ServeArgs {
     /// is one of loopback, or named here.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
-    /// Processes that serve one port: a number, or auto for one per core
+    /// Processes that serve one port: a number, or auto
+    ///
+    /// auto is one per core; on a loopback address, one for two cores, as the clients need the others.
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
     /// Seed of bodies, delays and faults

@@ -8,11 +8,12 @@ use crawlmark_harness::plan::MAX_CONNECTIONS;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_results::studies::scale::{FixedQuantity, Size};
 
-use crate::cli::{Auto, ScaleArgs, given_in_rounds};
+use crate::cli::{ScaleArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
 use crate::study::{round_flags, understood, usage};
+use crate::target::share_of_target;
 
 /// Default time for which a round sends.
 const ROUND: Duration = Duration::from_secs(3);
@@ -99,9 +100,9 @@ impl ScaleSettings {
                 "-d {round:?} is too long for a round: {LONGEST:?} at most"
             ));
         }
-        let target_processes = typed.is_bundled().then(|| match typed.target_processes {
-            Auto::Auto => (cores / 2).max(1),
-            Auto::Exactly(processes) => u32::try_from(processes.get()).unwrap_or(u32::MAX),
+        let target_processes = typed.is_bundled().then(|| {
+            let processes = typed.target_processes.or(share_of_target(cores as usize));
+            u32::try_from(processes.get()).unwrap_or(u32::MAX)
         });
         let target = match (&typed.url, typed.list(), target_processes) {
             (_, Some((_, file)), _) => format!("the URLs in {}", file.display()),

@@ -3,14 +3,13 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
-use crawlmark_harness::process::usable_cpus;
 use crawlmark_mock_server::{self as target, Config};
 
 use crate::behaviour::check_processes;
 use crate::cli::RunArgs;
 use crate::crawl::{HttpVersion, Template};
 use crate::error::Error;
-use crate::target::Target;
+use crate::target::{Target, share_of_target};
 
 /// The path of its items.
 pub(super) const ITEMS: &str = "/items/{id}";
@@ -24,10 +23,9 @@ pub(in crate::run) struct BundledTarget {
 }
 
 impl BundledTarget {
-    /// As it was asked for.
-    pub(super) fn new(args: &RunArgs, template: Template) -> Result<Self, Error> {
-        let cpus = NonZeroUsize::new(usable_cpus().len()).unwrap_or(NonZeroUsize::MIN);
-        let processes = args.target_processes.or(cpus);
+    /// As it was asked for, on a machine with so many CPUs.
+    pub(super) fn new(args: &RunArgs, template: Template, cpus: usize) -> Result<Self, Error> {
+        let processes = args.target_processes.or(share_of_target(cpus));
         check_processes("--target-processes", processes)?;
         let config = args.target.config("--target-", args.seed)?;
         let tls = args.target_tls.then(|| target::Tls::generate(&[]));

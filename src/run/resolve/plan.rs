@@ -27,6 +27,7 @@ use crate::crawl::{
 };
 use crate::error::Error;
 use crate::run::target_probe::ProbeChoice;
+use crate::target::{share_of_client, share_of_target};
 
 /// Duration of a run that neither its IDs nor its time bound.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -62,8 +63,9 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         lookups,
         strangers,
     } = found;
+    let cpus = usable_cpus().len().max(1);
     let bundled = bundled
-        .map(|template| BundledTarget::new(args, template))
+        .map(|template| BundledTarget::new(args, template, cpus))
         .transpose()?;
     let arrivals = args.arrivals();
     let is_replay = arrivals == Arrivals::Replay;
@@ -83,7 +85,11 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
     let is_open = arrivals.gaps().is_some();
     let window = window(args);
     let own_burst = args.burst.or(window);
-    let cores = usable_cpus().len().max(1);
+    // Beside a target on this machine, a shard more would wait for a CPU.
+    let is_here = bundled.is_some() || addresses.iter().flatten().any(is_own);
+    let processes = bundled.as_ref().map(|bundled| bundled.processes);
+    let beside = is_here.then(|| processes.unwrap_or_else(|| share_of_target(cpus)));
+    let cores = beside.map_or(cpus, |target| share_of_client(cpus, target));
     let shards = match args.shards {
         Auto::Auto if arrivals == Arrivals::Waves => 1,
         Auto::Auto => {
@@ -93,10 +99,10 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         }
         Auto::Exactly(shards) => shards,
     };
-    if args.pacing == Pacing::Spin && shards as usize > cores {
+    if args.pacing == Pacing::Spin && shards as usize > cpus {
         return Err(Error::Usage(format!(
-            "--pacing spin uses a whole core for each shard: --shards {shards} is more than the {cores} cores of this machine. Use --shards \
-             {cores}, or --pacing sleep"
+            "--pacing spin uses a whole core for each shard: --shards {shards} is more than the {cpus} cores of this machine. Use --shards \
+             {cpus}, or --pacing sleep"
         )));
     }
     let (targets, recorded) = if is_replay {
@@ -150,7 +156,12 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         targets: Arc::new(targets),
     };
     let mut peers = spec.peers().into_iter().flatten();
-    let placement = if bundled.is_some() || peers.any(is_own) {
+    let is_reached_here = if spec.proxies.is_none() {
+        is_here
+    } else {
+        peers.any(is_own)
+    };
+    let placement = if bundled.is_some() || is_reached_here {
         Placement::Colocated
     } else {
         Placement::Apart
