@@ -218,7 +218,7 @@ pub struct RunArgs {
 
     /// Crawl processes, from cores and --rate
     ///
-    /// auto is one per core, or one for two cores if the target is on this machine, too; with a --rate it is at most one for each 200/s of it, and one below 400/s.
+    /// auto is one per core, or three for five cores if the target is on this machine, too; with a --rate it is at most one for each 200/s of it, and one below 400/s.
     #[arg(
         short = 's',
         long,
@@ -576,7 +576,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub probe: TargetProbeArgs,
 
-    /// Processes of the bundled target: a number, or auto for one for two cores
+    /// Processes of the bundled target: a number, or auto for two for five cores
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub target_processes: Auto<NonZeroUsize>,
     /// Make the bundled target speak TLS; the client trusts it

@@ -11,7 +11,7 @@ use super::{OutputArgs, whole};
 pub(super) const EXAMPLES: &str = "\
 Each round is `crawlmark run` in a process of its own, at one size. A repeat is one
 round of each size, in random order; ratios are formed within a repeat. The bundled
-target gets half of the CPUs unless --target-processes says otherwise.
+target gets two fifths of the CPUs unless --target-processes says otherwise.
 
 Exit codes: 0 done
             5 nothing to compare: no size counts beside the smallest, because no

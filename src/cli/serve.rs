@@ -217,7 +217,7 @@ pub struct ServeArgs {
     pub allow_host: Vec<String>,
     /// Processes that serve one port: a number, or auto
     ///
-    /// auto is one per core; on a loopback address, one for two cores, as the clients need the others.
+    /// auto is one per core; on a loopback address, two for five cores, as the clients need the others.
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
     /// Seed of bodies, delays and faults
