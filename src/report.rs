@@ -7,10 +7,18 @@ use crawlmark_harness::trace::{TraceContext, Traces};
 use crawlmark_results::run::cut;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
+use crawlmark_results::studies::StudyResult;
+use crawlmark_results::studies::capacity::Capacity;
+use crawlmark_results::studies::compare::Contest;
+use crawlmark_results::studies::history::History;
+use crawlmark_results::studies::scale::Scaling;
+use crawlmark_results::studies::scenarios::Scenarios;
+use serde::de::DeserializeOwned;
 
 use crate::cli::{Destination, ReportArgs};
 use crate::error::{DONE, Error};
 use crate::export;
+use crate::study;
 use crate::terminal;
 
 /// Remakes, and returns the exit code.
@@ -56,8 +64,49 @@ fn find_traced(trace: &TraceContext, results: &[PathBuf]) -> Result<u8, Error> {
     )))
 }
 
+/// What makes the files of a saved study again.
+type Remake = fn(&Path) -> Result<Vec<(String, String)>, Error>;
+
+/// The files of studies, and what makes their others.
+const STUDIES: [(&str, Remake); 5] = [
+    (Scaling::FILE, study_files::<Scaling>),
+    (Capacity::FILE, study_files::<Capacity>),
+    (Scenarios::FILE, study_files::<Scenarios>),
+    (Contest::FILE, study_files::<Contest>),
+    (History::FILE, study_files::<History>),
+];
+
+fn study_files<S: StudyResult + DeserializeOwned>(
+    path: &Path,
+) -> Result<Vec<(String, String)>, Error> {
+    let result: S = result_dir::read_study(path)?;
+    Ok(study::made_from(&result))
+}
+
+/// The file of a study at this path, and what makes its others; none of a run.
+fn study_at(path: &Path) -> Option<(PathBuf, Remake)> {
+    STUDIES.iter().find_map(|(file, make)| {
+        if path.ends_with(file) {
+            return Some((path.to_owned(), *make));
+        }
+        let inside = path.join(file);
+        inside.is_file().then_some((inside, *make))
+    })
+}
+
 /// Make everything of one result again, and returns where its page is.
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
+    if let Some((file, make)) = study_at(result) {
+        if args.from.or(args.to).is_some() {
+            return Err(Error::usage(
+                "--from and --to are for a run: a study is made again as a whole",
+            ));
+        }
+        let own = export::folder(&file).to_owned();
+        let directory = args.out.clone().unwrap_or(own);
+        result_dir::remake(&directory, &make(&file)?)?;
+        return Ok(directory.join(PAGE));
+    }
     let directory = directory(result, args)?;
     let report = result_dir::read(result)?;
     if args.from.or(args.to).is_some() {

@@ -230,9 +230,15 @@ fn conclude(
 /// # Errors
 /// When a file cannot be written; the measurements stay.
 pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<PathBuf, Error> {
+    let mut files = vec![(R::FILE.to_owned(), result.json()?)];
+    files.extend(made_from(result));
+    directory.finish_with(files).map_err(Error::Result)
+}
+
+/// Files that are made from a result, by their names: summary, page, exports and plots.
+pub(crate) fn made_from(result: &impl StudyResult) -> Vec<(String, String)> {
     let (doc, plots) = (result.doc(), result.plots());
     let mut files = vec![
-        (R::FILE.to_owned(), result.json()?),
         (SUMMARY.to_owned(), doc.markdown()),
         (PAGE.to_owned(), doc.html(&plots)),
     ];
@@ -240,7 +246,7 @@ pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<P
     files.extend(exports.map(|(name, text)| (name.to_owned(), text)));
     let plots = plots.into_iter();
     files.extend(plots.map(|plot| (format!("plots/{}.svg", plot.name), plot.svg)));
-    directory.finish_with(files).map_err(Error::Result)
+    files
 }
 
 /// Print a result: as JSON, as Markdown, or for the columns of the terminal.

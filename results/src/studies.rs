@@ -10,6 +10,7 @@
 //! | [`scenarios`] | the ladder and the patterns: crawls side by side |
 //! | [`differences`] | what two results differ in besides their measurements |
 //! | `findings` | every fact that a study can show, with its text: one table |
+//! | `headlines` | the answers in a few words, for titles |
 //!
 //! All have one shape, [`StudyResult`]: findings, tables, a chart and a conclusion. Document, page,
 //! plots and the findings in the JSON follow from these here. A file begins with a [`Header`]; one
@@ -19,6 +20,7 @@ pub mod capacity;
 pub mod compare;
 pub mod differences;
 mod findings;
+mod headlines;
 pub mod history;
 mod load;
 pub mod scale;
@@ -37,7 +39,7 @@ use crate::judge::{self, Finding, FindingKind};
 use crate::run::report::{Environment, Report, Verdict};
 use crate::show::chart::{Chart, Panel};
 use crate::show::doc::{Doc, Severity, Status};
-use crate::show::plot::Plot;
+use crate::show::plot::{Plot, source};
 use crate::show::text::decimal;
 
 /// The most findings of rounds that are shown, the commonest.
@@ -75,9 +77,8 @@ pub trait StudyResult: Serialize {
         [""; 2]
     }
 
-    /// The panels of its chart; none if it has no chart, and an empty list if there is nothing to
-    /// draw.
-    fn panels(&self) -> Option<Vec<Panel>> {
+    /// Its chart; none if it has none, and one without panels if there is nothing to draw.
+    fn picture(&self) -> Option<Picture> {
         None
     }
 
@@ -121,22 +122,29 @@ pub trait StudyResult: Serialize {
         }
         let doc = self.fill(doc).in_files();
         let [name, title] = self.chart();
-        let doc = match self.panels() {
+        let doc = match self.picture() {
             Some(_) => doc.plot(name, title),
             None => doc,
         };
         doc.text(header.made_by(self.environment()))
     }
 
-    /// The plots, which are saved as `plots/NAME.svg`, with the answer as their caption.
+    /// The plots, which are saved as `plots/NAME.svg`, with the answer as their title.
     fn plots(&self) -> Vec<Plot> {
         let [name, title] = self.chart();
-        let answer = self.notices().first().map(Notice::sentence);
-        let chart = self.panels().map(|panels| Chart {
+        let answer = self.findings().first().map(StudyFinding::headline);
+        let chart = self.picture().map(|picture| Chart {
             name,
             title,
-            caption: answer.unwrap_or_default(),
-            panels,
+            answer: answer.unwrap_or_default(),
+            subtitle: picture.subtitle,
+            source: source(
+                picture.command,
+                picture.of,
+                self.environment(),
+                &self.header().started_at,
+            ),
+            panels: picture.panels,
         });
         chart.iter().map(Plot::of).collect()
     }
@@ -152,6 +160,19 @@ pub trait StudyResult: Serialize {
         };
         Ok(serde_json::to_string_pretty(&saved)? + "\n")
     }
+}
+
+/// The chart of a study, without what every study has.
+#[derive(Debug)]
+pub struct Picture {
+    /// What is drawn, of how many, and the kind of the intervals.
+    pub subtitle: String,
+    /// The command that measured.
+    pub command: &'static str,
+    /// What it measured, in a few words each.
+    pub of: Vec<String>,
+    /// Fields, from top to bottom.
+    pub panels: Vec<Panel>,
 }
 
 /// A study as it is saved.
@@ -236,7 +257,7 @@ fn in_rounds(side: &'static str, runs: &[&RoundRun]) -> Vec<StudyFinding> {
             finding: finding.clone(),
             rounds,
             of: runs.len(),
-            side,
+            side: side.into(),
         })
         .collect()
 }

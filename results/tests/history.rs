@@ -366,7 +366,7 @@ fn the_same_result_twice_is_one_and_numbers_below_zero_have_a_direction() {
                 matches!(found, StudyFinding::Changed { is_worse: said, .. } if *said == is_worse),
                 "{levels:?}: {found:?}"
             );
-            assert!(once.panels().is_some());
+            assert!(once.picture().is_some());
         }
     }
 }

@@ -5,22 +5,30 @@
 //! | room | for |
 //! |---|---|
 //! | `scale` | its axes as coordinates of `plotters`, their ticks and labels |
-//! | `draw` | a place for each part, and the parts as elements of `plotters` |
+//! | `layout` | a place for each panel, and for the words around it |
+//! | `draw`, `axes` | marks, and what stands beside them, as elements of `plotters` |
+//! | `lettering` | the width of a text, and room for it |
 //! | `backend`, `svg` | a backend of `plotters` that writes SVG, and the document around it |
 //! | `palette` | the inks and dashes of each meaning |
 //! | `json` | its values for the script of a page |
 
+mod axes;
 mod backend;
 mod draw;
 mod json;
+mod layout;
+mod lettering;
 pub(super) mod palette;
 pub(super) mod scale;
 mod svg;
+#[cfg(test)]
+mod tests;
 
 use serde::Serialize;
 
 pub(in crate::show) use self::palette::{RULES, inks};
 use self::scale::Scale;
+use crate::show::text::capital;
 use crate::show::visible;
 
 /// A picture and its words.
@@ -28,22 +36,26 @@ use crate::show::visible;
 pub struct Chart {
     /// The name of its file, without `.svg`.
     pub name: &'static str,
-    /// Title of the plot.
+    /// Subject, for links and headings.
     pub title: &'static str,
-    /// Caption: the plot's figures.
-    pub caption: String,
+    /// The answer in a sentence with its number: the title of the picture.
+    pub answer: String,
+    /// What is drawn, of how many, and the kind of the intervals.
+    pub subtitle: String,
+    /// Command, target, machine and date.
+    pub source: String,
     /// Fields, from top to bottom.
     pub panels: Vec<Panel>,
 }
 
 /// A picture and what it says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
     /// The name of its file, without `.svg`.
     pub name: &'static str,
-    /// Title of the plot.
+    /// Subject, for links and headings.
     pub title: &'static str,
-    /// Caption: the plot's figures in this run.
+    /// The answer, and what is drawn.
     pub caption: String,
     /// The picture: a whole SVG document, 720 wide.
     pub svg: String,
@@ -62,12 +74,24 @@ impl Plot {
         Self {
             name: chart.name,
             title: chart.title,
-            caption: visible(&chart.caption).into_owned(),
+            caption: visible(&chart.caption()).into_owned(),
             svg: chart.svg(),
             figure: chart.figure(),
             data: chart.json(),
             is_empty: chart.panels.is_empty(),
         }
+    }
+}
+
+impl Chart {
+    /// The answer, and what is drawn.
+    fn caption(&self) -> String {
+        let parts = [&self.answer, &self.subtitle].into_iter();
+        let known = parts.filter(|part| !part.is_empty());
+        known
+            .map(|part| capital(part))
+            .collect::<Vec<_>>()
+            .join(". ")
     }
 }
 
@@ -82,19 +106,31 @@ pub struct Panel {
     pub height: f64,
     /// The first one at the back.
     pub marks: Vec<Mark>,
+    /// Rows of text under the ticks.
+    pub cells: Vec<Cells>,
+}
+
+/// A row of text under the horizontal axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cells {
+    /// Heading, at the left.
+    pub name: String,
+    /// A text under each tick.
+    pub texts: Vec<String>,
 }
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// Quantity and unit.
+    /// Of a vertical axis, the quantity, above the field; of a horizontal one, the unit, behind the
+    /// last tick.
     pub label: String,
     /// Values that it shows.
     pub range: Range,
     /// Format of the labels of its ticks.
     pub format: Format,
-    /// Values that have a tick, as far as their labels fit; round ones unless given.
-    pub ticks: Option<Vec<f64>>,
+    /// Values that have a tick, and their labels; round ones unless given.
+    pub ticks: Option<Vec<(f64, String)>>,
 }
 
 /// Values that an axis shows.
@@ -109,7 +145,18 @@ pub enum Range {
     /// By factors, from the first to the second.
     LogBetween(f64, f64),
     /// Named rows, the first at the top; row `n` lies between `n` and `n + 1`.
-    Rows(Vec<String>),
+    Rows(Vec<RowName>),
+}
+
+/// Name of a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowName {
+    /// Number of the row; empty without one.
+    pub number: String,
+    /// Name of the row.
+    pub name: String,
+    /// A second line, smaller; empty without one.
+    pub detail: String,
 }
 
 /// Format of values.
@@ -135,7 +182,10 @@ pub struct Mark {
     pub role: Role,
     /// Pattern of its lines.
     pub dash: Dash,
-    /// Text of its key. Marks of one text share a key; a mark without a text has none.
+    /// Width of its lines, CSS pixels; that of its role unless given.
+    pub width: Option<f64>,
+    /// Its name, which is written where it ends; nothing is written of a mark without one, nor of
+    /// one with a name that the panel has already.
     pub legend: String,
     /// Shapes to draw.
     pub shape: Shape,
@@ -170,6 +220,18 @@ pub enum Role {
     Storage,
     /// Nothing to do.
     Idle,
+    /// Time in the queue of this client.
+    ClientQueue,
+    /// Time for which a response lay unread in this client.
+    ReadLate,
+    /// Time in the network.
+    Network,
+    /// Time in the target.
+    Target,
+    /// Time in the target's handler.
+    AtWork,
+    /// Time in the target in front of its handler.
+    AtRest,
     /// Median.
     P50,
     /// 90th percentile.
@@ -226,8 +288,16 @@ pub enum Shape {
     Dots(Vec<Dot>),
     /// Points that are known and do not count.
     Rings(Vec<Dot>),
+    /// Points of which there are many, behind others.
+    Specks(Vec<Dot>),
+    /// Points that failed.
+    Crosses(Vec<Dot>),
     /// Rectangles: bars or cells.
     Blocks(Vec<Block>),
+    /// Thin bars that stand on the horizontal axis, by their ends.
+    Columns(Vec<Dot>),
+    /// Texts beside places.
+    Notes(Vec<Note>),
     /// A part of the horizontal axis, over the height of the field.
     Band(f64, f64),
     /// A threshold on the vertical axis, over the width of the field.
@@ -265,8 +335,43 @@ pub struct Block {
     pub x: (f64, f64),
     /// Bottom and top; in rows, top and bottom.
     pub y: (f64, f64),
-    /// Written behind its right end.
+}
+
+/// A text beside a place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    /// The place. A value beyond the axis is that of its end.
+    pub at: (f64, f64),
+    /// The text.
     pub text: String,
+    /// Meaning, which decides the colour.
+    pub role: Role,
+    /// Size and weight.
+    pub face: Face,
+    /// From the place to the text, CSS pixels: its left end if the first is above 0, its right end
+    /// if it is below, and its middle if it is 0; and down to its base line.
+    pub away: [f64; 2],
+}
+
+/// Size and weight of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Face {
+    /// Title of the picture.
+    Title,
+    /// Line below the title.
+    Subtitle,
+    /// An answer within the field.
+    Strong,
+    /// A name.
+    Name,
+    /// A name before another line.
+    Heading,
+    /// Value of a mark.
+    Value,
+    /// Everything else.
+    Label,
+    /// Last line.
+    Source,
 }
 
 impl Axis {
@@ -281,7 +386,7 @@ impl Axis {
     }
 
     /// Return the axis with these ticks.
-    pub(crate) fn ticks(self, ticks: Vec<f64>) -> Self {
+    pub(crate) fn ticks(self, ticks: Vec<(f64, String)>) -> Self {
         Self {
             ticks: Some(ticks),
             ..self
@@ -325,9 +430,21 @@ impl Mark {
         Self {
             role,
             dash: role.dash(),
+            width: None,
             legend: legend.into(),
             shape,
         }
+    }
+
+    /// Return a mark of texts.
+    pub(crate) fn notes(notes: Vec<Note>) -> Self {
+        Self::new(Role::Reference, "", Shape::Notes(notes))
+    }
+
+    /// Return the mark with lines of this width, CSS pixels.
+    pub(crate) fn wide(self, px: f64) -> Self {
+        let width = Some(px);
+        Self { width, ..self }
     }
 
     /// Return the mark in another pattern.
@@ -337,8 +454,10 @@ impl Mark {
 
     /// True if it shows anything.
     pub(crate) fn is_known(&self) -> bool {
-        matches!(self.shape, Shape::Band(..) | Shape::Upright(_))
-            || self.shape.extent().iter().any(|(_, y)| y.is_some())
+        matches!(
+            self.shape,
+            Shape::Band(..) | Shape::Upright(_) | Shape::Notes(_)
+        ) || self.shape.extent().iter().any(|(_, y)| y.is_some())
     }
 
     /// True if it shows a value above 0.
@@ -365,7 +484,11 @@ impl Shape {
                 .filter_map(|step| Some(both(step.to, step.base + step.value?)))
                 .collect(),
             Self::Line(points) => points.iter().map(|(x, y)| both(*x, *y)).collect(),
-            Self::Dots(dots) | Self::Rings(dots) => dots
+            Self::Dots(dots)
+            | Self::Rings(dots)
+            | Self::Specks(dots)
+            | Self::Crosses(dots)
+            | Self::Columns(dots) => dots
                 .iter()
                 .flat_map(
                     |Dot {
@@ -385,8 +508,26 @@ impl Shape {
                 .collect(),
             Self::Across(y) => vec![(None, Some(*y))],
             Self::Upright(x) => vec![(Some(*x), None)],
-            Self::Band(..) => Vec::new(),
+            Self::Band(..) | Self::Notes(_) => Vec::new(),
         }
+    }
+}
+
+impl Note {
+    /// Return a text in quiet letters, so far away from a place.
+    pub(crate) fn new(text: impl Into<String>, at: (f64, f64), away: [f64; 2]) -> Self {
+        Self {
+            at,
+            text: text.into(),
+            role: Role::Asked,
+            face: Face::Label,
+            away,
+        }
+    }
+
+    /// Return the text as a value of this meaning.
+    pub(crate) fn of(self, role: Role, face: Face) -> Self {
+        Self { role, face, ..self }
     }
 }
 
@@ -402,12 +543,11 @@ impl Dot {
 
 impl Block {
     /// Return a bar of a row, between these parts of the row's height.
-    pub(crate) fn row(row: usize, parts: [f64; 2], x: [f64; 2], text: String) -> Self {
+    pub(crate) fn row(row: usize, parts: [f64; 2], x: [f64; 2]) -> Self {
         let [top, bottom] = parts.map(|part| row as f64 + part);
         Self {
             x: x.into(),
             y: (top, bottom),
-            text,
         }
     }
 }
@@ -418,12 +558,4 @@ pub(crate) fn least_and_most(values: impl Iterator<Item = f64>) -> (f64, f64) {
         (f64::INFINITY, f64::NEG_INFINITY),
         |(least, most), value| (least.min(value), most.max(value)),
     )
-}
-
-/// Write figures as a caption: `average 980/s · peak 1,200/s`. Those without a value are left out.
-pub(crate) fn figures<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
-    let known = all
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
-    known.collect::<Vec<_>>().join(" · ")
 }

@@ -9,13 +9,17 @@
 //! |---|---|
 //! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
 //! | `spectrum`, `cells` | percentiles, heat map and shards of a run |
+//! | `answers`, `source` | the title of each picture, and its last line |
 
+mod answers;
 mod cells;
 mod over_time;
 mod seconds;
+mod source;
 mod spectrum;
 
 use self::over_time::OverTime;
+pub(crate) use self::source::{date, source};
 use crate::run::report::Report;
 use crate::show::chart::Chart;
 pub use crate::show::chart::Plot;
@@ -52,4 +56,15 @@ pub fn names() -> [&'static str; 9] {
 pub fn all(report: &Report) -> Vec<Plot> {
     let charts = CHARTS.iter().filter_map(|(_, chart)| chart(report));
     charts.map(|chart| Plot::of(&chart)).collect()
+}
+
+/// The last line of the charts of a run.
+fn source_of(report: &Report) -> String {
+    let target = report.plan.run.target.clone();
+    source(
+        "run",
+        [target],
+        Some(&report.environment),
+        &report.started_at,
+    )
 }

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`search`] | choice of the next rate, and of the end |
 //! | `probe` | a probe: its figures, its result, and the reasons for it |
+//! | `chart` | response times and refusals over the rates |
 //! | `limit` | the limit of a target, read from refusals: it corrects what bursts let pass |
 //!
 //! One rule makes the statement: the capacity is what the target accepted at the highest rate that
@@ -21,27 +22,24 @@
 //! rate. All that later probes change is the result of earlier ones, see [`read_together`], so the
 //! table of the rates and the statement never differ.
 
+mod chart;
 mod limit;
 mod probe;
 pub mod search;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::limit::read_together;
 use self::limit::{Limit, longer_period, random_rate, refuses_neighbours};
 pub use self::probe::*;
 pub use self::search::*;
 use super::{
-    Conclusion, Header, LoadStep, StudyFinding, StudyResult, load, name_of, or_dash, rate,
+    Conclusion, Header, LoadStep, Picture, StudyFinding, StudyResult, load, name_of, or_dash, rate,
 };
 use crate::judge::Finding;
-use crate::run::gates::Unit;
 use crate::run::report::Environment;
-use crate::show::chart::{
-    Axis, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
-};
 use crate::show::doc::{Column, Doc, Table};
-use crate::show::text::{decimal, micros};
+use crate::show::text::{counted, decimal, micros};
 use crawlmark_harness::units::{percent, rounded_percent};
 
 /// Rates at which a limit is read that the search did not read, as multiples of the rate that
@@ -53,7 +51,7 @@ const LIMIT_CHECKS: [f64; 2] = [1.25, 1.6];
 const MANY_MISSING: f64 = 0.01;
 
 /// A capacity, whole.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// What every saved study begins with.
     #[serde(flatten)]
@@ -89,7 +87,7 @@ pub struct Capacity {
 }
 
 /// All probes of a rate.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RateReport {
     /// Requests per second.
     pub rate_per_s: f64,
@@ -349,8 +347,27 @@ impl StudyResult for Capacity {
             .text(LEGEND)
     }
 
-    fn panels(&self) -> Option<Vec<Panel>> {
-        Some(panels(self))
+    fn picture(&self) -> Option<Picture> {
+        let held = self
+            .passes_at_per_s
+            .map(|pass| format!(" hold at {}", rate(pass)));
+        let broken = self
+            .fails_at_per_s
+            .map(|fail| format!(" break at {}", rate(fail)));
+        let known: Vec<String> = held.into_iter().chain(broken).collect();
+        let objectives = match known.len() {
+            0 => String::new(),
+            _ => format!(" · objectives{}", known.join(" and")),
+        };
+        Some(Picture {
+            subtitle: format!("response time against the offered rate{objectives}"),
+            command: "capacity",
+            of: vec![
+                self.question.target().to_owned(),
+                format!("open loop, {}", counted(self.probes.len() as u64, "probe")),
+            ],
+            panels: chart::panels(self),
+        })
     }
 
     fn conclusion(&self) -> Conclusion {
@@ -449,107 +466,4 @@ impl Capacity {
             reason.map_or_else(String::new, |reason| reason.notice().title),
         ]
     }
-}
-
-/// Percentile of each rate that has a line.
-type RateLine = (Role, &'static str, fn(&RateReport) -> Option<f64>);
-
-const LINES: [RateLine; 2] = [
-    (Role::P50, "response, median", |rate| rate.response_p50_us),
-    (Role::P99, "response, p99", |rate| rate.response_p99_us),
-];
-
-/// Share of the requests of each probe that has dots.
-type ProbeShare = (Role, &'static str, fn(&ProbeReport) -> f64);
-
-const SHARES: [ProbeShare; 2] = [
-    (Role::Throttled, "throttled", |probe| probe.throttled_share),
-    (Role::Failed, "failed", |probe| probe.error_share),
-];
-
-/// The panels of a capacity; none without a time.
-fn panels(capacity: &Capacity) -> Vec<Panel> {
-    let times = times(capacity);
-    if !times
-        .iter()
-        .any(|mark| matches!(mark.shape, Shape::Dots(_)))
-    {
-        return Vec::new();
-    }
-    let y = Axis::new("response time (log scale)", Range::Log, Format::Micros);
-    let mut panels = vec![panel(capacity, y, 280.0, times)];
-    let mut shares = Vec::new();
-    for (role, legend, share) in SHARES {
-        let probes = of_rates(&capacity.probes);
-        let dots = probes.map(|probe| Dot::at(probe.plan.rate_per_s, share(probe)));
-        shares.push(Mark::new(role, legend, Shape::Dots(dots.collect())));
-    }
-    shares.retain(Mark::is_above_zero);
-    if !shares.is_empty() {
-        let label = "share of the requests of a probe";
-        let y = Axis::new(label, Range::FromZero, Format::Percent);
-        panels.push(panel(capacity, y, 110.0, shares));
-    }
-    Panel::below_each_other(panels)
-}
-
-/// A field over the rates.
-fn panel(capacity: &Capacity, y: Axis, height: f64, marks: Vec<Mark>) -> Panel {
-    let rates = capacity.rates.iter();
-    let (least, most) = least_and_most(rates.map(|rate| rate.rate_per_s));
-    let air = if least < most { 1.1 } else { 2.0 };
-    Panel {
-        x: Axis::new(
-            "requests offered per second (log scale)",
-            Range::LogBetween(least / air, most * air),
-            Format::Number,
-        ),
-        y,
-        height,
-        marks,
-    }
-}
-
-/// The band of the answer, the objectives, the lines of the percentiles, and the probes that failed.
-fn times(capacity: &Capacity) -> Vec<Mark> {
-    let mut marks = Vec::new();
-    if let Some(pass) = capacity.capacity_per_s {
-        let fail = capacity.fails_at_per_s.unwrap_or(f64::MAX);
-        marks.push(Mark::new(
-            Role::Highlight,
-            "the capacity lies here",
-            Shape::Band(pass, fail),
-        ));
-    }
-    for objective in &capacity.question.objectives {
-        if objective.metric.unit() == Unit::Us && objective.limit > 0.0 {
-            let limit = Format::Micros.label(objective.limit);
-            let (metric, op) = (objective.metric, objective.op.name());
-            let legend = format!("objective: {metric} {op} {limit}");
-            let across = Shape::Across(objective.limit);
-            marks.push(Mark::new(Role::Reference, legend, across).dashed(Dash::Short));
-        }
-    }
-    for (role, legend, of) in LINES {
-        let mut points = Vec::new();
-        for rate in &capacity.rates {
-            let us = of(rate).filter(|_| rate.standing != RateState::Unknown);
-            points.extend(us.map(|us| (rate.rate_per_s, us)));
-        }
-        let dots = points.iter().map(|(x, y)| Dot::at(*x, *y)).collect();
-        marks.push(Mark::new(role, legend, Shape::Line(points)));
-        marks.push(Mark::new(role, legend, Shape::Dots(dots)));
-    }
-    let mut failed = Vec::new();
-    for probe in capacity.probes.iter().filter(|probe| probe.seen.fails()) {
-        let us = probe.response_p99_us.or(probe.response_p50_us);
-        failed.extend(us.map(|us| Dot::at(probe.plan.rate_per_s, us)));
-    }
-    marks.push(Mark::new(
-        Role::Failed,
-        "a probe that failed",
-        Shape::Dots(failed),
-    ));
-    marks.retain(Mark::is_known);
-    marks
 }

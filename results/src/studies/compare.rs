@@ -12,7 +12,8 @@
 //! | `metric` | a metric as data; those of crawls and of commands, and what a round read of them |
 //! | `statistics` | test of a difference, its size, correction for several metrics |
 //! | `judgement` | looks and their error, verdicts at a look, result |
-//! | `contest` | `comparison.json`: its findings, tables and chart |
+//! | `contest` | `comparison.json`: its findings and tables |
+//! | `chart` | its pairs and estimates on one axis |
 //!
 //! # Method
 //!
@@ -105,6 +106,7 @@
 //! Statistics 6, 65-70. Lehmann, E. L. (1975), *Nonparametrics: Statistical Methods Based on
 //! Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
 
+mod chart;
 mod contest;
 mod design;
 mod judgement;
@@ -120,7 +122,7 @@ pub use self::design::*;
 pub use self::judgement::*;
 pub use self::metric::*;
 pub use self::statistics::{Interval, LEVEL, holm};
-pub(super) use self::statistics::{autocorrelation, change};
+pub(super) use self::statistics::{autocorrelation, change, change_in_two};
 
 /// Judges the pairs by these metrics, given in the order in which they ran, disturbed ones included.
 ///

@@ -1,9 +1,10 @@
 //! The facts that a study can show, one table: when each is found, its numbers, and its text. The
 //! only place in which studies make sentences.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::capacity::search::SearchOutcome;
 use super::compare::{Arm, Disturbance, Interval, MetricResult, Overall, Undecided, times_as_much};
@@ -33,7 +34,7 @@ macro_rules! findings {
         $kind:ident { $($field:ident: $type:ty),* } => $severity:expr, $title:expr $(, $remedy:expr)?;
     )*) => {
         /// Fact about a study with its numbers.
-        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case")]
         pub enum StudyFinding {
             $(#[doc = $doc] $kind {
@@ -70,7 +71,7 @@ findings! {
     // Of any study.
 
     /// Rounds have a finding of their own: that of the first of them.
-    InRounds { finding: Finding, rounds: usize, of: usize, side: &'static str } => Warning,
+    InRounds { finding: Finding, rounds: usize, of: usize, side: Cow<'static, str> } => Warning,
         format!("In {rounds} of {}{side}: {}", counted(of as u64, "round"), finding.text());
     /// The target ran out of something, by a probe of its processes.
     RanOut { at: String, finding: Finding } => Neutral,
@@ -283,7 +284,7 @@ findings! {
     Climbed { per_s: [f64; 2], published_per_s: [f64; 2] } => Neutral,
         format!("Measured: {}; published: {}", climb(per_s), climb(published_per_s));
     /// The pattern with most good items per second of those that were throttled least, and its equals.
-    Fastest { names: Vec<&'static str>, per_s: f64, throttled_share: f64 } => Neutral,
+    Fastest { names: Vec<Cow<'static, str>>, per_s: f64, throttled_share: f64 } => Neutral,
         format!(
             "Most good items at the least throttling ({} throttled): {} or nearly so with {}",
             percent(throttled_share),
@@ -291,11 +292,11 @@ findings! {
             names.join(", ")
         );
     /// A run with another verdict than valid, and the gravest of its findings.
-    NotValid { name: &'static str, verdict: Verdict, finding: Option<Finding> } =>
+    NotValid { name: Cow<'static, str>, verdict: Verdict, finding: Option<Finding> } =>
         if verdict == Verdict::Disturbed { Warning } else { Neutral },
         match finding {
-            Some(finding) => format!("{}: {}", capital(name), finding.text()),
-            None => format!("{}: {}", capital(name), verdict.name()),
+            Some(finding) => format!("{}: {}", capital(&name), finding.text()),
+            None => format!("{}: {}", capital(&name), verdict.name()),
         };
 
     // Limit of a rung.

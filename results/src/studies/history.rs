@@ -8,28 +8,30 @@
 //! |---|---|
 //! | `points` | results as points, and the file that keeps them |
 //! | `changes` | change points of a series: the method and its error |
+//! | `chart` | the results of each series over each other |
 
 mod changes;
+mod chart;
 mod points;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::changes::ChangePoint;
 use self::changes::Search;
 pub use self::points::{
     POINT, Point, PointValue, add_points, machine_name, parse_points, read_points, unfit,
 };
-use super::compare::{MICROSECONDS, Metric, SHARE};
+use super::compare::Metric;
 use super::shift::Shift;
-use super::{Conclusion, Header, StudyFinding, StudyResult};
+use super::{Conclusion, Header, Picture, StudyFinding, StudyResult};
 use crate::run::words::moment;
-use crate::show::chart::{
-    Axis, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most,
-};
+use crate::show::chart::least_and_most;
 use crate::show::doc::{Column, Doc, Table};
+use crate::show::plot::date;
+use crate::show::text::counted;
 
 /// The most results of a series, the latest: the work grows with their number.
 const LONGEST: usize = 400;
@@ -50,7 +52,7 @@ const NAMED: usize = 6;
 const COMMIT: usize = 10;
 
 /// Results over time, and where they changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
     /// Fields of every study.
     #[serde(flatten)]
@@ -66,7 +68,7 @@ pub struct History {
 }
 
 /// A metric of one benchmark or plan on one machine.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Name, with the benchmark and the machine where there are several.
     pub title: String,
@@ -89,7 +91,7 @@ pub struct Series {
 }
 
 /// A result in a series.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PastResult {
     /// RFC 3339, UTC.
     pub time: String,
@@ -319,13 +321,22 @@ impl StudyResult for History {
         }
     }
 
-    /// Each result, the level between changes, and the changes; empty with too few results.
-    fn panels(&self) -> Option<Vec<Panel>> {
+    fn picture(&self) -> Option<Picture> {
+        let header = &self.header;
+        let [from, to] = [&header.started_at, &header.finished_at].map(|time| date(time));
+        let machines: BTreeSet<&str> = self.series.iter().map(|one| &*one.machine).collect();
         let mut drawn: Vec<&Series> = self.series.iter().collect();
         drawn.sort_by_key(|one| one.changes.is_empty());
         drawn.truncate(DRAWN);
-        let panels = drawn.into_iter().map(panel).collect();
-        Some(Panel::below_each_other(panels))
+        Some(Picture {
+            subtitle: format!(
+                "one dot a result · {}, {from} to {to} · lines: medians between changes · tinted: where a change may have begun (95 %)",
+                counted(self.results as u64, "result")
+            ),
+            command: "history",
+            of: vec![Vec::from_iter(machines).join("; ")],
+            panels: chart::panels(&drawn),
+        })
     }
 }
 
@@ -358,79 +369,4 @@ impl History {
             ..Table::default()
         }
     }
-}
-
-/// Part of the distance between the least and the greatest value that is free beyond both.
-const AIR: f64 = 0.1;
-
-/// Least distance that an axis shows, as a part of the greatest value: less would make noise look
-/// like a change.
-const LEAST_SPAN: f64 = 0.1;
-
-/// The field of a series.
-fn panel(one: &Series) -> Panel {
-    let count = one.results.len() as f64;
-    let dots: Vec<Dot> = (1_u32..)
-        .zip(&one.results)
-        .map(|(number, past)| Dot::at(f64::from(number), past.value))
-        .collect();
-    let label = match format(&one.metric) {
-        Format::Number if !one.metric.unit.is_empty() => {
-            format!("{}, {}", one.title, one.metric.unit)
-        }
-        _ => one.title.clone(),
-    };
-    let y = Axis::new(label, span(&one.metric, &dots), format(&one.metric));
-    let mut marks = Vec::new();
-    for (n, change) in one.changes.iter().enumerate() {
-        let [first, at, last] =
-            [change.earliest, change.at, change.latest].map(|at| at as f64 + 0.5);
-        let end = one.changes.get(n + 1).map_or(count, |next| next.at as f64) + 0.5;
-        if n == 0 {
-            marks.push(level([0.5, at], change.shift.before));
-        }
-        marks.push(level([at, end], change.shift.after));
-        marks.push(Mark::new(
-            Role::Highlight,
-            "where it may have begun (95 %)",
-            Shape::Band(first, last),
-        ));
-        marks.push(Mark::new(Role::Failed, "change", Shape::Upright(at)).dashed(Dash::Short));
-    }
-    marks.sort_by_key(|mark| mark.role != Role::Highlight);
-    marks.push(Mark::new(Role::Good, "a result", Shape::Dots(dots)));
-    Panel {
-        x: Axis::new(
-            "result, the oldest first",
-            Range::Between(0.5, count + 0.5),
-            Format::Number,
-        ),
-        y,
-        height: 110.0,
-        marks,
-    }
-}
-
-fn level(ends: [f64; 2], value: f64) -> Mark {
-    let line = ends.map(|x| (x, value)).to_vec();
-    Mark::new(Role::Reference, "median between changes", Shape::Line(line))
-}
-
-fn format(metric: &Metric) -> Format {
-    match &*metric.unit {
-        SHARE => Format::Percent,
-        MICROSECONDS => Format::Micros,
-        _ => Format::Number,
-    }
-}
-
-/// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
-fn span(metric: &Metric, dots: &[Dot]) -> Range {
-    let (least, most) = least_and_most(dots.iter().map(|dot| dot.at.1));
-    let greatest = least.abs().max(most.abs());
-    let missing = (greatest * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
-    let is_share = metric.unit == SHARE;
-    let bound = if is_share { 1.0 } else { f64::INFINITY };
-    let floor = if least < 0.0 { -f64::INFINITY } else { 0.0 };
-    Range::Between((least - missing).max(floor), (most + missing).min(bound))
 }

@@ -62,7 +62,7 @@ pub(super) mod size;
 mod tests;
 pub(super) mod usl;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::curve::*;
 pub use self::estimate::*;
@@ -70,15 +70,16 @@ pub use self::round::*;
 pub use self::size::*;
 pub use self::usl::*;
 use super::findings::factor;
-use super::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, load, or_dash};
+use super::{
+    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, in_rounds, load, or_dash,
+};
 use crate::run::report::Environment;
-use crate::show::chart::Panel;
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{decimal, micros};
 use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
 /// Result of the study, whole, as it is saved in `scale.json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     /// Settings and environment of the rounds.
     #[serde(flatten)]
@@ -90,7 +91,7 @@ pub struct Scaling {
 }
 
 /// Settings and environment of the rounds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScaleContext {
     /// Fields of every study.
     #[serde(flatten)]
@@ -212,8 +213,27 @@ impl StudyResult for Scaling {
         tables.fold(doc, Doc::table).facts(facts(self))
     }
 
-    fn panels(&self) -> Option<Vec<Panel>> {
-        Some(chart::panels(self))
+    fn picture(&self) -> Option<Picture> {
+        let of = &self.circumstances;
+        let held = match &self.curves[..] {
+            [curve] => format!("{} · ", curve.held),
+            _ => String::new(),
+        };
+        let mut points = self.curves.iter().flat_map(|curve| &curve.points);
+        let hollow = if points.all(Point::counts) {
+            ""
+        } else {
+            " · hollow: client and target competed for CPUs"
+        };
+        Some(Picture {
+            subtitle: format!(
+                "good items per second · {held}medians of {} rounds, bars their intervals{hollow}",
+                of.repeats
+            ),
+            command: "scale",
+            of: vec![of.target.clone()],
+            panels: chart::panels(self),
+        })
     }
 
     fn conclusion(&self) -> Conclusion {

@@ -9,27 +9,30 @@
 //! |---|---|
 //! | `lists` | the scenarios, with the published figures |
 //! | `readings` | readings of a run, and its limit |
+//! | `chart` | the bars of both |
 
+mod chart;
 mod lists;
 mod readings;
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 pub use self::lists::*;
 pub use self::readings::*;
 use crate::judge::Finding;
 use crate::run::report::{Environment, Report, Verdict};
-use crate::show::chart::{Axis, Block, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::doc::{Column, Doc, Table};
-use crate::show::text::{bytes_f64, decimal, grouped_f64, micros};
+use crate::show::text::{bytes_f64, counted, decimal, grouped_f64, micros};
 use crate::studies::findings::three_digits;
 use crate::studies::{
-    Header, RoundRun, StudyFinding, StudyResult, or_dash, rate, saved_finding, shell_line,
+    Header, Picture, RoundRun, StudyFinding, StudyResult, or_dash, rate, saved_finding, shell_line,
 };
 use crawlmark_harness::units::percent;
 
 /// Scenarios that were run, whole.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scenarios {
     /// Fields of every study.
     #[serde(flatten)]
@@ -43,18 +46,16 @@ pub struct Scenarios {
 }
 
 /// A scenario that was run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioReport {
     /// Its number in the list, from 1.
     pub number: u8,
     /// See [`Scenario::name`].
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// See [`Scenario::published`].
     pub published: Option<Published>,
     /// See [`Scenario::published_limit`].
-    pub published_limit: Option<&'static str>,
-    #[serde(skip)]
-    elsewhere: [&'static str; 4],
+    pub published_limit: Option<Cow<'static, str>>,
     /// The flags of `run` that it is.
     pub flags: Vec<String>,
     /// Its run.
@@ -82,10 +83,9 @@ impl ScenarioReport {
     ) -> Self {
         Self {
             number: scenario.number,
-            name: scenario.name,
+            name: scenario.name.into(),
             published: scenario.published,
-            published_limit: scenario.published_limit,
-            elsewhere: scenario.elsewhere,
+            published_limit: scenario.published_limit.map(Into::into),
             flags,
             run: RoundRun::of(report, result),
             times_before: None,
@@ -156,38 +156,26 @@ const CLIMB: [ScenarioFigure; 6] = [
     ("p50", |of| of.readings.service_p50_us, micros),
 ];
 
-/// Figures of the patterns, each with a panel in this colour.
-const SIDE_BY_SIDE: [(ScenarioFigure, Role); 6] = [
+/// Figures of the patterns, the first of which is drawn.
+const SIDE_BY_SIDE: [ScenarioFigure; 6] = [
+    ("good items", |of| Some(of.readings.ok_per_s), rate),
+    ("p99", |of| of.readings.service_p99_us, micros),
     (
-        ("good items", |of| Some(of.readings.ok_per_s), rate),
-        Role::Good,
-    ),
-    (("p99", |of| of.readings.service_p99_us, micros), Role::P99),
-    (
-        (
-            "throttled",
-            |of| Some(of.readings.throttled_share()),
-            percent,
-        ),
-        Role::Throttled,
+        "throttled",
+        |of| Some(of.readings.throttled_share()),
+        percent,
     ),
     (
-        (
-            "peak in flight",
-            |of| Some(of.readings.peak_in_flight as f64),
-            grouped_f64,
-        ),
-        Role::P90,
+        "peak in flight",
+        |of| Some(of.readings.peak_in_flight as f64),
+        grouped_f64,
     ),
     (
-        (
-            "client memory",
-            |of| of.readings.memory_bytes.map(|bytes| bytes as f64),
-            bytes_f64,
-        ),
-        Role::Limit,
+        "client memory",
+        |of| of.readings.memory_bytes.map(|bytes| bytes as f64),
+        bytes_f64,
     ),
-    (CLIENT_CPU, Role::Asked),
+    CLIENT_CPU,
 ];
 
 impl Scenarios {
@@ -215,7 +203,7 @@ impl Scenarios {
     fn figures(&self) -> Vec<ScenarioFigure> {
         match self.list {
             ScenarioList::Ladder => CLIMB.to_vec(),
-            ScenarioList::Patterns => SIDE_BY_SIDE.map(|(figure, _)| figure).to_vec(),
+            ScenarioList::Patterns => SIDE_BY_SIDE.to_vec(),
         }
     }
 
@@ -244,7 +232,7 @@ impl Scenarios {
         let per_s = calm.first()?.readings.ok_per_s;
         calm.retain(|of| of.readings.ok_per_s >= per_s * (1.0 - ALIKE));
         Some(StudyFinding::Fastest {
-            names: calm.iter().map(|of| of.name).collect(),
+            names: calm.iter().map(|of| of.name.clone()).collect(),
             per_s,
             throttled_share: least,
         })
@@ -268,7 +256,7 @@ impl Scenarios {
                     .iter()
                     .map(|(_, value, text)| or_dash(value(of), text)),
             );
-            row.push(of.published_limit.unwrap_or_default().to_owned());
+            row.push(of.published_limit.clone().unwrap_or_default().into_owned());
             row.push(of.limit.notice().title);
             row
         });
@@ -281,12 +269,13 @@ impl Scenarios {
 }
 
 /// What the scenarios are elsewhere; empty of a ladder.
-fn elsewhere(all: &[ScenarioReport]) -> Table {
+fn elsewhere(list: ScenarioList, all: &[ScenarioReport]) -> Table {
     let columns = ELSEWHERE.into_iter().map(Column::words);
-    let rows = all.iter().filter(|of| !of.elsewhere[0].is_empty());
-    let rows = rows.map(|of| {
-        let cells = of.elsewhere.map(str::to_owned);
-        [of.title()].into_iter().chain(cells).collect()
+    let rows = all.iter().filter_map(|of| {
+        let mut listed = list.scenarios().iter();
+        let cells = listed.find(|it| it.number == of.number)?.elsewhere;
+        let cells = cells.map(str::to_owned);
+        (!cells[0].is_empty()).then(|| [of.title()].into_iter().chain(cells).collect())
     });
     Table {
         caption: "The same by hand (C connections, R requests per second)".to_owned(),
@@ -347,88 +336,34 @@ impl StudyResult for Scenarios {
                 notes.map(|(_, note)| (*note).to_owned()).collect(),
             )
             .in_files()
-            .table(elsewhere(&self.scenarios))
+            .table(elsewhere(self.list, &self.scenarios))
             .commands(
                 format!("Flags of crawlmark run for each {noun}:"),
                 &commands.collect::<Vec<_>>(),
             )
     }
 
-    fn panels(&self) -> Option<Vec<Panel>> {
+    fn picture(&self) -> Option<Picture> {
         let all = &self.scenarios;
-        Some(match self.list {
-            ScenarioList::Ladder => vec![steps(all)],
-            ScenarioList::Patterns => SIDE_BY_SIDE
-                .map(|(figure, role)| bars(figure, role, all))
-                .into(),
+        let [command, noun] = self.list.words();
+        let count = counted(all.len() as u64, noun);
+        let (subtitle, panel) = match self.list {
+            ScenarioList::Ladder => (
+                format!(
+                    "{count} · good items per second, log scale · bar: measured · line: published"
+                ),
+                chart::ladder(all),
+            ),
+            ScenarioList::Patterns => (
+                format!("{count} · good items per second, and what else each reads"),
+                chart::patterns(all, &SIDE_BY_SIDE[1..]),
+            ),
+        };
+        Some(Picture {
+            subtitle,
+            command,
+            of: vec!["bundled target".to_owned()],
+            panels: vec![panel],
         })
-    }
-}
-
-/// The panel of a figure: a bar for each scenario, the first one on top.
-fn bars(figure: ScenarioFigure, role: Role, all: &[ScenarioReport]) -> Panel {
-    let (heading, value, text) = figure;
-    let bars = all.iter().enumerate().map(|(row, of)| {
-        let length = value(of).unwrap_or(0.0);
-        Block::row(row, [0.15, 0.85], [0.0, length], or_dash(value(of), text))
-    });
-    let marks = vec![Mark::new(role, "", Shape::Blocks(bars.collect()))];
-    let names: Vec<String> = all.iter().map(ScenarioReport::title).collect();
-    // Some length if all are 0.
-    let most = all
-        .iter()
-        .filter_map(value)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    let x = Axis::new("", Range::Between(0.0, most), Format::Number);
-    Panel {
-        x: x.ticks(Vec::new()),
-        height: names.len() as f64 * BAR,
-        y: Axis::new(heading, Range::Rows(names), Format::Number),
-        marks,
-    }
-}
-
-/// Height of a row with a bar, CSS pixels.
-const BAR: f64 = 20.0;
-
-/// Height of a row with two bars, CSS pixels.
-const STEP: f64 = 40.0;
-
-/// The panel of measured and published rates.
-fn steps(all: &[ScenarioReport]) -> Panel {
-    let rates = all.iter().flat_map(|of| {
-        [
-            Some(of.readings.ok_per_s),
-            of.published.map(|it| it.high_per_s),
-        ]
-    });
-    let rates = rates.flatten().filter(|rate| *rate > 0.0);
-    let (least, high) = rates.fold((1.0_f64, 10.0_f64), |(least, high), rate| {
-        (least.min(rate), high.max(rate))
-    });
-    let low = 10f64.powf(least.log10().floor());
-    let (mut names, mut measured, mut published) = (Vec::new(), Vec::new(), Vec::new());
-    for (row, of) in all.iter().rev().enumerate() {
-        names.push(of.title());
-        let per_s = of.readings.ok_per_s;
-        let to = per_s.max(low);
-        measured.push(Block::row(row, [0.06, 0.5], [low, to], rate(per_s)));
-        published.extend(of.published.map(|rate| {
-            let to = rate.high_per_s.max(low);
-            Block::row(row, [0.56, 0.86], [low, to], rate.to_string())
-        }));
-    }
-    Panel {
-        x: Axis::new(
-            "good items per second (log scale)",
-            Range::LogBetween(low, high),
-            Format::Number,
-        ),
-        height: names.len() as f64 * STEP,
-        y: Axis::new("", Range::Rows(names), Format::Number),
-        marks: vec![
-            Mark::new(Role::Good, "measured", Shape::Blocks(measured)),
-            Mark::new(Role::Limit, "published", Shape::Blocks(published)),
-        ],
     }
 }

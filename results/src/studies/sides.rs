@@ -1,7 +1,7 @@
 //! Results of another tool beside each other: what changed, and no verdict. The runs of one side came
 //! after those of the other, so whatever drifts between them counts as a difference.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::compare::Metric;
 use super::shift::Shift;
@@ -10,7 +10,7 @@ use crate::import::Imported;
 use crate::show::doc::{Column, Doc, Table};
 
 /// Two sides of results.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sides {
     /// Fields of every study.
     #[serde(flatten)]
@@ -24,7 +24,7 @@ pub struct Sides {
 }
 
 /// A metric of a benchmark.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideRow {
     /// The benchmark; empty where a file is of one thing.
     pub benchmark: String,

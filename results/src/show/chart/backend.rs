@@ -1,7 +1,7 @@
 //! A drawing backend of `plotters` that writes SVG: shapes have the class of their ink, which a style
 //! sheet colours light or dark, and texts are measured by a table, without a font.
 //!
-//! One unit of `plotters` is a tenth of a CSS pixel. The groups of [`Groups`], of which the script of
+//! One unit of `plotters` is a tenth of a CSS pixel. The groups of [`Surface`], of which the script of
 //! a page shows and hides some, are written between the calls of `plotters`.
 
 use std::cell::RefCell;
@@ -15,19 +15,13 @@ use plotters_backend::{
     FontStyle,
 };
 
-use super::draw::{Group, Groups};
+use super::draw::{Group, Surface, TO_BASE};
+use super::lettering::width;
 use super::palette::Ink;
 use crate::show::xml::escaped;
 
 /// Units of a CSS pixel.
 pub(super) const UNIT: i32 = 10;
-
-/// Width of a character at a font size of 1: that of the widest common sans-serif at 13 px, so that
-/// nothing is cut in another.
-const CHARACTER: f64 = 7.3 / 13.0;
-
-/// From the middle of a line to the base line of common letters, at a font size of 1.
-const TO_BASE: f64 = 0.36;
 
 type Drawn = Result<(), DrawingErrorKind<Infallible>>;
 
@@ -37,6 +31,8 @@ struct Sheet {
     out: String,
     look: String,
     path: String,
+    /// Attribute of lines that have dashes.
+    dash: String,
 }
 
 impl Sheet {
@@ -84,7 +80,16 @@ impl Svg {
     }
 }
 
-impl Groups for Svg {
+impl Surface for Svg {
+    // The style sheet draws it.
+    const HALO: f64 = 0.0;
+
+    fn dash(&self, lengths: Option<[f64; 2]>) -> bool {
+        let attribute = lengths.map(|[dash, gap]| format!(" stroke-dasharray=\"{dash} {gap}\""));
+        self.sheet.borrow_mut().dash = attribute.unwrap_or_default();
+        true
+    }
+
     fn open(&self, group: Group) {
         let mut sheet = self.sheet.borrow_mut();
         let out = sheet.out();
@@ -121,6 +126,15 @@ fn px(units: i32) -> f64 {
 /// Class of a colour of `plotters`: that of the ink which has it.
 fn class(colour: BackendColor) -> &'static str {
     Ink::of_light(colour.rgb).class()
+}
+
+/// Attribute of a colour that lets through what is behind it.
+fn opacity(colour: BackendColor) -> String {
+    if colour.alpha < 1.0 {
+        format!(" opacity=\"{}\"", colour.alpha)
+    } else {
+        String::new()
+    }
 }
 
 /// A path through places, without those in the middle of a level line, in steps from one to the
@@ -196,12 +210,25 @@ impl DrawingBackend for Svg {
             self.sheet.borrow_mut().add_path(stroke(style), &path);
             return Ok(());
         }
+        let ink = Ink::of_light(style.color().rgb);
+        if !ink.is_ground() {
+            let _ = writeln!(
+                self.sheet.borrow_mut().out(),
+                "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"2\"/>",
+                ink.class(),
+                px(left),
+                px(top),
+                px(right - left),
+                px(bottom - top)
+            );
+            return Ok(());
+        }
         // A thick line: cells of one height are one path, a third of the bytes of their corners.
         let middle = f64::midpoint(px(top), px(bottom));
         let path = format!("M{} {middle}h{}", px(left), px(right - left));
         let look = format!(
             "class=\"{} cells\" stroke-width=\"{}\"",
-            class(style.color()),
+            ink.class(),
             px(bottom - top)
         );
         self.sheet.borrow_mut().add_path(look, &path);
@@ -214,9 +241,9 @@ impl DrawingBackend for Svg {
         style: &S,
     ) -> Drawn {
         let places: Vec<BackendCoord> = path.into_iter().collect();
-        self.sheet
-            .borrow_mut()
-            .add_path(stroke(style), &line(&places));
+        let mut sheet = self.sheet.borrow_mut();
+        let look = stroke(style) + &sheet.dash;
+        sheet.add_path(look, &line(&places));
         Ok(())
     }
 
@@ -229,7 +256,11 @@ impl DrawingBackend for Svg {
     ) -> Drawn {
         let (x, y) = middle;
         let look = if fill {
-            format!("class=\"{}\"", class(style.color()))
+            format!(
+                "class=\"{}\"{}",
+                class(style.color()),
+                opacity(style.color())
+            )
         } else {
             stroke(style)
         };
@@ -270,7 +301,8 @@ impl DrawingBackend for Svg {
             HPos::Right => " text-anchor=\"end\"",
         };
         let weight = match style.style() {
-            FontStyle::Bold => " font-weight=\"bold\"",
+            FontStyle::Bold if size >= 14.0 => " font-weight=\"650\"",
+            FontStyle::Bold => " font-weight=\"600\"",
             _ => "",
         };
         let y = ((px(y) + down) * f64::from(UNIT)).round() / f64::from(UNIT);
@@ -290,7 +322,7 @@ impl DrawingBackend for Svg {
         style: &S,
     ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
         let size = style.size();
-        Ok((units(text_width(text) / 13.0 * size), units(size)))
+        Ok((units(width(text) * size), units(size)))
     }
 }
 
@@ -301,10 +333,4 @@ impl DrawingBackend for Svg {
 )]
 fn units(value: f64) -> u32 {
     value.ceil() as u32
-}
-
-/// About as wide as a text of 13 px is at most, CSS pixels.
-pub(super) fn text_width(text: &str) -> f64 {
-    let wide = text.chars().filter(|c| "mwMW%".contains(*c)).count();
-    (text.chars().count() as f64 + wide as f64 / 2.0) * CHARACTER * 13.0
 }

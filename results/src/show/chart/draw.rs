@@ -1,56 +1,38 @@
-//! The drawing of a chart: its layout in CSS pixels, and its marks, axes and keys as elements of
-//! `plotters` in coordinates of `plotters`, over any backend of it.
+//! The drawing of a chart: its marks as elements of `plotters` in coordinates of `plotters`, over
+//! any backend of it.
 
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::{CoordTranslate, Shift};
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
 use plotters::element::{Circle, DashedPathElement, PathElement, Polygon, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontFamily, FontStyle, RGBColor, TextStyle};
+use plotters::style::{Color, FontFamily, RGBColor, ShapeStyle, TextStyle};
 use plotters_backend::{BackendCoord, DrawingBackend};
 
-use super::backend::text_width;
+use super::layout::{Layout, MARGIN, Placed, WIDTH};
+use super::lettering::Room;
 use super::palette::Ink;
-use super::scale::{MOST_TICKS, Scale};
-use super::{Axis, Block, Chart, Dash, Dot, Mark, Panel, Range, Role, Shape, Step};
-use crate::show::text::wrapped;
+use super::scale::Scale;
+use super::{Block, Dash, Dot, Face, Mark, Role, Shape, Step};
 
-/// Width of a chart, CSS pixels.
-pub(super) const WIDTH: f64 = 720.0;
+/// From the middle of a line of text to its base line, at a font size of 1.
+pub(super) const TO_BASE: f64 = 0.36;
 
-/// Left and right of everything.
-pub(super) const MARGIN: f64 = 24.0;
+/// Part of a speck's colour that covers what is behind it.
+const SPECK: f64 = 0.6;
 
-/// The most characters of a line of labels.
-const COLUMNS: usize = 90;
+/// Width of a column that stands on the axis, CSS pixels.
+const COLUMN: f64 = 4.0;
 
-/// Size of labels.
-const LABEL: f64 = 13.0;
-
-/// Height of a line of labels.
-const LINE: f64 = 19.0;
-
-/// The most characters of a line of the name of a row, which has two of them at most.
-const MOST_NAME: usize = 26;
-
-/// Height of a tick of the vertical axis, so that a field has no more than it has room for.
-const TICK: f64 = 28.0;
-
-/// Between two labels of an axis.
-const APART: f64 = 8.0;
-
-/// Between two panels.
-const GAP: f64 = 12.0;
-
-/// Length of the sample of a key.
-const SAMPLE: f64 = 28.0;
+/// Half of the length of a cross, CSS pixels.
+const CROSS: f64 = 4.0;
 
 /// Part of a drawing that a page can find again.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Group {
-    /// The key with this number.
+    /// The name of the mark with this number.
     Key(usize),
-    /// Shapes of the mark that the key with this number explains.
+    /// Shapes of the mark with this number.
     Mark(Option<usize>),
     /// The field of a panel: left, top, width and height in units.
     Field([i32; 4]),
@@ -58,157 +40,21 @@ pub(super) enum Group {
     Ticks,
 }
 
-/// Where a backend has groups, they are opened and closed between its shapes.
-pub(super) trait Groups {
+/// What a backend has besides shapes and letters.
+pub(super) trait Surface {
+    /// Width of the paper around a letter that the drawing has to draw, CSS pixels; 0 where the
+    /// backend does it.
+    const HALO: f64;
+
+    /// Draw the next lines with these dashes and gaps, CSS pixels, until told otherwise; false where
+    /// a backend has none, and the drawing has to.
+    fn dash(&self, lengths: Option<[f64; 2]>) -> bool;
+
+    /// Open a group, where there are groups: between two shapes.
     fn open(&self, group: Group);
+
+    /// Close a group.
     fn close(&self, group: Group);
-}
-
-/// A chart with a place for each of its panels.
-pub(super) struct Layout<'a> {
-    panels: Vec<Placed<'a>>,
-    /// Marks by the number of their key.
-    keys: Vec<&'a Mark>,
-    /// Height of all, CSS pixels.
-    pub(super) height: f64,
-}
-
-/// A panel and its place, CSS pixels.
-struct Placed<'a> {
-    panel: &'a Panel,
-    /// Lines of text: left or middle, and height of the middle of each.
-    lines: Vec<(String, f64, HPos)>,
-    /// Numbers of the keys that it explains, and their places.
-    keys: Vec<(usize, f64, f64)>,
-    left: f64,
-    top: f64,
-    width: f64,
-    x: Scale,
-    y: Scale,
-}
-
-impl<'a> Layout<'a> {
-    /// Find a place for everything, from `top` down.
-    pub(super) fn of(chart: &'a Chart, top: f64) -> Self {
-        let left = chart.panels.iter().map(left).fold(0.0, f64::max);
-        let mut layout = Self {
-            panels: Vec::new(),
-            keys: Vec::new(),
-            height: top,
-        };
-        for panel in &chart.panels {
-            layout.add(panel, left);
-        }
-        layout.height = layout.height.ceil();
-        layout
-    }
-
-    fn add(&mut self, panel: &'a Panel, left: f64) {
-        let (x, y) = panel.scales();
-        let mut lines = Vec::new();
-        for line in wrapped(&panel.y.label, COLUMNS) {
-            self.line(line.to_owned(), HPos::Left, &mut lines);
-        }
-        let keys = self.place_keys(panel);
-        self.height += 7.0;
-        let top = self.height;
-        self.height += panel.height;
-        if !panel.x.is_hidden() {
-            self.height += 26.0;
-            for line in wrapped(&panel.x.label, COLUMNS) {
-                self.line(line.to_owned(), HPos::Center, &mut lines);
-            }
-        }
-        self.height += GAP;
-        self.panels.push(Placed {
-            panel,
-            lines,
-            keys,
-            left,
-            top,
-            width: right(panel, x, left) - left,
-            x,
-            y,
-        });
-    }
-
-    fn line(&mut self, text: String, side: HPos, lines: &mut Vec<(String, f64, HPos)>) {
-        if !text.is_empty() {
-            lines.push((text, self.height + LINE / 2.0, side));
-            self.height += LINE;
-        }
-    }
-
-    /// Place the keys of the marks that no panel before has explained, in rows.
-    fn place_keys(&mut self, panel: &'a Panel) -> Vec<(usize, f64, f64)> {
-        let (mut x, mut placed) = (MARGIN, Vec::new());
-        for mark in &panel.marks {
-            let is_known = self.keys.iter().any(|key| key.legend == mark.legend);
-            if mark.legend.is_empty() || is_known {
-                continue;
-            }
-            let width = SAMPLE + 6.0 + text_width(&mark.legend);
-            if x > MARGIN && x + width > WIDTH - MARGIN {
-                x = MARGIN;
-                self.height += LINE;
-            }
-            placed.push((self.keys.len(), x, self.height + LINE / 2.0));
-            self.keys.push(mark);
-            x += width + 16.0;
-        }
-        self.height += if x > MARGIN { LINE } else { 0.0 };
-        placed
-    }
-}
-
-/// Left end of a field: right of the labels of its axis.
-fn left(panel: &Panel) -> f64 {
-    let labels: Vec<String> = if let Range::Rows(names) = &panel.y.range {
-        names.iter().flat_map(|name| lines_of(name)).collect()
-    } else {
-        let ticks = y_ticks(panel, panel.scales().1).into_iter();
-        ticks.map(|tick| panel.y.format.label(tick)).collect()
-    };
-    let widths = labels.iter().map(|label| text_width(label));
-    MARGIN + widths.fold(0.0, f64::max) + APART
-}
-
-/// Right end of a field: where every bar has room for its text behind it.
-fn right(panel: &Panel, x: Scale, left: f64) -> f64 {
-    let mut right = WIDTH - MARGIN;
-    for block in panel.marks.iter().flat_map(blocks) {
-        if !block.text.is_empty() {
-            let room = WIDTH - MARGIN - 7.0 - text_width(&block.text) - left;
-            right = right.min(left + room / x.place(block.x.1).max(0.01));
-        }
-    }
-    right.max(left + 60.0)
-}
-
-fn blocks(mark: &Mark) -> &[Block] {
-    match &mark.shape {
-        Shape::Blocks(blocks) => blocks,
-        _ => &[],
-    }
-}
-
-/// Values that have a tick, and no more than these unless they are given.
-fn ticks(axis: &Axis, scale: Scale, most: usize) -> Vec<f64> {
-    axis.ticks.clone().unwrap_or_else(|| scale.ticks(most))
-}
-
-fn y_ticks(panel: &Panel, scale: Scale) -> Vec<f64> {
-    let room = (2..=MOST_TICKS).rev();
-    let mut most = room.filter(|ticks| *ticks as f64 * TICK <= panel.height);
-    ticks(&panel.y, scale, most.next().unwrap_or(2))
-}
-
-/// Lines of the name of a row.
-fn lines_of(name: &str) -> Vec<String> {
-    let lines = wrapped(name, MOST_NAME).into_iter().take(2);
-    lines
-        .map(|line| line.chars().take(MOST_NAME).collect())
-        .collect()
 }
 
 /// CSS pixels in units of a backend.
@@ -222,14 +68,14 @@ fn units(px: f64, unit: i32) -> i32 {
 
 /// Colour, width and pattern of a line.
 #[derive(Clone, Copy)]
-struct Pen {
+pub(super) struct Pen {
     ink: Ink,
     width: f64,
     dash: Dash,
 }
 
 impl Pen {
-    const fn thin(ink: Ink) -> Self {
+    pub(super) const fn thin(ink: Ink) -> Self {
         Self {
             ink,
             width: 1.0,
@@ -237,84 +83,92 @@ impl Pen {
         }
     }
 
-    const fn of(mark: &Mark) -> Self {
-        let width = match (mark.role, &mark.shape) {
-            (Role::Asked, Shape::Steps(_)) => 4.0,
-            (Role::Asked, Shape::Line(_)) => 3.0,
-            (_, Shape::Across(_) | Shape::Upright(_)) => 1.5,
-            _ => 2.25,
+    fn of(mark: &Mark) -> Self {
+        let usual = match (mark.role, &mark.shape) {
+            (Role::Asked | Role::Reference, _) | (_, Shape::Across(_) | Shape::Upright(_)) => 1.5,
+            (Role::Good | Role::P99 | Role::Run(0), _) => 2.25,
+            _ => 1.75,
         };
         Self {
             ink: mark.role.ink(),
-            width,
+            width: mark.width.unwrap_or(usual),
             dash: mark.dash,
         }
     }
 }
 
-/// Look of a text, and which end of it a place names.
-pub(super) struct Lettering {
-    /// CSS pixels.
-    pub(super) size: f64,
-    pub(super) weight: FontStyle,
-    pub(super) ink: Ink,
-    pub(super) anchor: HPos,
-}
-
 /// Errors of a backend.
-type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
+pub(super) type Drawn<DB, T = ()> =
+    Result<T, DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
-/// An area of a backend whose units are so many to a CSS pixel.
-pub(super) struct Canvas<'a, DB: DrawingBackend, G> {
+/// An area of a backend whose units are so many to a CSS pixel, and the room for its texts.
+pub(super) struct Canvas<'a, DB: DrawingBackend, S> {
     pub(super) area: &'a DrawingArea<DB, Shift>,
-    pub(super) groups: &'a G,
+    pub(super) surface: &'a S,
     pub(super) unit: i32,
+    pub(super) room: Room,
 }
 
 /// A field of a canvas, in the coordinates of its axes.
-type FieldArea<DB> = DrawingArea<DB, Cartesian2d<Scale, Scale>>;
+pub(super) type FieldArea<DB> = DrawingArea<DB, Cartesian2d<Scale, Scale>>;
 
-impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
-    fn units(&self, px: f64) -> i32 {
+/// Draw a chart in a layout over an area of `unit` units to a CSS pixel.
+pub(super) fn draw<DB: DrawingBackend, S: Surface>(
+    layout: &Layout<'_>,
+    area: &DrawingArea<DB, Shift>,
+    surface: &S,
+    unit: i32,
+) -> Drawn<DB> {
+    let canvas = Canvas {
+        area,
+        surface,
+        unit,
+        room: Room::of([WIDTH, layout.height]),
+    };
+    for (text, face, y) in &layout.words {
+        let ink = if *face == Face::Title {
+            Ink::Text
+        } else {
+            Ink::Quiet
+        };
+        canvas.say(text, *face, ink, HPos::Left, &[[MARGIN, *y]])?;
+    }
+    let mut keys: Vec<&str> = Vec::new();
+    for placed in &layout.panels {
+        for mark in &placed.panel.marks {
+            if !mark.legend.is_empty() && !keys.contains(&&*mark.legend) {
+                keys.push(&mark.legend);
+            }
+        }
+    }
+    for (n, placed) in layout.panels.iter().enumerate() {
+        canvas.panel(placed, &keys, n == 0)?;
+    }
+    Ok(())
+}
+
+impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
+    pub(super) fn units(&self, px: f64) -> i32 {
         units(px, self.unit)
     }
 
-    fn within(&self, group: Group, draw: impl FnOnce() -> Drawn<DB>) -> Drawn<DB> {
-        self.groups.open(group);
+    pub(super) fn within(&self, group: Group, draw: impl FnOnce() -> Drawn<DB>) -> Drawn<DB> {
+        self.surface.open(group);
         let drawn = draw();
-        self.groups.close(group);
+        self.surface.close(group);
         drawn
     }
 
-    /// Draw a chart.
-    pub(super) fn chart(&self, layout: &Layout<'_>) -> Drawn<DB> {
-        for placed in &layout.panels {
-            self.panel(layout, placed)?;
-        }
-        Ok(())
-    }
-
-    fn panel(&self, layout: &Layout<'_>, placed: &Placed<'_>) -> Drawn<DB> {
-        for (line, y, side) in &placed.lines {
-            let x = if matches!(side, HPos::Left) {
-                MARGIN
-            } else {
-                WIDTH / 2.0
-            };
-            self.text(line, [x, *y], Ink::Quiet, *side)?;
-        }
-        for (n, x, y) in &placed.keys {
-            self.within(Group::Key(*n), || self.key(layout.keys[*n], [*x, *y]))?;
-        }
+    fn panel(&self, placed: &Placed<'_>, keys: &[&str], is_first: bool) -> Drawn<DB> {
         let [left, top, width, height] =
-            [placed.left, placed.top, placed.width, placed.panel.height].map(|px| self.units(px));
+            [placed.left, placed.top, placed.width, placed.height].map(|px| self.units(px));
         let field = self.area.clone().apply_coord_spec(Cartesian2d::new(
             placed.x,
             placed.y,
             (left..left + width, top + height..top),
         ));
         let marks = &placed.panel.marks;
-        let key_of = |mark: &Mark| layout.keys.iter().position(|key| key.legend == mark.legend);
+        let key_of = |mark: &Mark| keys.iter().position(|key| **key == *mark.legend);
         self.within(Group::Field([left, top, width, height]), || {
             let is_band = |mark: &&Mark| matches!(mark.shape, Shape::Band(..));
             for mark in marks.iter().filter(is_band) {
@@ -326,14 +180,13 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
             }
             Ok(())
         })?;
-        for block in marks.iter().flat_map(blocks) {
-            self.behind(block, &field)?;
-        }
-        self.axes(placed, &field)
+        self.axes(placed, &field)?;
+        self.names_at_ends(placed, &field, &key_of)?;
+        self.notes(placed, &field, is_first)
     }
 
     /// Draw a line in the coordinates of an area.
-    fn stroke<CT: CoordTranslate>(
+    pub(super) fn stroke<CT: CoordTranslate>(
         &self,
         area: &DrawingArea<DB, CT>,
         points: Vec<CT::From>,
@@ -347,100 +200,105 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
         let places: Vec<BackendCoord> = places.collect();
         let width = u32::try_from(self.units(pen.width)).unwrap_or(1);
         let style = pen.ink.light().stroke_width(width);
-        match pen.dash.lengths() {
-            None => self.area.draw(&PathElement::new(places, style)),
-            Some(lengths) => {
-                let [dash, gap] = lengths.map(|px| self.units(px));
-                let dashed = DashedPathElement::new(places, dash, gap, style);
-                self.area.draw(&dashed)
+        let lengths = pen.dash.lengths();
+        let Some([dash, gap]) = lengths.filter(|_| !self.surface.dash(lengths)) else {
+            let drawn = self.area.draw(&PathElement::new(places, style));
+            self.surface.dash(None);
+            return drawn;
+        };
+        let [dash, gap] = [dash, gap].map(|px| self.units(px));
+        let dashed = DashedPathElement::new(places, dash, gap, style);
+        self.area.draw(&dashed)
+    }
+
+    /// Write a text with its base line at the first of these places that has room.
+    pub(super) fn say(
+        &self,
+        text: &str,
+        face: Face,
+        ink: Ink,
+        anchor: HPos,
+        places: &[[f64; 2]],
+    ) -> Drawn<DB> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let Some([x, y]) = self.room.take(text, face, anchor, places) else {
+            return Ok(());
+        };
+        let middle = y - TO_BASE * face.size();
+        let halo = S::HALO;
+        if halo > 0.0 {
+            let around = [-1.0, 0.0, 1.0].map(|n| n * halo);
+            for (across, down) in around.iter().flat_map(|x| around.map(|y| (*x, y))) {
+                self.letters(text, face, Ink::Paper, anchor, [x + across, middle + down])?;
             }
         }
+        self.letters(text, face, ink, anchor, [x, middle])
     }
 
-    /// Write a text whose middle is at this height.
-    fn text(&self, text: &str, at: [f64; 2], ink: Ink, anchor: HPos) -> Drawn<DB> {
-        let label = Lettering {
-            size: LABEL,
-            weight: FontStyle::Normal,
-            ink,
-            anchor,
-        };
-        self.letters(text, at, &label)
-    }
-
-    /// Write a text in this look.
-    pub(super) fn letters(&self, text: &str, at: [f64; 2], look: &Lettering) -> Drawn<DB> {
-        let size = look.size * f64::from(self.unit);
-        let colour = look.ink.light();
-        let style = TextStyle::from((FontFamily::SansSerif, size, look.weight))
+    fn letters(
+        &self,
+        text: &str,
+        face: Face,
+        ink: Ink,
+        anchor: HPos,
+        middle: [f64; 2],
+    ) -> Drawn<DB> {
+        let size = face.size() * f64::from(self.unit);
+        let colour = ink.light();
+        let style = TextStyle::from((FontFamily::SansSerif, size, face.weight()))
             .color(&colour)
-            .pos(Pos::new(look.anchor, VPos::Center));
-        let [x, y] = at.map(|px| self.units(px));
+            .pos(Pos::new(anchor, VPos::Center));
+        let [x, y] = middle.map(|px| self.units(px));
         self.area.draw(&Text::new(text, (x, y), style))
     }
 
     /// Draw a rectangle of the canvas: left, top, width and height.
-    fn rectangle(&self, [x, y, width, height]: [f64; 4], ink: Ink) -> Drawn<DB> {
+    pub(super) fn rectangle(&self, [x, y, width, height]: [f64; 4], ink: Ink) -> Drawn<DB> {
         let [left, top, right, bottom] = [x, y, x + width, y + height].map(|px| self.units(px));
         let shape = Rectangle::new([(left, top), (right, bottom)], ink.light().filled());
         self.area.draw(&shape)
     }
 
-    fn thin(&self, from: [f64; 2], to: [f64; 2], ink: Ink) -> Drawn<DB> {
+    pub(super) fn thin(&self, from: [f64; 2], to: [f64; 2], ink: Ink) -> Drawn<DB> {
         let ends = [from, to].map(|[x, y]| (self.units(x), self.units(y)));
         self.stroke(self.area, ends.to_vec(), Pen::thin(ink))
     }
 
-    /// Draw a sample of a mark, and its text; the height is that of the middle.
-    fn key(&self, mark: &Mark, [x, y]: [f64; 2]) -> Drawn<DB> {
+    fn circle(&self, at: BackendCoord, px: f64, style: ShapeStyle) -> Drawn<DB> {
+        self.area.draw(&Circle::new(at, self.units(px), style))
+    }
+
+    /// Draw a point in the shape of a mark.
+    fn point(&self, dot: &Dot, mark: &Mark, field: &FieldArea<DB>) -> Drawn<DB> {
+        let at = field.map_coordinate(&dot.at);
         let ink = mark.role.ink();
-        let end = x + SAMPLE;
-        match &mark.shape {
-            Shape::Areas(_) | Shape::Blocks(_) => {
-                self.rectangle([x, y - 6.0, SAMPLE, 12.0], ink)?;
+        let radius = if dot.interval.is_some() { 4.5 } else { 3.5 };
+        match mark.shape {
+            Shape::Rings(_) => {
+                self.circle(at, 4.5, ink.light().filled())?;
+                self.circle(at, 2.75, Ink::Paper.light().filled())
             }
-            Shape::Band(..) => {
-                self.rectangle([x, y - 6.0, SAMPLE, 12.0], ink)?;
-                for x in [x, end] {
-                    self.thin([x, y - 6.0], [x, y + 6.0], Ink::Quiet)?;
+            Shape::Specks(_) => self.circle(at, 3.0, ink.light().mix(SPECK).filled()),
+            Shape::Crosses(_) => {
+                let ((x, y), arm) = (at, self.units(CROSS));
+                for down in [arm, -arm] {
+                    let ends = vec![(x - arm, y - down), (x + arm, y + down)];
+                    self.stroke(self.area, ends, Pen::of(mark))?;
                 }
+                Ok(())
             }
-            Shape::Dots(_) | Shape::Rings(_) => {
-                let middle = (self.units(x + SAMPLE / 2.0), self.units(y));
-                self.point(middle, mark)?;
+            Shape::Columns(_) => {
+                let (half, foot) = (self.units(COLUMN / 2.0), field.get_y_range().start);
+                let (x, y) = at;
+                let (_, bottom) = field.map_coordinate(&(dot.at.0, foot));
+                let corners = [(x - half, y), (x + half, bottom)];
+                self.area
+                    .draw(&Rectangle::new(corners, ink.light().filled()))
             }
-            _ => {
-                let ends = [x, end].map(|x| (self.units(x), self.units(y)));
-                self.stroke(self.area, ends.to_vec(), Pen::of(mark))?;
-            }
+            _ => self.circle(at, radius, ink.light().filled()),
         }
-        self.text(&mark.legend, [end + 6.0, y], Ink::Text, HPos::Left)
-    }
-
-    /// Draw a dot, or a ring.
-    fn point(&self, at: BackendCoord, mark: &Mark) -> Drawn<DB> {
-        let ink = mark.role.ink();
-        let circle = |px: f64, ink: Ink| Circle::new(at, self.units(px), ink.light().filled());
-        if matches!(mark.shape, Shape::Rings(_)) {
-            self.area.draw(&circle(4.5, ink))?;
-            return self.area.draw(&circle(2.75, Ink::Paper));
-        }
-        self.area.draw(&circle(3.5, ink))
-    }
-
-    fn grid(&self, placed: &Placed<'_>, field: &FieldArea<DB>) -> Drawn<DB> {
-        let (across, up) = (placed.x.ends(), placed.y.ends());
-        let look = Pen::thin(Ink::Grid);
-        if matches!(placed.panel.y.range, Range::Rows(..)) {
-            for x in ticks(&placed.panel.x, placed.x, MOST_TICKS) {
-                self.stroke(field, vec![(x, up.start), (x, up.end)], look)?;
-            }
-            return Ok(());
-        }
-        for y in y_ticks(placed.panel, placed.y) {
-            self.stroke(field, vec![(across.start, y), (across.end, y)], look)?;
-        }
-        Ok(())
     }
 
     fn mark(&self, mark: &Mark, field: &FieldArea<DB>) -> Drawn<DB> {
@@ -462,26 +320,34 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
                 Ok(())
             }
             Shape::Line(points) => self.stroke(field, points.clone(), pen),
-            Shape::Dots(dots) | Shape::Rings(dots) => {
+            Shape::Dots(dots)
+            | Shape::Rings(dots)
+            | Shape::Specks(dots)
+            | Shape::Crosses(dots)
+            | Shape::Columns(dots) => {
                 for Dot { at, interval } in dots {
                     if let Some((low, high)) = interval {
-                        self.stroke(field, vec![(at.0, *low), (at.0, *high)], pen)?;
+                        let wide = Pen { width: 5.0, ..pen };
+                        self.stroke(field, vec![(at.0, *low), (at.0, *high)], wide)?;
                     }
                 }
-                dots.iter()
-                    .try_for_each(|dot| self.point(field.map_coordinate(&dot.at), mark))
+                let mut dots = dots.iter();
+                dots.try_for_each(|dot| self.point(dot, mark, field))
             }
             Shape::Blocks(blocks) => {
-                let wide = blocks.iter().filter(|block| block.x.0 < block.x.1);
-                wide.into_iter()
-                    .try_for_each(|block| self.block(block, pen.ink, field))
+                let mut wide = blocks.iter().filter(|block| block.x.0 < block.x.1);
+                wide.try_for_each(|block| self.block(block, pen.ink, field))
             }
             Shape::Across(y) => {
                 let ends = vec![(across.start, *y), (across.end, *y)];
                 self.stroke(field, ends, pen)
             }
             Shape::Upright(x) => self.stroke(field, vec![(*x, up.start), (*x, up.end)], pen),
-            Shape::Band(from, to) => self.band([*from, *to], pen.ink, field),
+            Shape::Band(from, to) => {
+                let corners = [(*from, up.start), (*to, up.end)];
+                field.draw(&Rectangle::new(corners, pen.ink.light().filled()))
+            }
+            Shape::Notes(_) => Ok(()),
         }
     }
 
@@ -495,107 +361,27 @@ impl<DB: DrawingBackend, G: Groups> Canvas<'_, DB, G> {
             .draw(&Rectangle::new(corners, ink.light().filled()))
     }
 
-    /// A part of the field, with edges where it does not end with the field.
-    fn band(&self, ends: [f64; 2], ink: Ink, field: &FieldArea<DB>) -> Drawn<DB> {
-        let (across, up) = (field.get_x_range(), field.get_y_range());
-        let corners = [(ends[0], up.start), (ends[1], up.end)];
-        field.draw(&Rectangle::new(corners, ink.light().filled()))?;
-        for x in ends
-            .into_iter()
-            .filter(|x| across.start < *x && *x < across.end)
-        {
-            self.stroke(
-                field,
-                vec![(x, up.start), (x, up.end)],
-                Pen::thin(Ink::Quiet),
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Write the text of a bar behind its end, over the lines of the grid.
-    fn behind(&self, block: &Block, field: &FieldArea<DB>) -> Drawn<DB> {
-        if block.text.is_empty() {
-            return Ok(());
-        }
-        let middle = f64::midpoint(block.y.0, block.y.1);
-        let [x, y] = self.px_of(field, (block.x.1, middle));
-        let width = text_width(&block.text) * 0.9;
-        self.rectangle([x + 3.0, y - 7.0, width + 4.0, 14.0], Ink::Paper)?;
-        self.text(&block.text, [x + 7.0, y], Ink::Text, HPos::Left)
-    }
-
     /// Place of a value on the canvas, CSS pixels.
-    fn px_of(&self, field: &FieldArea<DB>, value: (f64, f64)) -> [f64; 2] {
+    pub(super) fn px_of(&self, field: &FieldArea<DB>, value: (f64, f64)) -> [f64; 2] {
         let (x, y) = field.map_coordinate(&value);
         [x, y].map(|units| f64::from(units) / f64::from(self.unit))
     }
+}
 
-    /// Draw the labels of both axes, and a line below the field.
-    fn axes(&self, placed: &Placed<'_>, field: &FieldArea<DB>) -> Drawn<DB> {
-        let Placed {
-            panel,
-            left,
-            top,
-            width,
-            ..
-        } = placed;
-        let is_named = matches!(panel.y.range, Range::Rows(..));
-        if let Range::Rows(names) = &panel.y.range {
-            self.names(names, *left, field)?;
-        } else {
-            for tick in y_ticks(panel, placed.y) {
-                let [_, y] = self.px_of(field, (0.0, tick));
-                let label = panel.y.format.label(tick);
-                self.text(&label, [left - APART, y], Ink::Quiet, HPos::Right)?;
-            }
+/// The place at which a mark ends, where its name stands; none of a mark that is named elsewhere.
+pub(super) fn ending(mark: &Mark) -> Option<(f64, f64)> {
+    match &mark.shape {
+        Shape::Steps(steps) => {
+            let last = steps.iter().rev().find(|step| step.value.is_some())?;
+            Some((last.to, last.base + last.value?))
         }
-        let bottom = top + panel.height;
-        if !panel.x.is_hidden() {
-            self.within(Group::Ticks, || self.label_x(placed, bottom, field))?;
+        Shape::Areas(steps) => {
+            let last = steps.last()?;
+            Some((last.to, last.base + last.value.unwrap_or(0.0) / 2.0))
         }
-        if !(panel.x.is_hidden() && is_named) {
-            self.thin([*left, bottom], [left + width, bottom], Ink::Quiet)?;
-        }
-        Ok(())
-    }
-
-    /// Label the horizontal axis: as many ticks as there is room for, the last one in any case.
-    fn label_x(&self, placed: &Placed<'_>, y: f64, field: &FieldArea<DB>) -> Drawn<DB> {
-        let mut free = WIDTH;
-        let axis = &placed.panel.x;
-        for tick in ticks(axis, placed.x, MOST_TICKS).into_iter().rev() {
-            let label = axis.format.label(tick);
-            let half = text_width(&label) / 2.0;
-            let [x, _] = self.px_of(field, (tick, 0.0));
-            // It may be wider than the margin, and ends with the sheet.
-            let middle = x.min(WIDTH - 4.0 - half).max(4.0 + half);
-            if !label.is_empty() && middle + half <= free {
-                self.thin([x, y], [x, y + 5.0], Ink::Quiet)?;
-                self.text(&label, [middle, y + 15.0], Ink::Quiet, HPos::Center)?;
-                free = middle - half - APART;
-            }
-        }
-        Ok(())
-    }
-
-    /// Write the names of rows, as many as there is room for.
-    fn names(&self, names: &[String], left: f64, field: &FieldArea<DB>) -> Drawn<DB> {
-        let mut last = f64::NEG_INFINITY;
-        for (n, name) in names.iter().enumerate() {
-            let [_, y] = self.px_of(field, (0.0, n as f64 + 0.5));
-            if y - last < 15.0 {
-                continue;
-            }
-            let lines = lines_of(name);
-            let top = y - (lines.len() as f64 - 1.0) * 7.5;
-            for (row, line) in lines.iter().enumerate() {
-                let y = top + row as f64 * 15.0;
-                self.text(line, [left - APART, y], Ink::Text, HPos::Right)?;
-            }
-            last = y;
-        }
-        Ok(())
+        Shape::Line(points) => points.last().copied(),
+        Shape::Dots(dots) | Shape::Rings(dots) => dots.last().map(|dot| dot.at),
+        _ => None,
     }
 }
 

@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use super::scale::Scale;
-use super::{Axis, Chart, Mark, Panel, Range, Shape};
+use super::{Axis, Chart, Mark, Panel, Range, Role, Shape};
 
 impl Chart {
     /// Return the panels with their axes and values, as JSON; none of a chart of bars, whose values
     /// stand beside them.
     pub(in crate::show) fn json(&self) -> Option<String> {
         let mut marks = self.panels.iter().flat_map(|panel| &panel.marks);
-        let has_bars = marks.any(|mark| matches!(&mark.shape, Shape::Blocks(all) if all.iter().any(|one| !one.text.is_empty())));
+        let has_bars =
+            marks.any(|mark| matches!((&mark.shape, mark.role), (Shape::Blocks(_), Role::Good)));
         if self.panels.is_empty() || has_bars {
             return None;
         }
@@ -31,7 +32,7 @@ impl Axis {
     fn json(&self, scale: Scale) -> Value {
         let ends = scale.ends();
         let rows = match &self.range {
-            Range::Rows(names) => Some(names),
+            Range::Rows(rows) => Some(rows.iter().map(|row| &row.name).collect::<Vec<_>>()),
             _ => None,
         };
         json!({ "label": self.label, "format": self.format, "log": matches!(scale, Scale::Log(..)),
@@ -51,7 +52,7 @@ impl Mark {
                     "width": first.to - first.from, "values": values }))
             }
             Shape::Line(points) => Some(json!({ "name": name, "points": points })),
-            Shape::Dots(dots) | Shape::Rings(dots) => {
+            Shape::Dots(dots) | Shape::Rings(dots) | Shape::Specks(dots) => {
                 let points: Vec<(f64, f64)> = dots.iter().map(|dot| dot.at).collect();
                 Some(json!({ "name": name, "points": points }))
             }

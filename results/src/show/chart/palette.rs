@@ -22,10 +22,10 @@ macro_rules! inks {
         }
 
         /// Every ink, in the order of [`INKS`].
-        const ALL: [Ink; 23] = [$(Ink::$ink,)*];
+        pub(super) const ALL: [Ink; 28] = [$(Ink::$ink,)*];
 
         /// Class of each ink, in the order of [`Ink`], and its colours on white and on nearly black.
-        const INKS: [(&str, [u32; 2]); 23] = [$(($class, [$light, $dark]),)*];
+        const INKS: [(&str, [u32; 2]); 28] = [$(($class, [$light, $dark]),)*];
     };
 }
 
@@ -34,17 +34,23 @@ inks! {
     Text: "text", 0x12_161D, 0xE9_ECF1;
     Quiet: "quiet", 0x59_626F, 0xA1_ABB8;
     Grid: "grid", 0xE3_E6EB, 0x27_2E38;
-    Shade: "shade", 0xED_F1F5, 0x22_2931;
-    Highlight: "highlight", 0xDD_EAF5, 0x20_384D;
-    Paused: "paused", 0xFB_EBCF, 0x45_3413;
+    Rule: "rule", 0xC9_CED6, 0x3D_4653;
+    Shade: "shade", 0xF6_F7F9, 0x16_1B22;
+    Highlight: "highlight", 0xFD_EEEC, 0x2A_1516;
+    Paused: "paused", 0xFD_F4E3, 0x26_1E0F;
     Grey: "grey", 0x7D_8894, 0x7F_8A97;
     Blue: "blue", 0x1F_6CC4, 0x43_90DE;
     Orange: "orange", 0xC9_8200, 0xF0_B030;
+    Amber: "amber", 0x9A_6200, 0xF0_B030;
     Vermilion: "vermilion", 0xD5_5E00, 0xFF_8340;
     Red: "red", 0xC4_302B, 0xFF_6B61;
     Green: "green", 0x0F_7F71, 0x2F_B8A4;
     Purple: "purple", 0x6D_4FC4, 0xA0_8BF0;
-    Sky: "sky", 0x5F_98D8, 0x5A_8CC2;
+    // The target's time, at work and otherwise, and the client's when it reads late.
+    Dark: "dark", 0x07_453E, 0x8F_E6D8;
+    Teal: "teal", 0x45_A092, 0x1C_776A;
+    Violet: "violet", 0xA1_7EE6, 0x7A_62CC;
+    Sky: "sky", 0x5F_98D8, 0x37_699E;
     Olive: "olive", 0x8B_5E9E, 0xC9_A0DC;
     Black: "black", 0x0C_0F12, 0xF6_F7F8;
     // From little to much: ever further from the ground in lightness, and along the hues.
@@ -83,6 +89,14 @@ impl Ink {
         INKS[self as usize].0
     }
 
+    /// True if it fills a part of the ground, or a cell of a heat map.
+    pub(super) const fn is_ground(self) -> bool {
+        matches!(
+            self,
+            Self::Paper | Self::Shade | Self::Highlight | Self::Paused
+        ) || self as usize >= Self::Heat0 as usize
+    }
+
     /// Its colour on white, as 0xRRGGBB.
     pub(super) const fn on_white(self) -> u32 {
         INKS[self as usize].1[0]
@@ -101,18 +115,23 @@ impl Role {
     const fn look(self) -> (Ink, Dash) {
         match self {
             Self::Good | Self::P99 => (Ink::Blue, Dash::Solid),
-            Self::NotFound | Self::Idle | Self::P90 => (Ink::Sky, Dash::Solid),
-            Self::Throttled => (Ink::Orange, Dash::Dashed),
-            Self::Limit => (Ink::Vermilion, Dash::Dashed),
+            Self::NotFound | Self::Idle | Self::P90 | Self::P50 => (Ink::Sky, Dash::Solid),
+            Self::Throttled | Self::Limit => (Ink::Orange, Dash::Dashed),
             Self::Failed => (Ink::Red, Dash::Solid),
+            Self::ClientQueue => (Ink::Purple, Dash::Solid),
+            Self::ReadLate => (Ink::Violet, Dash::Solid),
+            Self::Network => (Ink::Grey, Dash::Solid),
+            Self::Target => (Ink::Green, Dash::Solid),
+            Self::AtWork => (Ink::Dark, Dash::Solid),
+            Self::AtRest => (Ink::Teal, Dash::Solid),
             Self::Challenged => (Ink::Purple, Dash::Sparse),
             Self::Max => (Ink::Purple, Dash::Dotted),
             Self::Quota => (Ink::Purple, Dash::Solid),
             Self::CutOff => (Ink::Olive, Dash::DashDotDot),
             Self::Connections => (Ink::Olive, Dash::Solid),
             Self::Retried => (Ink::Green, Dash::DashDot),
-            Self::Storage | Self::P50 => (Ink::Green, Dash::Solid),
-            Self::Asked => (Ink::Grey, Dash::Solid),
+            Self::Storage => (Ink::Green, Dash::Solid),
+            Self::Asked => (Ink::Grey, Dash::Dashed),
             Self::Reference => (Ink::Text, Dash::Solid),
             Self::Run(n) => RUNS[n % RUNS.len()],
             Self::Level(n) => (HEAT[n], Dash::Solid),
@@ -134,6 +153,15 @@ impl Role {
     pub(super) const fn dash(self) -> Dash {
         self.look().1
     }
+
+    /// The ink of its words: a colour that letters can be read in.
+    pub(super) const fn words(self) -> Ink {
+        match self.look().0 {
+            Ink::Orange => Ink::Amber,
+            ink @ (Ink::Text | Ink::Blue | Ink::Red | Ink::Green | Ink::Purple | Ink::Olive) => ink,
+            _ => Ink::Quiet,
+        }
+    }
 }
 
 impl Dash {
@@ -141,7 +169,7 @@ impl Dash {
     pub(super) const fn lengths(self) -> Option<[f64; 2]> {
         Some(match self {
             Self::Solid => return None,
-            Self::Dashed => [8.0, 4.0],
+            Self::Dashed => [5.0, 4.0],
             Self::Dotted => [3.0, 5.0],
             Self::DashDot => [12.0, 6.0],
             Self::Short => [6.0, 5.0],
@@ -166,11 +194,14 @@ fn rules(mode: usize) -> String {
 pub(in crate::show) const RULES: &str = ".crawlmark-plot *{fill:currentColor}\
     .crawlmark-plot rect,.crawlmark-plot .cells{shape-rendering:crispEdges}\
     .crawlmark-plot .cells,.crawlmark-plot .line{fill:none;stroke:currentColor;stroke-linejoin:round}\
-    .crawlmark-plot .line{vector-effect:non-scaling-stroke}";
+    .crawlmark-plot .line{vector-effect:non-scaling-stroke;stroke-linecap:round}\
+    .crawlmark-plot text{font-variant-numeric:tabular-nums;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}";
 
 fn colours(mode: usize) -> String {
+    let paper = INKS[Ink::Paper as usize].1[mode];
     INKS.map(|(class, of)| format!(".crawlmark-plot .{class}{{color:#{:06X}}}", of[mode]))
         .concat()
+        + &format!(".crawlmark-plot text{{stroke:#{paper:06X}}}")
 }
 
 /// Return the class of each ink, and its colours on white and on nearly black, as 0xRRGGBB.
@@ -207,8 +238,8 @@ mod tests {
             let on_paper = |row: usize| contrast(INKS[row].1[mode], INKS[0].1[mode]);
             for (row, (class, _)) in INKS.iter().enumerate() {
                 let least = match *class {
-                    "text" | "quiet" => 4.5,
-                    "paper" | "grid" | "shade" | "highlight" | "paused" => 1.0,
+                    "text" | "quiet" | "amber" => 4.5,
+                    "paper" | "grid" | "rule" | "shade" | "highlight" | "paused" => 1.0,
                     heat if heat.starts_with("heat") => 1.0,
                     _ => 3.0,
                 };

@@ -13,9 +13,8 @@ use super::{Format, Range};
 /// The most ticks of an axis: more would crowd the labels.
 pub(super) const MOST_TICKS: usize = 6;
 
-/// From the lowest to the highest value: within two decades, 2 and 5 times a power of ten have
-/// ticks, too.
-const FEW_DECADES: f64 = 101.0;
+/// Ticks beyond the most that an axis by factors may have before only powers of ten have some.
+const MORE: usize = 2;
 
 /// Scale that maps values to places.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +57,7 @@ impl Scale {
         if !least.is_finite() {
             return Self::Log(1e3, 1e4);
         }
-        let around = round_factors(least / 10.0, top * 10.0);
+        let around = round_factors(least / 10.0, top * 10.0, &[1.0, 2.0, 5.0, 10.0]);
         let low = around.iter().rev().find(|tick| **tick <= least);
         let (low, high) = (
             low.copied().unwrap_or(least),
@@ -106,9 +105,15 @@ impl Ranged for Scale {
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         match self {
             Self::Linear(low, high) => RangedCoordf64::from(*low..*high).key_points(hint),
-            Self::Log(low, high) if high / low <= FEW_DECADES => round_factors(*low, *high),
             Self::Log(low, high) => {
-                LogCoord::from((*low..*high * 1.001).log_scale()).key_points(hint)
+                let most = hint.bold_points();
+                let all = round_factors(*low, *high, &[1.0, 2.0, 5.0, 10.0]);
+                if all.len() <= most + MORE {
+                    return all;
+                }
+                let decades = round_factors(*low, *high, &[1.0, 10.0]);
+                let step = decades.len().div_ceil(most.max(1) + MORE);
+                decades.into_iter().step_by(step).collect()
             }
             Self::Rows(_) => Vec::new(),
         }
@@ -119,8 +124,8 @@ impl Ranged for Scale {
     }
 }
 
-/// The values of 1, 2 and 5 times a power of ten from `low` to `high`, both included.
-fn round_factors(low: f64, high: f64) -> Vec<f64> {
+/// The values of so many times a power of ten from `low` to `high`, both included.
+fn round_factors(low: f64, high: f64, times: &[f64]) -> Vec<f64> {
     // A decade below, whose points reach into the range.
     let axis = LogCoord::from((low / 10.0..high * 1.001).log_scale());
     // Ten points for each decade are all of its whole multiples.
@@ -128,9 +133,7 @@ fn round_factors(low: f64, high: f64) -> Vec<f64> {
     let points = axis.key_points(BoldPoints(20 * decades.count()));
     let is_round = |value: &f64| {
         let leading = value / 10f64.powf(value.log10().floor());
-        [1.0, 2.0, 5.0, 10.0]
-            .iter()
-            .any(|round| (leading - round).abs() < 1e-6)
+        times.iter().any(|round| (leading - round).abs() < 1e-6)
     };
     let inside = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
     let mut round: Vec<f64> = points.into_iter().filter(is_round).filter(inside).collect();
@@ -147,6 +150,7 @@ impl Format {
             Self::Number => short(value),
             Self::Micros => time(value),
             Self::Percent => format!("{} %", trimmed(value * 100.0)),
+            Self::Change if value < 0.0 => format!("\u{2212}{} %", trimmed(-value)),
             Self::Change => format!("{}{} %", if value > 0.0 { "+" } else { "" }, trimmed(value)),
             Self::Nines => nines(value),
         }

@@ -1,11 +1,13 @@
 //! Charts whose colours are levels: the times of responses second by second, and the shards below
 //! each other.
 
+use super::answers;
 use super::seconds::{Gather, LEAST_S, Seconds, TimeAxis};
 use crate::run::report::{CELLS_PER_DECADE, IntervalRow, Report, ShardCourse, ShardReport, Spread};
-use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
+use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, RowName, Shape};
+use crate::show::text::counted;
 use crawlmark_harness::stats;
-use crawlmark_harness::units::{grouped, micros, rounded_percent};
+use crawlmark_harness::units::rounded_percent;
 
 /// The share of a column's responses from which a level begins.
 const SHARES: [f64; 5] = [0.003, 0.01, 0.03, 0.1, 0.3];
@@ -40,22 +42,15 @@ impl Levels {
             self.0[level(first)].push(Block {
                 x: (axis.at(first.from_s), axis.at(last.to_s)),
                 y: (y[0], y[1]),
-                text: String::new(),
             });
         }
     }
 
-    /// A mark for each level, whose key is the value that it begins at.
-    fn marks(self, least: &[f64; 5], format: Format) -> Vec<Mark> {
-        let mut marks = Vec::new();
-        for (n, blocks) in self.0.into_iter().enumerate() {
-            let legend = match n {
-                0 => format!("< {}", format.label(least[0])),
-                _ => format!("≥ {}", format.label(least[n - 1])),
-            };
-            marks.push(Mark::new(Role::Level(n), legend, Shape::Blocks(blocks)));
-        }
-        marks
+    /// A mark for each level.
+    fn marks(self) -> Vec<Mark> {
+        let levels = self.0.into_iter().enumerate();
+        let marks = levels.map(|(n, cells)| Mark::new(Role::Level(n), "", Shape::Blocks(cells)));
+        marks.collect()
     }
 }
 
@@ -98,19 +93,20 @@ pub(super) fn heat(report: &Report) -> Option<Chart> {
         levels.add(&cells, y, &SHARES, axis);
     }
     let range = Range::LogBetween(Spread::starts_us(low), Spread::starts_us(high));
-    let label = "time (log scale), by its share of that second's responses";
-    let all = columns.iter().flat_map(|(.., counts)| counts).sum::<u64>();
-    Some(Chart {
-        name: "heat",
-        title: "Times of responses, second by second",
-        caption: figures([("responses", Some(grouped(all)))]),
-        panels: vec![Panel {
-            x: axis.axis(seconds.step_s()),
-            y: Axis::new(label, range, Format::Micros),
-            height: 240.0,
-            marks: levels.marks(&SHARES, Format::Percent),
-        }],
-    })
+    let panel = Panel {
+        x: axis.axis(),
+        y: Axis::new("", range, Format::Micros),
+        height: 240.0,
+        marks: levels.marks(),
+        cells: Vec::new(),
+    };
+    let title = "Times of responses, second by second";
+    Some(answers::chart(
+        ["heat", title],
+        answers::heat,
+        report,
+        vec![panel],
+    ))
 }
 
 /// The counts of the responses of rows, from cell 0 on.
@@ -176,6 +172,12 @@ fn counts_of(column: &[Option<u64>], unit: f64) -> Vec<Option<f64>> {
 }
 
 impl Measure {
+    /// What it is, and what its colours stand for.
+    fn label(&self, least: &[f64; 5]) -> String {
+        let [low, high] = [least[0], least[4]].map(|value| self.format.label(value));
+        format!("{}, from below {low} to {high} and more", self.unit)
+    }
+
     /// The cells of a shard, of so many steps each, in a run that ended then.
     fn cells(&self, course: &ShardCourse, steps: usize, end_s: f64) -> Vec<Cell> {
         let (mut cells, mut from_s) = (Vec::new(), 0.0);
@@ -201,13 +203,16 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
     let axis = TimeAxis::of([report]);
     let end_s = Seconds::of(report, axis).end_s;
     let shards = rows(report);
-    let names: Vec<String> = shards.iter().map(|one| one.shard.to_string()).collect();
+    let names = shards.iter().map(|one| RowName {
+        name: one.shard.to_string(),
+        ..RowName::default()
+    });
+    let names: Vec<RowName> = names.collect();
     // A shard that died in its first second has no course.
     let longest = shards.iter().max_by_key(|one| one.course.attempts.len())?;
     let all = longest.course.attempts.len();
     let columns = (MOST_CELLS / shards.len()).clamp(1, MOST_COLUMNS);
     let ticks = all.div_ceil(columns).max(1);
-    let width_s = (ticks as u64 * longest.course.step_s) as f64;
     // A little apart, where there is room for it.
     let apart = if shards.len() > 24 { 0.0 } else { 0.06 };
     let mut panels = Vec::new();
@@ -225,26 +230,24 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
             levels.add(cells, [from, to], &least, axis);
         }
         panels.push(Panel {
-            x: axis.axis((width_s > 1.0).then_some(width_s)),
+            x: axis.axis(),
             y: Axis::new(
-                format!("{}, by {}", measure.unit, report.shard_word()),
+                measure.label(&least),
                 Range::Rows(names.clone()),
                 Format::Number,
             ),
             height: (150.0 / shards.len() as f64).clamp(3.0, 20.0) * shards.len() as f64,
-            marks: levels.marks(&least, measure.format),
+            marks: levels.marks(),
+            cells: Vec::new(),
         });
     }
-    (!panels.is_empty()).then(|| Chart {
-        name: "shards",
-        title: if report.merged.is_some() {
-            "Parts side by side"
-        } else {
-            "Shards side by side"
-        },
-        caption: caption(report),
-        panels: Panel::below_each_other(panels),
-    })
+    let title = if report.merged.is_some() {
+        "Parts side by side"
+    } else {
+        "Shards side by side"
+    };
+    let panels = Panel::below_each_other(panels);
+    (!panels.is_empty()).then(|| answers::chart(["shards", title], answer, report, panels))
 }
 
 /// The shards in order: of too many, those with the fewest requests.
@@ -263,28 +266,25 @@ fn median(report: &Report) -> f64 {
     stats::median(&mut attempts).unwrap_or(0.0)
 }
 
-fn caption(report: &Report) -> String {
-    let all = &report.shards;
-    let number = |n: usize| grouped(n as u64);
-    let word = format!("{}s", report.shard_word());
+/// How far the shards are apart.
+fn answer(report: &Report) -> [String; 2] {
+    let (all, word) = (&report.shards, report.shard_word());
+    let count = counted(all.len() as u64, word);
     let fewest = all.iter().min_by_key(|one| one.totals.attempts);
     let fewest = fewest.filter(|_| all.len() > 1).map(|one| {
         let part = rounded_percent(one.totals.attempts as f64 / median(report).max(1.0));
-        format!("{part} of the median ({})", one.shard)
+        format!(
+            ": {word} {} made the fewest requests, {part} of the median",
+            one.shard
+        )
     });
-    let mut latest = (0.0, 0);
-    for shard in all {
-        for us in shard.course.max_sched_lag_us.iter().flatten() {
-            if *us > latest.0 {
-                latest = (*us, shard.shard);
-            }
-        }
-    }
-    let latest = (latest.0 > 0.0).then(|| format!("{} ({})", micros(latest.0), latest.1));
-    figures([
-        (&*word, Some(number(all.len()))),
-        ("shown", (all.len() > MOST_ROWS).then(|| number(MOST_ROWS))),
-        ("fewest requests", fewest),
-        ("longest send delay", latest),
-    ])
+    let shown = if all.len() > MOST_ROWS {
+        format!(" · the {MOST_ROWS} with the fewest requests")
+    } else {
+        String::new()
+    };
+    [
+        count + &fewest.unwrap_or_default(),
+        format!("each {word} a row, over time · the darker, the more{shown}"),
+    ]
 }

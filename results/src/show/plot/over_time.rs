@@ -2,12 +2,11 @@
 //!
 //! A new value per second is a line of [`CHARTS`] here.
 
+use super::answers::{self, Answer};
 use super::seconds::{Gather, Seconds, TimeAxis};
 use crate::judge::Stalls;
 use crate::run::report::{IntervalRow, Report, Split, TargetSecond, thresholds};
 use crate::show::chart::{Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step};
-use crate::show::text::{decimal, grouped_f64};
-use crawlmark_harness::units::{micros, rounded_percent};
 
 /// The most lines and bands of a kind of event that are drawn: more would hide the others.
 const MOST_EVENTS: usize = 100;
@@ -20,6 +19,7 @@ const LAST_S: f64 = 0.01;
 pub(super) struct OverTime {
     pub(super) name: &'static str,
     title: &'static str,
+    answer: Answer,
     fields: &'static [Field],
 }
 
@@ -103,6 +103,7 @@ pub(super) static CHARTS: [OverTime; 6] = [
     OverTime {
         name: "throughput",
         title: "Throughput",
+        answer: answers::throughput,
         fields: &[Field {
             unit: "requests per second",
             height: 220.0,
@@ -122,6 +123,7 @@ pub(super) static CHARTS: [OverTime; 6] = [
     OverTime {
         name: "latency",
         title: "Latency over time",
+        answer: answers::latency,
         fields: &[Field {
             unit: "time of responses (log scale)",
             range: Range::Log,
@@ -152,19 +154,20 @@ pub(super) static CHARTS: [OverTime; 6] = [
     OverTime {
         name: "split",
         title: "Where a request's time goes",
+        answer: answers::split,
         fields: &[
             Field {
                 unit: "mean response time, by its parts",
                 format: Format::Micros,
                 height: 220.0,
                 series: &[
-                    spent!(0, Role::Asked),
-                    spent!(1, Role::Run(6)),
-                    spent!(2, Role::Run(0)),
-                    spent!(3, Role::Run(4)),
-                    spent!(4, Role::Run(3)),
-                    spent!(5, Role::Run(2)),
-                    spent!(6, Role::Run(1)),
+                    spent!(0, Role::ClientQueue),
+                    spent!(1, Role::Network),
+                    spent!(2, Role::Target),
+                    spent!(3, Role::AtRest),
+                    spent!(4, Role::AtWork),
+                    spent!(5, Role::NotFound),
+                    spent!(6, Role::ReadLate),
                 ],
                 ..COUNTS
             },
@@ -190,6 +193,7 @@ pub(super) static CHARTS: [OverTime; 6] = [
     OverTime {
         name: "in-flight",
         title: "Requests in flight, and their limit",
+        answer: answers::in_flight,
         fields: &[
             Field {
                 unit: "requests in flight",
@@ -228,6 +232,7 @@ pub(super) static CHARTS: [OverTime; 6] = [
     OverTime {
         name: "errors",
         title: "Errors and retries",
+        answer: answers::errors,
         fields: &[Field {
             series: &[
                 count!("retries", Retried, Line, retries),
@@ -243,6 +248,7 @@ pub(super) static CHARTS: [OverTime; 6] = [
     OverTime {
         name: "connections",
         title: "Connections opened",
+        answer: answers::connections,
         fields: &[Field {
             unit: "connections opened per second",
             height: 140.0,
@@ -310,15 +316,18 @@ impl OverTime {
         let axis = TimeAxis::of([report]);
         let seconds = &Seconds::of(report, axis);
         let drawn = Drawn { report, seconds };
-        let (mut panels, mut highest) = (Vec::new(), Vec::new());
-        for field in self.fields {
-            panels.extend(drawn.panel(field, &mut highest));
-        }
-        (!panels.is_empty()).then(|| Chart {
-            name: self.name,
-            title: self.title,
-            caption: format!("Highest: {}", highest.join(" · ")),
-            panels: Panel::below_each_other(panels),
+        let panels: Vec<Panel> = self
+            .fields
+            .iter()
+            .filter_map(|field| drawn.panel(field))
+            .collect();
+        (!panels.is_empty()).then(|| {
+            let panels = Panel::below_each_other(panels);
+            let mut chart = answers::chart([self.name, self.title], self.answer, report, panels);
+            if let Some(s) = seconds.step_s() {
+                chart.subtitle += &format!(" · steps of {s} s");
+            }
+            chart
         })
     }
 }
@@ -330,19 +339,13 @@ struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    /// Draw a field, and add the highest value of each of its series to `highest`; none without a
-    /// series above 0.
-    fn panel(&self, field: &Field, highest: &mut Vec<String>) -> Option<Panel> {
+    /// Draw a field; none without a series above 0.
+    fn panel(&self, field: &Field) -> Option<Panel> {
         let (mut areas, mut lines) = (Vec::new(), Vec::new());
         let mut tops: Vec<f64> = Vec::new();
         for (name, role, gather, shape, value) in field.series {
             let value = |row: &IntervalRow| value(self.report, row);
             let mut steps = self.seconds.steps(*gather, value);
-            let values = steps.iter().filter_map(|step| step.value);
-            let top = values.fold(0.0, f64::max);
-            if top > 0.0 {
-                highest.push(format!("{name} {}", exact(field.format, top)));
-            }
             if *shape == Area {
                 stack(&mut steps, &mut tops);
                 areas.push(Mark::new(*role, *name, Shape::Areas(steps)));
@@ -364,10 +367,11 @@ impl Drawn<'_> {
         let marks = areas.into_iter().chain(self.events());
         let marks = marks.chain(lines).chain(self.thresholds(field));
         Some(Panel {
-            x: self.seconds.axis.axis(self.seconds.step_s()),
+            x: self.seconds.axis.axis(),
             y: Axis::new(field.unit, field.range.clone(), field.format),
             height: field.height,
             marks: marks.collect(),
+            cells: Vec::new(),
         })
     }
 
@@ -435,16 +439,6 @@ impl Drawn<'_> {
             }
         }
         lines
-    }
-}
-
-/// A value more exactly than on an axis.
-fn exact(format: Format, value: f64) -> String {
-    match format {
-        Format::Micros => micros(value),
-        Format::Percent => rounded_percent(value),
-        _ if value.fract() > 0.0 => decimal(value),
-        _ => grouped_f64(value),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Time in the plots: a run's seconds, gathered into no more steps than there is room for.
 
 use crate::run::report::{IntervalRow, Report};
-use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, Format, Range, Step};
 
 /// The most steps of a line: a pixel each, and an hour in steps of 12 s.
@@ -71,9 +70,9 @@ impl TimeAxis {
             (start_s, end_s) = (start_s.min(first), f64::max(end_s, self::end_s(report)));
         }
         let (unit_s, unit) = match end_s - start_s as f64 {
-            s if s <= 300.0 => (1.0, "seconds"),
-            s if s <= 18_000.0 => (60.0, "minutes"),
-            _ => (3_600.0, "hours"),
+            s if s <= 300.0 => (1.0, "s"),
+            s if s <= 18_000.0 => (60.0, "min"),
+            _ => (3_600.0, "h"),
         };
         Self {
             start_s,
@@ -88,12 +87,10 @@ impl TimeAxis {
         s / self.unit_s
     }
 
-    /// Describe the axis; `width_s` is the length of a step, where it is not that of a tick.
-    pub(super) fn axis(&self, width_s: Option<f64>) -> Axis {
-        let steps = width_s.map_or_else(String::new, |s| format!(" (steps of {} s)", trimmed(s)));
+    /// Describe the axis.
+    pub(super) fn axis(&self) -> Axis {
         let range = Range::Between(self.at(self.start_s as f64), self.at(self.end_s));
-        let label = format!("{} since start{steps}", self.unit);
-        Axis::new(label, range, Format::Number)
+        Axis::new(self.unit, range, Format::Number)
     }
 }
 

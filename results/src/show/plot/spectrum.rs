@@ -1,18 +1,20 @@
 //! The whole distribution of the latency, by the number of nines.
 
+use super::answers;
 use crate::run::report::{Latency, Report};
 use crate::show::chart::{
-    Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, figures,
+    Axis, Chart, Dash, Dot, Face, Format, Mark, Note, Panel, Range, Role, Shape,
 };
-use crate::show::text::grouped;
 use crawlmark_harness::stats::Series;
 
 /// Points of a curve: three pixels each.
 const POINTS: u32 = 180;
 
-/// Series of a report that have a curve.
-const SERIES: [(Series, Role, Dash, &str); 4] = [
-    (Series::ResponseOk, Role::Good, Dash::Solid, "response time"),
+/// Part by which two percentiles differ that lie apart on a picture.
+const APART: f64 = 0.04;
+
+/// Series of a report that have a curve beside that of the responses.
+const OTHERS: [(Series, Role, Dash, &str); 3] = [
     (
         Series::ServiceOk,
         Role::Reference,
@@ -23,45 +25,96 @@ const SERIES: [(Series, Role, Dash, &str); 4] = [
         Series::ServiceThrottled,
         Role::Throttled,
         Dash::Dashed,
-        "service time of throttled responses",
+        "throttled",
     ),
-    (
-        Series::ServiceError,
-        Role::Failed,
-        Dash::Long,
-        "service time of failed requests",
-    ),
+    (Series::ServiceError, Role::Failed, Dash::Long, "failed"),
 ];
+
+/// Nines of the percentiles that are marked, in the order of [`Latency::figures`].
+const NINES: [f64; 4] = [std::f64::consts::LOG10_2, 1.0, 2.0, 3.0];
 
 /// None when no request was answered, or timed.
 pub(super) fn chart(report: &Report) -> Option<Chart> {
+    let main = report.main_series();
+    let first = report.latency(main);
     let mut curves = Vec::new();
-    for (series, role, dash, name) in SERIES {
-        let latency = report.latency(series);
+    curves.extend(first.and_then(|of| Curve::of(of, Role::Good, "responses")));
+    for (series, role, dash, name) in OTHERS {
+        let latency = report.latency(series).filter(|of| match (series, first) {
+            (Series::ServiceOk, Some(first)) => series != main && are_apart(first, of),
+            _ => true,
+        });
         if let Some(mut curve) = latency.and_then(|it| Curve::of(it, role, name)) {
             curve.mark.dash = dash;
             curves.push(curve);
         }
     }
-    of_curves(percentiles(report, report.main_series()), curves)
+    if let [only] = &mut curves[..] {
+        only.mark.legend.clear();
+    }
+    let most = curves.iter().map(|curve| curve.total).reduce(f64::max)?;
+    let mut marks = Vec::new();
+    for Curve { mark, end, .. } in curves {
+        let dot = Shape::Dots(vec![Dot::at(end.0, end.1)]);
+        let end = Mark::new(mark.role, "", dot);
+        marks.extend([mark, end]);
+    }
+    marks.extend(first.map(percentiles).into_iter().flatten());
+    let panel = Panel {
+        x: Axis::new(
+            "",
+            Range::Between(0.0, most.max(10.0).log10()),
+            Format::Nines,
+        ),
+        y: Axis::new("", Range::Log, Format::Micros),
+        height: 240.0,
+        marks,
+        cells: Vec::new(),
+    };
+    let title = "Latency by percentile";
+    Some(answers::chart(
+        ["spectrum", title],
+        answers::spectrum,
+        report,
+        vec![panel],
+    ))
 }
 
-/// Figures of a series: its percentiles and its slowest response.
-fn percentiles(report: &Report, series: Series) -> String {
-    let Some(latency) = report.latency(series) else {
-        return String::new();
-    };
-    let known = latency.figures().into_iter();
-    let known = known.map(|(name, key, us)| (name, latency.shown(key, us)));
-    let counts = [
-        ("responses", latency.count),
-        ("without a response", latency.censored),
-    ];
-    figures(known.chain(counts.map(|(name, n)| (name, (n > 0).then(|| grouped(n))))))
+/// True if a percentile of two series differs so much that it can be seen.
+fn are_apart(a: &Latency, b: &Latency) -> bool {
+    let both = a.figures().into_iter().zip(b.figures());
+    let mut known = both.filter_map(|((.., a), (.., b))| Some((a?, b?)));
+    known.any(|(a, b)| (a - b).abs() > APART * a.max(b))
+}
+
+/// The percentiles of a curve, and the slowest.
+fn percentiles(latency: &Latency) -> [Mark; 2] {
+    let (mut dots, mut notes) = (Vec::new(), Vec::new());
+    let figures = latency.figures().into_iter();
+    for (place, (name, key, us)) in NINES.into_iter().chain([f64::INFINITY]).zip(figures) {
+        let Some((us, text)) = us.zip(latency.shown(key, us)) else {
+            continue;
+        };
+        let is_last = place.is_infinite();
+        let away = if is_last { [-4.0, -10.0] } else { [6.0, 18.0] };
+        let note = Note::new(format!("{name} {text}"), (place, us), away);
+        let note = note.of(Role::Reference, Face::Value);
+        if is_last {
+            // Before those that lie beside it.
+            notes.insert(0, note);
+        } else {
+            dots.push(Dot::at(place, us));
+            notes.push(note);
+        }
+    }
+    [
+        Mark::new(Role::Good, "", Shape::Dots(dots)),
+        Mark::notes(notes),
+    ]
 }
 
 /// A curve: nines and microseconds.
-pub(super) struct Curve {
+struct Curve {
     mark: Mark,
     /// Its last point, at the slowest sample.
     end: (f64, f64),
@@ -69,35 +122,9 @@ pub(super) struct Curve {
     total: f64,
 }
 
-/// The curves in a common field; none without a curve.
-pub(super) fn of_curves(caption: String, curves: Vec<Curve>) -> Option<Chart> {
-    let most = curves.iter().map(|curve| curve.total).reduce(f64::max)?;
-    let mut marks = Vec::new();
-    for Curve { mark, end, .. } in curves {
-        let dot = Shape::Dots(vec![Dot::at(end.0, end.1)]);
-        let end = Mark::new(mark.role, mark.legend.clone(), dot);
-        marks.extend([mark, end]);
-    }
-    Some(Chart {
-        name: "spectrum",
-        title: "Latency by percentile",
-        caption,
-        panels: vec![Panel {
-            x: Axis::new(
-                "percentile (log scale)",
-                Range::Between(0.0, most.max(10.0).log10()),
-                Format::Nines,
-            ),
-            y: Axis::new("time (log scale)", Range::Log, Format::Micros),
-            height: 240.0,
-            marks,
-        }],
-    })
-}
-
 impl Curve {
     /// None without a value that lies in the histogram.
-    pub(super) fn of(latency: &Latency, role: Role, legend: &str) -> Option<Self> {
+    fn of(latency: &Latency, role: Role, legend: &str) -> Option<Self> {
         let distribution = latency.distribution()?;
         let histogram = distribution.histogram();
         let inside = histogram.len() as f64;

@@ -1,6 +1,6 @@
 //! A probe: the figures of its run, its result, and the reasons for it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::search::{Pace, ProbeKind, ProbeResult, Question};
@@ -41,7 +41,7 @@ const LEAST_SECONDS: usize = 4;
 const LEVEL: f64 = 0.99;
 
 /// Plan of a probe in a search.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbePlan {
     /// Counted from 1.
     pub number: usize,
@@ -72,7 +72,7 @@ impl ProbePlan {
 }
 
 /// A probe as it is saved.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
     /// Its plan.
     #[serde(flatten)]
@@ -432,7 +432,7 @@ fn measured(objective: &Condition, report: &Report) -> Measured {
 }
 
 /// Attempts by result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptCounts {
     /// All of them: the sum of the others.
     pub attempts: u64,
@@ -481,7 +481,7 @@ impl AttemptCounts {
 }
 
 /// Requests after the target first refused some, or failed them, as by closing connections.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Refusals {
     /// End of the second in which it did so first, seconds after the start.
     pub by_s: f64,

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crawlmark_harness::plan::Arrivals;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::run::gates::{Condition, Unit};
 
@@ -44,7 +44,7 @@ const MINUTE: u64 = 60;
 const WHOLE_FROM: f64 = 100.0;
 
 /// Requests per minute, at least 1; from 100/s on, whole ones per second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pace(u64);
 
@@ -133,7 +133,7 @@ pub const MOST_VOID: u32 = 4;
 const NEAR_CEILING: f64 = 1.25;
 
 /// Kind of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
     /// For a short time, on the way up. It says where to look, and settles nothing.
@@ -146,7 +146,7 @@ pub enum ProbeKind {
 }
 
 /// Result of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeResult {
     /// All objectives held.
@@ -181,7 +181,7 @@ pub enum SearchStep {
 }
 
 /// Outcome of the search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchOutcome {
     /// The capacity, between a rate that passes and one that fails.
@@ -202,7 +202,7 @@ pub enum SearchOutcome {
 }
 
 /// Bounds of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The least rate, probed first.
     pub least: Pace,
@@ -214,7 +214,7 @@ pub struct Bounds {
 }
 
 /// Question that a search answers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// Target that was crawled, as typed, without secrets.
     pub what: String,
@@ -284,7 +284,7 @@ pub fn resolution(rate_per_s: f64, question: &Question) -> Option<f64> {
 }
 
 /// The probes of a rate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Full ones that passed.
     pub passes: u32,
@@ -304,7 +304,7 @@ pub struct Tally {
 }
 
 /// State of a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateState {
     /// The rate passes.

@@ -10,22 +10,25 @@ use crawlmark_harness::stats::median;
 use crawlmark_harness::units::percent;
 use serde::{Deserialize, Serialize};
 
+use super::chart;
 use super::design::{Arm, BEYOND, DesignError, Disturbance, Pair, Round, pair_up};
 use super::judge;
 use super::judgement::{
     Comparison, Evidence, LOOKS, MetricResult, MetricVerdict, Overall, Undecided,
 };
 use super::metric::{
-    Execution, FAR, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
+    Execution, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
     readings_of_parts, readings_of_run,
 };
 use super::statistics::change;
 use crate::export::contest_junit;
 use crate::run::report::{Report, Verdict};
-use crate::show::chart::{Axis, Dot, Format, Mark, Panel, Range, Role, Shape, least_and_most};
 use crate::show::doc::{Column, Doc, Table};
+use crate::show::text::counted;
 use crate::studies::differences::Difference;
-use crate::studies::{Conclusion, Header, RoundRun, StudyFinding, StudyResult, in_rounds, or_dash};
+use crate::studies::{
+    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, in_rounds, or_dash,
+};
 
 /// A comparison, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,7 +124,7 @@ impl RoundReport {
     }
 
     /// True if its pair counts.
-    fn counts(&self) -> bool {
+    pub(super) fn counts(&self) -> bool {
         self.round.disturbance == Disturbance::None
     }
 }
@@ -345,8 +348,24 @@ impl StudyResult for Contest {
         doc.table(self.sides()).table(self.verdicts())
     }
 
-    fn panels(&self) -> Option<Vec<Panel>> {
-        Some(panels(self))
+    fn picture(&self) -> Option<Picture> {
+        let Self {
+            context, rounds, ..
+        } = self;
+        let pairs = rounds.iter().filter(|of| of.counts()).count() / 2;
+        let is_command = rounds.iter().any(|of| !of.executions.is_empty());
+        Some(Picture {
+            subtitle: format!(
+                "candidate against base, in percent · {} · dots are pairs, bars 95 % intervals",
+                counted(pairs as u64, "pair")
+            ),
+            command: if is_command { "ab, commands" } else { "ab" },
+            of: vec![format!(
+                "base {}, candidate {}",
+                context.base.name, context.candidate.name
+            )],
+            panels: chart::panels(self),
+        })
     }
 
     fn conclusion(&self) -> Conclusion {
@@ -497,92 +516,5 @@ fn probability(p: f64) -> String {
         "below 0.0001".to_owned()
     } else {
         format!("{p:.4}")
-    }
-}
-
-/// Part of the axis that is free beyond the outermost dots.
-const AIR: f64 = 0.06;
-
-/// Height of the estimate over the axis, where a pair has 1.
-const ESTIMATE: f64 = 0.8;
-
-/// A panel for each metric.
-pub(super) fn panels(contest: &Contest) -> Vec<Panel> {
-    let metrics = contest.comparison.metrics.iter();
-    let panels = metrics.filter_map(|one| {
-        let changes = changes(contest, &one.metric);
-        let evidence = one.evidence.as_ref().filter(|it| it.has_ratio());
-        let evidence = evidence.filter(|_| !changes.is_empty())?;
-        Some(panel(&one.metric, evidence, &changes))
-    });
-    panels.collect()
-}
-
-/// Change of each undisturbed pair, percent.
-fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
-    let counted = contest.rounds.chunks(2).filter(|pair| pair[0].counts());
-    let changes = counted.filter_map(|pair| {
-        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| {
-            let round = &pair.iter().find(|of| of.round.arm == arm)?.round;
-            round.readings.of(&metric.name).value()
-        });
-        Some(log_change([base?, candidate?])).filter(|change| change.abs() < FAR)
-    });
-    changes.map(|change| change.exp_m1() * 100.0).collect()
-}
-
-/// The field of a metric, as wide as its values are.
-fn panel(metric: &Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
-    let rows = changes.len() as f64 + 2.0;
-    let in_percent = |ratio: f64| (ratio - 1.0) * 100.0;
-    let estimate = in_percent(evidence.ratio);
-    let interval = evidence.shown_interval().map(|it| it.map(in_percent));
-    let loss = metric.toward_worse(metric.loss(metric.smallest_effect));
-    let loss = loss.exp_m1() * 100.0;
-    // A loss that counts has to be seen, too.
-    let ends = interval.map_or([estimate; 2], |it| [it.low, it.high]);
-    let values = changes.iter().copied().chain(ends).chain([0.0, 2.0 * loss]);
-    let (least, most) = least_and_most(values);
-    let air = (most - least) * AIR;
-    let (low, high) = (least - air, most + air);
-    let band = if loss > 0.0 {
-        (loss, high)
-    } else {
-        (low, loss)
-    };
-    let pairs = changes.iter().enumerate();
-    let pairs = pairs.map(|(n, change)| Dot::at(*change, rows - 1.0 - n as f64));
-    let mut marks = vec![
-        Mark::new(
-            Role::Highlight,
-            "a loss that counts",
-            Shape::Band(band.0, band.1),
-        ),
-        Mark::new(Role::Reference, "", Shape::Upright(0.0)),
-        Mark::new(Role::Good, "a pair", Shape::Dots(pairs.collect())),
-        Mark::new(
-            Role::Reference,
-            "estimate",
-            Shape::Dots(vec![Dot::at(estimate, ESTIMATE)]),
-        ),
-    ];
-    marks.extend(interval.map(|it| {
-        let line = vec![(it.low, ESTIMATE), (it.high, ESTIMATE)];
-        Mark::new(Role::Reference, "interval, 95 %", Shape::Line(line))
-    }));
-    Panel {
-        x: Axis::new(
-            "candidate against base",
-            Range::Between(low, high),
-            Format::Change,
-        ),
-        y: Axis::new(
-            format!("{}: {}", metric.title, evidence.change()),
-            Range::Between(0.0, rows),
-            Format::Number,
-        )
-        .hidden(),
-        height: 84.0,
-        marks,
     }
 }

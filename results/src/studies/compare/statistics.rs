@@ -266,6 +266,15 @@ pub(crate) fn change(ratio: f64, interval: Option<Interval>) -> String {
     format!("{} %{interval}", signed(ratio))
 }
 
+/// A ratio as a change, and its interval: `−4.9 %` and `−5.1 to −4.6 %`, empty without one.
+pub(crate) fn change_in_two(ratio: f64, interval: Option<Interval>) -> [String; 2] {
+    let minus = |ratio: f64| signed(ratio).replace('-', "\u{2212}");
+    let interval = interval.map_or_else(String::new, |interval| {
+        format!("{} to {} %", minus(interval.low), minus(interval.high))
+    });
+    [format!("{} %", minus(ratio)), interval]
+}
+
 /// A ratio as a change in percent, with its sign.
 fn signed(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;

@@ -1,25 +1,66 @@
-//! Growth of throughput: four fields over one axis of sizes. Throughput beside its linear growth,
-//! efficiency, CPU per attempt, and the balance of the shards.
+//! Growth of throughput over the sizes, both by factors, so that linear growth is a straight line;
+//! efficiency, CPU per request, balance and limit as rows under the sizes.
 
 use super::{Curve, Estimate, Point, Scaling};
-use crate::show::chart::{Axis, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
-
-/// From this many times the smallest size on, sizes are in equal factors: in equal steps the small
-/// ones would lie on each other.
-const MANY: f64 = 40.0;
+use crate::show::chart::{
+    Axis, Cells, Dash, Dot, Face, Format, Mark, Note, Panel, Range, Role, Shape,
+};
+use crate::show::text::{decimal, micros};
+use crate::studies::findings::factor;
+use crawlmark_harness::units::{grouped, percent};
 
 /// Points that a curve is drawn through.
 const SMOOTH: u32 = 64;
 
-/// The panels of a scaling. A single size has nothing beside it, and its linear growth is no
+/// A row under the sizes: its name, and its text of a size.
+type Row = (&'static str, fn(&Point) -> Option<String>);
+
+const ROWS: [Row; 4] = [
+    EFFICIENCY,
+    ("CPU / request", |point| {
+        Some(micros(point.cpu_us_per_attempt?.median))
+    }),
+    ("balance", |point| Some(percent(point.balance?.median))),
+    ("limited by", |point| {
+        Some(point.limited_by.name().to_owned())
+    }),
+];
+
+const EFFICIENCY: Row = ("efficiency", |point| {
+    Some(percent(point.efficiency?.median))
+});
+
+/// The panel of a scaling. A single size has nothing beside it, and its linear growth is no
 /// measurement.
 pub(super) fn panels(scaling: &Scaling) -> Vec<Panel> {
     if scaling.curves.iter().all(|curve| curve.told().is_none()) {
         return Vec::new();
     }
     let sizes = Sizes::of(scaling);
-    let panels = FIELDS.iter().map(|field| field.panel(scaling, &sizes));
-    Panel::below_each_other(panels.collect())
+    let mut marks = Vec::new();
+    for curve in &scaling.curves {
+        marks.extend(references(curve, &sizes));
+    }
+    let is_single = scaling.curves.len() == 1;
+    for (number, curve) in scaling.curves.iter().enumerate() {
+        let name = if is_single {
+            String::new()
+        } else {
+            curve.held.to_string()
+        };
+        marks.extend(measured(curve, Role::Run(number), name));
+    }
+    if let [curve] = &scaling.curves[..] {
+        marks.push(values(curve));
+    }
+    marks.retain(Mark::is_known);
+    vec![Panel {
+        x: sizes.axis(),
+        y: Axis::new("good items per second", Range::Log, Format::Number),
+        height: 216.0,
+        marks,
+        cells: sizes.cells(scaling),
+    }]
 }
 
 /// The sizes, least first.
@@ -41,125 +82,131 @@ impl Sizes {
         (least, self.0.last().copied().unwrap_or(1.0))
     }
 
-    fn axis(&self, scaling: &Scaling) -> Axis {
+    fn axis(&self) -> Axis {
         let (least, most) = self.ends();
-        let range = if most / least >= MANY {
-            Range::LogBetween(least * 0.8, most * 1.1)
-        } else {
-            Range::Between(0.0, most * 1.03)
-        };
-        let curve = scaling.curves.first();
-        let name = curve.map_or("shards", |curve| curve.held.axis().name());
-        Axis::new(name, range, Format::Number).ticks(self.0.clone())
+        // A twelfth of its length on the left, and less on the right, where a name stands.
+        let air = (most / least).max(2.0).powf(1.0 / 12.0);
+        let range = Range::LogBetween(least / air, most * air.sqrt());
+        let sizes = self.0.iter().map(|n| (*n, decimal_size(*n)));
+        Axis::new("", range, Format::Number).ticks(sizes.collect())
     }
 
     /// Places from the least to the most, close enough for a curve.
     fn smooth(&self) -> impl Iterator<Item = f64> {
         let (least, most) = self.ends();
-        (0..=SMOOTH).map(move |step| least + (most - least) * f64::from(step) / f64::from(SMOOTH))
+        let ratio = most / least;
+        (0..=SMOOTH).map(move |step| least * ratio.powf(f64::from(step) / f64::from(SMOOTH)))
+    }
+
+    /// The rows of text under the sizes: of several curves, the efficiency of each.
+    fn cells(&self, scaling: &Scaling) -> Vec<Cells> {
+        let curve = scaling.curves.first();
+        let axis = curve.map_or("shards", |curve| curve.held.axis().name());
+        let mut cells = vec![Cells {
+            name: axis.to_owned(),
+            texts: self.0.iter().map(|n| decimal_size(*n)).collect(),
+        }];
+        let of = |curve: &Curve, name: &str, text: fn(&Point) -> Option<String>| Cells {
+            name: name.to_owned(),
+            texts: self.texts(curve, text),
+        };
+        match &scaling.curves[..] {
+            [curve] => cells.extend(ROWS.iter().map(|(name, text)| of(curve, name, *text))),
+            curves => cells.extend(curves.iter().map(|curve| {
+                let (name, text) = EFFICIENCY;
+                of(curve, &format!("{name}, {}", curve.held), text)
+            })),
+        }
+        cells.retain(|row| row.texts.iter().any(|text| !text.is_empty()));
+        cells
+    }
+
+    /// A text for each size; empty where the curve has none.
+    fn texts(&self, curve: &Curve, text: fn(&Point) -> Option<String>) -> Vec<String> {
+        let sizes = self.0.iter().map(|n| {
+            let mut points = curve.points.iter();
+            let point = points.find(|point| curve.n(point).total_cmp(n).is_eq())?;
+            text(point)
+        });
+        sizes.map(Option::unwrap_or_default).collect()
     }
 }
 
-/// Measure that a field shows.
-struct Field {
-    unit: &'static str,
-    format: Format,
-    height: f64,
-    value: fn(&Point) -> Option<Estimate>,
-    /// Value of a curve if nothing got worse.
-    ideal: fn(&Curve, f64) -> Option<f64>,
-    /// Value of a curve that follows its law.
-    law: fn(&Curve, f64) -> Option<f64>,
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a size is a whole number"
+)]
+fn decimal_size(n: f64) -> String {
+    grouped(n.round() as u64)
 }
 
-const FIELDS: [Field; 4] = [
-    Field {
-        unit: "good items per second",
-        format: Format::Number,
-        height: 230.0,
-        value: |point| point.items_per_s,
-        ideal: |curve, n| {
-            let base = curve.base()?;
-            Some(base.items_per_s?.median * n / curve.n(base))
-        },
-        law: |curve, n| Some(curve.usl?.per_s(n)),
-    },
-    Field {
-        unit: "efficiency: throughput per part, relative to the smallest size",
-        format: Format::Percent,
-        height: 84.0,
-        value: |point| point.efficiency,
-        ideal: |_, _| Some(1.0),
-        law: |curve, n| {
-            let (law, least) = (curve.usl?, curve.n(curve.base()?));
-            Some(law.per_s(n) / n / (law.per_s(least) / least))
-        },
-    },
-    Field {
-        unit: "client CPU per request",
-        format: Format::Micros,
-        height: 84.0,
-        value: |point| point.cpu_us_per_attempt,
-        ideal: |curve, _| Some(curve.base()?.cpu_us_per_attempt?.median),
-        law: |_, _| None,
-    },
-    Field {
-        unit: "balance: mean time per item of the shards, relative to the slowest",
-        format: Format::Percent,
-        height: 84.0,
-        value: |point| point.balance,
-        ideal: |_, _| Some(1.0),
-        law: |_, _| None,
-    },
-];
+/// Linear growth, and the law that the sizes follow.
+fn references(curve: &Curve, sizes: &Sizes) -> Vec<Mark> {
+    let base = curve
+        .base()
+        .and_then(|base| Some((curve.n(base), base.items_per_s?.median)));
+    let linear = base.map(|(least, per_s)| {
+        let (_, most) = sizes.ends();
+        vec![(least, per_s), (most, per_s * most / least)]
+    });
+    let law = curve
+        .usl
+        .map(|law| sizes.smooth().map(|n| (n, law.per_s(n))).collect());
+    let mark = |name: &str, points| Mark::new(Role::Asked, name, Shape::Line(points));
+    let linear = linear.map(|points| mark("linear", points));
+    let law = law.map(|points| mark("USL fit", points).dashed(Dash::Dotted));
+    linear.into_iter().chain(law).collect()
+}
 
-impl Field {
-    fn panel(&self, scaling: &Scaling, sizes: &Sizes) -> Panel {
-        let mut marks = Vec::new();
-        for curve in &scaling.curves {
-            let smooth = |value: fn(&Curve, f64) -> Option<f64>| {
-                let all = sizes.smooth().filter_map(|n| Some((n, value(curve, n)?)));
-                Shape::Line(all.collect())
-            };
-            marks.push(Mark::new(Role::Asked, "linear", smooth(self.ideal)));
-            let law = Mark::new(
-                Role::Reference,
-                "Universal Scalability Law",
-                smooth(self.law),
-            );
-            marks.push(law.dashed(Dash::Dotted));
-        }
-        for (number, curve) in scaling.curves.iter().enumerate() {
-            let name = match scaling.curves.len() {
-                1 => "measured, with its interval".to_owned(),
-                _ => curve.held.to_string(),
-            };
-            let (mut line, mut dots, mut rings) = (Vec::new(), Vec::new(), Vec::new());
-            for point in &curve.points {
-                let Some(estimate) = (self.value)(point) else {
-                    continue;
-                };
-                let dot = Dot {
-                    at: (curve.n(point), estimate.median),
-                    interval: estimate.interval.map(|it| (it.low, it.high)),
-                };
-                line.push(dot.at);
-                let is_answer = curve.is_answer(point);
-                if is_answer { &mut dots } else { &mut rings }.push(dot);
-            }
-            let role = Role::Run(number);
-            marks.extend([
-                Mark::new(role, name.clone(), Shape::Line(line)).dashed(Dash::Solid),
-                Mark::new(role, name, Shape::Dots(dots)),
-                Mark::new(role, "CPUs shared with the target", Shape::Rings(rings)),
-            ]);
-        }
-        marks.retain(Mark::is_known);
-        Panel {
-            x: sizes.axis(scaling),
-            y: Axis::new(self.unit, Range::FromZero, self.format),
-            height: self.height,
-            marks,
+/// The sizes of a curve with their intervals; those that do not count as rings.
+fn measured(curve: &Curve, role: Role, name: String) -> Vec<Mark> {
+    let (mut line, mut dots, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+    for point in &curve.points {
+        let Some(Estimate {
+            median, interval, ..
+        }) = point.items_per_s
+        else {
+            continue;
+        };
+        let dot = Dot {
+            at: (curve.n(point), median),
+            interval: Some(interval.map_or((median, median), |it| (it.low, it.high))),
+        };
+        line.push(dot.at);
+        let counts = curve.is_answer(point) || curve.base() == Some(point);
+        if counts { &mut dots } else { &mut rings }.push(dot);
+    }
+    vec![
+        Mark::new(role, name, Shape::Line(line))
+            .dashed(Dash::Solid)
+            .wide(2.5),
+        Mark::new(role, "", Shape::Dots(dots)),
+        Mark::new(role, "", Shape::Rings(rings)),
+    ]
+}
+
+/// The rate of each size, and how many times that of the least the last one is.
+fn values(curve: &Curve) -> Mark {
+    let mut notes = Vec::new();
+    for point in &curve.points {
+        if let Some(per_s) = point.items_per_s {
+            let at = (curve.n(point), per_s.median);
+            let rate = format!("{}/s", decimal(per_s.median));
+            notes.push(Note::new(rate, at, [-8.0, -9.0]).of(Role::Reference, Face::Value));
         }
     }
+    // The last is the answer.
+    notes.reverse();
+    if let Some((point, speedup)) = curve.told().and_then(|point| Some((point, point.speedup?)))
+        && let Some(per_s) = point.items_per_s
+    {
+        let times = format!("{}×", factor(speedup.median));
+        let at = (curve.n(point), per_s.median);
+        notes.insert(
+            0,
+            Note::new(times, at, [10.0, 20.0]).of(Role::Good, Face::Strong),
+        );
+    }
+    Mark::notes(notes)
 }

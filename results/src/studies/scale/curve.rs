@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Room;
 use super::estimate::Estimate;
@@ -14,7 +14,7 @@ use crate::show::text::counted;
 use crate::studies::LoadStep;
 
 /// A size.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The size.
     #[serde(flatten)]
@@ -153,7 +153,7 @@ impl Point {
 }
 
 /// A curve.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Quantity that all of its sizes have in common.
     pub held: FixedQuantity,

@@ -14,7 +14,7 @@
 //! so few values would pretend to know more: its percentiles cannot lie outside of them either, and
 //! its 95 % of five are about 83 %.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::studies::compare::Interval;
 use crawlmark_harness::stats::median;
@@ -23,7 +23,7 @@ use crawlmark_harness::stats::median;
 pub const LEVEL: f64 = 0.9;
 
 /// Estimate of the value that some values vary around.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Their median.
     pub median: f64,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::stats::Series;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::size::Size;
 use crate::judge::Finding;
@@ -17,7 +17,7 @@ use crate::studies::{RoundRun, TargetUse};
 const MUCH_CPU: f64 = 0.5;
 
 /// A round.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// The repeat that it belongs to, counted from 1.
     pub replicate: usize,

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::studies::compare::Interval;
@@ -41,7 +41,7 @@ const HALVES: u32 = 20;
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 /// The law of a curve.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Usl {
     /// Part of an item's time that only one can do at a time.
     pub contention: Fitted,
@@ -54,7 +54,7 @@ pub struct Usl {
 }
 
 /// A value with the interval that holds it with a probability of 95 %.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Fitted {
     /// The likeliest value.
     pub value: f64,

@@ -3,12 +3,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::show::text::decimal;
 
 /// A list of scenarios, by its command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScenarioList {
     /// [`LADDER`].
@@ -61,7 +61,7 @@ pub struct Scenario {
 }
 
 /// Good responses per second as they were published: a figure, or from one to another.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// The least.
     pub low_per_s: f64,

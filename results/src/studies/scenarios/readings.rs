@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::run::report::{BindingReport, Report, ShardReport};
 use crate::studies::StudyFinding;
@@ -20,7 +20,7 @@ use crawlmark_harness::units::parse_duration;
 const HANDSHAKE: &str = "target_handshake";
 
 /// Readings of a run. Rates and times are of after its warm-up, counts are of all of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioReadings {
     /// Good items per second.
     pub ok_per_s: f64,
@@ -67,7 +67,7 @@ pub struct ScenarioReadings {
 }
 
 /// CPU of a round. Null is what the machine did not tell.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
     /// CPUs that there are.
     pub cores: usize,
