@@ -119,11 +119,11 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
     fn cells(&self, placed: &Placed<'_>, field: &FieldArea<DB>) -> Drawn<DB> {
         let (panel, bottom) = (placed.panel, placed.top + placed.height);
         let ticks = ticks(&panel.x, placed.x, ACROSS);
-        let places = ticks
+        let centres = ticks
             .iter()
             .map(|(tick, _)| self.px_of(field, (*tick, 0.0))[0]);
-        let places: Vec<f64> = places.collect();
-        let apart = places.windows(2).map(|two| two[1] - two[0]);
+        let centres: Vec<f64> = centres.collect();
+        let apart = centres.windows(2).map(|two| two[1] - two[0]);
         let room = apart.fold(f64::INFINITY, f64::min) - APART;
         for (n, row) in panel.cells.iter().enumerate() {
             let y = bottom + FIRST_CELL + CELL * n as f64 + if n > 0 { 4.0 } else { 0.0 };
@@ -138,7 +138,7 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
             }
             let (name, at) = (&row.name, [[MARGIN, y]]);
             self.say(name, Face::Label, Ink::Quiet, HPos::Left, &at)?;
-            for (text, x) in row.texts.iter().zip(&places) {
+            for (text, x) in row.texts.iter().zip(&centres) {
                 let text = face.fitted(text, room);
                 self.say(&text, face, ink, HPos::Center, &[[*x, y]])?;
             }

@@ -19,10 +19,10 @@ const WIDTHS: [u16; 95] = [
 ];
 
 /// Width of the middle dot, and of any other character, such as an arrow or a minus sign.
-const DOT: f64 = 0.318;
+const DOT: f64 = 0.32;
 const OTHER: f64 = 0.84;
 
-/// Other fonts are wider, by about this factor: DejaVu Sans by 1.08, Arial by 0.97.
+/// Other fonts are wider, by about this factor: `DejaVu` Sans by 1.08, Arial by 0.97.
 const WIDER: f64 = 1.05;
 
 /// Above and below the base line, at a font size of 1.

@@ -325,7 +325,7 @@ impl OverTime {
             let panels = Panel::below_each_other(panels);
             let mut chart = answers::chart([self.name, self.title], self.answer, report, panels);
             if let Some(s) = seconds.step_s() {
-                chart.subtitle += &format!(" · steps of {s} s");
+                chart.subtitle.extend([format!(" · steps of {s} s")]);
             }
             chart
         })

@@ -1,7 +1,7 @@
 //! Bars of scenarios, from the top down in the order in which they ran: the ladder beside published
 //! rates, by factors; the patterns with their other figures under each bar.
 
-use super::{ScenarioFigure, ScenarioReport};
+use super::{Published, ScenarioFigure, ScenarioReport};
 use crate::show::chart::{
     Axis, Block, Dash, Face, Format, Mark, Note, Panel, Range, Role, RowName, Shape,
 };
@@ -29,7 +29,7 @@ const LETTER: f64 = 7.5;
 /// The panel of measured and published rates.
 pub(super) fn ladder(all: &[ScenarioReport]) -> Panel {
     let rates = all.iter().flat_map(|of| {
-        let published = of.published.map(|it| it.middle_per_s());
+        let published = of.published.map(Published::middle_per_s);
         [Some(of.readings.ok_per_s), published]
     });
     let rates = rates.flatten().filter(|rate| *rate > 0.0);
