@@ -44,7 +44,7 @@ const WITHOUT_SCRIPTS: [&str; 2] = ["throughput", "latency"];
 
 /// The largest picture that a page holds, characters: that of a long run may be too large, and lies
 /// beside the page as well.
-const ROOM: usize = 24_000;
+const ROOM: usize = 10_000;
 
 /// True if a page has room for a picture.
 const fn fits(plot: &Plot) -> bool {
