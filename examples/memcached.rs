@@ -29,6 +29,7 @@ use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Objective
 use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Seconds, Source};
 use crawlmark_results::run::result_dir::{PAGE, ResultDir};
 use crawlmark_results::run::words;
+use crawlmark_results::show::line::Display;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -238,11 +239,14 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     });
     recorder.thresholds.close(&mut report);
     let saved = directory.finish(&report)?;
-    println!(
-        "{}Report: {}",
-        words::doc(&report, &[]).terminal(100),
-        saved.join(PAGE).display()
-    );
+    let page = saved.join(PAGE).display().to_string();
+    let terminal = Display {
+        columns: 100,
+        has_unicode: true,
+    };
+    for line in words::end(&report, Some(&page), terminal, true) {
+        println!("{}", line.text());
+    }
     // The exit codes of `crawlmark run`: 3 for a threshold that failed, 5 for one that nothing
     // decides.
     let [failed, undecided] = [Some(false), None].map(|ok| report.thresholds(ok));

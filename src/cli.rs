@@ -417,7 +417,7 @@ pub struct OutputArgs {
     /// Output format.
     #[command(flatten)]
     pub form: FormArgs,
-    /// Print only errors (and the output of --json or --markdown)
+    /// Print only the page's path and errors (or the JSON or Markdown)
     #[arg(long)]
     pub quiet: bool,
     /// Do not show progress
@@ -435,6 +435,9 @@ pub struct FormArgs {
     /// Print the result as Markdown to standard output
     #[arg(hide_short_help = true, long)]
     pub markdown: bool,
+    /// Print every table and finding at the end
+    #[arg(hide_short_help = true, long, short = 'v', conflicts_with_all = ["json", "markdown"])]
+    pub verbose: bool,
 }
 
 /// A number, or one that fits the machine.

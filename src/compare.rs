@@ -20,7 +20,6 @@ use crate::ab::incomparable;
 use crate::cli::{CompareArgs, FormArgs};
 use crate::error::Error;
 use crate::study::{self, usage};
-use crate::terminal;
 
 /// Compares, and returns the exit code.
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
@@ -107,10 +106,9 @@ pub(crate) fn show(
     let directory = out.map(ResultDir::create).transpose()?;
     let saved = directory.map(|directory| study::save(directory, result));
     // Neither a full disk nor a closed output costs the other.
-    let shown = study::print(result, form);
-    if let Some(saved) = saved.transpose()? {
-        terminal::say(&format!("\nsaved in {}\n", saved.display()));
-    }
+    let place = saved.as_ref().and_then(|saved| saved.as_deref().ok());
+    let shown = study::print(result, form, place, false);
+    saved.transpose()?;
     shown.map(|()| study::exit_code(result))
 }
 

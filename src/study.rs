@@ -25,7 +25,7 @@ use crawlmark_results::run::result_dir::{
     self, PAGE, ResultDir, holds_measurements, is_announced, mark_announced,
 };
 use crawlmark_results::show::text;
-use crawlmark_results::studies::{Conclusion, Header, StudyResult};
+use crawlmark_results::studies::{Conclusion, Header, StudyResult, end};
 
 pub(crate) use self::execution::{CommandRound, CommandSetup};
 pub(crate) use self::rounds::{LONGEST_REST, Rounds, Setup, rest};
@@ -204,18 +204,9 @@ fn conclude(
     result: &impl StudyResult,
 ) -> Result<(), Error> {
     let saved = save(directory, result);
-    let printed = if !keep.quiet || keep.form.json || keep.form.markdown {
-        print(result, keep.form)
-    } else {
-        Ok(())
-    };
+    let printed = print(result, keep.form, saved.as_deref().ok(), keep.quiet);
     match (saved, printed) {
-        (Ok(saved), printed) => {
-            if !keep.quiet {
-                terminal::say(&format!("\nsaved in {}\n", saved.display()));
-            }
-            printed
-        }
+        (Ok(_), printed) => printed,
         (Err(unsaved), printed) => {
             if let Err(unprinted) = printed {
                 terminal::say(&(unprinted.message() + "\n"));
@@ -249,17 +240,28 @@ pub(crate) fn made_from(result: &impl StudyResult) -> Vec<(String, String)> {
     files
 }
 
-/// Print a result: as JSON, as Markdown, or for the columns of the terminal.
+/// Print a result, which may be saved: as JSON, as Markdown, where its page is, or its end.
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn print(result: &impl StudyResult, form: FormArgs) -> Result<(), Error> {
-    let text = match (form.json, form.markdown) {
-        (true, _) => result.json()?,
-        (_, true) => result.doc().markdown(),
-        _ => result.doc().terminal(terminal::columns()),
-    };
-    terminal::print(&text)
+pub(crate) fn print(
+    result: &impl StudyResult,
+    form: FormArgs,
+    saved: Option<&Path>,
+    is_quiet: bool,
+) -> Result<(), Error> {
+    let page = saved.map(|saved| terminal::relative(&saved.join(PAGE)));
+    match (form.json, form.markdown) {
+        (true, _) => terminal::print(&result.json()?),
+        (_, true) => terminal::print(&result.doc().markdown()),
+        _ if is_quiet => page.map_or(Ok(()), |page| terminal::print(&(page + "\n"))),
+        _ => terminal::print_lines(&end(
+            result,
+            page.as_deref(),
+            terminal::display(),
+            form.verbose,
+        )),
+    }
 }
 
 /// Show a time as `45 s` or `2 min 5 s`.

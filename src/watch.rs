@@ -87,7 +87,7 @@ fn print_snapshot(args: &WatchArgs, parts: &mut PartsWatch, clock: Clock) -> Res
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&all)? + "\n"))?;
     } else {
-        terminal::print(&snapshot(&all).terminal(terminal::columns()))?;
+        terminal::print(&snapshot(&all).terminal(terminal::display().columns))?;
     }
     Ok(DONE)
 }

@@ -6,12 +6,15 @@
 //! | [`page`] | documents as pages, with interactive charts of a run |
 //! | [`plot`] | the plots of runs and studies, as SVG and PNG |
 //! | [`chart`] | description of a chart, its colours, and its painter (`chart/svg.rs`) |
-//! | [`text`] | numbers and lines |
+//! | [`line`], `histogram` | lines for a terminal as data; times drawn with characters |
+//! | [`text`] | numbers and sentences |
 //! | `xml` | text escaped for XML and HTML |
 //! | [`visible()`] | text without characters that hide or reorder |
 
 pub mod chart;
 pub mod doc;
+pub(crate) mod histogram;
+pub mod line;
 pub mod page;
 pub mod plot;
 pub mod text;

@@ -9,6 +9,7 @@
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`scenarios`] | the ladder and the patterns: crawls side by side |
 //! | [`differences`] | what two results differ in besides their measurements |
+//! | `end` | the end of a study at the terminal |
 //! | `findings` | every fact that a study can show, with its text: one table |
 //! | `headlines` | the answers in a few words, for titles |
 //!
@@ -19,6 +20,7 @@
 pub mod capacity;
 pub mod compare;
 pub mod differences;
+mod end;
 mod findings;
 mod headlines;
 pub mod history;
@@ -33,6 +35,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use self::end::end;
 pub use self::findings::StudyFinding;
 pub use self::load::{LoadStep, TargetUse};
 use crate::judge::{self, Finding, FindingKind};

@@ -21,6 +21,8 @@ mod truth_c;
 mod truth_s;
 
 use crawlmark_results::run::report::{Report, ScheduleReport};
+use crawlmark_results::show::line::Display;
+use crawlmark_results::studies::{StudyResult, end};
 
 /// A run as it was saved once, of which a test changes what it is about.
 #[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -49,6 +51,20 @@ fn open(mut report: Report) -> Report {
     let service = report.latency["service"].clone();
     report.latency.insert("response".to_owned(), service);
     report
+}
+
+/// The end of a study at a terminal, with its tables and without.
+fn ended(result: &impl StudyResult) -> String {
+    let display = Display {
+        columns: 100,
+        has_unicode: true,
+    };
+    let end = |is_verbose| {
+        let lines = end(result, Some("results/x/report.html"), display, is_verbose);
+        lines.iter().map(|line| line.text() + "\n").collect()
+    };
+    let (short, verbose): (String, String) = (end(false), end(true));
+    format!("{short}\n--verbose:\n\n{verbose}")
 }
 
 fn golden(name: &str, text: &str) {

@@ -406,7 +406,7 @@ fn a_search_is_told_in_text_and_markdown() {
         pass <= 4_000.0 && 4_000.0 < fail && fail / pass <= 1.02,
         "{pass} to {fail}"
     );
-    golden("capacity.txt", &capacity.doc().terminal(100));
+    golden("capacity.txt", &crate::ended(&capacity));
     golden("capacity.md", &capacity.doc().markdown());
 }
 

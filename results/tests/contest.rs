@@ -308,7 +308,7 @@ fn what_differs_is_told_and_two_loads_are_refused() {
 fn a_loss_is_told_in_every_form() {
     let contest = contest(rounds(16, 0.05));
     assert_eq!(contest.comparison.verdict, Overall::Regression);
-    golden("contest.txt", &contest.doc().terminal(100));
+    golden("contest.txt", &crate::ended(&contest));
     golden("contest.md", &contest.doc().markdown());
     golden("contest.xml", &export::contest_junit(&contest));
     let svg = &contest.plots()[0].svg;

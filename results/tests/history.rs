@@ -259,12 +259,12 @@ fn a_history_shows_its_changes() {
         values(&mut draw, gaussian, 1.0, &[(26, 20.0)]),
     ];
     let changed = history(&series);
-    golden("history.txt", &changed.doc().terminal(100));
+    golden("history.txt", &crate::ended(&changed));
     let page = changed.doc().html(&changed.plots());
     assert!(page.contains("id=\"plot-history\""), "{page}");
     let few = history(&[vec![1.0; 11]]);
     assert!(few.plots()[0].is_empty);
-    golden("history-few.txt", &few.doc().terminal(100));
+    golden("history-few.txt", &crate::ended(&few));
 }
 
 #[test]

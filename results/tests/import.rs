@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::import::{Imported, import, parse};
+use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::Worse;
 use crawlmark_results::studies::shift::Shift;
 use crawlmark_results::studies::sides::Sides;
-use crawlmark_results::studies::{Header, StudyResult};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -211,7 +211,7 @@ fn header() -> Header {
 #[test]
 fn two_sides_are_shown_with_what_changed_and_no_verdict() {
     let sides = with_findings().remove(0);
-    crate::golden("sides.txt", &sides.doc().terminal(100));
+    crate::golden("sides.txt", &crate::ended(&sides));
 }
 
 /// One benchmark a side is compared whatever it is called, and runs of one name are told apart.

@@ -175,7 +175,7 @@ fn what_waits_for_answers_scales_and_says_so() {
     assert!(text.contains("(0.83 to 1.02)"), "{text}");
     let point = scaling.curves[0].told().unwrap();
     assert!(point.colocated && point.counts(), "CPU was not scarce");
-    golden("scaling.txt", &scaling.doc().terminal(120));
+    golden("scaling.txt", &crate::ended(&scaling));
     golden("scaling.md", &scaling.doc().markdown());
     let svg = scaling.plots()[0].svg.clone();
     // Five sizes, whose other figures are rows of text.

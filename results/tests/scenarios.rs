@@ -237,7 +237,7 @@ fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
 #[test]
 fn scenarios_are_told_in_every_form() {
     let ladder = ran(ScenarioList::Ladder, &ALL);
-    golden("ladder.txt", &ladder.doc().terminal(100));
+    golden("ladder.txt", &crate::ended(&ladder));
     golden("ladder.md", &ladder.doc().markdown());
     let narrow = ran(ScenarioList::Ladder, &[1, 4]).doc().terminal(50);
     assert!(
@@ -245,7 +245,7 @@ fn scenarios_are_told_in_every_form() {
         "{narrow}"
     );
     let patterns = patterns();
-    golden("patterns.txt", &patterns.doc().terminal(100));
+    golden("patterns.txt", &crate::ended(&patterns));
     golden("patterns.md", &patterns.doc().markdown());
     // One picture with every figure of every pattern.
     let [picture] = &patterns.plots()[..] else {

@@ -137,6 +137,10 @@ Examples:
 
 /// Arguments of `merge`.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches as they are typed; resolved, they become enums"
+)]
 pub struct MergeArgs {
     /// Directory of the parts (`crawlmark run --plan FILE --into DIR`)
     #[arg(value_name = "DIR")]
@@ -150,7 +154,10 @@ pub struct MergeArgs {
     /// Print the result as JSON to standard output
     #[arg(long)]
     pub json: bool,
-    /// Print only errors (and the output of --json)
-    #[arg(long)]
+    /// Print every table before the end
+    #[arg(long, short = 'v', conflicts_with = "json")]
+    pub verbose: bool,
+    /// Print only the page's path and errors (or the JSON)
+    #[arg(long, conflicts_with = "verbose")]
     pub quiet: bool,
 }

@@ -481,13 +481,19 @@ pub struct RunArgs {
     /// Print the report as JSON to standard output
     #[arg(long)]
     pub json: bool,
-    /// Add the full latency distribution to the summary
+    /// Print every table before the end, and the plan before the start
+    #[arg(long, short = 'v', conflicts_with = "json")]
+    pub verbose: bool,
+    /// Print the full latency distribution before the end
     #[arg(long, conflicts_with = "json")]
     pub latency: bool,
+    /// Leave the histogram out of the end
+    #[arg(long, conflicts_with = "json")]
+    pub no_histogram: bool,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
-    /// Print only errors (and the JSON, with --json)
+    /// Print only the page's path and errors (or the JSON)
     ///
     /// A threshold that fails or cannot be decided is still printed, as one line.
     #[arg(long)]

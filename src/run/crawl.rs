@@ -60,13 +60,15 @@ pub(super) fn crawl(
         .map(BundledTarget::start)
         .transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
-    let columns = terminal::columns_beside();
-    let slot = part.as_ref().map(PartSlot::share);
-    voice.say(
-        &(words::announcement(&resolved.plan, slot, columns)
-            + &words::must_hold(&resolved.objectives, columns)
-            + &announced_loop(&resolved, columns)),
-    );
+    if voice.is_verbose {
+        let columns = terminal::columns_beside();
+        let slot = part.as_ref().map(PartSlot::share);
+        voice.say(
+            &(words::announcement(&resolved.plan, slot, columns)
+                + &words::must_hold(&resolved.objectives, columns)
+                + &announced_loop(&resolved, columns)),
+        );
+    }
     // Items of several requests make more samples than the plan says.
     let is_bounded = !resolved.spec.targets.has_flows();
     let objectives = resolved.objectives.iter().filter(|_| is_bounded);

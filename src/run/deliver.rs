@@ -7,10 +7,10 @@ use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{ResultDir, ResultError};
 use crawlmark_results::run::words;
-use crawlmark_results::show::text::counted;
+use crawlmark_results::show::text::{counted, grouped};
 
 use super::crawl::Crawled;
-use super::output::{Output, OutputOptions};
+use super::output::{EndOptions, Output, OutputOptions};
 use super::part::PartRun;
 use crate::cli::MergeArgs;
 use crate::cluster::attempt::Publication;
@@ -42,18 +42,15 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         .ended_by
         .map_or_else(|| exit_code(&report, to.is_strict), signalled);
     let code = wanted.code(ended);
-    let has_summary = !wanted.output.is_data() && !wanted.voice.is_quiet;
-    let mut said = failure(&report, ended, has_summary);
+    let mut said = failure(&report, ended, wanted.output.is_end());
+    if wanted.output.is_end() {
+        said += &left(&report);
+    }
     // Saved first, because the reader of the output may be slow; and shown whether it could be
     // saved or not: neither may cost the other.
     let saved = directory.finish(&report);
-    let shown = if wanted.output.is_data() || has_summary {
-        wanted
-            .output
-            .show(&report, saved.as_deref().ok().filter(|_| to.keeps))
-    } else {
-        Ok(())
-    };
+    let kept = saved.as_deref().ok().filter(|_| to.keeps);
+    let shown = wanted.output.show(&report, kept);
     let place = saved.as_deref().map_or_else(ResultError::place, Some);
     let exported = place.map_or(Ok(Vec::new()), |place| {
         export::write(&report, place, &wanted.exports)
@@ -87,6 +84,10 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         said += &(error.message() + "\n");
     }
     terminal::say(&said);
+    if wanted.output.is_end() {
+        let finding = words::news(&report);
+        terminal::announce(finding.as_deref(), &words::brief_markdown(&report));
+    }
     if code == DONE && is_failed {
         FAILED
     } else {
@@ -105,16 +106,17 @@ pub(crate) fn save_merged(
     is_strict: bool,
 ) -> Result<u8, Error> {
     let saved = directory.finish(report)?;
-    let output = if args.json {
-        Output::Json
-    } else {
-        Output::Summary
+    let output = match (args.json, args.quiet) {
+        (true, _) => Output::Json,
+        (_, true) => Output::Path,
+        _ => Output::End(EndOptions {
+            is_verbose: args.verbose,
+            ..EndOptions::default()
+        }),
     };
-    if args.json || !args.quiet {
-        output.show(report, Some(&saved))?;
-    }
+    output.show(report, Some(&saved))?;
     let code = exit_code(report, is_strict);
-    terminal::say(&failure(report, code, !args.json && !args.quiet));
+    terminal::say(&failure(report, code, output.is_end()));
     Ok(code)
 }
 
@@ -136,6 +138,20 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
         () if report.thresholds(Some(false)) > 0 => GATE,
         () if report.thresholds(None) > 0 => INCONCLUSIVE,
         () => DONE,
+    }
+}
+
+/// What is saved of a crawl that goes on, and how; nothing of others.
+fn left(report: &Report) -> String {
+    match report.saved.as_ref().filter(|saved| !saved.is_complete()) {
+        Some(saved) => format!(
+            "{} of {} saved in {}; go on with: {}\n",
+            grouped(saved.saved),
+            counted(saved.items, "item"),
+            saved.directory,
+            saved.resume
+        ),
+        None => String::new(),
     }
 }
 

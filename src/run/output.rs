@@ -6,6 +6,7 @@ use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::PAGE;
 use crawlmark_results::run::words;
 use crawlmark_results::show::doc::{Doc, Readers};
+use crawlmark_results::show::line::{Line, Tone};
 
 use crate::cli::{Destination, Export, RunArgs};
 use crate::error::{Error, GATE, K6_GATE};
@@ -18,14 +19,48 @@ pub(super) const NOWHERE: &str = "-";
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
-    /// The summary.
-    Summary,
-    /// The summary and the whole distribution of the times.
-    SummaryWithPercentiles,
+    /// The end of the run.
+    End(EndOptions),
+    /// The page's path alone.
+    Path,
     /// The report as JSON.
     Json,
     /// An export, which is printed as it is written.
     Export,
+}
+
+/// What the end of a run holds at will.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct EndOptions {
+    /// True if every table of the run comes before it.
+    pub(super) is_verbose: bool,
+    /// True if the whole distribution of the times comes before it.
+    pub(super) has_percentiles: bool,
+    /// True without a histogram.
+    pub(super) no_histogram: bool,
+}
+
+impl EndOptions {
+    /// Tables before the end, and the end.
+    fn lines(self, report: &Report, page: Option<&str>) -> Vec<Line> {
+        let display = terminal::display();
+        let mut doc = if self.is_verbose {
+            words::doc(report, &[]).only(Readers::TERMINAL)
+        } else {
+            Doc::default()
+        };
+        if self.has_percentiles {
+            doc = words::percentiles(report).into_iter().fold(doc, Doc::table);
+        }
+        let tables = doc.terminal(display.columns);
+        let tables = tables.lines().map(|line| Line::of(line, Tone::Plain));
+        let mut lines: Vec<Line> = tables.collect();
+        if self.is_verbose || self.has_percentiles {
+            lines.push(Line::default());
+        }
+        lines.extend(words::end(report, page, display, !self.no_histogram));
+        lines
+    }
 }
 
 impl Output {
@@ -34,22 +69,19 @@ impl Output {
         matches!(self, Self::Json | Self::Export)
     }
 
+    /// True if people read what the run came to.
+    pub(super) const fn is_end(self) -> bool {
+        matches!(self, Self::End(_))
+    }
+
     /// Shows the report, and where it is saved.
     pub(super) fn show(self, report: &Report, saved: Option<&Path>) -> Result<(), Error> {
+        let page = saved.map(|saved| terminal::relative(&saved.join(PAGE)));
         match self {
             Self::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n")),
             Self::Export => Ok(()),
-            Self::Summary | Self::SummaryWithPercentiles => {
-                let mut doc = words::doc(report, &[]).only(Readers::TERMINAL);
-                if self == Self::SummaryWithPercentiles {
-                    doc = words::percentiles(report).into_iter().fold(doc, Doc::table);
-                }
-                let place = saved.map(|saved| format!("Report: {}", saved.join(PAGE).display()));
-                terminal::print_lines(
-                    &doc.text(place.unwrap_or_default())
-                        .lines(terminal::columns()),
-                )
-            }
+            Self::Path => page.map_or(Ok(()), |page| terminal::print(&(page + "\n"))),
+            Self::End(options) => terminal::print_lines(&options.lines(report, page.as_deref())),
         }
     }
 }
@@ -69,16 +101,21 @@ impl OutputOptions {
     /// see whether it could be written.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Error> {
         let exports = args.exports.clone();
-        let output = match (args.json, args.latency) {
-            (false, false) if export::prints(&exports) => Output::Export,
-            _ if export::prints(&exports) => {
+        let end = EndOptions {
+            is_verbose: args.verbose,
+            has_percentiles: args.latency,
+            no_histogram: args.no_histogram,
+        };
+        let output = match export::prints(&exports) {
+            true if args.json || end != EndOptions::default() => {
                 return Err(Error::usage(
-                    "an export to `-` is alone on standard output: give it a file, or remove --json and --latency",
+                    "an export to `-` is alone on standard output: give it a file, or remove --json, --latency, --verbose and --no-histogram",
                 ));
             }
-            (true, _) => Output::Json,
-            (false, true) => Output::SummaryWithPercentiles,
-            (false, false) => Output::Summary,
+            true => Output::Export,
+            false if args.json => Output::Json,
+            false if args.quiet => Output::Path,
+            false => Output::End(end),
         };
         let is_in_result = |export: &Export| matches!(export.to, Destination::Result);
         if args.out.as_deref() == Some(Path::new(NOWHERE)) && exports.iter().any(is_in_result) {
@@ -93,6 +130,7 @@ impl OutputOptions {
             voice: Voice {
                 is_quiet: args.quiet,
                 has_progress: !args.quiet && !args.no_progress,
+                is_verbose: args.verbose && !args.quiet,
             },
             is_k6: args.k6_exit_codes,
         })

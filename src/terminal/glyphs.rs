@@ -1,12 +1,8 @@
 //! Characters that the terminal has, and values over time as one line of them.
 
-use std::borrow::Cow;
 use std::env;
 
-use crawlmark_results::show::text::{BLOCKS, block};
-
-/// What stands for blocks of eight heights where the terminal has none.
-const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
+use crawlmark_results::show::text::block;
 
 /// True if the terminal has more characters than ASCII.
 pub(super) fn has_blocks() -> bool {
@@ -27,21 +23,6 @@ fn blocks_of(term: &str, locale: &str) -> bool {
     (locale.contains("utf-8") || locale.contains("utf8")) && term != "linux"
 }
 
-/// The text as a terminal can show it: beyond ASCII, texts have blocks and the sign for micro.
-pub(super) fn shown(text: &str, has_blocks: bool) -> Cow<'_, str> {
-    if has_blocks || text.is_ascii() {
-        return text.into();
-    }
-    let characters = text
-        .chars()
-        .map(|c| match BLOCKS.iter().position(|block| *block == c) {
-            Some(height) => ASCII[height],
-            None if c == 'µ' => 'u',
-            None => c,
-        });
-    characters.collect::<String>().into()
-}
-
 /// The last `columns` of `values`, which are no less than 0, and the greatest of those: the highest
 /// character stands for it, the lowest for an eighth of it or less.
 pub(super) fn sparkline(values: &[f64], columns: usize) -> (String, f64) {
@@ -52,6 +33,7 @@ pub(super) fn sparkline(values: &[f64], columns: usize) -> (String, f64) {
 
 #[cfg(test)]
 mod tests {
+    use crawlmark_results::show::line::Display;
     use proptest::prelude::*;
 
     use super::*;
@@ -70,7 +52,11 @@ mod tests {
     }
 
     fn line_of(values: &[f64], columns: usize) -> String {
-        shown(&sparkline(values, columns).0, false).into_owned()
+        let ascii = Display {
+            columns,
+            has_unicode: false,
+        };
+        ascii.shown(&sparkline(values, columns).0).into_owned()
     }
 
     proptest! {

@@ -2,13 +2,15 @@
 
 use std::env;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::path::Path;
 
 use console::style;
-use crawlmark_results::show::doc::{Severity, TerminalLine, Tone};
+use crawlmark_results::show::doc::Severity;
+use crawlmark_results::show::line::{Display, Line, Tone};
 use crawlmark_results::show::text::shortened;
 use crawlmark_results::show::visible;
 
-use super::glyphs::{has_blocks, shown};
+use super::glyphs::has_blocks;
 use crate::cli::Color;
 use crate::crawl::redact;
 use crate::error::Error;
@@ -69,25 +71,39 @@ impl Write for DataWriter {
 }
 
 /// Prints the lines of a result, with colours where the terminal has them.
-pub(crate) fn print_lines(lines: &[TerminalLine]) -> Result<(), Error> {
-    let is_seen = is_seen();
-    write(
-        &lines
-            .iter()
-            .map(|TerminalLine { text, tone }| {
-                let text = style(seen(text, is_seen));
-                match tone {
-                    Tone::Plain => text,
-                    Tone::Strong | Tone::Status(Severity::Neutral) => text.bold(),
-                    Tone::Status(Severity::Good) => text.green().bold(),
-                    Tone::Status(Severity::Warning) => text.yellow().bold(),
-                    Tone::Status(Severity::Bad) => text.red().bold(),
-                }
-                .to_string()
-                    + "\n"
-            })
-            .collect::<String>(),
-    )
+pub(crate) fn print_lines(lines: &[Line]) -> Result<(), Error> {
+    let text = lines.iter().map(|line| painted(line, false) + "\n");
+    write(&text.collect::<String>())
+}
+
+/// The line with colours where the terminal has them, of standard output or `beside` it.
+pub(super) fn painted(line: &Line, beside: bool) -> String {
+    let pieces = line.pieces().map(|(text, tone)| {
+        let text = display().shown(&visible(text)).into_owned();
+        let text = match beside {
+            true => style(text).for_stderr(),
+            false if !is_seen() && is_workflow() => style(inert(&text)),
+            false => style(text),
+        };
+        match tone {
+            Tone::Plain => text,
+            Tone::Strong | Tone::Status(Severity::Neutral) => text.bold(),
+            Tone::Quiet => text.dim(),
+            Tone::Bars => text.blue(),
+            Tone::Status(Severity::Good) => text.green().bold(),
+            Tone::Status(Severity::Warning) => text.yellow().bold(),
+            Tone::Status(Severity::Bad) => text.red().bold(),
+        }
+        .to_string()
+    });
+    pieces.collect()
+}
+
+/// The path from the working directory, which terminals and editors open.
+pub(crate) fn relative(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(here).unwrap_or(path);
+    path.display().to_string()
 }
 
 /// Sets whether text has colours, on standard output and standard error.
@@ -118,7 +134,7 @@ pub(crate) fn say_usage(error: &clap::Error) {
 fn seen(text: &str, is_terminal: bool) -> String {
     let text = visible(text);
     if is_terminal {
-        return shown(&text, has_blocks()).into_owned();
+        return display().shown(&text).into_owned();
     }
     if is_workflow() {
         return inert(&text);
@@ -136,7 +152,7 @@ fn data(text: &str) -> String {
 }
 
 /// True in a workflow of GitHub, to whose log all that is printed may go: a pipe may lead there, too.
-fn is_workflow() -> bool {
+pub(super) fn is_workflow() -> bool {
     env::var_os("GITHUB_ACTIONS").is_some()
 }
 
@@ -188,9 +204,11 @@ pub(crate) fn say(text: &str) {
 /// What is said beside standard output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Voice {
-    /// True if only errors are said, and no summary is printed.
+    /// True if only errors are said, and of a result only where its page is.
     pub(crate) is_quiet: bool,
     pub(crate) has_progress: bool,
+    /// True if the plan is said before it runs.
+    pub(crate) is_verbose: bool,
 }
 
 impl Voice {
@@ -206,23 +224,26 @@ impl Voice {
     }
 }
 
-/// Columns of the terminal that results are printed to; as many as it takes when they go elsewhere.
-pub(crate) fn columns() -> usize {
-    columns_of(&console::Term::stdout())
+/// Columns of what is printed to a pipe or a file.
+const PIPED: usize = 100;
+
+/// The terminal that results are printed to.
+pub(crate) fn display() -> Display {
+    Display {
+        columns: columns_of(&console::Term::stdout()).unwrap_or(PIPED),
+        has_unicode: has_blocks(),
+    }
 }
 
 /// Return the columns of the terminal that messages about the run are printed to; no limit when
 /// they go elsewhere.
 pub(crate) fn columns_beside() -> usize {
-    columns_of(&console::Term::stderr())
+    columns_of(&console::Term::stderr()).unwrap_or(usize::MAX)
 }
 
-fn columns_of(terminal: &console::Term) -> usize {
-    if terminal.is_term() {
-        usize::from(terminal.size().1)
-    } else {
-        usize::MAX
-    }
+fn columns_of(terminal: &console::Term) -> Option<usize> {
+    let columns = usize::from(terminal.size().1);
+    terminal.is_term().then_some(columns)
 }
 
 #[cfg(test)]

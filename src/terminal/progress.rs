@@ -4,18 +4,17 @@
 //! | room | for |
 //! |---|---|
 //! | `gauge` | figures read from the run |
-//! | `text` | lines as data; number formats and words |
-//! | `rows`, `details` | rows of shards; lines below the total |
-//! | `frame`, `canvas` | the view for a given size, drawn in place |
+//! | `news` | facts so far, the gravest first |
+//! | `text` | number formats and words |
+//! | `view`, `canvas` | the view for a given size, drawn in place |
 //! | `lines` | progress where there is no terminal |
 
 mod canvas;
-mod details;
-mod frame;
 mod gauge;
 mod lines;
-mod rows;
+mod news;
 mod text;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +27,12 @@ use crawlmark_harness::target::TargetNow;
 use crawlmark_results::run::report::IntervalRow;
 
 use self::canvas::Canvas;
-use self::frame::frame;
 use self::gauge::{Gauge, Now};
 use self::lines::Lines;
+use self::view::view;
 
 /// From one picture to the next: as often as the eye follows numbers.
-const EVERY: Duration = Duration::from_millis(200);
+const EVERY: Duration = Duration::from_millis(250);
 
 /// Display of the progress of a run.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub(crate) enum Progress {
     Silent,
     /// A line now and then.
     Lines(Box<Lines>),
-    /// A row per shard, one for all, and what there is to know beside.
+    /// A few lines, drawn over themselves.
     View(Box<View>),
 }
 
@@ -63,7 +62,7 @@ impl Progress {
                 canvas,
                 next: Duration::from_nanos(1),
             })),
-            None => Self::Lines(Box::new(Lines::new(plan))),
+            None => Self::Lines(Box::new(Lines::begin(plan))),
         }
     }
 
@@ -79,19 +78,22 @@ impl Progress {
 }
 
 impl View {
-    /// Draws how the run stands, unless it has only just done so.
+    /// Draws how the run stands, unless it has only just done so. What is over is removed: the end
+    /// of the run takes its place.
     fn show(&mut self, live: &Live, seconds: &[IntervalRow], target: Option<TargetNow>) {
         let is_due = live.elapsed >= self.next;
         if is_due {
             self.next = live.elapsed + EVERY;
         }
-        if is_due || live.is_over() {
-            let screen = self.canvas.screen();
+        let screen = self.canvas.screen();
+        if live.is_over() {
+            self.canvas.draw(&[], screen);
+        } else if is_due {
             let now = Now {
                 target,
                 ..self.gauge.read(live)
             };
-            self.canvas.draw(&frame(&now, seconds, screen), screen);
+            self.canvas.draw(&view(&now, seconds, screen), screen);
         }
     }
 }

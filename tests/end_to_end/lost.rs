@@ -122,7 +122,7 @@ fn a_disk_that_is_full_at_the_end_costs_neither_the_summary_nor_the_json_nor_the
         disk.fill();
         let done = run.end().code(&[1]);
         if flags.is_empty() {
-            assert!(done.stdout.contains("items"), "{}", done.stdout);
+            assert!(done.stdout.contains(" good"), "{}", done.stdout);
         } else {
             assert!(done.printed()["ledger"]["ok"].as_u64() > Some(0));
         }

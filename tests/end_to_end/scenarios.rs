@@ -47,7 +47,10 @@ fn rungs_are_climbed_from_the_lowest_and_what_is_printed_is_saved() {
     // Flags for every rung reach it.
     let flags = "-- --target-handshake 0s --target-latency 5ms";
     let done = run(&format!("ladder --rungs 1 -d 1s --out out --quiet {flags}"));
-    assert_eq!((done.code, &*done.stdout, &*done.stderr), (Some(0), "", ""));
+    assert_eq!(
+        (done.code, &*done.stdout, &*done.stderr),
+        (Some(0), "out/report.html\n", "")
+    );
     let first = &done.saved("scenarios.json")["scenarios"][0];
     assert_eq!(first["handshake_us"], 0.0);
     assert!(
@@ -124,7 +127,10 @@ fn patterns_crawl_a_url_and_are_refused_where_a_crawl_of_it_would_be() {
         "patterns {} -c 4 -R 40 -d 1s --out out --quiet",
         target.url()
     ));
-    assert_eq!((done.code, &*done.stdout, &*done.stderr), (Some(0), "", ""));
+    assert_eq!(
+        (done.code, &*done.stdout, &*done.stderr),
+        (Some(0), "out/report.html\n", "")
+    );
     let rows = &done.saved("scenarios.json")["scenarios"];
     let attempts = rows
         .as_array()

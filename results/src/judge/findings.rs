@@ -327,7 +327,7 @@ macro_rules! findings {
         #[cfg(test)]
         impl Finding {
             /// A finding of each kind, all of whose numbers are 0.
-            pub(super) fn samples() -> Vec<Self> {
+            pub(crate) fn samples() -> Vec<Self> {
                 vec![$(Self::$kind { $($field: Default::default()),* }),*]
             }
         }

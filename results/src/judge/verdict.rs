@@ -66,53 +66,62 @@ impl Verdict {
         Self::Incomplete,
     ];
 
-    /// Its name, its meaning for the figures, and what to do about it.
-    const fn row(self) -> [&'static str; 3] {
+    /// Its name, its meaning for the figures, what to do about it, and the meaning in a clause.
+    const fn row(self) -> [&'static str; 4] {
         match self {
             Self::Valid => [
                 "valid",
                 "No check found a problem with these figures.",
                 "Use the figures.",
+                "",
             ],
             Self::Errors => [
                 "errors",
                 "Some requests failed or were cut off, which times leave out and the rate of requests counts; or most were not found.",
                 "See the errors by kind and what was not found; mend them, or state them beside the rate.",
+                "the rate counts failed requests, the times leave them out",
             ],
             Self::BudgetLimited => [
                 "budget_limited",
                 "Requests of an open loop waited for another limit than the schedule: response times include that.",
                 "Raise `--per-host-rate` or `--per-host-connections`, or lower `--rate`.",
+                "the times include waits for another limit than the rate",
             ],
             Self::ConcurrencyLimited => [
                 "concurrency_limited",
                 "Requests of an open loop waited for a free connection: response times include that.",
                 "Raise `-c` above the rate times the longest response time; if the rate does not grow with it, the target is the limit.",
+                "the times include waits for a free connection",
             ],
             Self::ClientLimited => [
                 "client_limited",
                 "This client was too slow, at least at times: the times include its own delays.",
                 "Move the target to another machine, use fewer `--shards`, set a `--rate`, or use a faster client.",
+                "the times include this client's own delays",
             ],
             Self::Disturbed => [
                 "disturbed",
                 "Something disturbed the run. Repeat it before relying on these figures.",
                 "Run again; if it recurs, look for what else runs on the machine.",
+                "repeat the run before relying on these figures",
             ],
             Self::TargetLimited => [
                 "target_limited",
                 "The target failed, throttled, cut off or delayed so many requests that these figures do not describe normal responses.",
                 "Look at the target; lower the rate; with throttling, do not ignore its waits.",
+                "these figures do not describe normal responses",
             ],
             Self::NothingMeasured => [
                 "nothing_measured",
                 "Nothing was measured.",
                 "Run longer, or shorten `--warmup`; crawl other URLs; mend the error that is named.",
+                "there is nothing to judge",
             ],
             Self::Incomplete => [
                 "incomplete",
                 "Data is missing or inconsistent: these figures do not cover the whole run.",
                 "See the exits of the shards; run again; report totals that do not add up.",
+                "these figures do not cover the whole run",
             ],
         }
     }
@@ -130,6 +139,11 @@ impl Verdict {
     /// What to do about it.
     pub const fn remedy(self) -> &'static str {
         self.row()[2]
+    }
+
+    /// Meaning for the figures in a clause; empty of valid ones.
+    pub(crate) const fn brief(self) -> &'static str {
+        self.row()[3]
     }
 }
 

@@ -1,9 +1,10 @@
-//! A run as a document, of which the terminal, Markdown, the step summary and the page are layouts:
+//! A run as a document, of which Markdown, the step summary and the page are layouts:
 //! its outcome, a line of figures, the findings, and tables. Pure functions; printing and saving
 //! happen elsewhere. Sentences are those of the findings (`judge/findings.rs`).
 //!
 //! | module | holds |
 //! |---|---|
+//! | `end` | end of a run at the terminal |
 //! | `lead` | outcome, main figures, validity |
 //! | `tables` | figures by name, and tables of everything that is counted |
 //! | `times` | which times count, the full distribution |
@@ -15,6 +16,7 @@
 //! | `announcement` | lines before a run starts |
 
 mod announcement;
+mod end;
 mod failures;
 mod lead;
 mod part;
@@ -24,7 +26,8 @@ pub(super) mod tables;
 mod thresholds;
 mod times;
 
-pub use self::announcement::announcement;
+pub use self::announcement::{announcement, plan_line};
+pub use self::end::{MOST, brief_markdown, end, news};
 pub use self::failures::{errors, explained};
 pub use self::lead::got;
 pub(super) use self::part::part;

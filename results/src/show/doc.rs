@@ -11,7 +11,6 @@ mod terminal;
 
 pub use self::lead::{Figure, Lead, Severity, Status};
 pub(in crate::show) use self::markdown::{escaped, write_fenced};
-pub use self::terminal::{TerminalLine, Tone};
 
 /// A document.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -256,6 +255,18 @@ impl Doc {
     /// Parts that this reader is shown.
     pub(in crate::show) fn shown_to(&self, reader: Readers) -> impl Iterator<Item = &Part> {
         shown_to(reader, &self.blocks)
+    }
+
+    /// The last table of those that the terminal is shown, without all else.
+    pub(crate) fn main_table(self) -> Self {
+        let shown = shown_to(Readers::TERMINAL, &self.blocks);
+        let tables = shown.filter_map(|part| match part {
+            Part::Tables(tables) => tables.last().cloned(),
+            _ => None,
+        });
+        tables
+            .last()
+            .map_or_else(Self::default, |table| Self::default().table(table))
     }
 
     fn with(mut self, part: Part) -> Self {

@@ -1,14 +1,18 @@
-//! Twelve situations, and four more: the first finding of each, and the end of the run at the
+//! Twelve situations, and six more: the first finding of each, and the end of the run at the
 //! terminal.
 //!
-//! The golden file is `tests/golden/outcomes.txt.snap`.
+//! The golden files are `tests/golden/ends-*.txt.snap`.
 
 use std::fmt::Write;
 
+use crawlmark_harness::plan::AdaptiveKind;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::Quota;
 use crawlmark_harness::stats::{Bounds, ShardStats};
+use crawlmark_harness::supervisor::ShardFault;
 use crawlmark_harness::wire::EncodedStats;
+use crawlmark_results::run::report::MergedReport;
+use crawlmark_results::show::line::Display;
 
 use crawlmark_results::show::page;
 
@@ -38,6 +42,14 @@ const REFUSED: (Outcome, Advice) = (Outcome::Error(ErrorKind::ConnectRefused), G
 
 fn takes_20_ms(_: u32, _: Nanos) -> Duration {
     20 * MS
+}
+
+/// Times about 20 ms, as services have them: seldom more than twice that.
+fn varies(_: u32, sent: Nanos) -> Duration {
+    let drawn = (sent.0 / 1_000).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let part = |shift: usize| f64::from(drawn.to_le_bytes()[shift]) / 255.0;
+    let spread = (0..4).map(|n| part(2 + n)).sum::<f64>() / 2.0 - 1.0;
+    Duration::from_secs_f64(0.02 * (1.2 * spread).exp())
 }
 
 /// Two stalls, at 4 s and at 9 s: what is sent in them waits for their end.
@@ -107,16 +119,29 @@ fn by_quota_with_failures(shard: u32, sent: Nanos) -> (Outcome, Advice) {
 fn killed(plan: &RunPlan, good: u64) -> Report {
     let mut killed = run(plan, &[], takes_20_ms);
     let dead = &mut killed.record.shards[1];
-    (dead.fault, dead.exit) = (
-        Some(crawlmark_harness::supervisor::ShardFault::Died),
-        ShardExit::Signal(9),
-    );
+    (dead.fault, dead.exit) = (Some(ShardFault::Died), ShardExit::Signal(9));
     // What it reported until then are counts alone: its times were to come with its final frame.
     let mut told = ShardStats::new(Bounds::for_timeout(plan.timeout));
     told.counters = dead.stats.counters.clone();
     (told.counters.requests.attempts, told.counters.items.ok) = (good, good);
     dead.stats = EncodedStats::of(&told).unwrap();
     killed.as_it_is(plan)
+}
+
+/// The report as one of three parts on two machines, of which one has no result.
+fn merged(mut report: Report) -> Report {
+    report.merged = Some(MergedReport {
+        parts: 3,
+        missing: vec![2],
+        missing_parts: 1,
+        slots: 3,
+        slots_used: 1.0,
+        machines: 2,
+        ..MergedReport::default()
+    });
+    report.shards[1].fault = Some(ShardFault::Missing);
+    report.judge();
+    report
 }
 
 fn situations() -> Vec<Situation> {
@@ -131,7 +156,13 @@ fn situations() -> Vec<Situation> {
         rate: Some(per_s(500)),
         ..closed.clone()
     };
-    let healthy = || run(&budgeted, &[], takes_20_ms).report(&budgeted);
+    let few = RunPlan {
+        connections: 8,
+        ..open.clone()
+    };
+    let mut adaptive = budgeted.clone();
+    (adaptive.rate, adaptive.throttling.adaptive) = (None, Some(AdaptiveKind::Aimd));
+    let healthy = || run(&budgeted, &[], varies).report(&budgeted);
     let against = |plan: &RunPlan, answer| run_against(plan, &[], takes_20_ms, answer).report(plan);
     let twelve_thousand = RunPlan {
         duration: None,
@@ -168,6 +199,22 @@ fn situations() -> Vec<Situation> {
             "throttled by a quota",
             FindingKind::Throttled,
             against(&budgeted, by_quota),
+        ),
+        of(
+            "rate missed",
+            FindingKind::NeverSent,
+            run(&few, &[], takes_20_ms).report(&few),
+        ),
+        of("merged parts", FindingKind::PartMissing, merged(healthy())),
+        of(
+            "adaptive",
+            FindingKind::Throttled,
+            against(&adaptive, by_quota),
+        ),
+        of(
+            "healthy, an open loop",
+            FindingKind::LimitedBy,
+            run(&open, &[], varies).report(&open),
         ),
         of(
             "threshold failed",
@@ -238,12 +285,11 @@ fn situations() -> Vec<Situation> {
 }
 
 #[test]
-fn the_first_finding_is_the_one_to_know_and_the_end_of_a_run_fits_the_terminal() {
-    let mut out = String::new();
+fn the_first_finding_is_the_one_to_know_and_is_on_the_page() {
     for Situation {
         name,
         first,
-        mut report,
+        report,
     } in situations()
     {
         assert_eq!(
@@ -252,17 +298,7 @@ fn the_first_finding_is_the_one_to_know_and_the_end_of_a_run_fits_the_terminal()
             "{name}: {:?}",
             report.findings
         );
-        // What the machine of the test does not tell is no part of the words.
-        report.validity.checked = vec![String::new(); 31];
-        report.validity.unavailable.clear();
         let doc = words::doc(&report, &[]);
-        let terminal = doc.terminal(80);
-        assert!(terminal.lines().count() <= 24, "{name}:\n{terminal}");
-        assert!(
-            terminal.lines().all(|line| line.chars().count() <= 80),
-            "{name}"
-        );
-        let _ = writeln!(out, "# {name}\n\n{terminal}");
         let (page, markdown) = (page::run(&report, &doc, &[]), doc.markdown());
         let title = report.findings[0].text();
         let escaped = title.replace('<', "&lt;").replace('>', "&gt;");
@@ -278,7 +314,39 @@ fn the_first_finding_is_the_one_to_know_and_the_end_of_a_run_fits_the_terminal()
             "{name}: a failure under a green box"
         );
     }
-    crate::golden("outcomes.txt", &out);
+}
+
+#[test]
+fn the_end_of_a_run_reads_as_it_did() {
+    let situations = situations();
+    for (name, columns, has_unicode) in [
+        ("120", 120, true),
+        ("100", 100, true),
+        ("80", 80, true),
+        ("44", 44, true),
+        ("ascii", 80, false),
+    ] {
+        let display = Display {
+            columns,
+            has_unicode,
+        };
+        let mut out = String::new();
+        for Situation { name, report, .. } in &situations {
+            let mut report = report.clone();
+            // What the machine of the test does not tell is no part of the words.
+            report.validity.checked = vec![String::new(); 37];
+            report.validity.unavailable.clear();
+            let page = Some("results/runs/2026-11-28T19-27-59Z-checkout/report.html");
+            let lines = words::end(&report, page, display, true);
+            assert!(lines.len() <= words::MOST, "{name}, {columns}");
+            let _ = writeln!(out, "# {name}\n");
+            for line in lines {
+                let _ = writeln!(out, "{}", line.text());
+            }
+            out.push('\n');
+        }
+        crate::golden(&format!("ends-{name}.txt"), &out);
+    }
 }
 
 #[test]

@@ -6,12 +6,11 @@
 
 use std::io;
 
-use console::{Term, style};
-use crawlmark_results::show::visible;
+use console::Term;
+use crawlmark_results::show::line::{Display, Line};
 
-use super::frame::Screen;
-use super::text::{Line, Tone};
-use crate::terminal::glyphs::{has_blocks, shown};
+use super::view::Screen;
+use crate::terminal::print::{display, painted};
 
 /// The lines above the cursor.
 #[derive(Debug)]
@@ -21,7 +20,6 @@ pub(super) struct Canvas {
     drawn: usize,
     /// The terminal then.
     before: Screen,
-    has_blocks: bool,
 }
 
 impl Canvas {
@@ -31,8 +29,10 @@ impl Canvas {
         (terminal.is_term() && !console::is_dumb()).then(|| Self {
             terminal,
             drawn: 0,
-            before: Screen::default(),
-            has_blocks: has_blocks(),
+            before: Screen {
+                rows: 0,
+                display: display(),
+            },
         })
     }
 
@@ -41,7 +41,10 @@ impl Canvas {
         let (rows, columns) = self.terminal.size();
         Screen {
             rows: rows.into(),
-            columns: columns.into(),
+            display: Display {
+                columns: columns.into(),
+                ..display()
+            },
         }
     }
 
@@ -57,7 +60,7 @@ impl Canvas {
             .move_cursor_up(rows_up(self.drawn, self.before, screen))?;
         for line in lines {
             self.terminal.clear_line()?;
-            self.terminal.write_line(&painted(line, self.has_blocks))?;
+            self.terminal.write_line(&painted(line, true))?;
         }
         self.terminal.clear_to_end_of_screen()?;
         (self.drawn, self.before) = (lines.len(), screen);
@@ -77,30 +80,19 @@ fn rows_up(drawn: usize, before: Screen, screen: Screen) -> usize {
     }
 }
 
-/// With colours where the terminal has them and `NO_COLOR` is not set.
-fn painted(line: &Line, has_blocks: bool) -> String {
-    line.pieces()
-        .map(|(text, tone)| {
-            let text = visible(text);
-            let text = style(shown(&text, has_blocks)).for_stderr();
-            match tone {
-                Tone::Plain => text,
-                Tone::Quiet => text.dim(),
-                Tone::Warning => text.yellow(),
-                Tone::Failure => text.red(),
-            }
-            .to_string()
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_terminal_whose_size_has_changed_is_drawn_over_as_a_whole() {
-        let size = |columns, rows| Screen { rows, columns };
+        let size = |columns, rows| Screen {
+            rows,
+            display: Display {
+                columns,
+                has_unicode: true,
+            },
+        };
         let up = |drawn, before| rows_up(drawn, before, size(80, 24));
         assert_eq!(
             up(0, size(0, 0)),

@@ -9,8 +9,7 @@ use crawlmark_harness::stats::Counters;
 use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
 use crawlmark_harness::target::TargetNow;
 use crawlmark_harness::wire::BindingTimes;
-
-use super::text::to_go;
+use crawlmark_results::show::text::{counted, rate_in_words};
 
 /// Period of current figures, at least: long enough to read, short enough to be current. A shard
 /// reports its progress four times in it.
@@ -22,23 +21,86 @@ const SILENT: Duration = Duration::from_secs(2);
 /// Seconds of the run that are remembered.
 pub(super) const COURSE: usize = 60;
 
-/// Period of the rate from which the remaining time is estimated, s.
-const ETA_SECONDS: usize = 10;
+/// Shortest time without an answer that is a stall: three reports of a shard in which nothing
+/// ended.
+const LEAST_STALL: Duration = Duration::from_millis(750);
+
+/// Requests that wait in a stall at least: a single one may just be slow.
+const WAITING: u32 = 2;
+
+/// Answers that are missing in a stall, at the mean rate: with fewer, chance leaves such gaps, too.
+const MISSING: f64 = 10.0;
+
+/// What was asked for, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// `open loop, 1,000/s asked`.
+    pub(super) loop_and_rate: String,
+    /// `1,000/s asked`.
+    pub(super) rate: String,
+    /// Address of the target.
+    pub(super) host: String,
+    /// Requests that may be in flight.
+    pub(super) in_flight: u32,
+}
+
+impl Asked {
+    fn of(plan: &RunPlan) -> Self {
+        let connections = counted(plan.connections.into(), "connection");
+        let rate = plan.shaped_rate().map(|rate| rate.to_string());
+        let rate = rate.map_or(connections, |rate| {
+            format!("{} asked", rate_in_words(&rate))
+        });
+        let kind = if plan.arrivals.gaps().is_some() {
+            "open loop"
+        } else {
+            "closed loop"
+        };
+        let (_, host) = plan.target.split_once("://").unwrap_or(("", &plan.target));
+        let (host, _) = host.split_once('/').unwrap_or((host, ""));
+        Self {
+            loop_and_rate: format!("{kind}, {rate}"),
+            rate,
+            host: host.to_owned(),
+            in_flight: plan.in_flight(),
+        }
+    }
+}
+
+/// Time without an answer while requests waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stall {
+    /// Its start.
+    pub(super) from: Duration,
+    /// Its length so far.
+    pub(super) lasted: Duration,
+}
+
+impl Stall {
+    /// Its length so far, ns.
+    pub(super) fn lasted_ns(&self) -> u64 {
+        duration_ns(self.lasted)
+    }
+}
 
 /// Reads off one run.
 #[derive(Debug)]
 pub(super) struct Gauge {
     limit: Option<Duration>,
     arrivals: Arrivals,
+    asked: Asked,
     /// Requests per second that are due of each shard; none unless they are at all times.
     due_per_s: Option<f64>,
-    /// Items of each shard that had ended, by the times of its own reports: reads would see four of
-    /// them in one second and five in the next.
+    /// Good items of each shard, by the times of its own reports: reads would see four of them in one
+    /// second and five in the next.
     meters: Vec<LastSecond<u64>>,
     tallies: LastSecond<Tally>,
-    /// Items per second, second by second.
+    /// Good answers per second, second by second.
     course: Vec<f64>,
     seconds: u64,
+    /// Requests that had ended, and the time at which that was seen to grow.
+    last_answer: (u64, Duration),
+    stalls: Vec<Stall>,
 }
 
 /// State of a run.
@@ -48,17 +110,22 @@ pub(super) struct Now<'a> {
     /// The longest that it may take.
     pub(super) limit: Option<Duration>,
     pub(super) arrivals: Arrivals,
+    pub(super) asked: &'a Asked,
     /// Everything counted so far, over all shards.
     pub(super) counters: Counters,
     /// Items to do.
     pub(super) planned: u64,
-    /// Items per second of each shard.
-    pub(super) rates: Vec<f64>,
+    /// Good items per second in the last second.
+    pub(super) good_per_s: f64,
     /// Counts of the last second.
     pub(super) lately: Tally,
+    /// Time for which nothing ended.
+    pub(super) silent: Duration,
+    /// Times without an answer, the last of which may go on.
+    pub(super) stalls: &'a [Stall],
     /// Requests of an open loop that are due and not sent, about; none when that cannot be told.
     pub(super) waiting: Option<f64>,
-    /// Items per second in each of the last seconds, the latest last.
+    /// Good answers per second in each of the last seconds, the latest last.
     pub(super) course: &'a [f64],
     /// The target's processes in the last second; none without a probe of them.
     pub(super) target: Option<TargetNow>,
@@ -68,6 +135,7 @@ pub(super) struct Now<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) attempts: u64,
+    pub(super) errors: u64,
     pub(super) throttled: u64,
     /// Time for which the shards were limited, by cause.
     pub(super) binding: BindingTimes,
@@ -117,52 +185,85 @@ impl Gauge {
         Self {
             limit: plan.duration,
             arrivals: plan.arrivals,
+            asked: Asked::of(plan),
             due_per_s,
             meters: (0..plan.shards).map(|_| LastSecond::default()).collect(),
             tallies: LastSecond::default(),
             course: Vec::new(),
             seconds: 0,
+            last_answer: (0, Duration::ZERO),
+            stalls: Vec::new(),
         }
     }
 
     /// Return the state of the run. To be called a few times a second.
     pub(super) fn read<'a>(&'a mut self, live: &'a Live) -> Now<'a> {
         let (mut counters, mut binding) = (Counters::default(), BindingTimes::default());
-        let (mut rates, mut behind_s) = (Vec::new(), 0.0);
+        let (mut good_per_s, mut behind_s) = (0.0, 0.0);
         for (meter, shard) in self.meters.iter_mut().zip(&live.shards) {
             counters.merge(&shard.counters);
             binding = binding.plus(&shard.binding);
             behind_s += shard.behind().as_secs_f64();
-            let rate = meter.rate(shard.at.0, shard.counters.items.ended());
+            let items = &shard.counters.items;
+            let rate = meter.rate(shard.at.0, items.ok + items.not_found);
             let runs = shard.state == LiveState::Running && silence(shard, live).is_none();
-            rates.push(if runs { rate } else { 0.0 });
-        }
-        if !live.is_over() {
-            self.note_course(live.elapsed, rates.iter().sum());
+            good_per_s += if runs { rate } else { 0.0 };
         }
         let tally = Tally {
-            attempts: counters.requests.attempts,
+            attempts: counters.completed(),
+            errors: counters.errors(),
             throttled: counters.requests.throttled,
             binding,
         };
         let (_, then) = self.tallies.since(duration_ns(live.elapsed), tally);
         let lately = Tally {
             attempts: tally.attempts.saturating_sub(then.attempts),
+            errors: tally.errors.saturating_sub(then.errors),
             throttled: tally.throttled.saturating_sub(then.throttled),
             binding: tally.binding.without(&then.binding),
         };
+        let silent = self.note_answers(live, tally.attempts);
+        if !live.is_over() {
+            self.note_course(live.elapsed, good_per_s);
+        }
         Now {
             live,
             limit: self.limit,
             arrivals: self.arrivals,
+            asked: &self.asked,
             planned: live.shards.iter().map(|shard| shard.planned).sum(),
             counters,
-            rates,
+            good_per_s,
             lately,
+            silent,
+            stalls: &self.stalls,
             waiting: self.due_per_s.map(|per_s| behind_s * per_s),
             course: &self.course,
             target: None,
         }
+    }
+
+    /// Note how many requests have ended, and return for how long none did.
+    fn note_answers(&mut self, live: &Live, ended: u64) -> Duration {
+        let (before, since) = self.last_answer;
+        if ended > before || live.pause.is_some() || live.is_over() {
+            self.last_answer = (ended, live.elapsed);
+            return Duration::ZERO;
+        }
+        let silent = live.elapsed.saturating_sub(since);
+        let waiting: u32 = live.shards.iter().map(|shard| shard.in_flight).sum();
+        let missing = per_s(before, since.as_secs_f64()) * silent.as_secs_f64();
+        if silent >= LEAST_STALL && waiting >= WAITING && missing >= MISSING {
+            let stall = Stall {
+                from: since,
+                lasted: silent,
+            };
+            match self.stalls.last_mut().filter(|last| last.from == since) {
+                Some(last) => *last = stall,
+                None => self.stalls.push(stall),
+            }
+        }
+        silent
     }
 
     /// Notes the rate of each second that is over.
@@ -178,21 +279,14 @@ impl Gauge {
 }
 
 impl Now<'_> {
-    /// Items per second.
-    pub(super) fn rate(&self) -> f64 {
-        self.rates.iter().sum()
-    }
-
     /// Requests under way.
     pub(super) fn in_flight(&self) -> u32 {
         self.live.shards.iter().map(|shard| shard.in_flight).sum()
     }
 
-    /// The part of the attempts of the last second that the target throttled; none when there were
-    /// none.
-    pub(super) fn throttled_lately(&self) -> Option<f64> {
-        (self.lately.attempts > 0)
-            .then(|| self.lately.throttled as f64 / self.lately.attempts as f64)
+    /// True if neither a time nor a number of items ends the run.
+    pub(super) const fn has_no_end(&self) -> bool {
+        self.limit.is_none() && self.planned >= ENDLESS
     }
 
     /// Done, 0 to 1, given so many of the planned items: by items or by time, whichever is further.
@@ -206,35 +300,26 @@ impl Now<'_> {
 
     /// Until it is done, by items or by time, whichever is sooner; none when nothing gets done.
     pub(super) fn remaining(&self) -> Option<Duration> {
-        let left = self.planned.saturating_sub(self.counters.items.ended()) as f64;
-        // A slow crawl does nothing in many a second.
-        let recent = &self.course[self.course.len().saturating_sub(ETA_SECONDS)..];
-        let rate = if recent.is_empty() {
-            self.rate()
-        } else {
-            recent.iter().sum::<f64>() / recent.len() as f64
-        };
+        let ended = self.counters.items.ended();
+        let left = self.planned.saturating_sub(ended) as f64;
+        let rate = per_s(ended, self.live.elapsed.as_secs_f64());
         let by_items = Duration::try_from_secs_f64(left / rate).ok();
         let by_time = self
             .limit
             .map(|limit| limit.saturating_sub(self.live.elapsed));
         [by_items, by_time].into_iter().flatten().min()
     }
+}
 
-    /// Time left in words: `42s to go`, or `finishing` while the last requests end. None when
-    /// nothing gets done.
-    pub(super) fn remaining_words(&self) -> Option<String> {
-        let left = self.remaining()?;
-        Some(if left.is_zero() {
-            "finishing".to_owned()
-        } else {
-            format!("{} to go", to_go(left))
-        })
-    }
+/// Items of a plan whose end nobody waits for.
+const ENDLESS: u64 = 100_000_000;
 
-    /// True if the last second has times.
-    pub(super) fn has_recent_times(&self) -> bool {
-        self.live.is_over() || self.lately.attempts > 0
+/// A rate; 0 in no time.
+fn per_s(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        count as f64 / seconds
+    } else {
+        0.0
     }
 }
 
@@ -280,7 +365,11 @@ mod tests {
                 "at {ms} ms"
             );
             if ms >= 4_000 {
-                assert!((now.rate() - 1_000.0).abs() < 1e-9, "{}", now.rate());
+                assert!(
+                    (now.good_per_s - 1_000.0).abs() < 1e-9,
+                    "{}",
+                    now.good_per_s
+                );
             }
         }
     }
@@ -303,6 +392,34 @@ mod tests {
     }
 
     #[test]
+    fn a_time_without_an_answer_is_a_stall_while_requests_wait() {
+        let mut gauge = Gauge::new(&plan(1));
+        // 1,000/s but for 2 s from 3 s on.
+        for ms in (0..=8_000_u64).step_by(250) {
+            let items = ms.min(3_000) + ms.saturating_sub(5_000);
+            let live = live(ms, vec![shard(ms, items)]);
+            let now = gauge.read(&live);
+            let expected = (ms >= 3_750).then(|| ms.min(5_000) - 3_000);
+            let [found, from] = [|one: &Stall| one.lasted, |one: &Stall| one.from].map(|of| {
+                now.stalls
+                    .iter()
+                    .map(of)
+                    .map(|time| time.as_millis())
+                    .collect::<Vec<_>>()
+            });
+            assert!(
+                found.len() <= 1 && from.iter().all(|ms| *ms == 3_000),
+                "{found:?}"
+            );
+            assert_eq!(
+                found.first().copied(),
+                expected.map(u128::from),
+                "at {ms} ms"
+            );
+        }
+    }
+
+    #[test]
     fn time_to_go_is_by_items_or_by_time() {
         let mut gauge = Gauge::new(&plan(1));
         let [before, then] = [
@@ -311,14 +428,10 @@ mod tests {
         ];
         assert_eq!(
             gauge.read(&before).remaining(),
-            Some(Duration::from_secs(59))
+            Some(Duration::from_secs(4))
         );
         let now = gauge.read(&then);
-        assert_eq!(
-            now.remaining(),
-            Some(Duration::from_secs(6)),
-            "20,000/s in one second, nothing in the other"
-        );
+        assert_eq!(now.remaining(), Some(Duration::from_secs(3)), "20,000/s");
         assert!((now.done(40_000, 100_000) - 0.4).abs() < 1e-9);
         assert!((now.done(1, 100_000) - 2.0 / 60.0).abs() < 1e-9);
     }

@@ -1,57 +1,58 @@
-//! Progress of a run where there is no terminal to draw on: a line a second, and after a minute one
-//! every ten seconds, because these lines go to logs that people scroll through.
+//! Progress of a run where there is no terminal to draw on: a line every ten seconds, and after five
+//! minutes one a minute, because these lines go to logs that people scroll through; and one for each
+//! fact when it begins. Names and their order never change.
 
-use std::fmt::Write;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::supervisor::{Live, Stopping};
-use crawlmark_harness::units::percent;
-use crawlmark_results::run::words::errors;
-use crawlmark_results::show::text::grouped;
+use crawlmark_harness::supervisor::Live;
+use crawlmark_results::run::words;
+use crawlmark_results::show::text::{decimal, grouped};
 
 use super::gauge::{Gauge, Now};
-use super::text::{pause_words, per_second, percentile, stop_words};
+use super::news;
+use super::text::{left, percentile};
 use crate::terminal::print::say;
 
-/// For so long there is a line every second.
-const OFTEN_S: u64 = 60;
+/// For so long there is a line every ten seconds.
+const OFTEN_S: u64 = 300;
 
-/// And then every so many.
-const RARELY_S: u64 = 10;
+/// Time between two lines until then, and afterwards.
+const STEPS_S: [u64; 2] = [10, 60];
 
 /// A line now and then on standard error.
 #[derive(Debug)]
 pub(crate) struct Lines {
     gauge: Gauge,
     next: Duration,
-    /// The stop that was announced.
-    stopping: Option<Stopping>,
+    /// Facts that were said.
+    said: BTreeSet<(&'static str, u64)>,
 }
 
 impl Lines {
-    pub(super) fn new(plan: &RunPlan) -> Self {
+    /// Say what is to be done, and be ready to say how it goes.
+    pub(super) fn begin(plan: &RunPlan) -> Self {
+        say(&format!("crawlmark: {}\n", words::plan_line(plan)));
         Self {
             gauge: Gauge::new(plan),
             next: next_after(Duration::ZERO),
-            stopping: None,
+            said: BTreeSet::new(),
         }
     }
 
     /// Says how the run stands, if it is time. What is over is said in full right after.
     pub(super) fn show(&mut self, live: &Live) {
         let now = self.gauge.read(live);
-        if let Some(stopping) = live
-            .stopping
-            .filter(|stopping| !live.is_over() && self.stopping != Some(*stopping))
-        {
-            self.stopping = Some(stopping);
-            say(&format!(
-                "Stopping; {}\n",
-                stop_words(stopping, now.in_flight())
-            ));
+        if live.is_over() {
+            return;
         }
-        if live.elapsed >= self.next && !live.is_over() {
+        for news in news::all(&now) {
+            if self.said.insert((news.kind, news.number)) {
+                say(&format!("crawlmark: {}: {}\n", news.kind, news.fact));
+            }
+        }
+        if live.elapsed >= self.next {
             self.next = next_after(live.elapsed);
             say(&line(&now));
         }
@@ -60,81 +61,54 @@ impl Lines {
 
 /// When there is to be a line after that of `elapsed`.
 fn next_after(elapsed: Duration) -> Duration {
+    let [often, rarely] = STEPS_S;
     let step = if elapsed.as_secs() < OFTEN_S {
-        1
+        often
     } else {
-        RARELY_S
+        rarely
     };
     Duration::from_secs((elapsed.as_secs() / step + 1) * step)
 }
 
 fn line(now: &Now<'_>) -> String {
-    let counters = &now.counters;
-    let items = counters.items.ended();
-    let [p50, p99] = now
-        .live
-        .recent
-        .filter(|_| now.has_recent_times())
-        .map_or_else(
-            || ["-".to_owned(), "-".to_owned()],
-            |recent| [recent.p50, recent.p99].map(percentile),
-        );
-    let mut text = format!(
-        "{:>4} s {:>5.1} % {:>11}{:>10} {:>5} in flight  p50 {p50:>9} p99 {p99:>9}  errors {:<7} throttled {}",
+    let unknown = ["-", "-"].map(str::to_owned);
+    let recent = now.live.recent;
+    let [p50, p99] = recent.map_or(unknown, |recent| [recent.p50, recent.p99].map(percentile));
+    format!(
+        "crawlmark: {} s  {}/s good  p50 {p50}  p99 {p99}  failed {}  throttled {}  {} left\n",
         now.live.elapsed.as_secs(),
-        now.done(items, now.planned) * 100.0,
-        grouped(items),
-        per_second(now.rate()),
-        now.in_flight(),
-        grouped(counters.errors()),
-        grouped(counters.requests.throttled),
-    );
-    if counters.requests.throttled > 0 {
-        let _ = write!(
-            text,
-            " ({} now)",
-            percent(now.throttled_lately().unwrap_or_default())
-        );
-    }
-    let counts = [
-        ("items failed", counters.items.failed),
-        ("abandoned", counters.items.gave_up),
-    ];
-    for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-        let _ = write!(text, "  {name} {}", grouped(count));
-    }
-    if let Some(pause) = now.live.pause {
-        let _ = write!(text, "  paused {}", pause_words(pause));
-    }
-    if let Some((cause, _)) = errors(counters).first() {
-        let _ = write!(text, "  mostly {cause}");
-    }
-    let _ = write!(
-        text,
-        "  {}",
-        now.remaining_words()
-            .unwrap_or_else(|| "- to go".to_owned())
-    );
-    text + if now.live.stopping.is_some() {
-        "  stopping\n"
-    } else {
-        "\n"
-    }
+        decimal(now.good_per_s),
+        grouped(now.counters.errors()),
+        grouped(now.counters.requests.throttled),
+        now.remaining().map_or_else(|| "-".to_owned(), left),
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{live, plan, shard};
     use super::*;
 
     #[test]
-    fn lines_come_every_second_and_after_a_minute_every_ten() {
-        let mut at = vec![Duration::from_secs(57)];
-        while at.last().is_some_and(|last| last.as_secs() < 85) {
+    fn lines_come_every_ten_seconds_and_after_five_minutes_every_minute() {
+        let mut at = vec![Duration::from_secs(277)];
+        while at.last().is_some_and(|last| last.as_secs() < 420) {
             at.push(next_after(at[at.len() - 1] + Duration::from_millis(70)));
         }
         assert_eq!(
             at.iter().map(Duration::as_secs).collect::<Vec<_>>(),
-            [57, 58, 59, 60, 70, 80, 90]
+            [277, 280, 290, 300, 360, 420]
+        );
+    }
+
+    #[test]
+    fn a_line_has_its_names_in_their_order() {
+        let mut gauge = Gauge::new(&plan(1));
+        drop(gauge.read(&live(9_000, vec![shard(9_000, 9_000)])));
+        let live = live(10_000, vec![shard(10_000, 10_000)]);
+        assert_eq!(
+            line(&gauge.read(&live)),
+            "crawlmark: 10 s  1,000/s good  p50 1.00 ms  p99 4.00 ms  failed 0  throttled 0  50 s left\n"
         );
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn rows(seconds: u64, fails_at: u64) -> Vec<IntervalRow> {
             p50_us: ms(8.0),
             p90_us: ms(20.0),
             p99_us: ms(40.0),
+            response_p99_us: ms(40.0),
             max_us: ms(90.0),
             ..IntervalRow::default()
         }

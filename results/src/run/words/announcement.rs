@@ -1,7 +1,7 @@
 //! Announcement of a run, before it starts.
 
 use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM, is_endless};
-use crate::show::text::write_row;
+use crate::show::text::{counted, rate_in_words, write_row};
 use crawlmark_harness::plan::{LOCAL_IPS, RunPlan, SAME_REQUEST, SlotShare};
 use crawlmark_harness::units::grouped;
 
@@ -67,6 +67,45 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         write_row(&mut out, name, &value.unwrap_or_default(), columns);
     }
     out
+}
+
+/// Key of the workload: the methods of its requests.
+const METHOD: &str = "method";
+
+/// Describe a plan in a line: `GET http://host/{id}, open loop, 1,000/s for 28 s, 2 shards`.
+pub fn plan_line(plan: &RunPlan) -> String {
+    let method = plan.workload.get(METHOD).cloned();
+    let request = format!("{} {}", method.unwrap_or_default(), plan.target);
+    let kind = if plan.arrivals.gaps().is_some() {
+        "open loop"
+    } else {
+        "closed loop"
+    };
+    let connections = counted(plan.connections.into(), "connection");
+    let rate = plan.shaped_rate().map(|rate| rate.to_string());
+    let pace = rate.map_or(connections, |rate| rate_in_words(&rate));
+    let items = (!is_endless(plan)).then(|| counted(plan.items(), "item"));
+    let time = plan
+        .duration
+        .map(|time| humantime::format_duration(time).to_string());
+    let pace = match time {
+        Some(time) => format!("{pace} for {time}"),
+        None => pace,
+    };
+    let proxy = plan
+        .workload
+        .get(PROXY)
+        .map(|proxy| format!("through {proxy}"));
+    let shards = counted(plan.shards.into(), "shard");
+    let parts = [
+        Some(kind.to_owned()),
+        items,
+        Some(pace),
+        Some(shards),
+        proxy,
+    ];
+    let parts = [Some(request.trim().to_owned())].into_iter().chain(parts);
+    parts.flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Return the number of items and their IDs: all of them, or as many as the time allows.

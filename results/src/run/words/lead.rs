@@ -17,7 +17,7 @@ pub(super) fn of(report: &Report, errors: Figure, times: Vec<Figure>) -> Lead {
 }
 
 /// Colour of the findings of a run.
-const fn colour(gravity: Gravity) -> Severity {
+pub(super) const fn colour(gravity: Gravity) -> Severity {
     match gravity {
         Gravity::Info => Severity::Good,
         Gravity::Warning => Severity::Warning,
@@ -116,12 +116,12 @@ fn validity(report: &Report) -> Status {
 }
 
 /// The verdict in a word: `client-limited`.
-fn word(verdict: Verdict) -> String {
+pub(super) fn word(verdict: Verdict) -> String {
     verdict.name().replace('_', "-")
 }
 
 /// Severity of a verdict. One that is valid is no success yet: the outcome says that.
-const fn severity(verdict: Verdict) -> Severity {
+pub(super) const fn severity(verdict: Verdict) -> Severity {
     match verdict {
         Verdict::Valid => Severity::Neutral,
         Verdict::Disturbed | Verdict::NothingMeasured | Verdict::Incomplete => Severity::Bad,

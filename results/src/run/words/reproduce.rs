@@ -35,7 +35,7 @@ pub(super) fn command_and_plan(report: &Report) -> Vec<Part> {
 }
 
 /// The arguments as a POSIX shell reads them.
-fn shell(arguments: &[String]) -> String {
+pub(super) fn shell(arguments: &[String]) -> String {
     let words: Vec<String> = arguments.iter().map(|word| shell_word(word)).collect();
     words.join(" ")
 }

@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::judge::thresholds::FAILED;
-use crate::run::report::{Audit, Group, GroupRow, Limit, PROXY, Report, Split, is_endless, share};
+use crate::run::report::{
+    Audit, BusiestReport, Group, GroupRow, Limit, PROXY, Report, Split, is_endless, share,
+};
 use crate::show::doc::{Column, Part, Table};
 use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
 use crawlmark_harness::stats::Series;
@@ -51,23 +53,8 @@ const UNITS: [(&str, Shown); 9] = [
     ("id", |n| format!("{n:.0}")),
 ];
 
-/// Figures of the target's processes beside the times, by their names in `result.json`.
-const TARGET: [&str; 11] = [
-    "names",
-    "processes",
-    "threads",
-    "cpu_us_per_attempt",
-    "busiest_thread",
-    "run_delay_us_per_attempt",
-    "throttled_us_per_attempt",
-    "accept_queue",
-    "rss_bytes",
-    "unavailable",
-    "ended",
-];
-
 /// Figures whose names say too little beside others.
-const NAMES: [(&str, &str); 16] = [
+const NAMES: [(&str, &str); 11] = [
     ("at_s", "scheduled at"),
     ("ttfb_us", "first byte"),
     ("cpu_us_per_attempt", "CPU per request"),
@@ -79,14 +66,6 @@ const NAMES: [(&str, &str); 16] = [
     ("paused_s", "paused, mean of the shards"),
     ("paused_ns", "paused, sum of the shards"),
     ("p99_without_us", "p99 without retransmitted responses"),
-    ("run_delay_us_per_attempt", "waits for a CPU, per request"),
-    (
-        "throttled_us_per_attempt",
-        "throttled by its quota, per request",
-    ),
-    ("rss_bytes", "memory"),
-    ("unavailable", "not known"),
-    ("ended", "probe ended early"),
 ];
 
 /// The name of a figure for people, and how it is shown.
@@ -166,7 +145,7 @@ fn shown(value: &Value, unit: Option<Shown>) -> Option<String> {
         Value::Object(all) => {
             let all = all.iter().take(MOST).filter_map(|(key, one)| {
                 let (name, unit) = named(key);
-                Some(format!("{name}: {}", shown(one, unit)?))
+                Some(format!("{name} {}", shown(one, unit)?))
             });
             all.collect::<Vec<_>>().join(", ")
         }
@@ -392,17 +371,63 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
 /// Where the time of a request goes: the parts of the mean response time, and what the target's
 /// processes used.
 pub(super) fn split(report: &Report) -> Part {
-    let mut target = serde_json::to_value(&report.target).unwrap_or_default();
-    if let Some(figures) = target.as_object_mut() {
-        figures.retain(|key, _| TARGET.contains(&key.as_str()));
-    }
-    let mut target = figures("Target's processes", &target);
-    if let (Some(cores), Some(of)) = (report.target_cores(), &report.target) {
-        let of = counted(of.cpus.len() as u64, "CPU");
-        let cores = format!("{} of {of}", decimal(cores));
-        target.rows.push(vec!["CPUs in use".to_owned(), cores]);
-    }
-    Part::Tables(vec![parts_of_time(report), target])
+    Part::Tables(vec![parts_of_time(report), target(report)])
+}
+
+/// What the target's processes used.
+fn target(report: &Report) -> Table {
+    let Some(target) = &report.target else {
+        return Table::default();
+    };
+    let [processes, threads] = [(target.processes, "process"), (target.threads, "thread")]
+        .map(|(most, what)| most.map(|most| counted(most.into(), what)));
+    let counts: Vec<String> = [processes, threads].into_iter().flatten().collect();
+    let busiest = |one: &Option<BusiestReport>| {
+        let one = one.as_ref()?;
+        let share = rounded_percent(one.share);
+        Some(format!("{}, {share} of a CPU", one.name))
+    };
+    let cpus = counted(target.cpus.len() as u64, "CPU");
+    let cores = report.target_cores();
+    let queue = target.accept_queue.map(|queue| {
+        let [mean, most, limit] = [queue.mean, queue.max as f64, queue.limit as f64].map(decimal);
+        let drops = queue
+            .drops
+            .map(|drops| format!("; {} dropped", grouped(drops)));
+        let drops = drops.unwrap_or_default();
+        format!("{mean} on average, {most} at most, of {limit}{drops}")
+    });
+    let above_0 = |us: Option<f64>| us.filter(|us| *us > 0.0).map(micros);
+    let rows = [
+        ("names", Some(target.names.join(", "))),
+        ("at most", Some(counts.join(", "))),
+        ("cgroup", target.cgroup.clone()),
+        ("CPU per request", target.cpu_us_per_attempt.map(micros)),
+        (
+            "CPUs in use",
+            cores.map(|cores| format!("{} of {cpus}", decimal(cores))),
+        ),
+        ("busiest process", busiest(&target.busiest_process)),
+        ("busiest thread", busiest(&target.busiest_thread)),
+        (
+            "waits for a CPU, per request",
+            above_0(target.run_delay_us_per_attempt),
+        ),
+        (
+            "stopped by its quota, per request",
+            above_0(target.throttled_us_per_attempt),
+        ),
+        ("accept queue", queue),
+        ("memory", target.rss_bytes.map(bytes)),
+        ("descriptors", target.fds.map(grouped)),
+        ("probe ended early", target.ended.clone()),
+    ];
+    let rows = rows.into_iter().filter_map(|(name, value)| {
+        let value = value.filter(|value| !value.is_empty())?;
+        Some(vec![name.to_owned(), value])
+    });
+    let columns = vec![Column::words(""), Column::sentences("")];
+    table("Target's processes", columns, rows)
 }
 
 fn parts_of_time(report: &Report) -> Table {
@@ -548,7 +573,7 @@ pub(super) fn machine(report: &Report) -> Vec<Part> {
     let tables = Part::Tables(vec![
         figures("Machine", &report.environment),
         figures("System-wide counters during the run", &report.host),
-        figures("Target's processes", &report.target),
+        target(report),
         figures("Supervisor", &report.supervisor),
     ]);
     let ledger = report.witness.as_ref().map(|witness| &witness.ledger);

@@ -76,7 +76,7 @@ impl Severity {
         match self {
             Self::Good | Self::Neutral => "\u{2713}",
             Self::Warning => "!",
-            Self::Bad => "\u{d7}",
+            Self::Bad => "\u{2715}",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Doc, Figure, Kind, Lead, Part, Readers, Severity, Status, Table, shown_to};
+use super::{Doc, Kind, Part, Readers, Status, Table, shown_to};
 use crate::show::text::{wrapped, write_row};
 
 /// Spaces between two columns of a table.
@@ -11,58 +11,17 @@ const GAP: usize = 2;
 /// Spaces before the figures of a row, below its first sentence.
 const INDENT: usize = 4;
 
-/// Findings beside the first that are listed at most.
-const MOST_LISTED: usize = 8;
-
-/// Line for a terminal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TerminalLine {
-    /// Text of the line, which says all that the tone does.
-    pub text: String,
-    /// Emphasis.
-    pub tone: Tone,
-}
-
-impl TerminalLine {
-    fn plain(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            tone: Tone::Plain,
-        }
-    }
-}
-
-/// Emphasis of a line, for a terminal that has colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    /// None.
-    Plain,
-    /// The main figures.
-    Strong,
-    /// Finding of a severity.
-    Status(Severity),
-}
-
 impl Doc {
-    /// The document for a terminal of so many columns; a pipe has as many as it takes.
+    /// The parts of the document for a terminal of so many columns: the lead is no part of them.
     pub fn terminal(&self, columns: usize) -> String {
-        self.lines(columns)
-            .into_iter()
-            .map(|line| line.text + "\n")
-            .collect()
-    }
-
-    /// The lines of the document for a terminal of so many columns: the lead comes last, its
-    /// outcome in the last line, because the end is what stays in sight.
-    pub fn lines(&self, columns: usize) -> Vec<TerminalLine> {
         let mut out = String::new();
         write(&mut out, shown_to(Readers::TERMINAL, &self.blocks), columns);
-        let mut lines: Vec<TerminalLine> =
-            out.trim_end().lines().map(TerminalLine::plain).collect();
-        if let Some(lead) = &self.lead {
-            lines.extend(lead_lines(lead, columns));
+        let text = out.trim_end();
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!("{text}\n")
         }
-        lines
     }
 }
 
@@ -78,55 +37,6 @@ fn write<'a>(out: &mut String, parts: impl Iterator<Item = &'a Part>, columns: u
             out.push('\n');
         }
     }
-}
-
-fn lead_lines(lead: &Lead, columns: usize) -> Vec<TerminalLine> {
-    let Lead {
-        outcome,
-        figures,
-        validity,
-    } = lead;
-    let mut lines = vec![TerminalLine::plain("")];
-    let mut add = |tone, text: &str| {
-        let mut out = String::new();
-        write_hanging(&mut out, text, 0, columns);
-        lines.extend(out.lines().map(|line| TerminalLine {
-            tone,
-            ..TerminalLine::plain(line)
-        }));
-    };
-    let status = Tone::Status(outcome.severity);
-    let checks = validity.details.as_ref();
-    let checks = checks.map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
-    let valid = format!("{}{checks}", validity.title);
-    if lead.is_doubtful() {
-        add(Tone::Status(validity.severity), &valid);
-    }
-    add(status, &outcome.text);
-    for sentence in outcome.list.iter().take(MOST_LISTED) {
-        add(Tone::Plain, &format!("- {sentence}"));
-    }
-    if outcome.list.len() > MOST_LISTED {
-        let more = outcome.list.len() - MOST_LISTED;
-        add(Tone::Plain, &format!("- and {more} more in the report"));
-    }
-    if !lead.is_doubtful() {
-        add(Tone::Plain, &valid);
-    }
-    // What does not fit into one line is in the rows above.
-    let figures: Vec<String> = figures
-        .iter()
-        .map(|Figure { name, value, .. }| format!("{name} {value}"))
-        .collect();
-    let mut fitting = (1..=figures.len())
-        .rev()
-        .map(|most| figures[..most].join("  "));
-    let shown = fitting
-        .find(|line| line.chars().count() <= columns)
-        .or_else(|| figures.first().cloned());
-    add(Tone::Strong, &shown.unwrap_or_default());
-    add(status, &outcome.title);
-    lines
 }
 
 fn write_part(out: &mut String, part: &Part, columns: usize) {
