@@ -195,16 +195,11 @@ impl End<'_> {
         let mut lines = Vec::new();
         let mut left = all.iter().filter(|one| !is_limit(one)).count();
         let failed = all.iter().filter_map(threshold).take(MOST_THRESHOLDS);
-        let fitting = |text: String| {
-            if room < Room::ShortTitle {
-                text
-            } else {
-                brief(&text)
-            }
-        };
+        let is_short = room >= Room::ShortTitle;
         for text in failed {
             left -= 1;
-            lines.extend(self.said(Severity::Bad, &fitting(text)));
+            let text = if is_short { brief(&text) } else { text };
+            lines.extend(self.said(Severity::Bad, &text));
         }
         let mut news = all
             .iter()
@@ -217,7 +212,11 @@ impl End<'_> {
             0 => String::new(),
             left => format!(" ({} more)", grouped(left as u64)),
         };
-        let title = fitting(first.title());
+        let title = if is_short {
+            first.headline()
+        } else {
+            first.text()
+        };
         let remedy = first.remedy().filter(|_| room < Room::NoRemedy);
         let title = if remedy.is_none() {
             title + &more

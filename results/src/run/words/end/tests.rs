@@ -107,7 +107,7 @@ proptest! {
     fn no_word_is_cut(report in any_report(), columns in 40..200_usize) {
         let of = |columns| end(&report, None, Display { columns, has_unicode: true }, false);
         let mut whole = words(&of(100_000));
-        whole.extend(report.findings.iter().flat_map(|one| words(&[Line::of(one.title(), Tone::Plain)])));
+        whole.extend(report.findings.iter().flat_map(|one| words(&[Line::of(one.headline(), Tone::Plain)])));
         // Without its remedy, a finding ends in what else there is, and no sentence.
         let found = words(&of(columns));
         prop_assert!(found.is_subset(&whole), "{:?}", found.difference(&whole).collect::<Vec<_>>());
