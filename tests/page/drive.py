@@ -192,6 +192,8 @@ def check_charts(browser, page, result, holds):
     browser.click(left + width / 2, top + height / 2, 2)
     holds("so does a double click", browser.value("document.querySelector('#whole').hidden"))
 
+    marks = browser.value("[...document.querySelectorAll('.mark:not([hidden])')].map(mark => mark.getBoundingClientRect().left)")
+    holds(f"marks stand where their events are: {marks}", len(set(marks)) == len(marks) and all(left < at < left + width for at in marks))
     if browser.value("document.querySelectorAll('.acts [data-event]').length"):
         browser.click_on(".acts [data-event]")
         low, high = (float(text.split()[0]) for text in browser.text("#range").split(" to "))

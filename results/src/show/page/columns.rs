@@ -1,7 +1,8 @@
 //! A run's time in columns: requests by outcome, times and requests in flight in steps of the
 //! course, and everything else in seconds, gathered where there are many.
 
-use crate::run::report::{CELLS_PER_DECADE, IntervalRow, Report, Spread};
+use crate::run::report::{self, IntervalRow, Report};
+use crawlmark_harness::stats::CELLS_PER_DECADE as FINE_CELLS;
 
 /// The most steps of a line.
 const MOST: f64 = 600.0;
@@ -57,10 +58,79 @@ pub(super) struct Columns<'a> {
     rows: &'a [IntervalRow],
     /// Length of a step of what is known by the second, s.
     second_s: f64,
+    /// What is known in shorter columns; none of an old result.
+    fine: Option<Fine>,
 }
 
 /// Times of a column: the number of the first cell, and counts from there on.
 pub(super) type Cells = Option<(u32, Vec<u64>)>;
+
+/// Counts, times and requests in flight in columns of the course, or in several of these together.
+struct Fine {
+    step_s: f64,
+    /// By outcome, in the order of [`Outcome`].
+    counts: [Vec<u64>; 4],
+    in_flight: Vec<u64>,
+    heat: Vec<Cells>,
+}
+
+/// Requests of a column in the mean, at least, and its length at most, ms: with fewer, columns
+/// would show chance.
+const LEAST_OF_COLUMN: (u64, u64) = (20, 1_000);
+
+/// Columns together.
+const TOGETHER: [usize; 6] = [1, 2, 5, 10, 25, 50];
+
+impl Fine {
+    /// None without a course from the start of the axis on.
+    fn of(report: &Report, from_s: f64) -> Option<Self> {
+        let course = report.course.as_ref()?;
+        let is_here = (course.start_ms as f64 / 1e3 - from_s).abs() < 1e-6;
+        if !is_here || course.step_ms == 0 || course.good.is_empty() {
+            return None;
+        }
+        let outcomes = [
+            &course.good,
+            &course.not_found,
+            &course.throttled,
+            &course.failed,
+        ];
+        let all: u64 = outcomes
+            .iter()
+            .flat_map(|counts| counts.iter())
+            .fold(0, |a, b| a.saturating_add(*b));
+        let (least, longest_ms) = LEAST_OF_COLUMN;
+        let columns = course.good.len();
+        let fits = |by: &&usize| course.step_ms.saturating_mul(**by as u64) <= longest_ms;
+        let is_enough = |by: &&usize| all.saturating_mul(**by as u64) / columns as u64 >= least;
+        let together = TOGETHER.iter().filter(fits);
+        let by = together.clone().find(is_enough).or_else(|| together.max());
+        let by = by.copied().unwrap_or(1);
+        let sums = |counts: &[u64]| {
+            let sums = counts
+                .chunks(by)
+                .map(|part| part.iter().fold(0, |a: u64, b| a.saturating_add(*b)));
+            sums.collect::<Vec<u64>>()
+        };
+        let heat = course.heat.chunks(by).map(|part| {
+            merged(
+                part.iter()
+                    .flatten()
+                    .map(|column| (column.first, &column.counts[..])),
+            )
+        });
+        Some(Self {
+            step_s: course.step_ms as f64 / 1e3 * by as f64,
+            counts: outcomes.map(|counts| sums(counts)),
+            in_flight: course
+                .in_flight
+                .chunks(by)
+                .filter_map(|part| part.iter().copied().max())
+                .collect(),
+            heat: heat.collect(),
+        })
+    }
+}
 
 impl<'a> Columns<'a> {
     pub(super) fn of(report: &'a Report) -> Self {
@@ -80,6 +150,7 @@ impl<'a> Columns<'a> {
             to_s,
             rows,
             second_s: ((to_s - from_s) / MOST).ceil().max(1.0),
+            fine: Fine::of(report, from_s),
         }
     }
 
@@ -133,55 +204,135 @@ impl<'a> Columns<'a> {
 
     /// Requests per second by outcome, in columns.
     pub(super) fn outcome(&self, outcome: Outcome) -> Steps {
-        self.rate(|row| Some(outcome.of(row) as f64))
+        let Some(fine) = &self.fine else {
+            return self.rate(|row| Some(outcome.of(row) as f64));
+        };
+        let counts = fine.counts[outcome as usize].iter().enumerate();
+        let values = counts.map(|(column, count)| {
+            let rest_s = self.to_s - self.from_s - column as f64 * fine.step_s;
+            let is_whole = rest_s >= LEAST * fine.step_s;
+            is_whole.then(|| *count as f64 / rest_s.min(fine.step_s))
+        });
+        Steps {
+            step_s: fine.step_s,
+            values: values.collect(),
+        }
     }
 
     /// Requests in flight, the most of each column.
     pub(super) fn in_flight(&self, report: &Report) -> Steps {
-        self.most(|row| {
-            let is_whole = (row.start_s + 1) as f64 <= report.totals.duration_s + 0.01;
-            is_whole.then(|| f64::from(row.in_flight))
+        let Some(fine) = &self.fine else {
+            return self.most(|row| {
+                let is_whole = (row.start_s + 1) as f64 <= report.totals.duration_s + 0.01;
+                is_whole.then(|| f64::from(row.in_flight))
+            });
+        };
+        Steps {
+            step_s: fine.step_s,
+            values: fine
+                .in_flight
+                .iter()
+                .map(|most| Some(*most as f64))
+                .collect(),
+        }
+    }
+
+    /// Times of good responses: length of a column, cells in a factor of ten, and the columns.
+    pub(super) fn heat(&self) -> (f64, usize, Vec<Cells>) {
+        let Some(fine) = &self.fine else {
+            let steps = self.gathered().into_iter().map(|(rows, _)| {
+                let spreads = rows.iter().filter_map(|row| row.spread.as_ref());
+                merged(spreads.map(|spread| (spread.first, &spread.counts[..])))
+            });
+            return (
+                self.second_s,
+                report::CELLS_PER_DECADE as usize,
+                steps.collect(),
+            );
+        };
+        let (mut by, mut columns) = (1, fine.heat.clone());
+        while columns
+            .iter()
+            .flatten()
+            .map(|(_, counts)| counts.len())
+            .sum::<usize>()
+            > MOST_OF_HEAT
+        {
+            by *= 2;
+            let parts = fine.heat.chunks(by);
+            columns = parts.map(|part| merged(borrowed(part))).collect();
+        }
+        (fine.step_s * by as f64, FINE_CELLS, columns)
+    }
+
+    /// Medians of the columns, us, to the width of a cell; none where too many columns have too
+    /// few.
+    pub(super) fn medians(&self) -> Option<Steps> {
+        let fine = self.fine.as_ref()?;
+        let medians: Vec<Option<f64>> = fine.heat.iter().map(median).collect();
+        let known = medians.iter().flatten().count();
+        let used = fine.heat.iter().flatten().count();
+        (known * 2 > used).then_some(Steps {
+            step_s: fine.step_s,
+            values: medians,
         })
     }
+}
 
-    /// Times of good responses, in columns, and the length of one.
-    pub(super) fn heat(&self) -> (f64, Vec<Cells>) {
-        let steps = self.gathered().into_iter();
-        let spreads =
-            steps.map(|(rows, _)| merged(rows.iter().filter_map(|row| row.spread.as_ref())));
-        (self.second_s, spreads.collect())
-    }
+/// The most cells of a heat map: a page has room for so many.
+const MOST_OF_HEAT: usize = 14_000;
 
-    /// Cells in a factor of ten.
-    pub(super) const fn cells_per_decade() -> u32 {
-        CELLS_PER_DECADE
+/// Samples of a column that its median takes: ten on either side.
+const LEAST_FOR_MEDIAN: u64 = 20;
+
+/// The median of a column, us, as if the times of a cell were spread over it.
+fn median(column: &Cells) -> Option<f64> {
+    let (first, counts) = column.as_ref()?;
+    let all: u64 = counts.iter().fold(0, |a, b| a.saturating_add(*b));
+    if all < LEAST_FOR_MEDIAN {
+        return None;
     }
+    let middle = all as f64 / 2.0;
+    let mut below = 0.0;
+    for (cell, count) in (*first..).zip(counts) {
+        let count = *count as f64;
+        if below + count >= middle {
+            let cells = f64::from(cell) + (middle - below) / count;
+            return Some(10f64.powf(cells / FINE_CELLS as f64));
+        }
+        below += count;
+    }
+    None
+}
+
+fn borrowed(columns: &[Cells]) -> impl Iterator<Item = (u32, &[u64])> {
+    columns
+        .iter()
+        .flatten()
+        .map(|(first, counts)| (*first, &counts[..]))
 }
 
 /// Cells beyond any time: a file may say anything.
 const MOST_CELLS: usize = 256;
 
 /// Counts of several distributions in one.
-fn merged<'s>(spreads: impl Iterator<Item = &'s Spread>) -> Cells {
-    let sane = |spread: &&Spread| {
-        let end = (spread.first as usize).saturating_add(spread.counts.len());
-        end <= MOST_CELLS && !spread.counts.is_empty()
+fn merged<'s>(parts: impl Iterator<Item = (u32, &'s [u64])>) -> Cells {
+    let sane = |(first, counts): &(u32, &[u64])| {
+        let end = (*first as usize).saturating_add(counts.len());
+        end <= MOST_CELLS && !counts.is_empty()
     };
-    spreads.filter(sane).fold(None, |sum, spread| {
-        let Some((first, counts)) = sum else {
-            return Some((spread.first, spread.counts.clone()));
-        };
-        let start = first.min(spread.first);
-        let ends = [(first, &counts), (spread.first, &spread.counts)];
-        let end = ends.map(|(from, all)| from as usize + all.len());
-        let mut cells = vec![0u64; end[0].max(end[1]) - start as usize];
-        for (from, all) in ends {
-            for (cell, count) in cells[(from - start) as usize..].iter_mut().zip(all) {
-                *cell = cell.saturating_add(*count);
-            }
+    let parts: Vec<(u32, &[u64])> = parts.filter(sane).collect();
+    let start = parts.iter().map(|(first, _)| *first).min()?;
+    let ends = parts
+        .iter()
+        .map(|(first, counts)| *first as usize + counts.len());
+    let mut cells = vec![0u64; ends.max()? - start as usize];
+    for (first, counts) in parts {
+        for (cell, count) in cells[(first - start) as usize..].iter_mut().zip(counts) {
+            *cell = cell.saturating_add(*count);
         }
-        Some((start, cells))
-    })
+    }
+    Some((start, cells))
 }
 
 /// Outcome of a request.

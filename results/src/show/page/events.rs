@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::columns::Columns;
 use super::markup::Html;
 use super::tone;
-use crate::judge::{Finding, Severity, Stalls, thresholds};
+use crate::judge::{Finding, FindingKind, Severity, thresholds};
 use crate::run::report::Report;
 use crate::show::text::seconds;
 
@@ -33,7 +33,8 @@ impl Events {
     pub(super) fn of(report: &Report, columns: &Columns<'_>) -> Self {
         let mut marks = Vec::new();
         for (n, finding) in numbered(report) {
-            for (from, to) in times(finding, report) {
+            for event in finding.events() {
+                let (from, to) = (event.from_s, event.to_s);
                 marks.push(Mark {
                     from,
                     to,
@@ -105,7 +106,8 @@ impl Events {
         html.with("li", &[("class", tone(finding.severity()))], |html| {
             html.with("span", &[("class", "n")], |html| html.text(&n.to_string()));
             html.element("div", |html| {
-                html.say("h3", &finding.text());
+                html.say("h3", &finding.headline());
+                html.element("p", |html| html.sentences(&(finding.text() + ".")));
                 if let Some(remedy) = finding.remedy() {
                     html.with("p", &[("class", "do")], |html| {
                         html.with("b", &[], |html| html.text("Do:"));
@@ -167,27 +169,27 @@ fn write_known(html: &mut Html, report: &Report) {
     });
 }
 
-/// When a finding was seen, s.
-fn times(finding: &Finding, report: &Report) -> Vec<(f64, f64)> {
-    match finding {
-        Finding::Stalled { .. } => {
-            let stalls = Stalls::of(report);
-            let each = stalls.each().iter();
-            each.map(|stall| (stall.from_s, stall.to_s)).collect()
-        }
-        _ => Vec::new(),
-    }
-}
+/// Findings with a time, each in a word or two.
+const LABELS: [(FindingKind, &str); 6] = [
+    (FindingKind::Stalled, "stall"),
+    (FindingKind::Throttled, "throttled"),
+    (FindingKind::RequestsFailed, "failed"),
+    (FindingKind::NoGoodResponse, "no good response"),
+    (FindingKind::Silent, "silence"),
+    (FindingKind::ShardDied, "shard died"),
+];
 
-/// A finding in a word or two and its length.
+/// A finding in a word or two, and its length where it is one of a stop.
 fn label(finding: &Finding, length_s: f64) -> String {
-    match finding {
-        Finding::Stalled { .. } => format!("stall {}", seconds(length_s)),
-        _ => String::new(),
+    let label = LABELS.iter().find(|(kind, _)| *kind == finding.kind());
+    let label = label.map_or("", |(_, label)| label);
+    match finding.kind() {
+        FindingKind::Stalled | FindingKind::Silent => format!("{label} {}", seconds(length_s)),
+        _ => label.to_owned(),
     }
 }
 
-/// What no finding is about: the warm-up, pauses, shards that were lost, and an early end.
+/// What no finding is about: the warm-up, pauses, and an early end.
 fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
     let mark = |from, to, tone, label: String| Mark {
         from,
@@ -214,11 +216,6 @@ fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
     }
     let pause = |(from, to)| mark(from, to, "warn", "throttle pause".to_owned());
     marks.extend(pauses.into_iter().map(pause));
-    for shard in report.shards.iter().filter(|shard| shard.fault.is_some()) {
-        let at_s = shard.totals.duration_s;
-        let label = format!("shard {} lost", shard.shard);
-        marks.push(mark(at_s, at_s, "bad", label));
-    }
     if report.interrupted {
         let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
         let label = format!("stopped{}", by.unwrap_or_default());

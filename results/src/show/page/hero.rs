@@ -75,7 +75,7 @@ const ABOUT: [(FindingKind, Place); 9] = [
 /// Return the first thing to say of a run: its gravest finding, or else its answer.
 pub fn headline(report: &Report) -> String {
     match gravest(report) {
-        Some(finding) => finding.text(),
+        Some(finding) => finding.headline(),
         None => answer(report),
     }
 }
@@ -187,7 +187,13 @@ impl Hero {
                 }
                 html.element("h1", |html| html.sentences(&self.headline));
                 if !self.remedy.is_empty() {
-                    html.with("p", &[("class", "do")], |html| html.sentences(&self.remedy));
+                    html.with("p", &[("class", "do")], |html| {
+                        if !self.pills.is_empty() {
+                            html.with("b", &[], |html| html.text("Do:"));
+                            html.text(" ");
+                        }
+                        html.sentences(&self.remedy);
+                    });
                 }
                 if !self.list.is_empty() {
                     html.element("ul", |html| {

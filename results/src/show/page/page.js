@@ -178,8 +178,8 @@
         return { scale: { range: (_, __, high) => [0, seen(high)] }, splits: (_, __, ___, high) => linear(high, lines) };
       }
       // A burst would flatten all else: its peak is clipped, and says so.
-      const [, ...drawn] = values(panel, n), tops = (drawn[0] ?? []).filter((value) => value !== null).sort((a, b) => a - b);
-      const usual = tops[Math.floor(tops.length * 0.97)] ?? 0, peak = tops.at(-1) ?? 0, level = Math.max(...drawn.slice(1).flat(), 0);
+      const tops = (values(panel, n)[1] ?? []).filter((value) => value !== null).sort((a, b) => a - b), levels = panel.series.filter(({ drawn }) => drawn === "dash");
+      const usual = tops[Math.floor(tops.length * 0.97)] ?? 0, peak = tops.at(-1) ?? 0, level = Math.max(...levels.flatMap((series) => series.values), 0);
       const most = Math.max((peak > 2.5 * usual && usual > 0 ? 1.75 * usual : peak) * 1.06, level * (format === "rate" ? 1.25 : 1.12), 1e-6);
       return { scale: { range: () => [0, most] }, splits: () => linear(most, lines), is_clipped: most < peak };
     };
@@ -210,7 +210,8 @@
         if (panel.heat) histogram(plot.closest(".panel"), panel, axis_of(panel, n).ends);
         return [{ u, panel, n }];
       });
-      marks();
+      // uPlot lays its parts out a moment later.
+      requestAnimationFrame(marks);
     };
 
     // The distribution of the whole run beside the one over time, on the same axis.
@@ -236,7 +237,8 @@
     const outputs = $$("[data-at]", place).map((output) => ({ output, usual: output.textContent, at: output.dataset.at.split(".").map(Number) }));
     const text_at = ([n, i], x) => {
       const panel = data.panels[n], value = value_at(panel.series[i], clamp(x, data.from, data.to - 1e-6));
-      return value === null ? "–" : shown[panel.format](value);
+      if (value === null) return "–";
+      return panel.series[i].is_about ? `≈ ${micros(+value.toPrecision(2))}` : shown[panel.format](value);
     };
     const left_of = (x) => {
       const over = charts[0].u.over.getBoundingClientRect();
@@ -260,6 +262,7 @@
       });
     };
     const marks = () => {
+      if (!charts.length) return;
       const buttons = $$(".mark", place).map((button) => ({ button, event: data.events[button.dataset.event] }));
       for (const { button, event } of buttons) {
         const x = event && (Math.max(event.from, view[0]) + Math.min(event.to, view[1])) / 2;

@@ -68,6 +68,9 @@ pub(super) struct Series {
     drawn: Drawn,
     #[serde(flatten)]
     steps: Steps,
+    /// True if its values are only known to two digits.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_about: bool,
     /// Its value over the whole run.
     #[serde(skip)]
     total: String,
@@ -77,7 +80,7 @@ pub(super) struct Series {
 #[derive(Debug, Clone, Serialize)]
 struct Heat {
     step: f64,
-    per_decade: u32,
+    per_decade: usize,
     #[serde(serialize_with = "cells")]
     columns: Vec<Cells>,
 }
@@ -220,6 +223,7 @@ impl Series {
             name: name.into(),
             colour,
             drawn,
+            is_about: false,
             total: String::new(),
             steps,
         }
@@ -264,7 +268,10 @@ fn throughput(run: &Run<'_>) -> Option<Panel> {
     }
     series.extend(run.thresholds(&["rate", "attempts_rate"]));
     (!report.intervals.is_empty()).then(|| Panel {
-        hint: "by outcome".to_owned(),
+        hint: format!(
+            "by outcome, in steps of {}",
+            seconds(series[0].steps.step_s)
+        ),
         height: [148, 130],
         lines: 3,
         ..Panel::new("throughput", "Responses per second", Format::Rate, series)
@@ -273,7 +280,7 @@ fn throughput(run: &Run<'_>) -> Option<Panel> {
 
 fn latency(run: &Run<'_>) -> Option<Panel> {
     let (report, columns) = (run.report, run.columns);
-    let (step, heat) = columns.heat();
+    let (step, per_decade, heat) = columns.heat();
     let main = if run.is_open_loop() {
         Times::ResponseOk
     } else {
@@ -297,10 +304,13 @@ fn latency(run: &Run<'_>) -> Option<Panel> {
     ];
     let mut series = Vec::new();
     for (name, drawn, colour, value) in rows {
-        let steps = columns.most(value);
+        let medians = columns.medians().filter(|_| drawn == Drawn::Cased);
+        let is_about = medians.is_some();
+        let steps = medians.unwrap_or_else(|| columns.most(value));
         if steps.is_any() {
             let total = shown(name).unwrap_or_else(|| "-".to_owned());
-            series.push(Series::new(name, drawn, colour, steps).of(total));
+            let line = Series::new(name, drawn, colour, steps).of(total);
+            series.push(Series { is_about, ..line });
         }
     }
     if series.is_empty() && heat.iter().all(Option::is_none) {
@@ -318,7 +328,7 @@ fn latency(run: &Run<'_>) -> Option<Panel> {
         lines: 5,
         heat: Some(Heat {
             step,
-            per_decade: Columns::cells_per_decade(),
+            per_decade,
             columns: heat,
         }),
         ..Panel::new("latency", "Response time", Format::Micros, series)
@@ -422,6 +432,12 @@ fn cpu(run: &Run<'_>) -> Option<Panel> {
             Drawn::Line,
             "purple",
             columns.rate(|row| Some(row.cpu_us as f64 / client_us)),
+        ),
+        (
+            "client waits",
+            Drawn::Dash,
+            "late",
+            columns.rate(|row| Some(row.run_delay_us? / client_us)),
         ),
         (
             "target",
