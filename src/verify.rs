@@ -4,7 +4,10 @@ use std::path::Path;
 
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::{PartsDirectory, without_result};
+use crawlmark_results::show::doc::Severity;
+use crawlmark_results::show::line::{Line, Tone};
 use crawlmark_results::show::text::{bytes, counted};
+use crawlmark_results::show::visible;
 
 use crate::cli::VerifyArgs;
 use crate::dataset::manifest::Manifest;
@@ -30,13 +33,13 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
     } else if !args.quiet || is_bad {
-        terminal::print(&text(&audit, args.complete))?;
+        terminal::print_lines(&lines(&audit, args.complete))?;
     }
     Ok(if is_bad { INVALID } else { DONE })
 }
 
-/// Audit for people, of whom some need each item (`is_whole`).
-fn text(audit: &Audit, is_whole: bool) -> String {
+/// Audit for people, of whom some need each item (`is_whole`): the answer first, the verdict last.
+fn lines(audit: &Audit, is_whole: bool) -> Vec<Line> {
     let (planned, finished) = (audit.planned, audit.finished);
     let left = grouped(planned - finished);
     let place = Path::new(&audit.directory);
@@ -73,13 +76,13 @@ fn text(audit: &Audit, is_whole: bool) -> String {
     let parts = audit.parts.map_or_else(String::new, |parts| {
         format!(" of {}", counted(parts.into(), "part"))
     });
+    let answer = format!(
+        "{}: {} of {} items finished, {state}",
+        audit.directory,
+        grouped(finished),
+        grouped(planned)
+    );
     let mut lines = vec![
-        format!(
-            "{}: {} of {} items finished, {state}",
-            audit.directory,
-            grouped(finished),
-            grouped(planned)
-        ),
         format!(
             "  {} recorded, {} failed or abandoned",
             grouped(audit.recorded),
@@ -95,7 +98,7 @@ fn text(audit: &Audit, is_whole: bool) -> String {
         ),
     ];
     if !counts.is_empty() {
-        lines.insert(2, format!("  records: {}", counts.join(", ")));
+        lines.insert(1, format!("  records: {}", counts.join(", ")));
     }
     lines.extend(audit.notes.iter().map(|note| format!("note: {note}")));
     for (n, violation) in (1..).zip(&audit.violations) {
@@ -109,7 +112,9 @@ fn text(audit: &Audit, is_whole: bool) -> String {
         let line = line.map_or_else(String::new, |at| format!(", line {at}"));
         lines.push(format!("{n}. {file}{offset}{line}: {what}. {remedy}."));
     }
-    lines.push(match audit.violations_found {
+    let is_bad = audit.violations_found > 0 || is_whole && !audit.complete;
+    let severity = [Severity::Good, Severity::Bad][usize::from(is_bad)];
+    let verdict = match audit.violations_found {
         0 if is_whole && !audit.complete => {
             format!("No violation, but {left} items are left (--complete).")
         }
@@ -121,6 +126,15 @@ fn text(audit: &Audit, is_whole: bool) -> String {
             )
         }
         _ => format!("{violations}."),
-    });
-    lines.join("\n") + "\n"
+    };
+    let display = terminal::display();
+    let mark = format!("{} ", severity.symbol());
+    let said = |text: &str| display.wrapped(&mark, &visible(text), Tone::Status(severity));
+    let details = lines
+        .iter()
+        .map(|line| Line::of(visible(line), Tone::Plain));
+    let mut all = said(&answer);
+    all.extend(details);
+    all.extend(said(&verdict));
+    all
 }

@@ -452,10 +452,7 @@ fn a_part_that_waits_survives_a_directory_that_fails() {
     });
     fs::remove_file(parts.result(0)).unwrap();
     let said = part.end().code(&[0]).stderr;
-    assert!(
-        said.contains("Part 0/2 has slot 0/1.") && said.contains("20 (0 to 19)"),
-        "{said}"
-    );
+    assert!(said.contains("Part 0/2 has slot 0/1."), "{said}");
     let slots = parts.slots();
     assert!(slots.len() == 1 && is_free(&slots[0]), "{slots:?}");
     parts.start(1).end().code(&[0]);

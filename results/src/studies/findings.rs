@@ -347,7 +347,8 @@ findings! {
     /// The last change of a series, and the first result after it.
     Changed { title: String, since: String, is_worse: bool, change: ChangePoint } =>
         if is_worse { Warning } else { Neutral },
-        format!("{}: {title} {} since {since}", if is_worse { "Worse" } else { "Better" }, change.shift.in_sentence());
+        format!("{}: {title} {} since {since}", if is_worse { "Worse" } else { "Better" }, change.shift.in_sentence()),
+        "The machine may have changed, too: compare the versions with `crawlmark ab`.";
     /// Neighbours are more alike than chance makes them.
     Wanders { title: String, correlation: f64 } => Warning,
         format!("{title}: results resemble those before them (correlation {correlation:.2}), so a change may be a slow drift");

@@ -42,9 +42,6 @@ const DRAWN: usize = 12;
 /// Correlation of neighbours from which on it is named, if it is also three times its standard error.
 const CORRELATED: f64 = 0.25;
 
-/// What a change may be, too.
-const ADVICE: &str = "The machine may have changed, too: compare the versions with `crawlmark ab`.";
-
 /// The most changes that are named; the table has all.
 const NAMED: usize = 6;
 
@@ -307,10 +304,7 @@ impl StudyResult for History {
             ),
             ("machine", Vec::from_iter(machines).join("; ")),
         ]);
-        match self.changes() {
-            table if table.rows.is_empty() => doc,
-            table => doc.table(table).text(ADVICE),
-        }
+        doc.table(self.changes())
     }
 
     fn conclusion(&self) -> Conclusion {

@@ -42,7 +42,7 @@ fn a_stall_of_300_ms_is_a_hole_in_which_requests_gather() {
         // What was due in it took as long as was left of it.
         let slowest_us = |at: usize| {
             let heat = course.heat[at].as_ref().unwrap();
-            HeatColumn::starts_us(heat.first + heat.counts.len() as u32)
+            HeatColumn::starts_us(heat.first + u32::try_from(heat.counts.len()).unwrap())
         };
         assert!(slowest_us(150) < 30_000.0);
         assert!(

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::clock::duration_ns;
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{Percentile, Series};
 use crawlmark_harness::supervisor::LivePause;
 use crawlmark_harness::units::rounded_percent;
 use crawlmark_results::run::report::{IntervalRow, Limit};
@@ -170,9 +170,14 @@ impl View<'_> {
         let word = if self.columns() < NARROW { "" } else { " good" };
         let mut cells = vec![Cell::new(format!("{good}/s{word}"))];
         if let Some(recent) = now.live.recent {
+            // A second has seldom the thousand responses that a p99 takes.
+            let high = match recent.p99 {
+                Percentile::TooFew => format!("p90 {}", percentile(recent.p90)),
+                p99 => format!("p99 {}", percentile(p99)),
+            };
             cells.extend([
                 Cell::new(format!("p50 {}", percentile(recent.p50))).leaving(),
-                Cell::new(format!("p99 {}", percentile(recent.p99))),
+                Cell::new(high),
                 Cell::new(format!("max {}", nanos(recent.max_ns))).leaving(),
             ]);
         }
@@ -203,14 +208,25 @@ impl View<'_> {
         }
         let width = (columns.saturating_sub(18) / 2).min(SPARK);
         let (rate, most) = sparkline(now.course, width);
-        let p99 = self.p99();
-        let (times, slowest) = sparkline(&p99, width);
+        let p99 = self.history(|row, is_open| {
+            if is_open {
+                row.response_p99_us
+            } else {
+                row.p99_us
+            }
+        });
+        let (name, values) = if p99.iter().any(|us| *us > 0.0) {
+            ("   p99 ", p99)
+        } else {
+            ("   max ", self.history(|row, _| row.max_us))
+        };
+        let (times, slowest) = sparkline(&values, width);
         let mut pieces = vec![
             ("  rate ".to_owned(), Tone::Plain),
             (format!("{rate:<width$}"), Tone::Bars),
         ];
         if slowest > 0.0 {
-            pieces.push(("   p99 ".to_owned(), Tone::Plain));
+            pieces.push((name.to_owned(), Tone::Plain));
             pieces.push((format!("{times:<width$}"), Tone::Bars));
         }
         let used: usize = pieces.iter().map(|(text, _)| text.chars().count()).sum();
@@ -229,8 +245,9 @@ impl View<'_> {
         Some(self.line(&pieces))
     }
 
-    /// The 99th percentile of each of the last seconds; 0 of one that is not complete, or has none.
-    fn p99(&self) -> Vec<f64> {
+    /// A time of each of the last seconds, of an open loop or not; 0 of one that is not complete, or
+    /// has none.
+    fn history(&self, of: fn(&IntervalRow, bool) -> Option<f64>) -> Vec<f64> {
         let is_open = Series::waited(self.now.arrivals) == Series::ResponseOk;
         let end_s = self.now.live.elapsed.as_secs();
         let first_s = end_s.saturating_sub(COURSE as u64);
@@ -239,13 +256,8 @@ impl View<'_> {
         for row in self.seconds.iter().rev().take(2 * COURSE) {
             let place = row.start_s.checked_sub(first_s);
             let place = place.and_then(|place| values.get_mut(usize::try_from(place).ok()?));
-            let p99 = if is_open {
-                row.response_p99_us
-            } else {
-                row.p99_us
-            };
             if let Some(place) = place {
-                *place = p99.unwrap_or(0.0);
+                *place = of(row, is_open).unwrap_or(0.0);
             }
         }
         values

@@ -85,9 +85,10 @@ pub fn plan_line(plan: &RunPlan) -> String {
     let rate = plan.shaped_rate().map(|rate| rate.to_string());
     let pace = rate.map_or(connections, |rate| rate_in_words(&rate));
     let items = (!is_endless(plan)).then(|| counted(plan.items(), "item"));
-    let time = plan
-        .duration
-        .map(|time| humantime::format_duration(time).to_string());
+    let time = plan.duration.map(|time| match time.as_secs_f64() {
+        s if s < 100.0 => format!("{s} s"),
+        _ => humantime::format_duration(time).to_string(),
+    });
     let pace = match time {
         Some(time) => format!("{pace} for {time}"),
         None => pace,
@@ -123,6 +124,8 @@ fn planned_items(plan: &RunPlan) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crawlmark_harness::fixtures::plan;
     use crawlmark_harness::units::IdRange;
@@ -132,7 +135,7 @@ mod tests {
         let mut run = plan();
         (run.ids.start, run.ids.end, run.duration) = (0, 1_000, None);
         assert_eq!(planned_items(&run), "1,000 (0 to 999)");
-        run.duration = Some(std::time::Duration::from_secs(8));
+        run.duration = Some(Duration::from_secs(8));
         run.finished = vec![IdRange {
             start: 100,
             end: 700,
@@ -141,5 +144,16 @@ mod tests {
         assert_eq!(planned_items(&run), resumed);
         (run.ids.end, run.finished) = (100_000_000, Vec::new());
         assert_eq!(planned_items(&run), "as many as fit, from ID 0 on");
+    }
+
+    #[test]
+    fn a_plan_is_a_line() {
+        let mut run = plan();
+        (run.duration, run.shards) = (Some(Duration::from_secs(28)), 2);
+        run.workload.insert(METHOD.to_owned(), "GET".to_owned());
+        assert_eq!(
+            plan_line(&run),
+            "GET test, closed loop, 1,000 items, 8 connections for 28 s, 2 shards"
+        );
     }
 }
