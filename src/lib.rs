@@ -37,6 +37,7 @@ pub mod dataset;
 mod error;
 mod export;
 mod history;
+mod live_page;
 mod manual;
 mod measure;
 mod merge;

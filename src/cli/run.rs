@@ -501,6 +501,13 @@ pub struct RunArgs {
     /// Do not show progress
     #[arg(long)]
     pub no_progress: bool,
+    /// Serve the page of the run while it goes on, on 127.0.0.1
+    ///
+    /// The first line on standard error has its address, with a secret in its path: http://127.0.0.1:PORT/.../. Without PORT, a free one. The page
+    /// shows each second, and becomes the report at the end. From another machine: ssh -L PORT:127.0.0.1:PORT HOST, and the same address. A
+    /// browser on the machine that measures takes CPU time from the run.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub page: Option<u16>,
 
     /// Fail unless this holds: `service_p99 < 250ms`
     ///

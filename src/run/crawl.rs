@@ -11,12 +11,14 @@ use crawlmark_results::run::report::{
 };
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
 use crawlmark_results::run::words;
+use crawlmark_results::show::page;
 use crawlmark_results::show::text::write_row;
 
 use super::part::{PartOutcome, PartSeconds, PartSlot};
 use super::resolve::{BundledTarget, Resolved};
 use super::target_probe::{ProbeChoice, TargetProbe};
 use crate::error::Error;
+use crate::live_page::LivePage;
 use crate::measure::{self, Machine};
 use crate::target::Target;
 use crate::terminal::{self, Progress, Voice};
@@ -30,6 +32,8 @@ pub(super) struct Crawled {
     pub(super) part: Option<Result<PartOutcome, Error>>,
     /// Thresholds, which are to be closed once nothing can change the report any more.
     pub(super) thresholds: LiveThresholds,
+    /// Process of the live page, which is to show the report; none without one.
+    pub(super) page: Option<LivePage>,
 }
 
 /// Start the target if it is the bundled one, run the plan, and merge what happened.
@@ -60,6 +64,15 @@ pub(super) fn crawl(
         .map(BundledTarget::start)
         .transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
+    let page = resolved.page.map(|port| {
+        let environment = Environment::read(resolved.placement);
+        let page = page::LivePage::new(&resolved.plan, &resolved.labels, environment, wall_time());
+        LivePage::start(port, page)
+    });
+    let page = page.transpose()?;
+    if let Some(page) = &page {
+        terminal::say(&format!("Live: {}\n", page.url()));
+    }
     if voice.is_verbose {
         let columns = terminal::columns_beside();
         let slot = part.as_ref().map(PartSlot::share);
@@ -92,6 +105,7 @@ pub(super) fn crawl(
     let mut recorder = Recorder {
         probe,
         seconds: Seconds::default(),
+        page,
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
         part: part
@@ -118,6 +132,7 @@ pub(super) fn crawl(
     let Recorder {
         probe,
         seconds,
+        page,
         log,
         thresholds,
         part,
@@ -161,6 +176,7 @@ pub(super) fn crawl(
         log,
         part,
         thresholds,
+        page,
     })
 }
 
@@ -179,6 +195,7 @@ fn announced_loop(resolved: &Resolved, columns: usize) -> String {
 struct Recorder<'a> {
     probe: Option<TargetProbe>,
     seconds: Seconds,
+    page: Option<LivePage>,
     log: IntervalLog<'a>,
     thresholds: LiveThresholds,
     part: Option<PartSeconds<'a>>,
@@ -235,6 +252,9 @@ impl Observer for Recorder<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
+        if let Some(page) = &mut self.page {
+            page.second(interval);
+        }
         let row = self.seconds.add(interval);
         if let Some(part) = &mut self.part {
             part.second(interval, row);

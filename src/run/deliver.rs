@@ -5,7 +5,7 @@ use std::fs;
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{ResultDir, ResultError};
+use crawlmark_results::run::result_dir::{PAGE, ResultDir, ResultError};
 use crawlmark_results::run::words;
 use crawlmark_results::show::text::{counted, grouped};
 
@@ -49,6 +49,16 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
     // Saved first, because the reader of the output may be slow; and shown whether it could be
     // saved or not: neither may cost the other.
     let saved = directory.finish(&report);
+    if let Some(live) = crawled.page {
+        let page = saved.as_deref().ok().map(|place| place.join(PAGE));
+        let dropped = live.end(page.as_deref());
+        if dropped > 0 {
+            let seconds = counted(dropped, "second");
+            wanted.voice.warn(&format!(
+                "the live page was too slow: it did not show {seconds}"
+            ));
+        }
+    }
     let kept = saved.as_deref().ok().filter(|_| to.keeps);
     let shown = wanted.output.show(&report, kept);
     let place = saved.as_deref().map_or_else(ResultError::place, Some);

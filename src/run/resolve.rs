@@ -59,6 +59,8 @@ pub(super) struct Resolved {
     pub(super) out: Option<PathBuf>,
     /// Place of the target: on the client's machine, or on another one.
     pub(super) placement: Placement,
+    /// Port of the live page; none without one.
+    pub(super) page: Option<u16>,
     /// True if any invalid measurement fails the run.
     pub(super) is_strict: bool,
     /// Objectives of the run.

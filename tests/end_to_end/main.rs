@@ -42,6 +42,7 @@ mod hostile;
 mod http2;
 mod http3;
 mod limits;
+mod live_page;
 mod live_view;
 mod lost;
 mod manual;

@@ -8,6 +8,7 @@
 //! | `columns`, `panels` | a run's time in steps, and the panels that are drawn of it: a table |
 //! | `events` | findings, and their marks over the panels |
 //! | `percentiles`, `parts` | the distribution of the times, and whose time it is |
+//! | `live` | the page of a run that goes on |
 //! | `colours` | colours that no chart has |
 //! | `page.js`, `style.css`, `uplot/` | the script, which draws with uPlot, and the style |
 
@@ -16,6 +17,7 @@ mod columns;
 mod document;
 mod events;
 mod hero;
+mod live;
 mod markup;
 mod panels;
 mod parts;
@@ -38,6 +40,7 @@ use super::text::{counted, grouped, micros, rate_in_words, seconds};
 use crate::judge::Severity;
 use crate::run::report::Report;
 pub use hero::{answer, headline};
+pub use live::LivePage;
 
 /// Pictures for readers without scripts.
 const WITHOUT_SCRIPTS: [&str; 2] = ["throughput", "latency"];
@@ -85,18 +88,10 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
         hints: hints(report),
         is_uneven: is_uneven(report),
         checks: Some(&report.validity),
+        is_live: false,
     };
     layout.page(plots, |html| {
-        html.with("div", &[("class", "head")], |html| {
-            html.say("h2", "Over time");
-            let hint = "drag to zoom; arrow keys read values";
-            html.with("span", &[("class", "hint"), ("id", "range")], |html| {
-                html.text(hint);
-            });
-            html.with("span", &[("class", "gap")], |_| {});
-            html.button("whole", "Whole run");
-        });
-        write_stack(html, &events, &panels, &columns);
+        write_over_time(html, &events, &panels, &columns);
         html.element("noscript", |html| {
             let hint =
                 "These charts need scripts. plots/ beside this page has pictures of all of them.";
@@ -112,6 +107,20 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
         });
         parts::write(html, report);
     })
+}
+
+/// The panels over time, with their heading.
+fn write_over_time(html: &mut Html, events: &Events, panels: &[Panel], columns: &Columns<'_>) {
+    html.with("div", &[("class", "head")], |html| {
+        html.say("h2", "Over time");
+        let hint = "drag to zoom; arrow keys read values";
+        html.with("span", &[("class", "hint"), ("id", "range")], |html| {
+            html.text(hint);
+        });
+        html.with("span", &[("class", "gap")], |_| {});
+        html.button("whole", "Whole run");
+    });
+    write_stack(html, events, panels, columns);
 }
 
 /// The stack of panels, one below the other, with the marks of findings above them.

@@ -224,6 +224,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         objectives: objectives(args, &plan)?,
         plan,
         placement,
+        page: args.page,
         labels: Labels {
             name: args.name.clone(),
             tags: args.tags.iter().cloned().collect(),

@@ -190,7 +190,7 @@ impl Seconds {
     }
 
     /// The course of a run of so many seconds; none without one.
-    pub(super) fn course(&self, duration_s: f64) -> Option<Course> {
+    pub(crate) fn course(&self, duration_s: f64) -> Option<Course> {
         let is_empty = |step: &Step| step.counts == StepCounts::default() && step.times.is_empty();
         let known = self.steps.iter().rposition(|step| !is_empty(step))? + 1;
         let step_ms = STEP_MS * self.scale as u64;

@@ -32,6 +32,8 @@ pub(super) struct Layout<'a> {
     pub(super) is_uneven: bool,
     /// Checks that were made; none of a document that is no run.
     pub(super) checks: Option<&'a Validity>,
+    /// True of a run that goes on: its page has no details yet.
+    pub(super) is_live: bool,
 }
 
 impl Doc {
@@ -47,6 +49,7 @@ impl Doc {
             hints: BTreeMap::new(),
             is_uneven: false,
             checks: None,
+            is_live: false,
         };
         layout.page(plots, |html| {
             for group in groups(self) {
@@ -124,13 +127,16 @@ impl Layout<'_> {
             title: &title,
             tint: self.hero.tint(),
             data: self.data,
+            is_live: self.is_live,
         };
         markup::document(&head, |html| {
             self.write_top(html);
             html.with("main", &[("id", "main")], |html| {
                 self.hero.write(html);
                 open(html);
-                self.write_details(html, plots);
+                if !self.is_live {
+                    self.write_details(html, plots);
+                }
             });
             html.element("footer", |html| {
                 let facts = self.doc.about().iter().flatten().cloned();
@@ -141,7 +147,11 @@ impl Layout<'_> {
                 html.with("span", &[("id", "source")], |html| {
                     html.text(&source.join(" \u{b7} "));
                 });
-                html.text(" \u{b7} this page loads nothing");
+                html.text(if self.is_live {
+                    " \u{b7} this page shows a run that goes on"
+                } else {
+                    " \u{b7} this page loads nothing"
+                });
             });
             html.with("div", &[("class", "toast"), ("role", "status")], |_| {});
             html.with("pre", &[("id", "text"), ("hidden", "hidden")], |html| {
@@ -166,7 +176,9 @@ impl Layout<'_> {
             }
             html.button("theme", "Light or dark");
             html.with("div", &[("class", "meta")], |html| {
-                for fact in self.meta.iter().chain(self.doc.about().iter().flatten()) {
+                // Of a run that goes on, the document knows no end.
+                let about = self.doc.about().iter().flatten().filter(|_| !self.is_live);
+                for fact in self.meta.iter().chain(about) {
                     html.with("span", &[], |html| html.text(fact));
                 }
             });

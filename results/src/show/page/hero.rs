@@ -167,6 +167,27 @@ impl Hero {
         }
     }
 
+    /// Top of the page of a run that goes on: no verdict, and no remedies yet.
+    pub(super) fn live(report: &Report) -> Self {
+        let first = gravest(report);
+        Self {
+            tint: first.map_or("info", |first| tone(first.severity())),
+            pills: vec![Pill {
+                tone: "info",
+                text: "Live".to_owned(),
+                link: None,
+                note: format!(
+                    "{}, {} requests",
+                    seconds(report.totals.duration_s),
+                    grouped(report.totals.attempts)
+                ),
+            }],
+            headline: first.map_or_else(|| "No finding so far".to_owned(), Finding::headline),
+            figures: figures(report),
+            ..Self::default()
+        }
+    }
+
     pub(super) const fn tint(&self) -> &'static str {
         self.tint
     }

@@ -19,6 +19,9 @@ const STYLE: &str = include_str!("style.css");
 /// Script that draws the charts of a page, sorts its tables and copies its commands.
 const PAGE: &str = include_str!("page.js");
 
+/// Script of a live page, beside it.
+const LIVE: &str = include_str!("live.js");
+
 /// uPlot 1.6.32 by Leon Sorokin, which draws the charts of a run: synchronised crosshairs, zoom and
 /// `setData` on canvas, fast with 20 series of 600 columns.
 const UPLOT: &str = include_str!("uplot/uPlot.iife.min.js");
@@ -48,6 +51,8 @@ pub(super) struct Head<'a> {
     pub(super) tint: &'a str,
     /// Data of the charts, as JSON; none without charts.
     pub(super) data: Option<&'a str>,
+    /// True of a page that is told more each second.
+    pub(super) is_live: bool,
 }
 
 /// Return a script as an element has it: the CDATA marks keep the page well-formed XML, and the
@@ -58,13 +63,44 @@ fn script(code: &str) -> String {
 
 /// Return the scripts of a page: uPlot where there are charts, and our own, without comments and
 /// indentation.
-fn scripts(has_charts: bool) -> Vec<String> {
-    let lines = PAGE.lines().map(str::trim_start);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
-    let own = lines.collect::<Vec<_>>().join("\n");
+fn scripts(has_charts: bool, is_live: bool) -> Vec<String> {
+    let own = |code: &str| {
+        let lines = code.lines().map(str::trim_start);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+        script(&lines.collect::<Vec<_>>().join("\n"))
+    };
     let uplot =
         has_charts.then(|| script(&format!("/*!\n{UPLOT_LICENSE}*/\n{}", UPLOT.trim_end())));
-    uplot.into_iter().chain([script(&own)]).collect()
+    let live = is_live.then(|| own(LIVE));
+    uplot.into_iter().chain([own(PAGE)]).chain(live).collect()
+}
+
+/// What a browser may load and run: these scripts alone, and on a live page what its server sends.
+fn policy(scripts: &[String], is_live: bool) -> String {
+    let hashes = scripts.iter().map(|script| {
+        let hash = STANDARD.encode(Sha256::digest(script));
+        format!(" 'sha256-{hash}'")
+    });
+    let (hashes, connect) = (
+        hashes.collect::<String>(),
+        if is_live { " connect-src 'self';" } else { "" },
+    );
+    format!(
+        "default-src 'none';{connect} style-src 'unsafe-inline'; script-src{hashes}; img-src data:; base-uri 'none'; \
+         form-action 'none'"
+    )
+}
+
+/// The policy of a live page.
+pub(super) fn live_policy() -> String {
+    policy(&scripts(true, true), true)
+}
+
+/// Elements without a page around them.
+pub(super) fn fragment(inside: impl FnOnce(&mut Html)) -> String {
+    let mut html = Html::default();
+    inside(&mut html);
+    html.out
 }
 
 /// Markup in the making.
@@ -266,7 +302,7 @@ impl Html {
 
 /// A whole page. It loads nothing, sends nothing, and says so to the browser.
 pub(in crate::show) fn document(head: &Head<'_>, body: impl FnOnce(&mut Html)) -> String {
-    let scripts = scripts(head.data.is_some());
+    let scripts = scripts(head.data.is_some(), head.is_live);
     let mut html = Html {
         out: "<!DOCTYPE html>\n".to_owned(),
     };
@@ -287,16 +323,7 @@ pub(in crate::show) fn document(head: &Head<'_>, body: impl FnOnce(&mut Html)) -
 }
 
 fn write_head(html: &mut Html, head: &Head<'_>, scripts: &[String]) {
-    // No other script may run.
-    let hashes = scripts.iter().map(|script| {
-        let hash = STANDARD.encode(Sha256::digest(script));
-        format!(" 'sha256-{hash}'")
-    });
-    let hashes: String = hashes.collect();
-    let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src{hashes}; img-src data:; base-uri 'none'; \
-         form-action 'none'"
-    );
+    let policy = policy(scripts, head.is_live);
     html.void("meta", &[("charset", "utf-8")]);
     for (kind, name, content) in [
         ("http-equiv", "Content-Security-Policy", &*policy),
@@ -336,6 +363,7 @@ mod tests {
                 title: "",
                 tint: "ok",
                 data,
+                is_live: false,
             };
             let page = document(&head, |_| {});
             let after = |mark: &str| page.split(mark).skip(1).collect::<Vec<_>>();

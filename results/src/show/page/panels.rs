@@ -497,6 +497,12 @@ fn connections(run: &Run<'_>) -> Option<Panel> {
 }
 
 impl Panel {
+    /// Names of what it draws.
+    pub(super) fn form(&self) -> String {
+        let series = self.series.iter().map(|series| &*series.name);
+        format!("{}:{}", self.name, series.collect::<Vec<_>>().join(","))
+    }
+
     fn new(name: &'static str, title: &'static str, format: Format, series: Vec<Series>) -> Self {
         Self {
             name,
