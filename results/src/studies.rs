@@ -30,6 +30,7 @@ pub mod scenarios;
 pub mod shift;
 pub mod sides;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ pub use self::load::{LoadStep, TargetUse};
 use crate::judge::{self, Finding, FindingKind};
 use crate::run::report::{Environment, Report, Verdict};
 use crate::show::chart::{Chart, Panel};
-use crate::show::doc::{Doc, Severity, Status};
+use crate::show::doc::{Doc, Figure, Severity, Status};
 use crate::show::plot::{Plot, source};
 use crate::show::text::decimal;
 
@@ -71,6 +72,11 @@ pub trait StudyResult: Serialize {
 
     /// The findings, the answer of the study first, and those of its rounds last.
     fn findings(&self) -> Vec<StudyFinding>;
+
+    /// The main figures, for the top of its page.
+    fn main_figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
 
     /// Add the tables and facts to the document.
     fn fill(&self, doc: Doc) -> Doc;
@@ -113,7 +119,7 @@ pub trait StudyResult: Serialize {
     fn doc(&self) -> Doc {
         let header = self.header();
         let notices = self.notices();
-        let mut doc = Doc::new(header.title(&self.outcome()));
+        let mut doc = Doc::new(header.title(&self.outcome())).figured(self.main_figures());
         if let Some((answer, others)) = notices.split_first() {
             let status = Status {
                 id: Some("outcome"),
@@ -297,6 +303,20 @@ impl Notice {
             .trim_end()
             .to_owned()
     }
+}
+
+/// A main figure; none where the value is not known.
+fn figure(
+    name: impl Into<Cow<'static, str>>,
+    value: Option<String>,
+    detail: String,
+) -> Option<Figure> {
+    let name = name.into();
+    value.map(|value| Figure {
+        name,
+        value,
+        detail,
+    })
 }
 
 /// What a study came to.

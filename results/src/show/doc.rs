@@ -18,6 +18,7 @@ pub struct Doc {
     title: String,
     about: Vec<Vec<String>>,
     lead: Option<Lead>,
+    figures: Vec<Figure>,
     blocks: Vec<Block>,
     readers: Readers,
 }
@@ -218,6 +219,7 @@ impl Doc {
             title,
             about,
             lead: Some(lead),
+            figures: Vec::new(),
             blocks: blocks
                 .into_iter()
                 .filter_map(|(readers, part)| Some((readers, part.filled()?)))
@@ -246,10 +248,15 @@ impl Doc {
         lead.or_else(first)
     }
 
+    /// Return the document with main figures, for the top of its page.
+    pub fn figured(self, figures: Vec<Figure>) -> Self {
+        Self { figures, ..self }
+    }
+
     /// Its main figures.
     pub(in crate::show) fn figures(&self) -> &[Figure] {
         let lead = self.lead.as_ref();
-        lead.map_or(&[], |lead| &lead.figures)
+        lead.map_or(&self.figures, |lead| &lead.figures)
     }
 
     /// Parts that this reader is shown.

@@ -34,11 +34,12 @@ use self::limit::{Limit, longer_period, random_rate, refuses_neighbours};
 pub use self::probe::*;
 pub use self::search::*;
 use super::{
-    Conclusion, Header, LoadStep, Picture, StudyFinding, StudyResult, load, name_of, or_dash, rate,
+    Conclusion, Header, LoadStep, Picture, StudyFinding, StudyResult, figure, load, name_of,
+    or_dash, rate,
 };
 use crate::judge::Finding;
 use crate::run::report::Environment;
-use crate::show::doc::{Column, Doc, Table};
+use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::{counted, decimal, micros};
 use crawlmark_harness::units::{percent, rounded_percent};
 
@@ -325,6 +326,23 @@ impl StudyResult for Capacity {
         });
         found.extend(load::limits(&steps.collect::<Vec<_>>()));
         found
+    }
+
+    fn main_figures(&self) -> Vec<Figure> {
+        let per_s = |per_s: Option<f64>| per_s.map(rate);
+        let passing = self.rates.iter();
+        let mut passing = passing.filter(|of| Some(of.rate_per_s) == self.passes_at_per_s);
+        let p99 = passing.next().and_then(|of| of.response_p99_us);
+        let rows = [
+            ("Capacity", per_s(self.capacity_per_s), "good responses"),
+            ("Limits met at", per_s(self.passes_at_per_s), "offered"),
+            ("Broken at", per_s(self.fails_at_per_s), "offered"),
+            ("p99", p99.map(micros), "at the highest rate that passes"),
+            ("Refuses above", per_s(self.limit_per_s), "at least"),
+        ];
+        let rows = rows.into_iter();
+        let rows = rows.filter_map(|(name, value, detail)| figure(name, value, detail.to_owned()));
+        rows.collect()
     }
 
     fn fill(&self, doc: Doc) -> Doc {

@@ -71,10 +71,11 @@ pub use self::size::*;
 pub use self::usl::*;
 use super::findings::factor;
 use super::{
-    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, in_rounds, load, or_dash,
+    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, load,
+    or_dash,
 };
 use crate::run::report::Environment;
-use crate::show::doc::{Column, Doc, Table};
+use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::{decimal, micros};
 use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
@@ -206,6 +207,38 @@ impl StudyResult for Scaling {
         let runs: Vec<&RoundRun> = self.rounds.iter().map(|round| &round.run).collect();
         found.extend(in_rounds("", &runs));
         found
+    }
+
+    fn main_figures(&self) -> Vec<Figure> {
+        let curve = self.curves.first();
+        let ends = curve.and_then(|curve| Some((curve, curve.base()?, curve.told()?)));
+        let Some((curve, base, most)) = ends else {
+            return Vec::new();
+        };
+        let [least_n, most_n] = [base, most].map(|point| curve.n(point));
+        let shown = |estimate: &Option<Estimate>, format: fn(f64) -> String| {
+            let [value, interval] = estimate.as_ref()?.texts(format);
+            Some((value, interval.trim_start().to_owned()))
+        };
+        let per_s = |per_s: f64| format!("{}/s", decimal(per_s));
+        let times = |times: f64| format!("{}\u{d7}", decimal(times));
+        let rows = [
+            (format!("Rate at {most_n}"), shown(&most.items_per_s, per_s)),
+            (
+                format!("Times that at {least_n}"),
+                shown(&most.speedup, times),
+            ),
+            ("Efficiency".to_owned(), shown(&most.efficiency, percent)),
+            (
+                "CPU per request".to_owned(),
+                shown(&most.cpu_us_per_attempt, micros),
+            ),
+        ];
+        let rows = rows.into_iter().filter_map(|(name, of)| {
+            let (value, detail) = of?;
+            figure(name, Some(value), detail)
+        });
+        rows.collect()
     }
 
     fn fill(&self, doc: Doc) -> Doc {

@@ -4,9 +4,8 @@ use crate::show::chart::inks;
 
 /// Name, on white, and on nearly black. Words have a contrast of 4.5:1 and more on what they stand
 /// on, and marks of 3:1.
-const COLOURS: [(&str, &str, &str); 16] = [
+const COLOURS: [(&str, &str, &str); 15] = [
     ("raised", "#f6f7f9", "#161b22"),
-    ("rule", "#c9ced6", "#3d4653"),
     ("accent", "#0b5fc0", "#6cb2ff"),
     ("wash", "#eef3fb", "#14202f"),
     // Verdicts: words and pills, and the ground behind them.
@@ -46,6 +45,6 @@ pub(super) fn variables() -> String {
     format!(
         ":root{{color-scheme:light;{light}}}\
          @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\
-         @media screen{{:root[data-theme=dark]{{color-scheme:dark;{dark}}}}}{figures}"
+         @media screen{{:root[data-theme=dark]{{color-scheme:dark;{dark}}}}}{figures}.crawlmark-plot text{{stroke:var(--paper)}}"
     )
 }

@@ -112,7 +112,7 @@ fn groups(doc: &Doc) -> Vec<Group<'_>> {
 fn caption(tables: &[Table]) -> &str {
     let captions = tables.iter().map(|table| &*table.caption);
     let mut known = captions.filter(|caption| !caption.is_empty());
-    known.next().unwrap_or("Table")
+    known.next().unwrap_or("All figures")
 }
 
 impl Layout<'_> {

@@ -20,14 +20,14 @@ use super::metric::{
     Execution, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
     readings_of_parts, readings_of_run,
 };
-use super::statistics::change;
+use super::statistics::{change, change_in_two};
 use crate::export::contest_junit;
 use crate::run::report::{Report, Verdict};
-use crate::show::doc::{Column, Doc, Table};
+use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::counted;
 use crate::studies::differences::Difference;
 use crate::studies::{
-    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, in_rounds, or_dash,
+    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, or_dash,
 };
 
 /// A comparison, whole.
@@ -163,6 +163,9 @@ pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Compar
         comparison.plain(&plain)
     })
 }
+
+/// Metrics at the top of a page at most.
+const MOST_FIGURES: usize = 5;
 
 /// Counted pairs from which on a plain loss is a regression before the first look. By chance alone,
 /// six losses of six come once in 64 comparisons, and so large ones never.
@@ -342,6 +345,21 @@ impl StudyResult for Contest {
             found.extend(in_rounds(side, &runs));
         }
         found
+    }
+
+    fn main_figures(&self) -> Vec<Figure> {
+        // Those that decided first.
+        let mut all: Vec<&MetricResult> = self.comparison.metrics.iter().collect();
+        all.sort_by_key(|one| one.verdict.weight().is_none());
+        let rows = all.into_iter().filter_map(|one| {
+            let evidence = one
+                .evidence
+                .as_ref()
+                .filter(|evidence| evidence.has_ratio())?;
+            let [value, interval] = change_in_two(evidence.ratio, evidence.shown_interval());
+            figure(one.metric.title.to_string(), Some(value), interval)
+        });
+        rows.take(MOST_FIGURES).collect()
     }
 
     fn fill(&self, doc: Doc) -> Doc {
