@@ -417,6 +417,9 @@ pub struct OutputArgs {
     /// Output format.
     #[command(flatten)]
     pub form: FormArgs,
+    /// Save each plot as a PNG file as well, 1,440 pixels wide
+    #[arg(hide_short_help = true, long)]
+    pub png: bool,
     /// Print only the page's path and errors (or the JSON or Markdown)
     #[arg(long)]
     pub quiet: bool,

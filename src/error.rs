@@ -11,6 +11,7 @@ use crawlmark_results::import::ImportError;
 use crawlmark_results::run::cut::CutError;
 use crawlmark_results::run::parts::{MergeError, PlanFileError};
 use crawlmark_results::run::result_dir::{ReadError, ResultDir, ResultError};
+use crawlmark_results::show::plot::PngError;
 use crawlmark_results::studies::compare::DesignError;
 
 use crate::cluster::slots::SlotsError;
@@ -133,6 +134,9 @@ pub(crate) enum Error {
     /// The result's place.
     #[error("{0}")]
     Result(#[from] ResultError),
+    /// A plot cannot be drawn.
+    #[error("{0}")]
+    Png(#[from] PngError),
     /// A saved result cannot be read.
     #[error("{0}")]
     Read(#[from] ReadError),

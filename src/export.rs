@@ -13,6 +13,8 @@ use crawlmark_results::export::export;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{LOG, RESULT, ResultError, remake};
 
+use crawlmark_results::show::plot::{self, Plot};
+
 use crate::cli::{Destination, Export};
 use crate::error::Error;
 use crate::terminal;
@@ -160,4 +162,13 @@ pub(crate) fn folder(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
+}
+
+/// Save plots as PNG files in a result directory, beside their SVG files.
+///
+/// # Errors
+/// When one cannot be drawn or written.
+pub(crate) fn pngs(directory: &Path, plots: &[Plot]) -> Result<(), Error> {
+    remake(directory, &plot::pngs(plots)?)?;
+    Ok(())
 }

@@ -7,6 +7,7 @@ use crawlmark_harness::trace::{TraceContext, Traces};
 use crawlmark_results::run::cut;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
+use crawlmark_results::show::plot::{self, Plot};
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::Capacity;
 use crawlmark_results::studies::compare::Contest;
@@ -64,8 +65,15 @@ fn find_traced(trace: &TraceContext, results: &[PathBuf]) -> Result<u8, Error> {
     )))
 }
 
+/// What is made of a saved study.
+struct Remade {
+    /// Names and contents.
+    files: Vec<(String, String)>,
+    plots: Vec<Plot>,
+}
+
 /// What makes the files of a saved study again.
-type Remake = fn(&Path) -> Result<Vec<(String, String)>, Error>;
+type Remake = fn(&Path) -> Result<Remade, Error>;
 
 /// The files of studies, and what makes their others.
 const STUDIES: [(&str, Remake); 5] = [
@@ -76,11 +84,12 @@ const STUDIES: [(&str, Remake); 5] = [
     (History::FILE, study_files::<History>),
 ];
 
-fn study_files<S: StudyResult + DeserializeOwned>(
-    path: &Path,
-) -> Result<Vec<(String, String)>, Error> {
+fn study_files<S: StudyResult + DeserializeOwned>(path: &Path) -> Result<Remade, Error> {
     let result: S = result_dir::read_study(path)?;
-    Ok(study::made_from(&result))
+    Ok(Remade {
+        files: study::made_from(&result),
+        plots: result.plots(),
+    })
 }
 
 /// The file of a study at this path, and what makes its others; none of a run.
@@ -104,7 +113,11 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
         }
         let own = export::folder(&file).to_owned();
         let directory = args.out.clone().unwrap_or(own);
-        result_dir::remake(&directory, &make(&file)?)?;
+        let Remade { files, plots } = make(&file)?;
+        result_dir::remake(&directory, &files)?;
+        if args.png {
+            export::pngs(&directory, &plots)?;
+        }
         return Ok(directory.join(PAGE));
     }
     let directory = directory(result, args)?;
@@ -114,6 +127,9 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     }
     let files = result_dir::made_from(&report);
     result_dir::remake(&directory, &files)?;
+    if args.png {
+        export::pngs(&directory, &plot::all(&report))?;
+    }
     Ok(directory.join(PAGE))
 }
 

@@ -31,6 +31,7 @@ pub(crate) use self::execution::{CommandRound, CommandSetup};
 pub(crate) use self::rounds::{LONGEST_REST, Rounds, Setup, rest};
 use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
+use crate::export;
 use crate::terminal::{self, Stages};
 
 /// The folder of the rounds.
@@ -203,7 +204,12 @@ fn conclude(
     directory: ResultDir,
     result: &impl StudyResult,
 ) -> Result<(), Error> {
-    let saved = save(directory, result);
+    let saved = save(directory, result).and_then(|saved| {
+        if keep.png {
+            export::pngs(&saved, &result.plots())?;
+        }
+        Ok(saved)
+    });
     let printed = print(result, keep.form, saved.as_deref().ok(), keep.quiet);
     match (saved, printed) {
         (Ok(_), printed) => printed,

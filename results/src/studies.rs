@@ -155,7 +155,7 @@ pub trait StudyResult: Serialize {
             ),
             panels: picture.panels,
         });
-        chart.iter().map(Plot::of).collect()
+        chart.map(Plot::of).into_iter().collect()
     }
 
     /// The JSON file: the result, and its findings.

@@ -493,6 +493,9 @@ pub struct RunArgs {
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
+    /// Save each plot as a PNG file as well, 1,440 pixels wide
+    #[arg(long)]
+    pub png: bool,
     /// Print only the page's path and errors (or the JSON)
     ///
     /// A threshold that fails or cannot be decided is still printed, as one line.

@@ -119,7 +119,7 @@ Examples:
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Results that `crawlmark run` saved
+    /// Results that `crawlmark run` or a study (ab, scale, capacity, ladder, ...) saved
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
     /// Write to DIR [default: the result's own directory]
@@ -137,6 +137,9 @@ pub struct ReportArgs {
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
+    /// Save each plot as a PNG file as well, 1,440 pixels wide
+    #[arg(long, conflicts_with_all = ["exports", "trace", "from", "to"])]
+    pub png: bool,
     /// Print the item that a trace id of a run is of (see `run --trace`)
     ///
     /// ID is a trace id or a whole traceparent, which names the attempt as well.

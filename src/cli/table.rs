@@ -379,6 +379,7 @@ const GROUPS: [Group; 13] = [
             never("latency"),
             never("no_histogram"),
             never("exports").not_for_rounds(),
+            never("png").not_for_rounds(),
             never("quiet").not_for_rounds().common(),
             never("no_progress"),
             never("page").not_for_rounds(),

@@ -7,6 +7,7 @@ use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{PAGE, ResultDir, ResultError};
 use crawlmark_results::run::words;
+use crawlmark_results::show::plot;
 use crawlmark_results::show::text::{counted, grouped};
 
 use super::crawl::Crawled;
@@ -65,6 +66,10 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
     let exported = place.map_or(Ok(Vec::new()), |place| {
         export::write(&report, place, &wanted.exports)
     });
+    let drawn = match &saved {
+        Ok(place) if wanted.has_png => export::pngs(place, &plot::all(&report)),
+        _ => Ok(()),
+    };
     if let (Ok(place), false) = (&saved, to.keeps) {
         // Where that fails, it is one of many temporary files.
         let _ = fs::remove_dir_all(place);
@@ -86,6 +91,7 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         shown.err(),
         saved.err().map(Error::Result),
         exported.err(),
+        drawn.err(),
         published.and_then(Result::err),
     ];
     let mut is_failed = false;

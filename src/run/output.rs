@@ -91,6 +91,8 @@ impl Output {
 pub(super) struct OutputOptions {
     pub(super) output: Output,
     pub(super) exports: Vec<Export>,
+    /// True if the plots are saved as PNG files, too.
+    pub(super) has_png: bool,
     pub(super) voice: Voice,
     /// True if exit codes are those of k6.
     is_k6: bool,
@@ -123,10 +125,16 @@ impl OutputOptions {
                 "--out - keeps no result, and an export without a file is part of it: give it one, as in --export csv=FILE",
             ));
         }
+        if args.out.as_deref() == Some(Path::new(NOWHERE)) && args.png {
+            return Err(Error::usage(
+                "--out - keeps no result, and the files of --png are part of it: remove one of them",
+            ));
+        }
         export::check(&exports, None)?;
         Ok(Self {
             output,
             exports,
+            has_png: args.png,
             voice: Voice {
                 is_quiet: args.quiet,
                 has_progress: !args.quiet && !args.no_progress,

@@ -9,6 +9,7 @@
 //! | `draw`, `axes` | marks, and what stands beside them, as elements of `plotters` |
 //! | `lettering` | the width of a text, and room for it |
 //! | `backend`, `svg` | a backend of `plotters` that writes SVG, and the document around it |
+//! | `png` | the same over the bitmap backend of `plotters` |
 //! | `palette` | the inks and dashes of each meaning |
 //! | `json` | its values for the script of a page |
 
@@ -19,6 +20,7 @@ mod json;
 mod layout;
 mod lettering;
 pub(super) mod palette;
+mod png;
 pub(super) mod scale;
 mod svg;
 #[cfg(test)]
@@ -27,6 +29,7 @@ mod tests;
 use serde::Serialize;
 
 pub(in crate::show) use self::palette::{RULES, inks};
+pub use self::png::PngError;
 use self::scale::Scale;
 use crate::show::text::capital;
 use crate::show::visible;
@@ -66,11 +69,12 @@ pub struct Plot {
     pub data: Option<String>,
     /// True if it has nothing to show; a page leaves it out.
     pub is_empty: bool,
+    chart: Chart,
 }
 
 impl Plot {
     /// Draw a chart.
-    pub(crate) fn of(chart: &Chart) -> Self {
+    pub(crate) fn of(chart: Chart) -> Self {
         Self {
             name: chart.name,
             title: chart.title,
@@ -79,7 +83,16 @@ impl Plot {
             figure: chart.figure(),
             data: chart.json(),
             is_empty: chart.panels.is_empty(),
+            chart,
         }
+    }
+
+    /// Return the picture as a PNG file, 1,440 pixels wide.
+    ///
+    /// # Errors
+    /// When a shape cannot be drawn, or the pixels cannot be encoded.
+    pub fn png(&self) -> Result<Vec<u8>, PngError> {
+        self.chart.png()
     }
 }
 

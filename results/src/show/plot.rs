@@ -22,7 +22,7 @@ use self::over_time::OverTime;
 pub(crate) use self::source::{date, source};
 use crate::run::report::Report;
 use crate::show::chart::Chart;
-pub use crate::show::chart::Plot;
+pub use crate::show::chart::{Plot, PngError};
 
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";
@@ -55,7 +55,18 @@ pub fn names() -> [&'static str; 9] {
 /// Every chart that the report has something for, as a picture, in reading order.
 pub fn all(report: &Report) -> Vec<Plot> {
     let charts = CHARTS.iter().filter_map(|(_, chart)| chart(report));
-    charts.map(|chart| Plot::of(&chart)).collect()
+    charts.map(Plot::of).collect()
+}
+
+/// Plots as PNG files, by their names in a result directory.
+///
+/// # Errors
+/// When one cannot be drawn.
+pub fn pngs(plots: &[Plot]) -> Result<Vec<(String, Vec<u8>)>, PngError> {
+    let drawn = plots.iter().filter(|plot| !plot.is_empty);
+    drawn
+        .map(|plot| Ok((format!("{FOLDER}/{}.png", plot.name), plot.png()?)))
+        .collect()
 }
 
 /// The last line of the charts of a run.

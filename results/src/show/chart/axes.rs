@@ -229,27 +229,30 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
     ) -> Drawn<DB> {
         let (across, up) = (placed.x.ends(), placed.y.ends());
         for note in placed.panel.marks.iter().flat_map(notes) {
-            self.note(note, field)?;
+            self.note(note, self.px_of(field, note.at))?;
         }
         for mark in &placed.panel.marks {
             let (at, away) = match mark.shape {
-                Shape::Across(y) => ((across.start, y), [4.0, 16.0]),
-                Shape::Upright(x) => ((x, up.end), [-6.0, 12.0]),
-                Shape::Band(from, to) => ((f64::midpoint(from, to), up.end), [0.0, 12.0]),
+                Shape::Across(y) => (self.px_of(field, (across.start, y)), [4.0, 16.0]),
+                Shape::Upright(x) => (self.px_of(field, (x, up.end)), [-6.0, 12.0]),
+                Shape::Band(from, to) => {
+                    let [left, right] = [from, to].map(|x| self.px_of(field, (x, up.end)));
+                    ([f64::midpoint(left[0], right[0]), left[1]], [0.0, 12.0])
+                }
                 _ => continue,
             };
             // The same line or band is in the panels below, too.
             if mark.legend.is_empty() || !(is_first || matches!(mark.shape, Shape::Across(_))) {
                 continue;
             }
-            let note = Note::new(&*mark.legend, at, away).of(mark.role, Face::Label);
-            self.note(&note, field)?;
+            let note = Note::new(&*mark.legend, (0.0, 0.0), away).of(mark.role, Face::Label);
+            self.note(&note, at)?;
         }
         Ok(())
     }
 
-    fn note(&self, note: &Note, field: &FieldArea<DB>) -> Drawn<DB> {
-        let [x, y] = self.px_of(field, note.at);
+    /// Write a note beside a place, CSS pixels.
+    fn note(&self, note: &Note, [x, y]: [f64; 2]) -> Drawn<DB> {
         let [right, down] = note.away;
         let anchor = match right {
             _ if right > 0.0 => HPos::Left,

@@ -15,7 +15,7 @@ use plotters_backend::{
     FontStyle,
 };
 
-use super::draw::{Group, Surface, TO_BASE};
+use super::draw::{Group, Surface};
 use super::lettering::width;
 use super::palette::Ink;
 use crate::show::xml::escaped;
@@ -83,6 +83,11 @@ impl Svg {
 impl Surface for Svg {
     // The style sheet draws it.
     const HALO: f64 = 0.0;
+
+    // From the middle of a line to the base line of common letters.
+    const TO_BASE: f64 = 0.36;
+
+    const SIZE: f64 = 1.0;
 
     fn dash(&self, lengths: Option<[f64; 2]>) -> bool {
         let attribute = lengths.map(|[dash, gap]| format!(" stroke-dasharray=\"{dash} {gap}\""));
@@ -292,7 +297,7 @@ impl DrawingBackend for Svg {
         let size = style.size() / f64::from(UNIT);
         let down = match style.anchor().v_pos {
             VPos::Top => size,
-            VPos::Center => size * TO_BASE,
+            VPos::Center => size * Self::TO_BASE,
             VPos::Bottom => 0.0,
         };
         let anchor = match style.anchor().h_pos {

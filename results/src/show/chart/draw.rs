@@ -15,9 +15,6 @@ use super::palette::Ink;
 use super::scale::Scale;
 use super::{Block, Dash, Dot, Face, Mark, Role, Shape, Step};
 
-/// From the middle of a line of text to its base line, at a font size of 1.
-pub(super) const TO_BASE: f64 = 0.36;
-
 /// Part of a speck's colour that covers what is behind it.
 const SPECK: f64 = 0.6;
 
@@ -45,6 +42,12 @@ pub(super) trait Surface {
     /// Width of the paper around a letter that the drawing has to draw, CSS pixels; 0 where the
     /// backend does it.
     const HALO: f64;
+
+    /// From the height of a text that is asked for to its base line, at a font size of 1.
+    const TO_BASE: f64;
+
+    /// Font size that is asked for, at a font size of 1.
+    const SIZE: f64;
 
     /// Draw the next lines with these dashes and gaps, CSS pixels, until told otherwise; false where
     /// a backend has none, and the drawing has to.
@@ -226,10 +229,10 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
         let Some([x, y]) = self.room.take(text, face, anchor, places) else {
             return Ok(());
         };
-        let middle = y - TO_BASE * face.size();
+        let middle = y - S::TO_BASE * face.size();
         let halo = S::HALO;
         if halo > 0.0 {
-            let around = [-1.0, 0.0, 1.0].map(|n| n * halo);
+            let around = [-halo, 0.0, halo];
             for (across, down) in around.iter().flat_map(|x| around.map(|y| (*x, y))) {
                 self.letters(text, face, Ink::Paper, anchor, [x + across, middle + down])?;
             }
@@ -245,7 +248,7 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
         anchor: HPos,
         middle: [f64; 2],
     ) -> Drawn<DB> {
-        let size = face.size() * f64::from(self.unit);
+        let size = face.size() * S::SIZE * f64::from(self.unit);
         let colour = ink.light();
         let style = TextStyle::from((FontFamily::SansSerif, size, face.weight()))
             .color(&colour)

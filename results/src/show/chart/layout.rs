@@ -49,7 +49,7 @@ pub(super) const CELL: f64 = 21.0;
 pub(super) const FIRST_CELL: f64 = 22.0;
 
 /// Height of a tick of the vertical axis, so that a field has no more than it has room for.
-const TICK: f64 = 28.0;
+const TICK: f64 = 21.0;
 
 /// A line of words: its text, its look and its base line.
 pub(super) type Words = (String, Face, f64);

@@ -61,8 +61,10 @@ impl Scale {
         let low = around.iter().rev().find(|tick| **tick <= least);
         let (low, high) = (
             low.copied().unwrap_or(least),
-            // At least a factor of four, so that there are two ticks.
-            around.iter().find(|tick| **tick >= top.max(least * 4.0)),
+            // At least a factor of four, so that there are two ticks, and a little air.
+            around
+                .iter()
+                .find(|tick| **tick >= top.max(least * 4.0) * 1.02),
         );
         Self::Log(low, high.copied().unwrap_or(top))
     }

@@ -43,7 +43,10 @@ fn texts(svg: &str) -> (Vec<Drawn>, [f64; 2]) {
 
 fn assert_laws(chart: &Chart) {
     let svg = chart.svg();
-    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    let wrong = svg
+        .lines()
+        .find(|line| line.contains("NaN") || line.contains("inf\""));
+    assert_eq!(wrong, None);
     let (texts, [right, bottom]) = texts(&svg);
     for (n, one) in texts.iter().enumerate() {
         let [left, top, end, base] = one.place;
@@ -177,4 +180,48 @@ fn each_ink_has_a_light_and_a_dark_colour() {
             assert_eq!(mode.matches(&rule).count(), 1, "{rule}");
         }
     }
+}
+
+#[test]
+fn a_png_is_the_picture_at_twice_its_size() {
+    let line = Mark::new(
+        Role::Good,
+        "measured",
+        Shape::Line(vec![(1.0, 1.0), (9.0, 4.0)]),
+    );
+    let chart = Chart {
+        name: "any",
+        title: "Any",
+        answer: "4 of them are here".to_owned(),
+        subtitle: String::new(),
+        source: String::new(),
+        panels: vec![Panel {
+            x: Axis::new("s", Range::FromZero, Format::Number),
+            y: Axis::new("", Range::FromZero, Format::Number),
+            height: 100.0,
+            marks: vec![line],
+            cells: Vec::new(),
+        }],
+    };
+    let (_, size) = texts(&chart.svg());
+    let png = chart.png().unwrap();
+    let mut reader = ::png::Decoder::new(std::io::Cursor::new(&png))
+        .read_info()
+        .unwrap();
+    let mut rgb = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut rgb).unwrap();
+    let twice = size.map(|px| (px * 2.0).to_string());
+    assert_eq!([info.width, info.height].map(|px| px.to_string()), twice);
+    let row = info.width as usize * 3;
+    let is_drawn = |top: usize, bottom: usize, dark: u8| {
+        let rows = rgb[row * top..row * bottom].chunks(3);
+        rows.filter(|pixel| pixel.iter().all(|part| *part < dark))
+            .count()
+    };
+    // The letters of the title lie above their base line, and nothing lies above them.
+    assert!(is_drawn(34, 66, 100) > 500, "the title is drawn");
+    assert_eq!(is_drawn(0, 30, 200), 0);
+    assert_eq!(is_drawn(76, 100, 200), 0, "and stands on its base line");
+    let blue = rgb.chunks(3).filter(|pixel| **pixel == [0x1F, 0x6C, 0xC4]);
+    assert!(blue.count() > 500, "and so is the line");
 }

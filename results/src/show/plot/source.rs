@@ -5,6 +5,9 @@ use crate::run::report::Environment;
 /// Marks and words of the names of CPUs that tell nothing apart.
 const IDLE: [&str; 5] = ["(R)", "(TM)", "(tm)", " CPU", " Processor"];
 
+/// The most characters of a part that a user wrote, so that machine and date have room.
+const LONGEST: usize = 44;
+
 /// Join the command, what it measured, the machine and the date of an RFC 3339 time.
 pub(crate) fn source(
     command: &str,
@@ -13,7 +16,13 @@ pub(crate) fn source(
     time: &str,
 ) -> String {
     let mut parts = vec![format!("crawlmark {command}")];
-    parts.extend(of);
+    parts.extend(of.into_iter().map(|part| {
+        let mut kept: String = part.chars().take(LONGEST).collect();
+        if kept.len() < part.len() {
+            kept.push('…');
+        }
+        kept
+    }));
     parts.extend(machine.map(|machine| {
         let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
         let mut cpu = cpu.to_owned();

@@ -11,7 +11,7 @@ use crawlmark_harness::units::rounded_percent;
 
 /// Heights of the panels, CSS pixels.
 const TIMES: f64 = 198.0;
-const BARS: f64 = 56.0;
+const BARS: f64 = 64.0;
 
 /// Share from which on a bar has its number.
 const LABELLED: f64 = 0.1;
