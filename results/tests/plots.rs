@@ -17,7 +17,8 @@ use std::fmt::Write;
 
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, SecondCounts};
 use crawlmark_results::run::report::{
-    BindingReport, IntervalRow, Report, ShardCourse, ShardReport, Split, Spread, TargetSecond,
+    BindingReport, Course, HeatColumn, IntervalRow, Report, ShardCourse, ShardReport, Split,
+    Spread, TargetSecond,
 };
 use crawlmark_results::run::words;
 use crawlmark_results::show::page;
@@ -331,6 +332,59 @@ fn degenerate_runs_are_drawn_too() {
             shapes(&plot);
         }
     }
+}
+
+#[test]
+fn a_course_has_holes_and_says_how_high_its_peaks_are() {
+    let mut report = long(20, 2);
+    let stalls = |n: usize| (100..110).contains(&n);
+    let good = |n: usize| match n {
+        110 => 1_000,
+        n if stalls(n) => 0,
+        _ => 100,
+    };
+    let heat = |n: usize| {
+        (!stalls(n)).then(|| HeatColumn {
+            first: 60,
+            counts: vec![good(n) / 2, good(n) / 2],
+        })
+    };
+    report.course = Some(Course {
+        start_ms: 0,
+        step_ms: 100,
+        good: (0..200).map(good).collect(),
+        not_found: vec![0; 200],
+        throttled: vec![0; 200],
+        failed: vec![0; 200],
+        in_flight: vec![4; 200],
+        heat: (0..200).map(heat).collect(),
+    });
+    let plot = named(&report, "throughput");
+    shapes(&plot);
+    assert!(
+        texts(&plot).contains(&"▲ 10k".to_owned()),
+        "{:?}",
+        texts(&plot)
+    );
+    let page = Document::parse(&plot.figure).unwrap();
+    let mut paths = page.descendants();
+    let area = paths
+        .find(|node| node.attribute("class") == Some("blue"))
+        .unwrap();
+    let places = corners(area);
+    let lowest = places.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+    let hole = places.iter().filter(|(_, y)| *y > lowest - 0.1).count();
+    assert!(hole > 2, "a stall is a hole");
+    let plot = named(&report, "latency");
+    shapes(&plot);
+    for name in ["p50", "p99"] {
+        assert!(texts(&plot).contains(&name.to_owned()), "{name}");
+    }
+    let names: Vec<&str> = plot::all(&report).iter().map(|plot| plot.name).collect();
+    assert!(
+        !names.contains(&"heat"),
+        "it is in the picture of the latency"
+    );
 }
 
 #[test]

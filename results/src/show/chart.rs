@@ -31,6 +31,7 @@ use serde::Serialize;
 pub(in crate::show) use self::palette::{RULES, inks};
 pub use self::png::PngError;
 use self::scale::Scale;
+pub(in crate::show) use self::scale::short;
 use crate::show::text::capital;
 use crate::show::visible;
 
@@ -259,6 +260,8 @@ pub enum Role {
     Run(usize),
     /// A level of a heat map, from 0 to 5.
     Level(usize),
+    /// Paper around a line that crosses others.
+    Casing,
     /// A part of the field to be read differently: warm-up, a band.
     Shade,
     /// A part of the field that an answer lies in.

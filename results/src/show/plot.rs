@@ -8,11 +8,13 @@
 //! | room | for |
 //! |---|---|
 //! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
+//! | `course` | throughput and response times in the short steps of the course |
 //! | `spectrum`, `cells` | percentiles, heat map and shards of a run |
 //! | `answers`, `source` | the title of each picture, and its last line |
 
 mod answers;
 mod cells;
+mod course;
 mod over_time;
 mod seconds;
 mod source;
@@ -32,11 +34,18 @@ type RunChart = (&'static str, fn(&Report) -> Option<Chart>);
 
 /// Every chart of a run, in reading order.
 const CHARTS: [RunChart; 9] = [
-    ("throughput", |it| over_time("throughput", it)),
-    ("latency", |it| over_time("latency", it)),
+    ("throughput", |it| {
+        course::throughput(it).or_else(|| over_time("throughput", it))
+    }),
+    ("latency", |it| {
+        course::latency(it).or_else(|| over_time("latency", it))
+    }),
     ("split", |it| over_time("split", it)),
     ("spectrum", spectrum::chart),
-    ("heat", cells::heat),
+    // The course has it in the picture of the latency.
+    ("heat", |it| {
+        cells::heat(it).filter(|_| course::latency(it).is_none())
+    }),
     ("in-flight", |it| over_time("in-flight", it)),
     ("shards", cells::shards),
     ("errors", |it| over_time("errors", it)),

@@ -133,6 +133,7 @@ impl Role {
             Self::Reference => (Ink::Text, Dash::Solid),
             Self::Run(n) => RUNS[n % RUNS.len()],
             Self::Level(n) => (HEAT[n], Dash::Solid),
+            Self::Casing => (Ink::Paper, Dash::Solid),
             Self::Shade => (Ink::Shade, Dash::Solid),
             Self::Highlight => (Ink::Highlight, Dash::Solid),
             Self::Paused => (Ink::Paused, Dash::Solid),
@@ -155,7 +156,8 @@ impl Role {
     /// The ink of its words: a colour that letters can be read in.
     pub(super) const fn words(self) -> Ink {
         match self.look().0 {
-            Ink::Orange => Ink::Amber,
+            Ink::Orange | Ink::Paused => Ink::Amber,
+            Ink::Highlight => Ink::Red,
             ink @ (Ink::Text | Ink::Blue | Ink::Red | Ink::Green | Ink::Purple | Ink::Olive) => ink,
             _ => Ink::Quiet,
         }
@@ -188,11 +190,10 @@ fn rules(mode: usize) -> String {
     colours(mode) + RULES
 }
 
-/// Rules beside the colours. A line keeps its width when a reader zooms.
+/// Rules beside the colours.
 pub(in crate::show) const RULES: &str = ".crawlmark-plot *{fill:currentColor}\
     .crawlmark-plot rect,.crawlmark-plot .cells{shape-rendering:crispEdges}\
     .crawlmark-plot .cells,.crawlmark-plot .line{fill:none;stroke:currentColor;stroke-linejoin:round}\
-    .crawlmark-plot .line{vector-effect:non-scaling-stroke;stroke-linecap:round}\
     .crawlmark-plot text{font-variant-numeric:tabular-nums;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}";
 
 fn colours(mode: usize) -> String {

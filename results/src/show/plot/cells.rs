@@ -10,7 +10,7 @@ use crawlmark_harness::stats;
 use crawlmark_harness::units::rounded_percent;
 
 /// The share of a column's responses from which a level begins.
-const SHARES: [f64; 5] = [0.003, 0.01, 0.03, 0.1, 0.3];
+pub(super) const SHARES: [f64; 5] = [0.003, 0.01, 0.03, 0.1, 0.3];
 
 /// The most rows of shards: each is at least three pixels high.
 const MOST_ROWS: usize = 64;
@@ -22,20 +22,20 @@ const MOST_CELLS: usize = 4_800;
 const MOST_COLUMNS: usize = 136;
 
 /// A value over a part of the time.
-struct Cell {
-    from_s: f64,
-    to_s: f64,
-    value: f64,
+pub(super) struct Cell {
+    pub(super) from_s: f64,
+    pub(super) to_s: f64,
+    pub(super) value: f64,
 }
 
 /// Cells by their levels.
 #[derive(Default)]
-struct Levels([Vec<Block>; 6]);
+pub(super) struct Levels([Vec<Block>; 6]);
 
 impl Levels {
     /// Add the cells of one height: neighbours of a level are one. A level begins at each of
     /// `bounds`, and one below them.
-    fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64; 5], axis: TimeAxis) {
+    pub(super) fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64; 5], axis: TimeAxis) {
         let level = |cell: &Cell| bounds.iter().filter(|bound| cell.value >= **bound).count();
         for run in cells.chunk_by(|a, b| level(a) == level(b) && a.to_s >= b.from_s) {
             let (first, last) = (&run[0], &run[run.len() - 1]);
@@ -47,7 +47,7 @@ impl Levels {
     }
 
     /// A mark for each level.
-    fn marks(self) -> Vec<Mark> {
+    pub(super) fn marks(self) -> Vec<Mark> {
         let levels = self.0.into_iter().enumerate();
         let marks = levels.map(|(n, cells)| Mark::new(Role::Level(n), "", Shape::Blocks(cells)));
         marks.collect()

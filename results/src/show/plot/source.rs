@@ -6,7 +6,7 @@ use crate::run::report::Environment;
 const IDLE: [&str; 5] = ["(R)", "(TM)", "(tm)", " CPU", " Processor"];
 
 /// The most characters of a part that a user wrote, so that machine and date have room.
-const LONGEST: usize = 44;
+const LONGEST: usize = 36;
 
 /// Join the command, what it measured, the machine and the date of an RFC 3339 time.
 pub(crate) fn source(
