@@ -86,7 +86,7 @@ pub(super) fn latency(report: &Report) -> [String; 2] {
 pub(super) fn heat(report: &Report) -> [String; 2] {
     let [answer, _] = latency(report);
     let subtitle = format!(
-        "response time, log scale · darker: more of a second's responses, 0.3 to 30 % · {}",
+        "response time, log scale · darker: more of a column's responses, 0.3 to 30 % · {}",
         all(report)
     );
     [answer, subtitle]

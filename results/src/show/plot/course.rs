@@ -157,7 +157,8 @@ pub(super) fn latency(report: &Report) -> Option<Chart> {
     let longest = cells.iter().map(Vec::len).max()?;
     let first =
         (0..longest).find(|n| cells.iter().any(|of| of.get(*n).is_some_and(|it| *it > 0)))?;
-    let [low, high] = [first, longest].map(|n| u32::try_from(n).unwrap_or(LAST_CELL));
+    let [low, high] =
+        [first.saturating_sub(1), longest].map(|n| u32::try_from(n).unwrap_or(LAST_CELL));
     let mut levels = Levels::default();
     for cell in low..high {
         let mut row = Vec::new();
