@@ -43,9 +43,9 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         .ended_by
         .map_or_else(|| exit_code(&report, to.is_strict), signalled);
     let code = wanted.code(ended);
-    let mut said = failure(&report, ended, wanted.output.is_end());
+    let mut reason = failure(&report, ended, wanted.output.is_end());
     if wanted.output.is_end() {
-        said += &left(&report);
+        reason += &left(&report);
     }
     // Saved first, because the reader of the output may be slow; and shown whether it could be
     // saved or not: neither may cost the other.
@@ -60,6 +60,8 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
             ));
         }
     }
+    // The page's path is the last line.
+    terminal::say(&reason);
     let kept = saved.as_deref().ok().filter(|_| to.keeps);
     let shown = wanted.output.show(&report, kept);
     let place = saved.as_deref().map_or_else(ResultError::place, Some);
@@ -94,11 +96,9 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         drawn.err(),
         published.and_then(Result::err),
     ];
-    let mut is_failed = false;
-    for error in failures.into_iter().flatten() {
-        is_failed = true;
-        said += &(error.message() + "\n");
-    }
+    let failures = failures.into_iter().flatten();
+    let said: String = failures.map(|error| error.message() + "\n").collect();
+    let is_failed = !said.is_empty();
     terminal::say(&said);
     if wanted.output.is_end() {
         let finding = words::news(&report);
@@ -130,9 +130,9 @@ pub(crate) fn save_merged(
             ..EndOptions::default()
         }),
     };
-    output.show(report, Some(&saved))?;
     let code = exit_code(report, is_strict);
     terminal::say(&failure(report, code, output.is_end()));
+    output.show(report, Some(&saved))?;
     Ok(code)
 }
 

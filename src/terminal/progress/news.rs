@@ -113,11 +113,8 @@ fn failed(now: &Now<'_>) -> Option<News> {
         .first()
         .and_then(|(cause, _)| failure_words(now.live, *cause));
     let known = known.map_or_else(String::new, |known| format!(": {known}"));
-    let share_words = rounded_percent(share);
-    let fact = format!(
-        "{share_words} of the requests failed, most with {cause} ({}){known}",
-        grouped(*count)
-    );
+    let (share_words, count) = (rounded_percent(share), grouped(*count));
+    let fact = format!("{share_words} of requests failed: {count} \u{d7} {cause}{known}");
     Some(News {
         is_failure: share >= FAILED,
         ..News::new("failed", fact)
