@@ -24,9 +24,10 @@ pub(crate) mod verdict;
 
 pub use self::experiments::{experiment_plan, next_experiment};
 pub(crate) use self::findings::serialize;
-pub use self::findings::{CauseCount, Event, Finding, FindingKind, Severity, TimePart, causes};
+pub use self::findings::{CauseCount, Finding, FindingKind, Severity, TimePart, causes};
 pub(crate) use self::stalls::Stalls;
 pub use self::verdict::{Missing, Validity, Verdict};
+pub use crate::run::report::Event;
 use crate::run::report::Report;
 
 /// Findings of the checks of a run, most severe first, without those that others make redundant.

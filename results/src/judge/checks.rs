@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::faults;
-use super::findings::{Event, Finding, causes};
+use super::findings::{Finding, causes};
 use super::stalls::Stalls;
 use super::thresholds as limits;
 use super::verdict::{Missing, Verdict};
 use crate::run::report::{
-    Audit, Course, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report,
+    Audit, Course, Event, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report,
     ShardReport, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
 };
 use crawlmark_harness::machine::{QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS};

@@ -13,7 +13,7 @@ use super::verdict::Verdict::{
     NothingMeasured, TargetLimited,
 };
 use crate::run::report::{
-    Limit, Report, cause_in_words, failures, in_unit, listed, remedy_in_words,
+    Event, Limit, Report, cause_in_words, failures, in_unit, listed, remedy_in_words,
 };
 use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
 use crawlmark_harness::process::{ShardExit, signal_in_words};
@@ -221,21 +221,6 @@ fn stalled(count: usize, longest_s: f64, total_s: f64) -> String {
             format!("The target stalled {} times, {each}", grouped(count as u64)),
             "The target stalled many times",
         ),
-    }
-}
-
-/// Time in which something happened, s since the start of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its begin.
-    pub from_s: f64,
-    /// Its end; its begin of a moment.
-    pub to_s: f64,
-}
-
-impl Event {
-    pub(crate) const fn length_s(&self) -> f64 {
-        self.to_s - self.from_s
     }
 }
 

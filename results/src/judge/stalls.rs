@@ -1,9 +1,9 @@
 //! Stalls of a target: times in which requests were waiting and no answer came, although it answers
 //! much faster otherwise.
 
-use super::findings::{Event, Finding};
+use super::findings::Finding;
 use super::thresholds::{FREEZE_US, PAUSED};
-use crate::run::report::{IntervalRow, Report, Spread};
+use crate::run::report::{Event, IntervalRow, Report, Spread};
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{STEP, Series};
 

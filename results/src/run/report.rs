@@ -48,7 +48,7 @@ pub use self::budget::{Audit, BudgetReport, WindowReport};
 pub(crate) use self::causes::listed;
 pub use self::causes::{FailureReport, cause_in_words, failures, remedy_in_words};
 pub use self::connections::{ClosedBy, ConnectionsReport, SlowRow, Split, SplitPart, TcpReport};
-pub use self::course::{Course, HeatColumn, Seconds, ShardCourse};
+pub use self::course::{Course, Event, HeatColumn, Seconds, ShardCourse};
 pub use self::crawl::{
     CommandLine, MergedReport, OtherAttempt, RobotsHost, RobotsOutcome, RobotsReport, SavedReport,
     SavedSession,
