@@ -211,8 +211,7 @@ mod tests {
 
     #[test]
     fn a_cell_begins_where_the_one_below_it_ends() {
-        for n in 1..CELLS {
-            let least = LEAST[n];
+        for (n, least) in LEAST.into_iter().enumerate().take(CELLS).skip(1) {
             assert_eq!([least - 1, least].map(cell), [n - 1, n]);
             let exact = 1e3 * 10f64.powf(n as f64 / CELLS_PER_DECADE as f64);
             assert!(
