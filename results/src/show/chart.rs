@@ -11,12 +11,10 @@
 //! | `backend`, `svg` | a backend of `plotters` that writes SVG, and the document around it |
 //! | `png` | the same over the bitmap backend of `plotters` |
 //! | `palette` | the inks and dashes of each meaning |
-//! | `json` | its values for the script of a page |
 
 mod axes;
 mod backend;
 mod draw;
-mod json;
 mod layout;
 mod lettering;
 pub(super) mod palette;
@@ -25,8 +23,6 @@ pub(super) mod scale;
 mod svg;
 #[cfg(test)]
 mod tests;
-
-use serde::Serialize;
 
 pub(in crate::show) use self::palette::{RULES, inks};
 pub use self::png::PngError;
@@ -66,8 +62,6 @@ pub struct Plot {
     /// The picture alone, for a page that has [`RULES`] and a colour for each class, and title and caption as text in
     /// elements with the IDs `NAME-title` and `NAME-caption`.
     pub figure: String,
-    /// Values for the script of a page, as JSON; none of a picture of bars.
-    pub data: Option<String>,
     /// True if it has nothing to show; a page leaves it out.
     pub is_empty: bool,
     chart: Chart,
@@ -82,7 +76,6 @@ impl Plot {
             caption: visible(&chart.caption()).into_owned(),
             svg: chart.svg(),
             figure: chart.figure(),
-            data: chart.json(),
             is_empty: chart.panels.is_empty(),
             chart,
         }
@@ -174,8 +167,7 @@ pub struct RowName {
 }
 
 /// Format of values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A number: `1,200`, `25k`.
     Number,

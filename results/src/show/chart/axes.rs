@@ -4,7 +4,7 @@
 use plotters::style::text_anchor::HPos;
 use plotters_backend::DrawingBackend;
 
-use super::draw::{Canvas, Drawn, FieldArea, Group, Pen, Surface, ending};
+use super::draw::{Canvas, Drawn, FieldArea, Pen, Surface, ending};
 use super::layout::{
     APART, CELL, FIRST_CELL, LABEL_LINE, LONGEST, MARGIN, NUMBER, Placed, SWATCH, WIDTH, name_face,
     notes, ticks, y_ticks,
@@ -78,7 +78,7 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
         if panel.x.is_hidden() {
             return Ok(());
         }
-        self.within(Group::Ticks, || self.label_x(placed, field))
+        self.label_x(placed, field)
     }
 
     /// Label the horizontal axis: the last tick, which has the unit, and as many others as there is
@@ -179,12 +179,7 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
 
     /// Write the name of each mark where it ends, so far apart that none lies on another; beside the
     /// parts of a stack, with a sample.
-    pub(super) fn names_at_ends(
-        &self,
-        placed: &Placed<'_>,
-        field: &FieldArea<DB>,
-        key_of: &dyn Fn(&Mark) -> Option<usize>,
-    ) -> Drawn<DB> {
+    pub(super) fn names_at_ends(&self, placed: &Placed<'_>, field: &FieldArea<DB>) -> Drawn<DB> {
         let areas = placed.ends.iter();
         let areas = areas.filter(|mark| matches!(mark.shape, Shape::Areas(_)));
         let has_samples = areas.count() >= STACK;
@@ -209,13 +204,10 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
                 (x, mark.role.words())
             };
             let name = Face::Label.fitted(&mark.legend, LONGEST);
-            let key = key_of(mark).unwrap_or_default();
-            self.within(Group::Key(key), || {
-                if is_area {
-                    self.rectangle([x, y - 9.5, 10.0, 10.0], mark.role.ink())?;
-                }
-                self.say(&name, Face::Label, ink, HPos::Left, &[[at, y]])
-            })?;
+            if is_area {
+                self.rectangle([x, y - 9.5, 10.0, 10.0], mark.role.ink())?;
+            }
+            self.say(&name, Face::Label, ink, HPos::Left, &[[at, y]])?;
         }
         Ok(())
     }

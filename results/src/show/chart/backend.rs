@@ -1,8 +1,7 @@
 //! A drawing backend of `plotters` that writes SVG: shapes have the class of their ink, which a style
 //! sheet colours light or dark, and texts are measured by a table, without a font.
 //!
-//! One unit of `plotters` is a tenth of a CSS pixel. The groups of [`Surface`], of which the script of
-//! a page shows and hides some, are written between the calls of `plotters`.
+//! One unit of `plotters` is a tenth of a CSS pixel.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -15,7 +14,7 @@ use plotters_backend::{
     FontStyle,
 };
 
-use super::draw::{Group, Surface};
+use super::draw::Surface;
 use super::lettering::width;
 use super::palette::Ink;
 use crate::show::xml::escaped;
@@ -93,33 +92,6 @@ impl Surface for Svg {
         let attribute = lengths.map(|[dash, gap]| format!(" stroke-dasharray=\"{dash} {gap}\""));
         self.sheet.borrow_mut().dash = attribute.unwrap_or_default();
         true
-    }
-
-    fn open(&self, group: Group) {
-        let mut sheet = self.sheet.borrow_mut();
-        let out = sheet.out();
-        let _ = match group {
-            Group::Key(n) => writeln!(out, "<g class=\"key\" data-key=\"{n}\">"),
-            Group::Mark(Some(n)) => writeln!(out, "<g data-key=\"{n}\">"),
-            Group::Mark(None) => writeln!(out, "<g>"),
-            Group::Ticks => writeln!(out, "<g class=\"ticks\">"),
-            Group::Field(field) => {
-                let [x, y, width, height] = field.map(px);
-                writeln!(
-                    out,
-                    "<svg class=\"field\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
-                     viewBox=\"{x} {y} {width} {height}\" preserveAspectRatio=\"none\" overflow=\"visible\">"
-                )
-            }
-        };
-    }
-
-    fn close(&self, group: Group) {
-        let mut sheet = self.sheet.borrow_mut();
-        sheet.out().push_str(match group {
-            Group::Field(_) => "</svg>\n",
-            _ => "</g>\n",
-        });
     }
 }
 

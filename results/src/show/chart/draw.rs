@@ -24,19 +24,6 @@ const COLUMN: f64 = 4.0;
 /// Half of the length of a cross, CSS pixels.
 const CROSS: f64 = 4.0;
 
-/// Part of a drawing that a page can find again.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Group {
-    /// The name of the mark with this number.
-    Key(usize),
-    /// Shapes of the mark with this number.
-    Mark(Option<usize>),
-    /// The field of a panel: left, top, width and height in units.
-    Field([i32; 4]),
-    /// Labels of the horizontal axis.
-    Ticks,
-}
-
 /// What a backend has besides shapes and letters.
 pub(super) trait Surface {
     /// Width of the paper around a letter that the drawing has to draw, CSS pixels; 0 where the
@@ -52,12 +39,6 @@ pub(super) trait Surface {
     /// Draw the next lines with these dashes and gaps, CSS pixels, until told otherwise; false where
     /// a backend has none, and the drawing has to.
     fn dash(&self, lengths: Option<[f64; 2]>) -> bool;
-
-    /// Open a group, where there are groups: between two shapes.
-    fn open(&self, group: Group);
-
-    /// Close a group.
-    fn close(&self, group: Group);
 }
 
 /// CSS pixels in units of a backend.
@@ -136,16 +117,8 @@ pub(super) fn draw<DB: DrawingBackend, S: Surface>(
         };
         canvas.say(text, *face, ink, HPos::Left, &[[MARGIN, *y]])?;
     }
-    let mut keys: Vec<&str> = Vec::new();
-    for placed in &layout.panels {
-        for mark in &placed.panel.marks {
-            if !mark.legend.is_empty() && !keys.contains(&&*mark.legend) {
-                keys.push(&mark.legend);
-            }
-        }
-    }
     for (n, placed) in layout.panels.iter().enumerate() {
-        canvas.panel(placed, &keys, n == 0)?;
+        canvas.panel(placed, n == 0)?;
     }
     Ok(())
 }
@@ -155,14 +128,7 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
         units(px, self.unit)
     }
 
-    pub(super) fn within(&self, group: Group, draw: impl FnOnce() -> Drawn<DB>) -> Drawn<DB> {
-        self.surface.open(group);
-        let drawn = draw();
-        self.surface.close(group);
-        drawn
-    }
-
-    fn panel(&self, placed: &Placed<'_>, keys: &[&str], is_first: bool) -> Drawn<DB> {
+    fn panel(&self, placed: &Placed<'_>, is_first: bool) -> Drawn<DB> {
         let [left, top, width, height] =
             [placed.left, placed.top, placed.width, placed.height].map(|px| self.units(px));
         let field = self.area.clone().apply_coord_spec(Cartesian2d::new(
@@ -171,20 +137,16 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
             (left..left + width, top + height..top),
         ));
         let marks = &placed.panel.marks;
-        let key_of = |mark: &Mark| keys.iter().position(|key| **key == *mark.legend);
-        self.within(Group::Field([left, top, width, height]), || {
-            let is_band = |mark: &&Mark| matches!(mark.shape, Shape::Band(..));
-            for mark in marks.iter().filter(is_band) {
-                self.within(Group::Mark(key_of(mark)), || self.mark(mark, &field))?;
-            }
-            self.grid(placed, &field)?;
-            for mark in marks.iter().filter(|mark| !is_band(mark)) {
-                self.within(Group::Mark(key_of(mark)), || self.mark(mark, &field))?;
-            }
-            Ok(())
-        })?;
+        let is_band = |mark: &&Mark| matches!(mark.shape, Shape::Band(..));
+        for mark in marks.iter().filter(is_band) {
+            self.mark(mark, &field)?;
+        }
+        self.grid(placed, &field)?;
+        for mark in marks.iter().filter(|mark| !is_band(mark)) {
+            self.mark(mark, &field)?;
+        }
         self.axes(placed, &field)?;
-        self.names_at_ends(placed, &field, &key_of)?;
+        self.names_at_ends(placed, &field)?;
         self.notes(placed, &field, is_first)
     }
 

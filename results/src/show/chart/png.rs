@@ -6,7 +6,7 @@ use plotters::drawing::IntoDrawingArea;
 use plotters::style::{FontFamily, FontStyle, register_font};
 
 use super::Chart;
-use super::draw::{Group, Surface, draw};
+use super::draw::{Surface, draw};
 use super::layout::{Layout, WIDTH};
 
 /// Pixels of a CSS pixel: a picture is 1,440 wide.
@@ -35,7 +35,7 @@ pub enum PngError {
     Encode(&'static str, png::EncodingError),
 }
 
-/// A bitmap has neither groups nor dashes.
+/// A bitmap has no dashes.
 struct Bitmap;
 
 impl Surface for Bitmap {
@@ -50,10 +50,6 @@ impl Surface for Bitmap {
     fn dash(&self, _: Option<[f64; 2]>) -> bool {
         false
     }
-
-    fn open(&self, _: Group) {}
-
-    fn close(&self, _: Group) {}
 }
 
 impl Chart {
