@@ -31,28 +31,18 @@ use self::columns::Columns;
 use self::document::Layout;
 use self::events::{Events, Mark};
 use self::hero::Hero;
-use self::markup::Html;
+use self::markup::{Html, fits};
 use self::panels::Panel;
 use self::percentiles::Percentiles;
 use super::chart::Plot;
 use super::doc::Doc;
 use super::text::{counted, grouped, micros, rate_in_words, seconds};
-use crate::judge::Severity;
 use crate::run::report::Report;
 pub use hero::{answer, headline};
 pub use live::LivePage;
 
 /// Pictures for readers without scripts.
 const WITHOUT_SCRIPTS: [&str; 2] = ["throughput", "latency"];
-
-/// The largest picture that a page holds, characters: that of a long run may be too large, and lies
-/// beside the page as well.
-const ROOM: usize = 10_000;
-
-/// True if a page has room for a picture.
-const fn fits(plot: &Plot) -> bool {
-    plot.figure.len() <= ROOM
-}
 
 /// What the script of a page draws.
 #[derive(Serialize)]
@@ -215,13 +205,4 @@ fn meta(report: &Report) -> Vec<String> {
     };
     let load = rate.unwrap_or_else(|| format!(", {} in flight", run.in_flight()));
     vec![format!("{kind}{load}"), seconds(report.totals.duration_s)]
-}
-
-/// The tone of a severity, as a class and a suffix of colours.
-const fn tone(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warn",
-        Severity::Error => "bad",
-    }
 }

@@ -1,5 +1,6 @@
 //! Colours of a page beside those of its charts, which `chart/palette.rs` has.
 
+use crate::judge::Severity;
 use crate::show::chart::inks;
 
 /// Name, on white, and on nearly black. Words have a contrast of 4.5:1 and more on what they stand
@@ -47,4 +48,13 @@ pub(super) fn variables() -> String {
          @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\
          @media screen{{:root[data-theme=dark]{{color-scheme:dark;{dark}}}}}{figures}.crawlmark-plot text{{stroke:var(--paper)}}"
     )
+}
+
+/// The tone of a severity, as a class and a suffix of colours.
+pub(super) const fn tone(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warn",
+        Severity::Error => "bad",
+    }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::fits;
 use super::hero::Hero;
-use super::markup::{self, Html};
+use super::markup::{self, Html, fits};
 use crate::run::report::Validity;
 use crate::show::chart::Plot;
 use crate::show::doc::{Doc, Kind, Part, Readers, Severity, Status, Table};

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
+use super::colours::tone;
 use super::columns::Columns;
 use super::markup::Html;
-use super::tone;
 use crate::judge::{Finding, FindingKind, Severity, thresholds};
 use crate::run::report::Report;
 use crate::show::text::seconds;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::colours::tone;
 use super::document::tint;
 use super::markup::Html;
-use super::tone;
 use crate::judge::{Finding, FindingKind, Severity as Gravity};
 use crate::run::report::{Latency, Limit, Report, Verdict, is_endless};
 use crate::show::doc::{Doc, Figure, Severity, escaped, write_fenced};

@@ -103,6 +103,15 @@ pub(super) fn fragment(inside: impl FnOnce(&mut Html)) -> String {
     html.out
 }
 
+/// The largest picture that a page holds, characters: that of a long run may be too large, and lies
+/// beside the page as well.
+const ROOM: usize = 10_000;
+
+/// True if a page has room for a picture.
+pub(super) const fn fits(plot: &Plot) -> bool {
+    plot.figure.len() <= ROOM
+}
+
 /// Markup in the making.
 #[derive(Debug, Default)]
 pub(in crate::show) struct Html {

@@ -374,7 +374,7 @@
     place.textContent = "";
     curve = new uPlot(
       {
-        width: place.clientWidth, height: is_small() ? 240 : 292, padding: [14, is_small() ? 8 : 14, 0, 0], legend: { show: false },
+        width: place.clientWidth, height: is_small() ? 240 : 292, padding: [14, is_small() ? 14 : 26, 0, 0], legend: { show: false },
         scales: { x: { time: false, range: () => [0, end * 1.01] }, y: { distr: 3, log: 10, range: () => [low, high] } },
         axes: [
           { ...axis_x(true), size: 30, grid: { stroke: css("grid"), width: 1 }, splits: () => [0, 1, 2, 3, 4, 5, 6, 7, 8].filter((n) => n <= end + 0.02), values: (_, at) => at.map((n) => (n ? `${+(100 - 100 * 10 ** -n).toFixed(n)} %` : "0")) },
