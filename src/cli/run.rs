@@ -592,7 +592,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub probe: TargetProbeArgs,
 
-    /// Processes of the bundled target: a number, or auto for two for five cores
+    /// Processes of the bundled target: N, or auto (two for five cores)
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub target_processes: Auto<NonZeroUsize>,
     /// Make the bundled target speak TLS; the client trusts it
