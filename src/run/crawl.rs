@@ -7,7 +7,7 @@ use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer, Stopped};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
-    CRAWL_DELAY, Environment, Group, PER_HOST_RATE_FROM, Report, Seconds, Source,
+    CRAWL_DELAY, Environment, Group, PER_HOST_RATE_FROM, PROXY, PROXY_FROM, Report, Seconds, Source,
 };
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
 use crawlmark_results::run::words;
@@ -73,15 +73,15 @@ pub(super) fn crawl(
     if let Some(page) = &page {
         terminal::say(&format!("Live: {}\n", page.url()));
     }
+    let columns = terminal::columns_beside();
     if voice.is_verbose {
-        let columns = terminal::columns_beside();
         let slot = part.as_ref().map(PartSlot::share);
         voice.say(
             &(words::announcement(&resolved.plan, slot, columns)
-                + &words::must_hold(&resolved.objectives, columns)
-                + &announced_loop(&resolved, columns)),
+                + &words::must_hold(&resolved.objectives, columns)),
         );
     }
+    voice.say(&not_typed(&resolved, columns));
     // Items of several requests make more samples than the plan says.
     let is_bounded = !resolved.spec.targets.has_flows();
     let objectives = resolved.objectives.iter().filter(|_| is_bounded);
@@ -180,13 +180,19 @@ pub(super) fn crawl(
     })
 }
 
-/// Say that the run is an open loop although `--arrivals` was not typed; nothing of others.
-fn announced_loop(resolved: &Resolved, columns: usize) -> String {
+/// Say what a run does that nobody typed: that it is an open loop, or goes through a proxy.
+fn not_typed(resolved: &Resolved, columns: usize) -> String {
     let mut out = String::new();
-    if resolved.plan.arrivals.gaps().is_some() && !resolved.typed.values.contains_key("arrivals") {
+    let typed = &resolved.typed.values;
+    if resolved.plan.arrivals.gaps().is_some() && !typed.contains_key("arrivals") {
         let why =
             "because a threshold is about times at a --rate; --arrivals asap for a closed loop";
         write_row(&mut out, "open loop", why, columns);
+    }
+    let workload = &resolved.plan.workload;
+    let from = workload.get(PROXY_FROM).filter(|from| *from != "--proxy");
+    if let Some((proxy, from)) = workload.get(PROXY).zip(from) {
+        write_row(&mut out, "proxy", &format!("{proxy}, from {from}"), columns);
     }
     out
 }
