@@ -66,7 +66,8 @@ pub(super) fn crawl(
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let page = resolved.page.map(|port| {
         let environment = Environment::read(resolved.placement);
-        let page = page::LivePage::new(&resolved.plan, &resolved.labels, environment, wall_time());
+        let (plan, labels) = (&resolved.plan, &resolved.labels);
+        let page = page::LivePage::new(words::doc, plan, labels, environment, wall_time());
         LivePage::start(port, page)
     });
     let page = page.transpose()?;

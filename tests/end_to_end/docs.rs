@@ -45,6 +45,7 @@ const PICTURES: &[(&str, &str)] = &[
     ("costs.svg", "results/side-by-side/costs.svg"),
     ("ladder.svg", "results/ladder/plots/scenarios.svg"),
     ("latency.svg", "results/example/plots/latency.svg"),
+    ("patterns.svg", "results/patterns/plots/scenarios.svg"),
     ("pairs.svg", "results/ab/plots/pairs.svg"),
     ("scaling.svg", "results/scale/plots/scaling.svg"),
     ("spectrum.svg", "results/example/plots/spectrum.svg"),

@@ -92,6 +92,23 @@ impl HeatColumn {
 }
 
 impl Course {
+    /// True if a run of at most `longest_ms` can have it, as what is read of a file has to be.
+    pub(crate) fn is_possible(&self, longest_ms: u64) -> bool {
+        let columns = self.good.len();
+        let counts = [&self.not_found, &self.throttled, &self.failed];
+        let are_equal = [&self.in_flight]
+            .into_iter()
+            .chain(counts)
+            .all(|all| all.len() == columns);
+        let mut heat = self.heat.iter().flatten();
+        columns <= MOST_COLUMNS
+            && are_equal
+            && self.heat.len() == columns
+            && heat.all(|of| of.first as usize <= CELLS && of.counts.len() <= CELLS)
+            && (1..=longest_ms).contains(&self.step_ms)
+            && self.start_ms <= longest_ms
+    }
+
     /// Times in which there were any of these counts; none if they are most of it, or too many.
     pub(crate) fn periods(&self, counts: &[u64]) -> Vec<Event> {
         let s = |column: usize| (self.start_ms + self.step_ms * column as u64) as f64 / 1e3;

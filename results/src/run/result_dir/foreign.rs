@@ -264,7 +264,13 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     let mut of_rows = report.intervals.iter().map(|row| row.start_s as f64);
     let mut times_s = of_shards.chain([report.totals.duration_s]);
     let run_s = 0.0..=LONGEST_RUN.as_secs_f64();
+    let longest_ms = u64::try_from(LONGEST_RUN.as_millis()).unwrap_or(u64::MAX);
     let laws = [
+        (
+            "course",
+            (report.course.iter()).all(|course| course.is_possible(longest_ms)),
+            "is not columns of one length, at most 600",
+        ),
         ("plan.ids", !plan.ids.is_empty(), "holds no item"),
         (
             "plan.shards",

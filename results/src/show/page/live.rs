@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use super::super::chart::Plot;
+use super::super::doc::Doc;
 use super::columns::Columns;
 use super::document::Layout;
 use super::events::Events;
@@ -16,7 +18,6 @@ use super::panels::{self, Panel};
 use super::{Data, markup, meta, write_over_time};
 use crate::judge::{Stalls, Validity};
 use crate::run::report::{Detail, Environment, Labels, Latency, Report, Seconds, Source, Totals};
-use crate::run::words;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
@@ -26,9 +27,14 @@ use crawlmark_harness::wire::Usage;
 /// Seconds that the charts show of a run without an end.
 const SHOWN_S: f64 = 60.0;
 
+/// Makes the document of a report, with the names of its pictures.
+pub type DocOf = fn(&Report, &[Plot]) -> Doc;
+
 /// A run that goes on.
 #[derive(Debug)]
 pub struct LivePage {
+    /// Makes the document of a report.
+    doc_of: DocOf,
     report: Report,
     seconds: Seconds,
     stats: ShardStats,
@@ -48,7 +54,13 @@ struct Second<'a> {
 
 impl LivePage {
     /// A run that begins now, by the calendar.
-    pub fn new(plan: &RunPlan, labels: &Labels, environment: Environment, now: SystemTime) -> Self {
+    pub fn new(
+        doc_of: DocOf,
+        plan: &RunPlan,
+        labels: &Labels,
+        environment: Environment,
+        now: SystemTime,
+    ) -> Self {
         let record = RunRecord {
             started_at: now,
             finished_at: now,
@@ -76,6 +88,7 @@ impl LivePage {
         });
         (report.findings, report.validity) = (Vec::new(), Validity::default());
         Self {
+            doc_of,
             report,
             seconds: Seconds::default(),
             stats: ShardStats::new(Bounds::for_timeout(plan.timeout)),
@@ -120,7 +133,7 @@ impl LivePage {
         let report = &self.report;
         let (columns, [from, to]) = self.columns();
         let (events, panels) = (Events::of(report, &columns), panels::of(report, &columns));
-        let doc = words::doc(report, &[]);
+        let doc = (self.doc_of)(report, &[]);
         let hero = Hero::live(report);
         let data = Data {
             from,
