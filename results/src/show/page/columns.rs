@@ -202,6 +202,14 @@ impl<'a> Columns<'a> {
         })
     }
 
+    /// Requests of an outcome, in all columns.
+    pub(super) fn count(&self, outcome: Outcome) -> u64 {
+        match &self.fine {
+            Some(fine) => fine.counts[outcome as usize].iter().sum(),
+            None => self.rows.iter().map(|row| outcome.of(row)).sum(),
+        }
+    }
+
     /// Requests per second by outcome, in columns.
     pub(super) fn outcome(&self, outcome: Outcome) -> Steps {
         let Some(fine) = &self.fine else {

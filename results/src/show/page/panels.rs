@@ -248,9 +248,10 @@ fn throughput(run: &Run<'_>) -> Option<Panel> {
         let steps = columns.outcome(outcome);
         let is_always_shown = matches!(outcome, Outcome::Good | Outcome::Failed);
         if is_always_shown || steps.is_any() {
-            let mean = steps.mean().unwrap_or(0.0);
+            let run_s = report.totals.duration_s.max(f64::MIN_POSITIVE);
+            let per_s = columns.count(outcome) as f64 / run_s;
             let area = Series::new(name, Drawn::Area, role.colour(), steps);
-            series.push(area.of(Format::Rate.shown(mean)));
+            series.push(area.of(Format::Rate.shown(per_s)));
         }
     }
     let planned_s = report
