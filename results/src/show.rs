@@ -6,7 +6,7 @@
 //! | [`page`] | documents as pages, with interactive charts of a run |
 //! | [`plot`] | the plots of runs and studies, as SVG and PNG |
 //! | [`chart`] | description of a chart, its colours, and its painter (`chart/svg.rs`) |
-//! | [`line`], `histogram` | lines for a terminal as data; times drawn with characters |
+//! | `line`, `histogram` | lines for a terminal as data; times drawn with characters |
 //! | [`text`] | numbers and sentences |
 //! | `xml` | text escaped for XML and HTML |
 //! | [`visible()`] | text without characters that hide or reorder |

@@ -59,7 +59,7 @@ pub struct Plot {
     pub caption: String,
     /// The picture: a whole SVG document, 720 wide.
     pub svg: String,
-    /// The picture alone, for a page that has [`RULES`] and a colour for each class, and title and caption as text in
+    /// The picture alone, for a page that has `RULES` and a colour for each class, and title and caption as text in
     /// elements with the IDs `NAME-title` and `NAME-caption`.
     pub figure: String,
     /// True if it has nothing to show; a page leaves it out.

@@ -3,7 +3,7 @@
 //! | room | for |
 //! |---|---|
 //! | `markup` | elements that no text can break out of, and the document around them |
-//! | `document` | the parts of a [`Doc`](super::doc::Doc): head, hero, folded sections |
+//! | `document` | the parts of a [`Doc`]: head, hero, folded sections |
 //! | `hero` | verdict, headline and figures |
 //! | `columns`, `panels` | a run's time in steps, and the panels that are drawn of it: a table |
 //! | `events` | findings, and their marks over the panels |
