@@ -163,7 +163,7 @@ fn patterns() -> Scenarios {
 pub(crate) fn limits() -> Vec<&'static str> {
     type Change = fn(&mut ScenarioReadings);
     let (report, cpu) = run((1, 20), 62_900.0, 317.0, [0.02, 0.02]);
-    let changes: [Change; 8] = [
+    let changes: [Change; 9] = [
         |_| {},
         |of| of.throttled = of.attempts,
         |of| of.failed = of.ok,
@@ -172,6 +172,7 @@ pub(crate) fn limits() -> Vec<&'static str> {
         |of| of.cpu.run_delay_share = Some(0.5),
         |of| (of.cpu.client_cores, of.cpu.cores) = (Some(1.0), 9),
         |of| of.service_mean_us = None,
+        |of| (of.in_batches, of.attempts_per_s) = (true, 100.0),
     ];
     let limits = changes.map(|change| {
         let mut readings = ScenarioReadings::of(&report, Some(cpu));

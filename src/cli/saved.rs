@@ -119,7 +119,7 @@ Examples:
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Results that `crawlmark run` or a study (ab, scale, capacity, ladder, ...) saved
+    /// Results that `crawlmark run` or a study (ab, scale, ...) saved
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
     /// Write to DIR [default: the result's own directory]

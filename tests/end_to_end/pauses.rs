@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::command::Started;
 use crate::process::have_the_machine_alone;
 use crate::report::Report;
+use crate::run::crawl;
 use crate::target::{Target, assert_agree};
 
 /// How often a figure that other work on the machine may spoil is asked for.
@@ -141,4 +142,15 @@ fn a_budget_is_used_and_never_exceeded_at_any_rate() {
         "--rate 6/s --shards 8 -d 10",
     ];
     keep_and_use(&slow, 300.0);
+}
+
+#[test]
+fn a_rate_that_is_sent_in_windows_is_the_rate_that_was_asked_for() {
+    // Each window has a second for its few requests, so that a busy machine sends them, too.
+    for flags in ["20 per 1s' -s 1 -d 2s", "10 per 2s' -s 2 -d 3s"] {
+        let report = crawl(&format!("--rate '{flags}"));
+        let sent = if flags.starts_with("20") { 40 } else { 20 };
+        assert_eq!(report.count("/ledger/ok"), sent, "{flags}");
+        assert_eq!(*report.at("/rate_ratio"), json!(1.0), "{flags}");
+    }
 }

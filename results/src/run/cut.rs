@@ -238,8 +238,17 @@ impl Cut<'_> {
             duration_s: self.run_duration_s.min(self.to_s as f64),
             ..Totals::default()
         };
-        report.totals.attempts = self.totals.counts.attempts;
+        let CutTotals { counts, .. } = &self.totals;
+        report.totals.attempts = counts.attempts;
+        report.totals.throttled = counts.throttled;
+        report.totals.retries = counts.retries;
+        report.totals.attempts_per_s = self.totals.attempts_per_s;
+        report.totals.ok_per_s = self.totals.ok_per_s;
+        let in_flight = report.course.iter().flat_map(|course| &course.in_flight);
+        report.totals.peak_in_flight = in_flight.copied().max().unwrap_or(0);
         report.ledger = Ledger::default();
+        report.ledger.items.ok = counts.ok;
+        report.ledger.items.not_found = counts.not_found;
         report.binding = self.binding;
         report.gates = Vec::new();
         report.shards = Vec::new();

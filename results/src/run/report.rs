@@ -356,6 +356,12 @@ fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
 }
 
 impl Report {
+    /// Seconds that it is of: of a part of a run, without what was before that.
+    pub(crate) fn shown_s(&self) -> f64 {
+        let from_s = self.intervals.first().map_or(0, |row| row.start_s);
+        (self.totals.duration_s - from_s as f64).max(0.0)
+    }
+
     /// Return how many thresholds held (`Some(true)`), failed, or were decided by nothing (`None`).
     pub fn thresholds(&self, ok: Option<bool>) -> usize {
         self.gates.iter().filter(|gate| gate.ok == ok).count()

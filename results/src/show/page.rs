@@ -204,5 +204,5 @@ fn meta(report: &Report) -> Vec<String> {
         None => "closed loop",
     };
     let load = rate.unwrap_or_else(|| format!(", {} in flight", run.in_flight()));
-    vec![format!("{kind}{load}"), seconds(report.totals.duration_s)]
+    vec![format!("{kind}{load}"), seconds(report.shown_s())]
 }

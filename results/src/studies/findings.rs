@@ -335,7 +335,7 @@ findings! {
 
     /// Too few results to find a change in.
     TooFewResults { results: usize, needed: usize } => Warning,
-        format!("Too few results to find a change: {results} of {needed}");
+        format!("Too few results of one plan to find a change: {needed} are needed, {results} were read of all");
     /// No series changed.
     NoChange { results: usize, series: usize, smallest_found: Option<[f64; 2]> } => Neutral,
         format!(

@@ -205,15 +205,26 @@ impl BudgetReport {
         let warm: u64 = shards.map(|shard| shard.warmup.requests.attempts).sum();
         let sending_s = (totals.sent_until_s - plan.warmup.as_secs_f64()).max(0.0);
         let at_once = plan.at_once_at_start() as f64;
+        // The last request of a number of them has its gap, too; a time is over at its end.
+        let planned_s = plan.duration.map(|planned| planned.as_secs_f64());
+        let gap_s = if planned_s.is_some_and(|planned_s| totals.sent_until_s >= planned_s) {
+            0.0
+        } else {
+            at_once / rate.per_second()
+        };
         let achieved_per_s = share(
             totals.attempts.saturating_sub(warm) as f64,
-            sending_s + at_once / rate.per_second(),
+            sending_s + gap_s,
         );
         let allowed = at_once + offered(plan, 0.0, totals.duration_s);
+        // In windows, more of them may begin in the time than are over.
+        let until_s = totals.sent_until_s;
+        let offered_per_s = share(offered(plan, until_s - sending_s, until_s), sending_s);
+        let most_per_s = rate.per_second().max(offered_per_s);
         Some(Self {
             // What a late shard makes up for after the warm-up was offered before.
             achieved_per_s: if audit.kept {
-                achieved_per_s.min(rate.per_second())
+                achieved_per_s.min(most_per_s)
             } else {
                 achieved_per_s
             },

@@ -135,6 +135,7 @@ pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'s
                 301..=303 | 307 | 308 => Some(FOLLOW),
                 401 => Some(PASS_CREDENTIALS),
                 503 => Some(LOWER_RATE),
+                500..=599 => Some("look at the target's log"),
                 _ => None,
             };
             let page = excerpt.unwrap_or_default().to_lowercase();
@@ -234,7 +235,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             "redirected to a path that robots.txt forbids",
             Some("leave these items out: such a path is not requested"),
         ),
-        Kind::Timeout => ("timed out", None),
+        Kind::Timeout => (
+            "timed out",
+            Some("raise --timeout, or look at what delays the target"),
+        ),
         Kind::TlsAlert => (
             "TLS alert from the target",
             Some("if the target asks for a client certificate, pass --cert and --key"),
@@ -385,10 +389,10 @@ mod tests {
                 "{page}"
             );
         }
-        for status in [400, 304, 403, 500] {
+        for status in [400, 304, 403] {
             assert_eq!(remedy_in_words(FailureCause::Status(status), None), None);
         }
-        for status in [301, 302, 303, 307, 308, 401] {
+        for status in [301, 302, 303, 307, 308, 401, 500, 503] {
             assert!(remedy_in_words(FailureCause::Status(status), None).is_some());
         }
         assert_eq!(

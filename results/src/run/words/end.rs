@@ -252,7 +252,11 @@ impl End<'_> {
             passed => format!(", {} passed", counted(passed as u64, "threshold")),
         };
         let text = format!("{meaning}{passed}.");
-        let limited = limit(report).map(|limit| format!("{text} Limited by {limit}."));
+        // What a run was limited by is believed only if the run is.
+        let is_believed = matches!(verdict, Verdict::Valid | Verdict::Errors);
+        let limited = limit(report)
+            .filter(|_| is_believed)
+            .map(|limit| format!("{text} Limited by {limit}."));
         let fits = |text: &String| text.chars().count() + 2 <= self.display.columns;
         let text = limited
             .filter(|text| self.is_wide() && fits(text))

@@ -16,6 +16,9 @@ use crawlmark_harness::stats::Percentile;
 /// Part of a rate from which on it counts as held.
 const HELD: f64 = 0.99;
 
+/// Part of the requests of a run that goes on, from which on it is said that they were not good.
+const NOTABLY_BAD: f64 = 0.01;
+
 /// Top of a page.
 #[derive(Debug, Default)]
 pub(super) struct Hero {
@@ -170,8 +173,21 @@ impl Hero {
     /// Top of the page of a run that goes on: no verdict, and no remedies yet.
     pub(super) fn live(report: &Report) -> Self {
         let first = gravest(report);
+        let totals = &report.totals;
+        let bad = totals
+            .attempts
+            .saturating_sub(report.ledger.items.ok + report.ledger.items.not_found);
+        let bad_share = bad as f64 / totals.attempts.max(1) as f64;
+        let is_bad = bad_share >= NOTABLY_BAD;
+        let headline = match first {
+            Some(first) => first.headline(),
+            None if is_bad => format!("{} of requests were not good", short_percent(bad_share)),
+            None => "No stall so far".to_owned(),
+        };
         Self {
-            tint: first.map_or("info", |first| tone(first.severity())),
+            tint: first.map_or(if is_bad { "warn" } else { "info" }, |first| {
+                tone(first.severity())
+            }),
             pills: vec![Pill {
                 tone: "info",
                 text: "Live".to_owned(),
@@ -182,7 +198,7 @@ impl Hero {
                     grouped(report.totals.attempts)
                 ),
             }],
-            headline: first.map_or_else(|| "No finding so far".to_owned(), Finding::headline),
+            headline,
             figures: figures(report),
             ..Self::default()
         }
@@ -423,7 +439,8 @@ fn asked(report: &Report) -> String {
             short_percent(ratio),
             decimal(rate)
         ),
-        _ => format!("over {}", seconds(report.measured_s())),
+        (Some(rate), None) => format!("{}/s asked", decimal(rate)),
+        (None, _) => format!("over {}", seconds(report.measured_s())),
     }
 }
 
@@ -455,11 +472,11 @@ fn times(report: &Report, slow: &'static str) -> [HeroFigure; 3] {
 /// Facts that are no main figures.
 fn also(report: &Report) -> Vec<(String, String)> {
     let totals = &report.totals;
-    let (part, limit) = Limit::of(report, &report.binding)[0];
+    let (held, limit) = Limit::of(report, &report.binding)[0];
     let per_request = |us: Option<f64>| us.map(|us| format!("{} per request", micros(us)));
     let got = report.got.share.filter(|_| !is_endless(&report.plan.run));
-    let of_requests = |n: u64| {
-        let share = short_percent(n as f64 / totals.attempts.max(1) as f64);
+    let part = |n: u64, of: u64| {
+        let share = short_percent(n as f64 / of.max(1) as f64);
         (n > 0).then(|| format!("{} ({share})", grouped(n)))
     };
     let unsent = report
@@ -478,7 +495,7 @@ fn also(report: &Report) -> Vec<(String, String)> {
     let rows = [
         (
             "Limited by",
-            (part > 0.0).then(|| format!("{}, {} of the time", limit.name(), short_percent(part))),
+            (held > 0.0).then(|| format!("{}, {} of the time", limit.name(), short_percent(held))),
         ),
         (
             "Items",
@@ -512,8 +529,8 @@ fn also(report: &Report) -> Vec<(String, String)> {
             "Rate sent over rate asked",
             report.rate_ratio.map(|ratio| format!("{ratio:.3}")),
         ),
-        ("Never sent", of_requests(unsent)),
-        ("Sent again", of_requests(totals.resent)),
+        ("Never sent", part(unsent, totals.attempts + unsent)),
+        ("Sent again", part(totals.resent, totals.attempts)),
         ("Events", events),
         ("Counts", witness.map(str::to_owned)),
     ];

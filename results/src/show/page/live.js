@@ -6,7 +6,7 @@
     const next = JSON.parse(data);
     if (next.form !== live.dataset.form) return location.reload();
     document.getElementById("outcome").outerHTML = next.hero;
-    crawlmark.setData(next.data);
+    crawlmark.setData(next.data, next.totals);
   });
   source.addEventListener("end", () => {
     source.close();

@@ -17,7 +17,9 @@ use super::hero::Hero;
 use super::panels::{self, Panel};
 use super::{Data, markup, meta, write_over_time};
 use crate::judge::{Stalls, Validity};
-use crate::run::report::{Detail, Environment, Labels, Latency, Report, Seconds, Source, Totals};
+use crate::run::report::{
+    BindingReport, Detail, Environment, Labels, Latency, Report, Seconds, Source, Totals,
+};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
@@ -50,6 +52,8 @@ struct Second<'a> {
     /// Verdict and figures, as HTML.
     hero: &'a str,
     data: Data<'a>,
+    /// Value of each series over the run so far, by panel.
+    totals: Vec<Vec<&'a str>>,
 }
 
 impl LivePage {
@@ -108,6 +112,8 @@ impl LivePage {
         report.totals = Totals::new(&self.stats.counters, lasted_s, 0);
         report.ledger.items = self.stats.counters.items;
         let series = [Series::waited(report.plan.run.arrivals)];
+        let rows = report.intervals.iter().map(|row| &row.binding);
+        report.binding = BindingReport::mean(rows);
         report.latency = Latency::all(&self.stats, &series, Detail::Figures);
     }
 
@@ -178,6 +184,7 @@ impl LivePage {
         let second = Second {
             form: &form(&panels, &events),
             hero: &markup::fragment(|html| hero.write(html)),
+            totals: panels.iter().map(Panel::totals).collect(),
             data: Data {
                 from,
                 to,

@@ -336,8 +336,9 @@
       said.textContent = `${seconds(key_at)}: ${names.join(", ")}`;
     };
 
-    const setData = (next) => {
+    const setData = (next, totals) => {
       data = next;
+      for (const it of totals ? outputs : []) it.output.textContent = it.usual = totals[it.at[0]][it.at[1]];
       view = [data.from, data.to];
       build();
     };
@@ -400,7 +401,7 @@
     if (charts?.data().percentiles) percentiles(charts.data().percentiles);
   };
   build();
-  if (charts) globalThis.crawlmark = { setData: (data) => (charts.setData(data), build()) };
+  if (charts) globalThis.crawlmark = { setData: (data, totals) => (charts.setData(data, totals), build()) };
 
   // The reader's light or dark, or the one chosen here; always light on paper, and no wider.
   for (const button of $$("button[id], button[data-copies]")) if (button.id !== "whole") button.hidden = false;

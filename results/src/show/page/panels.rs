@@ -248,7 +248,7 @@ fn throughput(run: &Run<'_>) -> Option<Panel> {
         let steps = columns.outcome(outcome);
         let is_always_shown = matches!(outcome, Outcome::Good | Outcome::Failed);
         if is_always_shown || steps.is_any() {
-            let run_s = report.totals.duration_s.max(f64::MIN_POSITIVE);
+            let run_s = report.shown_s().max(f64::MIN_POSITIVE);
             let per_s = columns.count(outcome) as f64 / run_s;
             let area = Series::new(name, Drawn::Area, role.colour(), steps);
             series.push(area.of(Format::Rate.shown(per_s)));
@@ -533,6 +533,11 @@ impl Panel {
             seconds(length_s),
             ranges.join(", ")
         )
+    }
+
+    /// Return the value of each series over the whole run.
+    pub(super) fn totals(&self) -> Vec<&str> {
+        self.series.iter().map(|one| &*one.total).collect()
     }
 
     /// The `n`-th panel, with its values in the rail.

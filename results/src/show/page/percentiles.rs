@@ -88,7 +88,7 @@ impl Percentiles {
             nines: digits(nines),
             response: digits(response),
             points,
-            population: counted(distribution.all(), "response"),
+            population: counted(distribution.all(), "request"),
             title: match main {
                 Series::ResponseOk => "Response time by percentile",
                 _ => "Service time by percentile",

@@ -33,7 +33,7 @@ pub(super) fn chart(
 /// Requests and time of the whole run.
 fn all(report: &Report) -> String {
     let totals = &report.totals;
-    let time = seconds(totals.duration_s.max(0.0));
+    let time = seconds(report.shown_s());
     format!("{} in {time}", counted(totals.attempts, "request"))
 }
 
