@@ -91,6 +91,8 @@ impl LivePage {
             environment,
         });
         (report.findings, report.validity) = (Vec::new(), Validity::default());
+        // Of no request, all were sent.
+        report.rate_ratio = None;
         Self {
             doc_of,
             report,
