@@ -220,12 +220,13 @@ impl Attempt {
         let mut files = BTreeMap::new();
         for name in [PartsDirectory::FRAMES, PartsDirectory::REQUESTS] {
             let path = place.join(name);
-            match retried(time, || crc32_of(&path)) {
-                Ok(sum) => drop(files.insert(name.to_owned(), sum)),
-                // Where files cannot be mapped, none counts requests.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::unwritable(&path)(error)),
-            }
+            let sum = retried(time, || match crc32_of(&path) {
+                // Where files cannot be mapped or made, none counts requests: it will not come.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                sum => sum.map(Some),
+            });
+            let sum = sum.map_err(Error::unwritable(&path))?;
+            files.extend(sum.map(|sum| (name.to_owned(), sum)));
         }
         let record = AttemptRecord {
             plan: plan.digest().to_owned(),

@@ -86,8 +86,10 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
             let hint =
                 "These charts need scripts. plots/ beside this page has pictures of all of them.";
             html.say("p", hint);
-            let plots = plots.iter();
-            html.plots(plots.filter(|plot| WITHOUT_SCRIPTS.contains(&plot.name) && fits(plot)));
+            let shown = plots
+                .iter()
+                .filter(|plot| WITHOUT_SCRIPTS.contains(&plot.name) && fits(plot, data.len()));
+            html.plots(shown);
         });
         html.with("div", &[("class", "two")], |html| {
             events.write(html, report);

@@ -201,11 +201,9 @@ impl Layout<'_> {
                         write_part(html, part, plots);
                     }
                     if id == Some(SHARDS) && self.is_uneven {
-                        html.plots(
-                            plots
-                                .iter()
-                                .filter(|plot| plot.name == SHARDS && fits(plot)),
-                        );
+                        html.plots(plots.iter().filter(|plot| {
+                            plot.name == SHARDS && fits(plot, self.data.map_or(0, str::len))
+                        }));
                     }
                 });
             }

@@ -103,13 +103,13 @@ pub(super) fn fragment(inside: impl FnOnce(&mut Html)) -> String {
     html.out
 }
 
-/// The largest picture that a page holds, characters: that of a long run may be too large, and lies
-/// beside the page as well.
-const ROOM: usize = 10_000;
+/// Characters that a picture and the data of the charts may take together: those of a long run are
+/// too large for a page, and the pictures lie beside it as well.
+const ROOM: usize = 45_000;
 
-/// True if a page has room for a picture.
-pub(super) const fn fits(plot: &Plot) -> bool {
-    plot.figure.len() <= ROOM
+/// True if a page has room for a picture beside so many characters of data.
+pub(super) const fn fits(plot: &Plot, data: usize) -> bool {
+    plot.figure.len() + data <= ROOM
 }
 
 /// Markup in the making.
