@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::sample::{ErrorKind, Opening, TcpReading};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Opening, TcpReading};
 use crawlmark_harness::workload::Flight;
 
 use super::connect::{
@@ -30,8 +30,9 @@ use super::http1::Connection;
 use super::http2::{self, Greeted, StreamSlot};
 #[cfg(feature = "http3")]
 use super::http3;
-use super::response::cookies::{Cookies, Jars, LentJar, Owner};
-use super::response::exchange::Traffic;
+use super::response::cookies::{Cookies, Jar, Jars, LentJar, Owner};
+use super::response::exchange::{ExchangeFailure, Traffic, Watch};
+use super::response::expect::Expected;
 use super::spec::CrawlSpec;
 #[cfg(feature = "http3")]
 use super::target::host::HTTP_3;
@@ -71,6 +72,31 @@ impl<S: Stream> Carrier<S> {
             Self::Stream(stream) => stream.read_tcp(sent, now),
             #[cfg(feature = "http3")]
             Self::Quic(_) => None,
+        }
+    }
+
+    /// Send the request that it has, with the rest of its `body`, and receive the response.
+    ///
+    /// # Errors
+    /// When there was no whole response: with what was sent of the request.
+    pub(crate) async fn exchange(
+        &mut self,
+        body: &[u8],
+        jar: Option<&RefCell<Jar>>,
+        expected: &mut Expected,
+        watch: &Watch<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), ExchangeFailure> {
+        match self {
+            Self::Connection(connection) => {
+                connection
+                    .exchange(body, jar, expected, watch, attempt)
+                    .await
+            }
+            Self::Stream(stream) => stream.exchange(expected, watch, attempt).await,
+            // Boxed, for the library's futures are larger than all others.
+            #[cfg(feature = "http3")]
+            Self::Quic(stream) => Box::pin(stream.exchange(expected, watch, attempt)).await,
         }
     }
 

@@ -254,6 +254,7 @@ impl<S: Stream> Connection<S> {
 
     /// Write and read as much as one turn of the task may. Return the time of the last read once
     /// the response is complete.
+    #[inline]
     fn turn(
         &mut self,
         cx: &mut Context<'_>,

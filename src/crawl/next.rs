@@ -1,0 +1,480 @@
+//! What an item sends: how it begins, and what follows a response. Decided here alone: a retry of
+//! the request, a redirect of it, the item's next request, or new values that a shard shares.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
+use crawlmark_harness::workload::Flight;
+use tokio::sync::MutexGuard;
+
+use super::attempt::Chosen;
+use super::connect::dial::Dial;
+use super::flows::{ItemProgress, Shared, SharedState, SharedUse, Visited};
+use super::redirects::{RedirectRefusal, Redirected};
+use super::response::cookies::SharedJar;
+use super::response::expect::Expected;
+use super::target::flow::{Flow, ItemList, StepRequest};
+use super::target::redact;
+use super::target::request::{Chain, Item};
+use super::target::takes::{NextPage, Taken};
+use super::target::values::Values;
+use super::{Crawl, retry};
+use crate::dataset::batch::Place;
+
+impl<D: Dial> Crawl<D> {
+    /// Have the next attempt for an item follow a redirect, or send its next request, as its response
+    /// says, given the cookies of its connection.
+    pub(super) fn follow_up(
+        &self,
+        chosen: &Chosen<'_>,
+        expected: &mut Expected,
+        jar: Option<SharedJar>,
+        attempt: &mut Attempt,
+        flight: &Flight,
+    ) {
+        self.refuse_listed(attempt);
+        // A redirect that is listed as good is followed by the next request of its item.
+        if let Some(location) = expected.location.take()
+            && attempt.outcome == Outcome::Rejected
+        {
+            self.follow(chosen, &location, jar, attempt, flight);
+        } else if chosen.flow.is_some() {
+            self.step(chosen, expected.taken.take(), jar, attempt, flight);
+        }
+    }
+
+    /// Have the next attempt for an item follow a redirect, given its `Location` and its cookies.
+    fn follow(
+        &self,
+        chosen: &Chosen<'_>,
+        location: &[u8],
+        jar: Option<SharedJar>,
+        attempt: &mut Attempt,
+        flight: &Flight,
+    ) {
+        let (id, answered) = (chosen.number, chosen.item());
+        let Some(status) = attempt.status else {
+            return;
+        };
+        let chain = answered.chain.cloned().unwrap_or_else(|| {
+            let request = self.request(answered);
+            Chain::new(request.host(), request.path(), request.method().clone())
+        });
+        let (kind, details) = match self.redirects.resolve(location, chain.host, &chain.path) {
+            Err(RedirectRefusal::NoUrl) => return,
+            Err(RedirectRefusal::OtherHost(other)) => (
+                ErrorKind::RedirectRefused,
+                format!("to {other}, which is no host of the URLs"),
+            ),
+            Ok((host, path)) if !self.is_allowed(host, &path) => (
+                ErrorKind::RobotsForbidden,
+                format!("to {}", redact::url(&path)),
+            ),
+            Ok(_) if chain.count >= self.spec.options.follow => (
+                ErrorKind::TooManyRedirects,
+                format!("more than {}, the last with status {status}", chain.count),
+            ),
+            Ok((host, path)) => {
+                let jar = jar.filter(|_| host == chain.host);
+                let chain = chain.next(status, host, path);
+                self.redirects.set(id, Redirected { chain, jar });
+                attempt.advice.repeat = Repeat::Follow;
+                attempt.outcome = Outcome::Redirected;
+                return;
+            }
+        };
+        flight.explain(kind, details);
+        attempt.outcome = Outcome::Error(kind);
+    }
+
+    /// Have the next attempt for an item send its next request, if it has one, given what was taken
+    /// from the response, and its cookies.
+    fn step(
+        &self,
+        chosen: &Chosen<'_>,
+        taken: Option<Result<Taken, String>>,
+        jar: Option<SharedJar>,
+        attempt: &mut Attempt,
+        flight: &Flight,
+    ) {
+        let (id, answered) = (chosen.number, chosen.item());
+        let earlier = self.flows.of(id);
+        let list = earlier.as_deref().and_then(|it| it.list.as_ref());
+        let is_element = earlier
+            .as_ref()
+            .is_some_and(|it| it.place().element.is_some());
+        let taken = match (attempt.outcome, taken) {
+            (Outcome::Ok, Some(taken)) => taken,
+            // The others go on.
+            (Outcome::NotFound, _) if is_element => Ok(Taken {
+                is_missing: true,
+                ..Taken::default()
+            }),
+            _ => return,
+        };
+        let host = self.request(answered).host();
+        let flow = self.spec.targets.flow_of(answered.id);
+        let flow = flow.filter(|_| answered.step.is_none());
+        let values = match (flow.and_then(|flow| self.flows.shared(flow)), &taken) {
+            (Some(shared), Ok(taken)) => Some(shared.set(taken.values.clone())),
+            _ => None,
+        };
+        let next = match self.allowed_request(id, answered, taken, flight) {
+            Ok(None) => {
+                if list.is_some_and(|list| list.has_some) {
+                    attempt.outcome = Outcome::Ok;
+                }
+                return;
+            }
+            Ok(Some(next)) => next,
+            Err(kind) => {
+                attempt.outcome = Outcome::Error(kind);
+                return;
+            }
+        };
+        self.redirects.forget(id);
+        self.flows.set(
+            id,
+            ItemProgress {
+                jar: jar.filter(|_| next.request.host == host),
+                shared: values.or(next.shared),
+                ..next
+            },
+        );
+        attempt.advice.repeat = Repeat::Follow;
+        attempt.outcome = Outcome::Stepped;
+    }
+
+    /// Have an item go on with values that another item of the shard got: with its second request,
+    /// or the one that was refused.
+    fn begin_with(
+        &self,
+        item: u64,
+        id: u64,
+        values: Rc<Values>,
+        flight: &Flight,
+    ) -> Result<Option<Rc<ItemProgress>>, ErrorKind> {
+        let taken = Taken {
+            values: Values::clone(&values),
+            ..Taken::default()
+        };
+        self.redirects.forget(item);
+        let next = self.allowed_request(item, Item::first(id), Ok(taken), flight)?;
+        let shared = Some(values);
+        Ok(next.map(|next| self.flows.set(item, ItemProgress { shared, ..next })))
+    }
+
+    /// Return an item whose request is sent next; none if that is its first as it is, with the turn
+    /// if it is the one that is sent `once`.
+    ///
+    /// # Errors
+    /// When it cannot be sent. None if nothing is sent any more, for that request failed for good.
+    pub(super) async fn begin<'a>(
+        &self,
+        item: u64,
+        once: Option<&'a Shared>,
+        flight: &Flight,
+    ) -> Result<(Option<Rc<ItemProgress>>, Option<MutexGuard<'a, ()>>), Option<ErrorKind>> {
+        let id = self.id(item);
+        let Some(once) = once else {
+            return Ok((
+                self.flows.of(item).or_else(|| self.begin_pages(item, id)),
+                None,
+            ));
+        };
+        let turn = once.turn.lock().await;
+        match once.state(self.clock).await {
+            SharedState::Due(..) => {
+                self.flows.begin(item);
+                Ok((None, Some(turn)))
+            }
+            SharedState::Values(values, _) => {
+                drop(turn);
+                let begun = self.begin_with(item, id, values, flight);
+                begun.map(|begun| (begun, None)).map_err(Some)
+            }
+            SharedState::Failed => Err(None),
+        }
+    }
+
+    /// Have an item begin with the first of its pages, with nothing in the places of values that
+    /// only pages have; none if its first request has no pages.
+    fn begin_pages(&self, item: u64, id: u64) -> Option<Rc<ItemProgress>> {
+        let takes = &self.spec.targets.flow_of(id)?.first;
+        let (values, request) = (takes.on_first_page(), self.request(Item::first(id)));
+        let first = StepRequest {
+            number: 0,
+            page: 1,
+            host: request.host(),
+            path: request.path(),
+            shape: request.shape.clone(),
+        };
+        let first = (takes.pages() > 0).then(|| first.filled(id, &values))?;
+        Some(self.flows.set(item, ItemProgress::new(first.ok()?, values)))
+    }
+
+    /// Note in an attempt, and for the items that share values, what it says of those. The item had
+    /// the turn if it sent the request that is sent `once`.
+    pub(super) fn note_shared(
+        &self,
+        item: u64,
+        once: Option<&Shared>,
+        attempt: &mut Attempt,
+        flight: &Flight,
+    ) {
+        let options = &self.spec.options;
+        if let Some(once) = once {
+            if once.ended(attempt, options) {
+                // It is no request of this item, which goes on once there are values.
+                attempt.advice.repeat = Repeat::Follow;
+                if attempt.outcome == Outcome::NotFound {
+                    attempt.outcome = Outcome::Rejected;
+                }
+                flight.aside(|it| it.shared_failed += u64::from(once.has_failed()));
+            }
+            return;
+        }
+        let flow = self.spec.targets.flow_of(self.id(item));
+        let Some(shared) = flow.and_then(|flow| self.flows.shared(flow)) else {
+            return;
+        };
+        // UNAUTHENTICATED is that of gRPC.
+        let is_refused =
+            attempt.outcome == Outcome::Rejected && matches!(attempt.status, Some(401 | 16));
+        if !is_refused {
+            if attempt.status.is_some() {
+                shared.serve();
+            }
+        } else if self.flows.renew(&shared, item, options) {
+            self.redirects.forget(item);
+            attempt.advice.repeat = Repeat::Follow;
+        }
+    }
+
+    /// Return the request after one that was answered, explained in `flight` if it cannot be sent.
+    fn allowed_request(
+        &self,
+        item: u64,
+        answered: Item<'_>,
+        taken: Result<Taken, String>,
+        flight: &Flight,
+    ) -> Result<Option<ItemProgress>, ErrorKind> {
+        let next = taken.and_then(|taken| self.next_request(item, answered, taken, flight));
+        let (kind, why) = match next {
+            Err(why) => (ErrorKind::ExtractFailed, why),
+            Ok(Some(ItemProgress {
+                request, values, ..
+            })) if !self.is_allowed(request.host, &request.path) => {
+                let to = values.redacted(redact::url(&request.path));
+                (ErrorKind::RobotsForbidden, format!("to {to}"))
+            }
+            Ok(next) => return Ok(next),
+        };
+        flight.explain(kind, why);
+        Err(kind)
+    }
+
+    /// Return the request after one that was answered: its next page, or the next of the line.
+    fn next_request(
+        &self,
+        item: u64,
+        answered: Item<'_>,
+        mut taken: Taken,
+        flight: &Flight,
+    ) -> Result<Option<ItemProgress>, String> {
+        let Item { id, step, .. } = answered;
+        let Some(flow) = self.spec.targets.flow_of(id) else {
+            return Ok(None);
+        };
+        if let Some(refused) = self.flows.refused(item) {
+            return self.renewed(flow, &refused, id, &taken.values);
+        }
+        let number = step.map_or(0, |step| step.number);
+        let progress = self.flows.of(item);
+        if let Some(progress) = &progress {
+            taken.values = taken.values.over(&progress.values);
+        }
+        let earlier = progress.as_deref().and_then(|it| it.list.as_ref());
+        let mut list = if flow.takes(number).has_list() {
+            Some(ItemList::read(
+                earlier,
+                number,
+                std::mem::take(&mut taken.items),
+            )?)
+        } else {
+            earlier.cloned()
+        };
+        if let Some(list) = &mut list {
+            list.has_some |= !taken.is_missing && list.element(number).is_some();
+        }
+        let visited = progress.as_ref().map(|it| it.visited.clone());
+        let visited = visited.unwrap_or_default();
+        // Nothing else of an element that there is not is requested.
+        let (from, page) = if taken.is_missing {
+            (flow.steps.len(), None)
+        } else {
+            (number, self.page_after(answered, &taken, &visited, flight)?)
+        };
+        let (next, visited) = if let Some(page) = page {
+            (Some((page, taken.values)), visited)
+        } else {
+            let next = flow.after(from, id, taken.values, &mut list)?;
+            (next, Visited::default())
+        };
+        Ok(next.map(|(request, values)| ItemProgress {
+            list,
+            visited,
+            shared: progress.as_ref().and_then(|it| it.shared.clone()),
+            performed: progress.map_or_else(|| Cell::new(Place::FIRST), |it| it.performed.clone()),
+            ..ItemProgress::new(request, values)
+        }))
+    }
+
+    /// Return the request of an item whose shared values were refused, with others.
+    fn renewed(
+        &self,
+        flow: &Flow,
+        refused: &ItemProgress,
+        id: u64,
+        values: &Values,
+    ) -> Result<Option<ItemProgress>, String> {
+        let values = values.clone().over(&refused.values);
+        let StepRequest {
+            number, page, path, ..
+        } = &refused.request;
+        let request = if *page == 1 {
+            flow.request(*number, id, &values)?
+        } else {
+            let refused = Item {
+                step: Some(&refused.request),
+                ..Item::first(id)
+            };
+            let url = flow.takes(*number).page_at(path);
+            let again = self.next_page(flow, refused, &url, &values)?;
+            let page = *page;
+            Some(StepRequest { page, ..again })
+        };
+        Ok(request.map(|request| ItemProgress {
+            request,
+            values,
+            jar: None,
+            shared_use: Cell::new(SharedUse::Again),
+            ..refused.clone()
+        }))
+    }
+
+    /// Return the request for the page after one that was answered; none if there is none, or none
+    /// is to be requested, which is counted in `flight`.
+    fn page_after(
+        &self,
+        answered: Item<'_>,
+        taken: &Taken,
+        visited: &Visited,
+        flight: &Flight,
+    ) -> Result<Option<StepRequest>, String> {
+        let Some(flow) = self.spec.targets.flow_of(answered.id) else {
+            return Ok(None);
+        };
+        // Without one, it is the first request of an item that has no pages.
+        let Some(step) = answered.step else {
+            return Ok(None);
+        };
+        let most = flow.takes(step.number).pages();
+        let Some(next) = &taken.next else {
+            if most > 0 && step.page == 1 {
+                flight.aside(|it| it.pages_without_next += 1);
+            }
+            return Ok(None);
+        };
+        if step.page >= most {
+            flight.aside(|it| it.pages_cut += 1);
+            return Ok(None);
+        }
+        let next = self.next_page(flow, answered, next, &taken.values)?;
+        visited.visit(step);
+        let is_new = visited.visit(&next);
+        flight.aside(|it| {
+            it.pages_followed += u64::from(is_new);
+            it.pages_repeated += u64::from(!is_new);
+        });
+        Ok(is_new.then_some(next))
+    }
+
+    /// Return the request for the next page of one that was answered.
+    fn next_page(
+        &self,
+        flow: &Flow,
+        answered: Item<'_>,
+        next: &NextPage,
+        values: &Values,
+    ) -> Result<StepRequest, String> {
+        let (number, page) = answered
+            .step
+            .map_or((0, 1), |step| (step.number, step.page));
+        let request = self.request(answered);
+        let first = self.request(Item::first(answered.id)).shape;
+        let shape = flow.shape(number).unwrap_or(first);
+        let url = next.url(shape, answered.id, values);
+        let to = self
+            .redirects
+            .resolve(&url, request.host(), &request.path());
+        let (host, path) = to.map_err(|refusal| match refusal {
+            RedirectRefusal::NoUrl => "the next page has no valid URL".to_owned(),
+            RedirectRefusal::OtherHost(other) => {
+                format!("the next page is of {other}, which is no host of the URLs")
+            }
+        })?;
+        StepRequest {
+            number,
+            page: page + 1,
+            host,
+            path,
+            shape: shape.clone(),
+        }
+        .filled(answered.id, values)
+    }
+
+    /// Refuse a response with a status that is to be retried, whatever else it is.
+    fn refuse_listed(&self, attempt: &mut Attempt) {
+        let listed = self.spec.options.retry_on.as_ref().zip(attempt.status);
+        let is_listed = listed.is_some_and(|(listed, status)| listed.contains(status));
+        let wrong = Outcome::Error(ErrorKind::WrongBody);
+        if is_listed && [Outcome::Ok, Outcome::NotFound, wrong].contains(&attempt.outcome) {
+            attempt.outcome = Outcome::Rejected;
+        }
+    }
+
+    /// Note if another attempt for an item may help, and its URL if that is not the one of its
+    /// line.
+    #[inline]
+    pub(super) fn judge(&self, chosen: &Chosen<'_>, attempt: &mut Attempt) {
+        let item = chosen.item();
+        if let Some(collector) = &self.collector
+            && (item.chain.is_some() || self.spec.targets.flow_of(item.id).is_some())
+        {
+            let request = self.request(item);
+            let url = self.url(request.host(), &request.path());
+            collector.requested(match &chosen.progress {
+                Some(progress) => progress.values.redacted(url),
+                None => url,
+            });
+        }
+        // A good or not-found answer ends its item.
+        if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
+            && retry::may_retry(
+                self.request(item).method(),
+                attempt,
+                self.spec.options.retry_on.as_ref(),
+            )
+        {
+            let is_kept =
+                self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
+            attempt.advice.repeat = if is_kept {
+                Repeat::UntilTheEnd
+            } else {
+                Repeat::MayHelp
+            };
+        }
+    }
+}
