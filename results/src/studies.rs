@@ -42,7 +42,7 @@ pub use self::load::{LoadStep, TargetUse};
 use crate::judge::{self, Finding, FindingKind};
 use crate::run::report::{Environment, Report, Verdict};
 use crate::show::chart::{Chart, Panel};
-use crate::show::doc::{Doc, Figure, Severity, Status};
+use crate::show::doc::{Doc, Figure, Severity, Status, Table};
 use crate::show::plot::{Plot, source};
 use crate::show::text::decimal;
 
@@ -80,6 +80,11 @@ pub trait StudyResult: Serialize {
 
     /// Add the tables and facts to the document.
     fn fill(&self, doc: Doc) -> Doc;
+
+    /// Its table in the end at the terminal; the last one of the document if it has no shorter one.
+    fn short_table(&self) -> Option<Table> {
+        None
+    }
 
     /// The name and the title of its chart.
     fn chart(&self) -> [&'static str; 2] {

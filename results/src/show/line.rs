@@ -40,7 +40,7 @@ pub struct Display {
 }
 
 /// What stands for the signs of texts where there is only ASCII.
-const SIGNS: [(char, &str); 10] = [
+const SIGNS: [(char, &str); 11] = [
     ('µ', "u"),
     ('→', "->"),
     ('✓', "*"),
@@ -51,6 +51,7 @@ const SIGNS: [(char, &str); 10] = [
     ('…', "..."),
     ('─', "-"),
     ('┴', "|"),
+    ('│', "|"),
 ];
 
 /// What stands for blocks of eight heights.

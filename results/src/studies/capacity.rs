@@ -39,7 +39,7 @@ use super::{
 };
 use crate::judge::Finding;
 use crate::run::report::Environment;
-use crate::show::doc::{Column, Doc, Figure, Table};
+use crate::show::doc::{Column, Doc, Figure, Severity, Table};
 use crate::show::text::{counted, decimal, micros};
 use crawlmark_harness::units::{percent, rounded_percent};
 
@@ -365,6 +365,31 @@ impl StudyResult for Capacity {
             .text(LEGEND)
     }
 
+    fn short_table(&self) -> Option<Table> {
+        let columns = vec![
+            Column::numbers("offered"),
+            Column::numbers("accepted").leaving(2),
+            Column::numbers("p50").leaving(1),
+            Column::numbers("p99").leaving(3),
+            Column::numbers("refused").leaving(4),
+            Column::words("full probes"),
+        ];
+        let edge = self.fails_at_per_s.or(self.passes_at_per_s);
+        let above = self
+            .rates
+            .iter()
+            .position(|of| edge.is_some_and(|edge| of.rate_per_s >= edge));
+        let from = above
+            .unwrap_or(self.rates.len())
+            .saturating_sub(BESIDE_THE_EDGE);
+        let near = self.rates.iter().skip(from).take(2 * BESIDE_THE_EDGE);
+        Some(Table {
+            columns,
+            rows: near.map(|of| self.short_row(of)).collect(),
+            ..Table::default()
+        })
+    }
+
     fn picture(&self) -> Option<Picture> {
         let held = self
             .passes_at_per_s
@@ -396,6 +421,9 @@ impl StudyResult for Capacity {
         }
     }
 }
+
+/// Rates on each side of the lowest that fails which the terminal shows.
+const BESIDE_THE_EDGE: usize = 3;
 
 /// Explanation of the marks of the table.
 const LEGEND: &str = "Probes: + passed, - failed, ? void; short: only short probes, made while rates were doubled, which + and - leave \
@@ -451,6 +479,33 @@ impl Capacity {
             limit.map(|limit| ("limit", format!("{limit} once the target refuses requests"))),
         );
         facts
+    }
+
+    /// The row of a rate in the end at the terminal: whether it holds, and in how many of its probes.
+    fn short_row(&self, of: &RateReport) -> Vec<String> {
+        let mark = match of.standing {
+            RateState::Passes | RateState::SeemsToPass => Severity::Good.symbol(),
+            RateState::Fails | RateState::SeemsToFail => Severity::Bad.symbol(),
+            RateState::Undecided | RateState::Unknown => Severity::Warning.symbol(),
+        };
+        let Tally { passes, fails, .. } = of.tally;
+        let agreeing = if mark == Severity::Bad.symbol() {
+            fails
+        } else {
+            passes
+        };
+        let probes = match passes + fails {
+            0 => String::new(),
+            all => format!(" {agreeing} of {all}"),
+        };
+        vec![
+            rate(of.rate_per_s),
+            or_dash(of.accepted_per_s, rate),
+            or_dash(of.response_p50_us, micros),
+            or_dash(of.response_p99_us, micros),
+            or_dash(self.telling(of).map(ProbeReport::refused_share), percent),
+            format!("{mark}{probes}"),
+        ]
     }
 
     fn row(&self, of: &RateReport) -> Vec<String> {

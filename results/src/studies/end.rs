@@ -19,7 +19,11 @@ pub fn end(
     let notices = result.notices();
     let answer = notices.first().map(|answer| said(answer, display));
     let doc = result.fill(Doc::default());
-    let doc = if is_verbose { doc } else { doc.main_table() };
+    let doc = match result.short_table() {
+        _ if is_verbose => doc,
+        Some(table) => Doc::default().table(table),
+        None => doc.main_table(),
+    };
     let table = doc.terminal(display.columns);
     let table = table.trim_end().lines();
     let table = table.map(|line| Line::of(display.shown(line), Tone::Plain));

@@ -31,7 +31,7 @@ use crate::run::words::moment;
 use crate::show::chart::least_and_most;
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::plot::date;
-use crate::show::text::counted;
+use crate::show::text::{block, counted};
 
 /// The most results of a series, the latest: the work grows with their number.
 const LONGEST: usize = 400;
@@ -44,6 +44,9 @@ const CORRELATED: f64 = 0.25;
 
 /// The most changes that are named; the table has all.
 const NAMED: usize = 6;
+
+/// Characters of the line of a series at most.
+const LINE: usize = 60;
 
 /// Characters of a commit that are shown.
 const COMMIT: usize = 10;
@@ -223,6 +226,29 @@ impl Series {
         past.commit.chars().take(COMMIT).collect()
     }
 
+    /// The results as a line of characters, from the least to the most, with a bar before each
+    /// change; each character is the mean of as many results where there are too many.
+    fn line(&self) -> String {
+        let values = self.results.iter().map(|past| past.value);
+        let (least, most) = least_and_most(values);
+        let per_character = self.results.len().div_ceil(LINE).max(1);
+        let mut line = String::new();
+        for (at, some) in self.results.chunks(per_character).enumerate() {
+            let from = at * per_character;
+            let within = from..from + some.len();
+            if self
+                .changes
+                .iter()
+                .any(|change| within.contains(&change.at))
+            {
+                line.push('\u{2502}');
+            }
+            let mean = some.iter().map(|past| past.value).sum::<f64>() / some.len() as f64;
+            line.push(block((mean - least) / (most - least)));
+        }
+        line
+    }
+
     /// The same in a sentence.
     fn since(&self, at: usize) -> String {
         let is_known = !self.results[at].commit.is_empty();
@@ -305,6 +331,24 @@ impl StudyResult for History {
             ("machine", Vec::from_iter(machines).join("; ")),
         ]);
         doc.table(self.changes())
+    }
+
+    fn short_table(&self) -> Option<Table> {
+        let mut shown: Vec<&Series> = self.series.iter().collect();
+        shown.sort_by_key(|one| one.changes.is_empty());
+        let rows = shown.into_iter().take(NAMED).map(|one| {
+            let results = counted(one.results.len() as u64, "result");
+            vec![one.title.clone(), one.line(), results]
+        });
+        Some(Table {
+            columns: vec![
+                Column::words("metric"),
+                Column::words("from the least to the most, \u{2502} a change"),
+                Column::numbers(""),
+            ],
+            rows: rows.collect(),
+            ..Table::default()
+        })
     }
 
     fn conclusion(&self) -> Conclusion {

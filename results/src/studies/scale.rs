@@ -76,7 +76,7 @@ use super::{
 };
 use crate::run::report::Environment;
 use crate::show::doc::{Column, Doc, Figure, Table};
-use crate::show::text::{decimal, micros};
+use crate::show::text::{decimal, grouped_f64, micros};
 use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
 /// Result of the study, whole, as it is saved in `scale.json`.
@@ -246,6 +246,13 @@ impl StudyResult for Scaling {
         tables.fold(doc, Doc::table).facts(facts(self))
     }
 
+    fn short_table(&self) -> Option<Table> {
+        match &self.curves[..] {
+            [curve] => Some(sizes_beside_each_other(curve)),
+            _ => None,
+        }
+    }
+
     fn picture(&self) -> Option<Picture> {
         let of = &self.circumstances;
         let held = match &self.curves[..] {
@@ -308,6 +315,49 @@ fn table(curve: &Curve) -> Table {
             Column::words("note").leaving(8),
         ],
         rows: curve.points.iter().map(row).collect(),
+        ..Table::default()
+    }
+}
+
+/// A figure of a size: its name, and its text.
+type SizeFigure = (&'static str, fn(&Point) -> String);
+
+/// The main figures of a curve: a column for each size.
+fn sizes_beside_each_other(curve: &Curve) -> Table {
+    let size = |point: &Point| grouped_f64(curve.n(point));
+    let figures: [SizeFigure; 6] = [
+        ("items/s", |point| {
+            or_dash(median(point.items_per_s), decimal)
+        }),
+        ("efficiency", |point| {
+            or_dash(median(point.efficiency), percent)
+        }),
+        ("CPU/request", |point| {
+            or_dash(median(point.cpu_us_per_attempt), micros)
+        }),
+        ("p99", |point| or_dash(point.p99_us, micros)),
+        ("rounds left out", |point| match point.left_out {
+            0 => String::new(),
+            left_out => format!("{left_out} of {}", point.rounds),
+        }),
+        ("does not count", |point| {
+            let is_scarce = point.colocated && point.lacked_cpu;
+            String::from(if is_scarce { "scarce CPU" } else { "" })
+        }),
+    ];
+    let points = curve.points.iter();
+    let sizes = points.clone().map(|point| Column::numbers(size(point)));
+    let rows = figures.into_iter().filter_map(|(name, value)| {
+        let values: Vec<String> = points.clone().map(value).collect();
+        let is_known = values.iter().any(|value| !value.is_empty());
+        is_known.then(|| [name.to_owned()].into_iter().chain(values).collect())
+    });
+    Table {
+        columns: [Column::words(curve.held.axis().name())]
+            .into_iter()
+            .chain(sizes)
+            .collect(),
+        rows: rows.collect(),
         ..Table::default()
     }
 }

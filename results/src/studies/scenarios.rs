@@ -343,6 +343,21 @@ impl StudyResult for Scenarios {
             )
     }
 
+    fn short_table(&self) -> Option<Table> {
+        let mut table = self.table();
+        let (first, last) = (0, table.columns.len() - 1);
+        table.columns[first] = Column::words("");
+        table.columns[last] = Column::words("limited by");
+        for (row, of) in table.rows.iter_mut().zip(&self.scenarios) {
+            row[last] = of.limit.limit_in_words();
+        }
+        // What is most telling stands to the left; it stays longest.
+        for (order, column) in (1..).zip(table.columns[3..last].iter_mut().rev()) {
+            *column = column.clone().leaving(order);
+        }
+        Some(table)
+    }
+
     fn picture(&self) -> Option<Picture> {
         let all = &self.scenarios;
         let [command, noun] = self.list.words();

@@ -366,6 +366,22 @@ impl StudyResult for Contest {
         doc.table(self.sides()).table(self.verdicts())
     }
 
+    fn short_table(&self) -> Option<Table> {
+        let mut table = self.verdicts();
+        table.columns.splice(
+            1..4,
+            [
+                Column::numbers("base \u{2192} candidate"),
+                Column::words("verdict"),
+            ],
+        );
+        for row in &mut table.rows {
+            let [verdict, base, candidate] = [1, 2, 3].map(|at| row[at].clone());
+            row.splice(1..4, [format!("{base} \u{2192} {candidate}"), verdict]);
+        }
+        Some(table)
+    }
+
     fn picture(&self) -> Option<Picture> {
         let Self {
             context, rounds, ..
