@@ -20,7 +20,7 @@
 //! | `export` | destinations of exports: files, or standard output; and the command `export` |
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | comparison of the bundled target's counts with those of the crawl |
-//! | `live_page` | the page of a run while it goes on, served by a process of its own |
+//! | `live_page` | a run while it goes on, as a page and as metrics, served by a process of its own |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |

@@ -20,6 +20,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use self::junit::contest_junit;
+pub use self::openmetrics::{Exposition, openmetrics, openmetrics_so_far};
 use crate::run::report::Report;
 use crate::run::words;
 
@@ -93,7 +94,7 @@ pub fn export(report: &Report, format: Format) -> String {
         Format::CsvShards => csv::table(report, &report.shards),
         Format::StepSummary => words::doc(report, &[]).step_summary(),
         Format::Junit => junit::junit(report),
-        Format::OpenMetrics => openmetrics::openmetrics(report),
+        Format::OpenMetrics => openmetrics(report, Exposition::OpenMetrics),
     }
 }
 

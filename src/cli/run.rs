@@ -1,5 +1,6 @@
 //! Arguments of `run`. Rates, ID ranges and durations are parsed by the harness (`units/`).
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -511,6 +512,14 @@ pub struct RunArgs {
     /// browser on the machine that measures takes CPU time from the run.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub page: Option<u16>,
+    /// Serve the metrics of the run while it goes on at /metrics
+    ///
+    /// For Prometheus, with the names of `--export openmetrics`: http://ADDR:PORT/metrics, as in 127.0.0.1:9464; port 0 picks a free one, which
+    /// standard error names. Whoever reaches that address reads the counts, times and target of the run without a password, and can change nothing:
+    /// choose one that other machines reach (0.0.0.0:9464) only where they may. No header, body or ID of an item is in it. The last scrape, up to
+    /// 2 seconds after the end, has the verdict and the thresholds.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
 
     /// Fail unless this holds: `service_p99 < 250ms`
     ///

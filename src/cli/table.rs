@@ -383,6 +383,7 @@ const GROUPS: [Group; 13] = [
             never("quiet").not_for_rounds().common(),
             never("no_progress"),
             never("page").not_for_rounds(),
+            never("metrics").not_for_rounds(),
             typed("diagnose")
                 .not_for_rounds()
                 .needs(&[Need::Url, Need::NoReplay]),

@@ -3,20 +3,22 @@
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer, Stopped};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
-    CRAWL_DELAY, Environment, Group, PER_HOST_RATE_FROM, PROXY, PROXY_FROM, Report, Seconds, Source,
+    CRAWL_DELAY, Environment, Group, PER_HOST_RATE_FROM, PROXY, PROXY_FROM, Report, Seconds, SoFar,
+    Source,
 };
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
 use crawlmark_results::run::words;
-use crawlmark_results::show::page;
 use crawlmark_results::show::text::write_row;
 
 use super::part::{PartOutcome, PartSeconds, PartSlot};
 use super::resolve::{BundledTarget, Resolved};
 use super::target_probe::{ProbeChoice, TargetProbe};
+use crate::crawl::CrawlSpec;
 use crate::error::Error;
 use crate::live_page::LivePage;
 use crate::measure::{self, Machine};
@@ -48,59 +50,14 @@ pub(super) fn crawl(
     voice: Voice,
     clock: Clock,
 ) -> Result<Crawled, Error> {
-    let source = resolved.plan.workload.get(PER_HOST_RATE_FROM);
-    let is_delayed = source.is_some_and(|source| source == CRAWL_DELAY);
-    let valid = resolved.plan.validate().map_err(|error| {
-        Error::Usage(if is_delayed {
-            format!("{error}. The rate per host is that of robots.txt: or use --robots ignore")
-        } else {
-            error.to_string()
-        })
-    });
-    resolved.plan = valid?;
-    let target = resolved
-        .bundled
-        .as_ref()
-        .map(BundledTarget::start)
-        .transpose()?;
+    resolved.plan = valid(resolved.plan)?;
+    let bundled = resolved.bundled.as_ref();
+    let target = bundled.map(BundledTarget::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
-    let page = resolved.page.map(|port| {
-        let environment = Environment::read(resolved.placement);
-        let (plan, labels) = (&resolved.plan, &resolved.labels);
-        let page = page::LivePage::new(words::doc, plan, labels, environment, wall_time());
-        LivePage::start(port, page)
-    });
-    let page = page.transpose()?;
-    if let Some(page) = &page {
-        terminal::say(&format!("Live: {}\n", page.url()));
-    }
-    let columns = terminal::columns_beside();
-    if voice.is_verbose {
-        let slot = part.as_ref().map(PartSlot::share);
-        voice.say(
-            &(words::announcement(&resolved.plan, slot, columns)
-                + &words::must_hold(&resolved.objectives, columns)),
-        );
-    }
-    voice.say(&not_typed(&resolved, columns));
-    // Items of several requests make more samples than the plan says.
-    let is_bounded = !resolved.spec.targets.has_flows();
-    let objectives = resolved.objectives.iter().filter(|_| is_bounded);
-    for shortage in objectives.filter_map(|objective| objective.shortage(&resolved.plan)) {
-        voice.warn(&shortage.to_string());
-    }
+    let page = LivePage::start(resolved.served_at, || so_far(&resolved))?;
+    announce(&resolved, part.as_ref(), voice);
     let mut file = directory.log()?;
-    let probe = TargetProbe::start(&resolved.probe, &resolved.spec, clock)?;
-    if let Some(probe) = probe
-        .as_ref()
-        .filter(|_| resolved.probe != ProbeChoice::Ports)
-        && let Some(why) = &probe.record.ended
-    {
-        voice.warn(&format!(
-            "the target's side is not measured: {}: {why}",
-            probe.record.source
-        ));
-    }
+    let probe = probe(&resolved, clock, voice)?;
     let taken = probe.as_ref().and_then(TargetProbe::cpus);
     let taken = taken.map(<[usize]>::to_vec);
     let mut recorder = Recorder {
@@ -123,13 +80,8 @@ pub(super) fn crawl(
         placement: resolved.placement,
         taken: taken.as_deref(),
     };
-    let record = measure::crawl(
-        &resolved.plan,
-        &resolved.spec,
-        machine,
-        clock,
-        &mut recorder,
-    )?;
+    let (plan, spec) = (&resolved.plan, &resolved.spec);
+    let record = measure::crawl(plan, spec, machine, clock, &mut recorder)?;
     let Recorder {
         probe,
         seconds,
@@ -143,7 +95,7 @@ pub(super) fn crawl(
     let part = part.map(|seconds| seconds.end(&record, clock.now()));
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
-        plan: &resolved.plan,
+        plan,
         labels: &resolved.labels,
         record: &record,
         target: probe.map(TargetProbe::end),
@@ -153,22 +105,7 @@ pub(super) fn crawl(
     if record.stopped == Stopped::ByObserver && stretch.is_over() && !thresholds.has_enough() {
         report.add_throttled(stretch.throttled());
     }
-    let targets = &resolved.spec.targets;
-    let hosts: Vec<String> = targets
-        .hosts()
-        .iter()
-        .map(|host| format!("{}:{}", host.local_name(), host.port))
-        .collect();
-    let templates = targets.templates(resolved.spec.request.method());
-    let ips = resolved.spec.local_ips.as_ref();
-    report.name_groups(|group| {
-        let number = group.number()?;
-        match group {
-            Group::Host(_) => hosts.get(number as usize).cloned(),
-            Group::Template(_) => templates.get(number as usize).cloned(),
-            Group::Source(_) => ips?.numbered(number).map(|address| address.to_string()),
-        }
-    });
+    name_groups(&mut report, spec);
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }
@@ -179,6 +116,83 @@ pub(super) fn crawl(
         thresholds,
         page,
     })
+}
+
+/// The plan, if it is one: what is left of a saved crawl, or a rate that robots.txt requires, may
+/// make it another than the one that was checked.
+fn valid(plan: RunPlan) -> Result<RunPlan, Error> {
+    let source = plan.workload.get(PER_HOST_RATE_FROM);
+    let is_delayed = source.is_some_and(|source| source == CRAWL_DELAY);
+    plan.validate().map_err(|error| {
+        Error::Usage(if is_delayed {
+            format!("{error}. The rate per host is that of robots.txt: or use --robots ignore")
+        } else {
+            error.to_string()
+        })
+    })
+}
+
+/// The run that begins now, for who watches it.
+fn so_far(resolved: &Resolved) -> SoFar {
+    let environment = Environment::read(resolved.placement);
+    SoFar::new(&resolved.plan, &resolved.labels, environment, wall_time())
+}
+
+/// Say what is going to be done, and what may not come of it.
+fn announce(resolved: &Resolved, part: Option<&PartSlot<'_>>, voice: Voice) {
+    let columns = terminal::columns_beside();
+    if voice.is_verbose {
+        let slot = part.map(PartSlot::share);
+        voice.say(
+            &(words::announcement(&resolved.plan, slot, columns)
+                + &words::must_hold(&resolved.objectives, columns)),
+        );
+    }
+    voice.say(&not_typed(resolved, columns));
+    // Items of several requests make more samples than the plan says.
+    let is_bounded = !resolved.spec.targets.has_flows();
+    let objectives = resolved.objectives.iter().filter(|_| is_bounded);
+    for shortage in objectives.filter_map(|objective| objective.shortage(&resolved.plan)) {
+        voice.warn(&shortage.to_string());
+    }
+}
+
+/// Start the target's probe; say why it measures nothing, if that was asked for.
+fn probe(resolved: &Resolved, clock: Clock, voice: Voice) -> Result<Option<TargetProbe>, Error> {
+    let probe = TargetProbe::start(&resolved.probe, &resolved.spec, clock)?;
+    let is_asked = resolved.probe != ProbeChoice::Ports;
+    if let Some(record) = probe
+        .as_ref()
+        .filter(|_| is_asked)
+        .map(|probe| &probe.record)
+        && let Some(why) = &record.ended
+    {
+        voice.warn(&format!(
+            "the target's side is not measured: {}: {why}",
+            record.source
+        ));
+    }
+    Ok(probe)
+}
+
+/// Name the hosts, URL templates and source addresses of a report.
+fn name_groups(report: &mut Report, spec: &CrawlSpec) {
+    let targets = &spec.targets;
+    let hosts: Vec<String> = targets
+        .hosts()
+        .iter()
+        .map(|host| format!("{}:{}", host.local_name(), host.port))
+        .collect();
+    let templates = targets.templates(spec.request.method());
+    let ips = spec.local_ips.as_ref();
+    report.name_groups(|group| {
+        let number = group.number()?;
+        match group {
+            Group::Host(_) => hosts.get(number as usize).cloned(),
+            Group::Template(_) => templates.get(number as usize).cloned(),
+            Group::Source(_) => ips?.numbered(number).map(|address| address.to_string()),
+        }
+    });
 }
 
 /// Say what a run does that nobody typed: that it is an open loop, or goes through a proxy.

@@ -5,7 +5,7 @@ use std::fs;
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{PAGE, ResultDir, ResultError};
+use crawlmark_results::run::result_dir::{ResultDir, ResultError};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
 use crawlmark_results::show::text::{counted, grouped};
@@ -51,8 +51,7 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
     // saved or not: neither may cost the other.
     let saved = directory.finish(&report);
     if let Some(live) = crawled.page {
-        let page = saved.as_deref().ok().map(|place| place.join(PAGE));
-        let dropped = live.end(page.as_deref());
+        let dropped = live.end(saved.as_deref().ok());
         if dropped > 0 {
             let seconds = counted(dropped, "second");
             wanted.voice.warn(&format!(

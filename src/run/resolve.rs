@@ -37,6 +37,7 @@ use crate::cli::{Auto, PartArgs, RunArgs, SaveArgs, Typed};
 use crate::crawl::proxy::Proxies;
 use crate::crawl::{CrawlSpec, RequestShape, Targets};
 use crate::error::Error;
+use crate::live_page::ServedAt;
 
 /// What the flags name, read and looked up.
 struct Inputs {
@@ -59,8 +60,8 @@ pub(super) struct Resolved {
     pub(super) out: Option<PathBuf>,
     /// Place of the target: on the client's machine, or on another one.
     pub(super) placement: Placement,
-    /// Port of the live page; none without one.
-    pub(super) page: Option<u16>,
+    /// Where it is served while it goes on.
+    pub(super) served_at: ServedAt,
     /// True if any invalid measurement fails the run.
     pub(super) is_strict: bool,
     /// Objectives of the run.

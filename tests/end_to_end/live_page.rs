@@ -5,28 +5,35 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use crate::command::Started;
-use crate::process::{DEADLINE, wait_for};
+use crate::process::{DEADLINE, wait_for, working_in};
 use crate::run::start;
 
-/// The page of a run.
-struct Page {
-    host: String,
-    root: String,
+/// What a run serves at an address.
+pub(crate) struct Page {
+    pub(crate) host: String,
+    pub(crate) root: String,
 }
 
 impl Page {
-    /// That of a run, once it has said where it is.
+    /// The page of a run.
     fn of(run: &Started) -> Self {
-        let url = wait_for("the address of the page", || {
+        let page = Self::told(run, "Live: http://");
+        assert!(page.host.starts_with("127.0.0.1:"), "{}", page.host);
+        assert_eq!(page.root.len(), 26, "{}", page.root);
+        page
+    }
+
+    /// What the rest of a line of a run names, once it has said it.
+    pub(crate) fn told(run: &Started, line: &str) -> Self {
+        let url = wait_for(line, || {
             let said = run.stderr();
-            let line = said
-                .lines()
-                .find_map(|line| line.strip_prefix("Live: http://"));
-            line.filter(|_| said.contains('\n')).map(str::to_owned)
+            assert!(!working_in(&run.work()).is_empty(), "{said}");
+            let mut lines = said
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            lines.find_map(|said| Some(said.strip_prefix(line)?.trim_end().to_owned()))
         });
         let (host, root) = url.split_at(url.find('/').unwrap());
-        assert!(host.starts_with("127.0.0.1:"), "{url}");
-        assert_eq!(root.len(), 26, "{url}");
         Self {
             host: host.to_owned(),
             root: root.to_owned(),
@@ -41,11 +48,21 @@ impl Page {
         stream
     }
 
-    /// The answer to a request with this first line and these further lines.
-    fn answer(&self, first: &str, host: &str, more: &str) -> String {
-        let head = format!("{first} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}\r\n");
+    /// The answer to a request with this first line and these further lines; empty if there is none.
+    pub(crate) fn answer(&self, first: &str, host: &str, more: &str) -> String {
+        self.answer_in(first, "HTTP/1.1", host, more)
+    }
+
+    /// The same in a version of HTTP.
+    pub(crate) fn answer_in(&self, first: &str, version: &str, host: &str, more: &str) -> String {
+        let head = format!("{first} {version}\r\nhost: {host}\r\n{more}\r\n");
         let mut answer = Vec::new();
-        let _ = self.send(head.as_bytes()).read_to_end(&mut answer);
+        if let Ok(mut stream) = TcpStream::connect(&self.host) {
+            stream.set_read_timeout(Some(DEADLINE)).unwrap();
+            // It may have been refused by then.
+            let _ = stream.write_all(head.as_bytes());
+            let _ = stream.read_to_end(&mut answer);
+        }
         String::from_utf8_lossy(&answer).into_owned()
     }
 
@@ -63,7 +80,7 @@ impl Page {
     }
 }
 
-fn status(answer: &str) -> &str {
+pub(crate) fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or("none")
 }
 
@@ -134,8 +151,8 @@ fn only_reads_of_its_own_address_are_answered() {
             "{answer:.400}"
         );
     }
-    // Eight connections are open at most; a further one is closed.
-    let readers: Vec<TcpStream> = (0..8).map(|_| page.reader()).collect();
+    // Sixteen connections are open at most; a further one is closed.
+    let readers: Vec<TcpStream> = (0..16).map(|_| page.reader()).collect();
     wait_for("a refusal", || page.get("").is_empty().then_some(()));
     drop(readers);
     wait_for("room again", || {

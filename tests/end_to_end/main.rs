@@ -46,6 +46,7 @@ mod live_page;
 mod live_view;
 mod lost;
 mod manual;
+mod metrics;
 mod names;
 mod networks;
 mod open_loop;

@@ -219,6 +219,31 @@ impl ShardRecord {
     }
 }
 
+impl RunRecord {
+    /// A run that began at this time, of which no shard has reported.
+    #[must_use]
+    pub fn missing(plan: &RunPlan, started_at: SystemTime) -> Self {
+        let shards = plan.split(&[]).into_iter();
+        Self {
+            started_at,
+            finished_at: started_at,
+            start: Nanos::default(),
+            interrupted: None,
+            stopped_at: None,
+            stopped: Stopped::No,
+            failure: None,
+            suspended: Duration::ZERO,
+            moved: Moved::default(),
+            pauses: 0,
+            wait_left: Duration::ZERO,
+            busiest: BTreeMap::new(),
+            shards: shards.map(ShardRecord::missing).collect(),
+            supervisor: Usage::default(),
+            host: BTreeMap::new(),
+        }
+    }
+}
+
 /// Return the ranges in order, those that follow one another as one.
 fn joined(mut ranges: Vec<IdRange>) -> Vec<IdRange> {
     ranges.sort_unstable_by_key(|range| range.start);
@@ -406,28 +431,7 @@ struct Merged {
 impl Merged {
     /// All parts are missing.
     fn new(plan: &RunPlan) -> Self {
-        let shards = plan
-            .split(&[])
-            .into_iter()
-            .map(ShardRecord::missing)
-            .collect();
-        let record = RunRecord {
-            started_at: SystemTime::UNIX_EPOCH,
-            finished_at: SystemTime::UNIX_EPOCH,
-            start: Nanos::default(),
-            interrupted: None,
-            stopped_at: None,
-            stopped: Stopped::No,
-            failure: None,
-            suspended: Duration::ZERO,
-            moved: Moved::default(),
-            pauses: 0,
-            wait_left: Duration::ZERO,
-            busiest: BTreeMap::new(),
-            shards,
-            supervisor: Usage::default(),
-            host: BTreeMap::new(),
-        };
+        let record = RunRecord::missing(plan, SystemTime::UNIX_EPOCH);
         Self { record }
     }
 

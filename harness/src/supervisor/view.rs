@@ -159,7 +159,7 @@ impl std::ops::Deref for Interval {
 }
 
 /// A second of a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardSecond {
     /// Its number.
     pub shard: u32,

@@ -8,10 +8,13 @@
 //! bucket's bound; the histogram of the report knows it to a thousandth. What was cut off has no
 //! time and is counted apart (`crawlmark_cut_off_total`); what lies beyond the histogram's bounds
 //! is in the bucket `+Inf` alone.
+//!
+//! The exposition of a run that goes on has the same metrics, without what only its end tells. It
+//! is served in the older format, too, whose counters have `_total` in the names of their families.
 
 use std::fmt::Write;
 
-use crate::run::report::{Latency, Report, Verdict};
+use crate::run::report::{Detail, Latency, Report, SoFar, Verdict};
 use crawlmark_harness::stats::Series;
 
 const NS_PER_S: f64 = 1e9;
@@ -24,23 +27,84 @@ const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 const HISTOGRAM: &str = "histogram";
 
+/// The end of the name of a counter.
+const TOTAL: &str = "_total";
+
 /// Names and values of the labels of a sample.
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
+/// Format of an exposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposition {
+    /// `OpenMetrics` 1.0.
+    OpenMetrics,
+    /// The text format of Prometheus, which is older.
+    Prometheus,
+}
+
+impl Exposition {
+    /// The format for a reader that accepts these media types.
+    pub fn accepted(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    /// Its media type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// Part of the metrics that a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// While it goes on.
+    Going,
+    /// At its end.
+    Over,
+    /// At any time.
+    Always,
+}
+
 /// An exposition in the making.
-#[derive(Default)]
-struct Text(String);
+struct Text {
+    out: String,
+    format: Exposition,
+}
+
+/// A shard, as an exposition tells of it.
+struct Shard {
+    number: String,
+    attempts: u64,
+    /// CPU, s, by mode; of a run that goes on, in all.
+    cpu_s: Vec<(Option<&'static str>, f64)>,
+}
 
 impl Text {
     /// Begin a family. Its samples follow, and no other family's until it is done. Its name ends
     /// with its unit when it has one.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         const UNITS: [&str; 3] = ["seconds", "bytes", "ratio"];
-        let _ = writeln!(self.0, "# TYPE {name} {kind}");
-        if let Some(unit) = UNITS.into_iter().find(|unit| name.ends_with(unit)) {
-            let _ = writeln!(self.0, "# UNIT {name} {unit}");
+        let is_open = self.format == Exposition::OpenMetrics;
+        let total = if is_open || kind != COUNTER {
+            ""
+        } else {
+            TOTAL
+        };
+        let _ = writeln!(self.out, "# TYPE {name}{total} {kind}");
+        if let Some(unit) = UNITS
+            .into_iter()
+            .find(|unit| is_open && name.ends_with(unit))
+        {
+            let _ = writeln!(self.out, "# UNIT {name} {unit}");
         }
-        let _ = writeln!(self.0, "# HELP {name} {}", escaped(help));
+        let _ = writeln!(self.out, "# HELP {name}{total} {}", escaped(help));
     }
 
     /// Add a sample of the family that was begun last.
@@ -50,7 +114,7 @@ impl Text {
         let labels = labels.collect::<Vec<_>>().join(",");
         let labels = Some(labels).filter(|labels| !labels.is_empty());
         let labels = labels.map_or_else(String::new, |labels| format!("{{{labels}}}"));
-        let _ = writeln!(self.0, "{name}{labels} {}", value.to_string());
+        let _ = writeln!(self.out, "{name}{labels} {}", value.to_string());
     }
 
     /// Add a counter with these samples: the value of the label, and the count.
@@ -66,7 +130,7 @@ impl Text {
             let value = value.to_string();
             let labels = [(label, &*value)];
             let labels: Labels<'_> = if label.is_empty() { &[] } else { &labels };
-            self.sample(&format!("{name}_total"), labels, &count);
+            self.sample(&format!("{name}{TOTAL}"), labels, &count);
         }
     }
 
@@ -85,39 +149,102 @@ impl Text {
     }
 }
 
-/// The exposition.
-pub(super) fn openmetrics(report: &Report) -> String {
-    let mut text = Text::default();
-    write_run(&mut text, report);
-    write_counts(&mut text, report);
-    write_gauges(&mut text, report);
-    write_gates(&mut text, report);
-    write_times(&mut text, report);
-    text.0 + "# EOF\n"
+impl Text {
+    const fn new(format: Exposition) -> Self {
+        let out = String::new();
+        Self { out, format }
+    }
+
+    fn end(self) -> String {
+        match self.format {
+            Exposition::OpenMetrics => self.out + "# EOF\n",
+            Exposition::Prometheus => self.out,
+        }
+    }
 }
 
-fn write_run(text: &mut Text, report: &Report) {
+/// The exposition of a run that is over.
+pub fn openmetrics(report: &Report, format: Exposition) -> String {
+    let shards = report.shards.iter().map(|shard| {
+        // A shard that died did not report its CPU.
+        let modes = [
+            ("user", shard.usage.cpu_user_s),
+            ("system", shard.usage.cpu_system_s),
+        ];
+        let known = modes.into_iter();
+        Shard {
+            number: shard.shard.to_string(),
+            attempts: shard.totals.attempts,
+            cpu_s: known
+                .filter_map(|(mode, cpu_s)| Some((Some(mode), cpu_s?)))
+                .collect(),
+        }
+    });
+    let mut text = Text::new(format);
+    write_run(&mut text, report, Known::Over);
+    write_validity(&mut text, report);
+    write_counts(&mut text, report, &shards.collect::<Vec<_>>(), Known::Over);
+    write_gauges(&mut text, report, Known::Over);
+    write_gates(&mut text, report);
+    write_times(&mut text, report);
+    text.end()
+}
+
+/// The exposition of a run that goes on.
+pub fn openmetrics_so_far(run: &mut SoFar, format: Exposition) -> String {
+    let shards = run.shards().iter().map(|(number, shard)| Shard {
+        number: number.to_string(),
+        attempts: shard.attempts,
+        cpu_s: vec![(None, shard.cpu_us as f64 / 1e6)],
+    });
+    let shards: Vec<Shard> = shards.collect();
+    let report = run.report(Detail::Histogram);
+    let mut text = Text::new(format);
+    write_run(&mut text, report, Known::Going);
+    write_counts(&mut text, report, &shards, Known::Going);
+    write_gauges(&mut text, report, Known::Going);
+    write_times(&mut text, report);
+    text.end()
+}
+
+/// Which run it is. One that goes on has no ID yet: that holds the time of its start.
+fn write_run(text: &mut Text, report: &Report, known: Known) {
     let help = "The run that these metrics describe.";
     text.family("crawlmark_run_info", GAUGE, help);
     let labels = [
-        ("run_id", report.run_id.as_str()),
-        ("name", &report.name),
+        ("name", &*report.name),
         ("version", &report.crawlmark_version),
-        ("started_at", &report.started_at),
         ("target", &report.plan.run.target),
         ("config_hash", &report.plan.config_hash),
+        ("run_id", &report.run_id),
+        ("started_at", &report.started_at),
     ];
-    text.sample("crawlmark_run_info", &labels, &1);
+    let labels = match known {
+        Known::Going => &labels[..4],
+        Known::Over | Known::Always => &labels,
+    };
+    text.sample("crawlmark_run_info", labels, &1);
+}
+
+fn write_validity(text: &mut Text, report: &Report) {
     let help = "1 for the verdict on the measurement, else 0.";
     text.family("crawlmark_validity", GAUGE, help);
     let verdicts = Verdict::ALL.map(|one| (one.name(), one == report.validity.verdict));
     text.states("crawlmark_validity", &[], "verdict", verdicts);
 }
 
-fn write_counts(text: &mut Text, report: &Report) {
+fn write_counts(text: &mut Text, report: &Report, shards: &[Shard], known: Known) {
     let totals = &report.totals;
+    let begun = report.ledger.items.iter().count();
     let states = report.ledger.states();
-    let states = states.map(|(state, _, count)| (state, count));
+    // How many were not begun is only certain at the end.
+    let states = states
+        .take(if known == Known::Going {
+            begun
+        } else {
+            usize::MAX
+        })
+        .map(|(state, _, count)| (state, count));
     let help = "Planned items, each in one state.";
     text.counter("crawlmark_items", help, "state", states);
     let statuses = totals
@@ -145,67 +272,76 @@ fn write_counts(text: &mut Text, report: &Report) {
         };
         text.counter(&name, counter.help, "", [("", count)]);
     }
-    let attempts = report.shards.iter();
-    let attempts = attempts.map(|shard| (shard.shard, shard.totals.attempts));
+    let attempts = shards.iter().map(|shard| (&shard.number, shard.attempts));
     let help = "Requests, retries included.";
     text.counter("crawlmark_attempts", help, "shard", attempts);
-    // A shard that died did not report its CPU.
     let help = "CPU that the shards used.";
     text.family("crawlmark_cpu_seconds", COUNTER, help);
-    for shard in &report.shards {
-        let number = shard.shard.to_string();
-        for (mode, cpu_s) in [
-            ("user", shard.usage.cpu_user_s),
-            ("system", shard.usage.cpu_system_s),
-        ] {
-            if let Some(cpu_s) = cpu_s {
-                let labels = [("shard", &*number), ("mode", mode)];
-                text.sample("crawlmark_cpu_seconds_total", &labels, &float(cpu_s));
-            }
+    for shard in shards {
+        for (mode, cpu_s) in &shard.cpu_s {
+            let labels = [("shard", &*shard.number), ("mode", mode.unwrap_or(""))];
+            let labels = &labels[..=usize::from(mode.is_some())];
+            text.sample("crawlmark_cpu_seconds_total", labels, &float(*cpu_s));
         }
     }
 }
 
-fn write_gauges(text: &mut Text, report: &Report) {
+fn write_gauges(text: &mut Text, report: &Report, now: Known) {
     let (totals, budget) = (&report.totals, report.budget.as_ref());
-    for (name, help, value) in [
+    let last = report.intervals.last();
+    let rows = [
         (
+            Known::Over,
             "interrupted",
             "1 when the run was stopped early, else 0.",
             Some(f64::from(report.interrupted)),
         ),
         (
+            Known::Always,
             "duration_seconds",
             "From the common start to the last response, the end of --duration or the stop.",
             Some(totals.duration_s),
         ),
         (
+            Known::Always,
             "items_per_second",
             "Items that ended by themselves.",
             Some(totals.items_per_s),
         ),
         (
+            Known::Always,
             "attempts_per_second",
             "Requests that ended by themselves.",
             Some(totals.attempts_per_s),
         ),
         (
+            Known::Going,
+            "in_flight",
+            "Requests in flight.",
+            last.map(|row| row.in_flight.into()),
+        ),
+        (
+            Known::Over,
             "peak_in_flight",
             "Peak number of requests in flight.",
             Some(totals.peak_in_flight as f64),
         ),
         (
+            Known::Over,
             "budget_used_ratio",
             "Share of the allowed requests that were sent.",
             budget.map(|budget| budget.utilisation),
         ),
         (
+            Known::Over,
             "budget_kept",
             "1 if no window had more requests than allowed, else 0.",
             budget.map(|budget| f64::from(budget.kept)),
         ),
-    ] {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
+    ];
+    for (known, name, help, value) in rows {
+        let is_known = known == now || known == Known::Always;
+        if let Some(value) = value.filter(|value| is_known && value.is_finite()) {
             let name = format!("crawlmark_{name}");
             text.family(&name, GAUGE, help);
             text.sample(&name, &[], &float(value));
@@ -349,8 +485,8 @@ mod tests {
 
     #[test]
     fn a_label_cannot_break_out() {
-        let mut text = Text::default();
+        let mut text = Text::new(Exposition::OpenMetrics);
         text.sample("a_seconds", &[("b", "c\"} 5\n\\")], &1);
-        assert_eq!(text.0, "a_seconds{b=\"c\\\"} 5\\n\\\\\"} 1\n");
+        assert_eq!(text.out, "a_seconds{b=\"c\\\"} 5\\n\\\\\"} 1\n");
     }
 }

@@ -39,7 +39,7 @@ use super::doc::Doc;
 use super::text::{counted, grouped, micros, rate_in_words, seconds};
 use crate::run::report::Report;
 pub use hero::{answer, headline};
-pub use live::{DocOf, LivePage};
+pub use live::{DocOf, live, live_policy, second};
 
 /// Pictures for readers without scripts.
 const WITHOUT_SCRIPTS: [&str; 2] = ["throughput", "latency"];

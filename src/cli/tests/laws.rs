@@ -22,7 +22,7 @@ use crate::crawl::{ConnectTo, LocalIps};
 const FORGED: &str = "forged";
 
 /// Values of which each flag takes some.
-const VALUES: [&str; 44] = [
+const VALUES: [&str; 45] = [
     "/tmp/forged",
     "forged",
     "../forged",
@@ -41,6 +41,7 @@ const VALUES: [&str; 44] = [
     "2ms",
     "5%",
     "127.0.0.1",
+    "127.0.0.1:0",
     "a:80:127.0.0.1:9",
     "service_p99 < 1s",
     "error_rate[5s] < 5%",

@@ -26,6 +26,7 @@ use crate::crawl::{
     HttpSettings, HttpVersion, IdUse, Reuse, Scheme, Shuffle, Targets, dealt,
 };
 use crate::error::Error;
+use crate::live_page::ServedAt;
 use crate::run::target_probe::ProbeChoice;
 use crate::target::{share_of_client, share_of_target};
 
@@ -224,7 +225,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         objectives: objectives(args, &plan)?,
         plan,
         placement,
-        page: args.page,
+        served_at: ServedAt::of(args),
         labels: Labels {
             name: args.name.clone(),
             tags: args.tags.iter().cloned().collect(),
