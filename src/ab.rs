@@ -75,8 +75,9 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
 pub(crate) fn incomparable(mut error: Incomparable, plans: [&RunPlan; 2]) -> Error {
     let flags = flags_of(&error.difference.what);
     if flags == ["--rate"] {
-        let rates = plans.map(RunPlan::shaped_rate);
-        let rates = rates.map(|rate| rate.map_or("not set".to_owned(), |rate| rate.to_string()));
+        let rates = plans
+            .map(RunPlan::shaped_rate)
+            .map(|rate| rate.map_or("not set".to_owned(), |rate| rate.to_string()));
         [error.difference.base, error.difference.candidate] = rates;
     }
     if !flags.is_empty() {
@@ -147,8 +148,11 @@ impl Study for AbStudy<'_> {
     fn announcement(&self) -> String {
         let [base, candidate] = &self.pairs.sides;
         let most = self.args.pairs;
-        let looks = LOOKS.iter().map(|look| look.pairs as u64);
-        let looks: Vec<u64> = looks.filter(|pairs| *pairs <= most).collect();
+        let looks: Vec<u64> = LOOKS
+            .iter()
+            .map(|look| look.pairs as u64)
+            .filter(|pairs| *pairs <= most)
+            .collect();
         let first = looks.first().copied().unwrap_or(most) + self.args.aa.unwrap_or(0);
         let looks: Vec<String> = looks.iter().map(ToString::to_string).collect();
         let until = if looks.is_empty() {
@@ -309,8 +313,10 @@ impl Pairs {
             _ => Disturbance::None,
         };
         let reports = [Arm::Base, Arm::Candidate].map(|arm| {
-            let round = ran.iter().find(|one| one.round.round.arm == arm)?;
-            round.report.as_ref()
+            ran.iter()
+                .find(|one| one.round.round.arm == arm)?
+                .report
+                .as_ref()
         });
         if let (true, [Some(base), Some(candidate)]) = (self.ran.is_empty(), reports) {
             self.differences = differences(base, candidate);
@@ -366,8 +372,9 @@ impl Pairs {
         first: Arm,
     ) -> Result<Vec<RoundRan>, Error> {
         let draw = OrderSchedule::new(self.seed.wrapping_add(pair as u64));
-        let orders = iter::once(first).chain(draw);
-        let orders = orders.take(usize::try_from(self.executions).unwrap_or(usize::MAX));
+        let orders = iter::once(first)
+            .chain(draw)
+            .take(usize::try_from(self.executions).unwrap_or(usize::MAX));
         let started_at = rfc3339(wall_time());
         let mut both = rounds.execute(setups, orders)?;
         let times = [started_at, rfc3339(wall_time())];

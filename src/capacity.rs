@@ -148,8 +148,11 @@ impl CapacityStudy<'_> {
     /// Return the rest that the target needs after the last probe. A target that is started for
     /// each probe needs none.
     fn wanted_rest(&self) -> Duration {
-        let last = self.probes.last();
-        let Some(last) = last.filter(|_| !self.probing.starts_its_target) else {
+        let Some(last) = self
+            .probes
+            .last()
+            .filter(|_| !self.probing.starts_its_target)
+        else {
             return Duration::ZERO;
         };
         let rest = if last.seen.fails() {

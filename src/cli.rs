@@ -254,9 +254,10 @@ const GONE: [(&str, &str); 11] = [
 
 /// Find the advice on a word in a table.
 fn advice_on<'a>(word: &str, table: &[(&str, &'a str)]) -> Option<&'a str> {
-    let mut rows = table.iter();
-    let row = rows.find(|(words, _)| words.split(' ').any(|known| known == word));
-    row.map(|(_, advice)| *advice)
+    table
+        .iter()
+        .find(|(words, _)| words.split(' ').any(|known| known == word))
+        .map(|(_, advice)| *advice)
 }
 
 /// Say what clap cannot know: what other programs call a command or a flag, where a URL or a flag
@@ -471,11 +472,15 @@ fn whole<T: TryFrom<u64>>(
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
         let number = parse_count(text).map_err(|error| error.to_string())?;
-        let fitting = T::try_from(number).ok().filter(|_| range.contains(&number));
-        fitting.ok_or_else(|| match range.clone().into_inner() {
-            (least, _) if number < least => format!("`{text}` is too low: write at least {least}"),
-            (_, most) => format!("`{text}` is too high: write at most {most}"),
-        })
+        T::try_from(number)
+            .ok()
+            .filter(|_| range.contains(&number))
+            .ok_or_else(|| match range.clone().into_inner() {
+                (least, _) if number < least => {
+                    format!("`{text}` is too low: write at least {least}")
+                }
+                (_, most) => format!("`{text}` is too high: write at most {most}"),
+            })
     }
 }
 
@@ -519,8 +524,9 @@ fn time(range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, St
     move |text| {
         let time = parse_duration(text).map_err(|error| error.to_string())?;
         let [least, most] = [range.start(), range.end()].map(|end| format!("{end:?}"));
-        let fitting = Some(time).filter(|time| range.contains(time));
-        fitting.ok_or_else(|| format!("`{text}` is out of range: {least} to {most}"))
+        Some(time)
+            .filter(|time| range.contains(time))
+            .ok_or_else(|| format!("`{text}` is out of range: {least} to {most}"))
     }
 }
 
@@ -616,8 +622,13 @@ mod tests {
         let program = built();
         let run = program.find_subcommand("run").unwrap();
         for (words, advice) in OTHER_COMMANDS {
-            let meant = advice.split("crawlmark ").nth(1).unwrap();
-            let meant = meant.split(' ').next().unwrap();
+            let meant = advice
+                .split("crawlmark ")
+                .nth(1)
+                .unwrap()
+                .split(' ')
+                .next()
+                .unwrap();
             assert!(program.find_subcommand(meant).is_some(), "{advice}");
             for word in words.split(' ') {
                 let tip = tip(&format!("crawlmark {word} http://h/"));
@@ -714,9 +725,8 @@ mod tests {
         for example in pages().iter().flat_map(|page| examples(page)) {
             let (ours, special) = unquoted(&example);
             assert!(special.is_empty(), "{example}: {special:?} is not quoted");
-            let words = shlex::split(ours)
-                .unwrap_or_else(|| panic!("{example}: a quotation mark is not closed"));
-            let words: Vec<String> = words
+            let words: Vec<String> = shlex::split(ours)
+                .unwrap_or_else(|| panic!("{example}: a quotation mark is not closed"))
                 .into_iter()
                 .skip_while(|word| word.starts_with("CRAWLMARK_"))
                 .collect();
@@ -764,17 +774,17 @@ mod tests {
     #[test]
     fn every_help_begins_with_one_short_line() {
         for command in std::iter::once(&built()).chain(built().get_subcommands()) {
-            let arguments = command
+            let helps = command
                 .get_arguments()
-                .filter(|argument| !argument.is_hide_set());
-            let helps = arguments.flat_map(|argument| {
-                let long = argument.get_long_help().map(ToString::to_string);
-                let first = long.and_then(|long| long.lines().next().map(str::to_owned));
-                [
-                    argument.get_help().map(ToString::to_string),
-                    first.or(Some("-".to_owned())),
-                ]
-            });
+                .filter(|argument| !argument.is_hide_set())
+                .flat_map(|argument| {
+                    let long = argument.get_long_help().map(ToString::to_string);
+                    let first = long.and_then(|long| long.lines().next().map(str::to_owned));
+                    [
+                        argument.get_help().map(ToString::to_string),
+                        first.or(Some("-".to_owned())),
+                    ]
+                });
             for help in helps.chain([command.get_about().map(ToString::to_string)]) {
                 let help = help.unwrap_or_default();
                 let length = help.chars().count();

@@ -62,8 +62,11 @@ impl Saved {
         if is(Contest::FILE) {
             return Self::Contest;
         }
-        let mut inside = fs::read_dir(path).into_iter().flatten().flatten();
-        let has_runs = inside.any(|entry| entry.path().join(RESULT).exists());
+        let has_runs = fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| entry.path().join(RESULT).exists());
         // What cannot be read is ours to complain about.
         let is_ours = || match read_text(path).map(|text| serde_json::from_str::<Ours>(&text)) {
             Ok(ours) => ours.is_ok_and(|ours| ours.schema.is_some()),
@@ -82,8 +85,7 @@ fn sides(base: &Path, candidate: &Path) -> Result<Sides, Error> {
     let [old, new] = [import(base)?, import(candidate)?];
     let now = rfc3339(wall_time());
     let header = Header::new::<Sides>("compare", [&now, &now]);
-    let sides = Sides::new(header, &old, &new).filter(|_| old.tool == new.tool);
-    sides.map_or_else(
+    Sides::new(header, &old, &new).filter(|_| old.tool == new.tool).map_or_else(
         || {
             usage(format!(
                 "{} is of {}, and {} of {}, without a benchmark in common: compare results of one tool",

@@ -68,10 +68,9 @@ fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
     // As in a shell, where lines are joined by it; `shlex` makes an empty word of it. Behind a word it
     // stays: there it joins the halves of the word.
     let lines = text.lines().map(|line| {
-        let before = line
-            .strip_suffix('\\')
-            .filter(|before| before.trim_end() != *before || before.is_empty());
-        before.unwrap_or(line)
+        line.strip_suffix('\\')
+            .filter(|before| before.trim_end() != *before || before.is_empty())
+            .unwrap_or(line)
     });
     let text = lines.collect::<Vec<_>>().join("\n");
     let words = shlex::split(&text).ok_or_else(|| {

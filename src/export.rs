@@ -134,14 +134,15 @@ fn write_one(
         Destination::Result => (directory.to_owned(), format.file_name().to_owned()),
         Destination::File(path) => {
             if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-                let written = fs::write(path, &text).map(|()| Some(path.clone()));
-                return written.map_err(|error| {
-                    ResultError::Io {
-                        path: path.clone(),
-                        error,
-                    }
-                    .into()
-                });
+                return fs::write(path, &text)
+                    .map(|()| Some(path.clone()))
+                    .map_err(|error| {
+                        ResultError::Io {
+                            path: path.clone(),
+                            error,
+                        }
+                        .into()
+                    });
             }
             // What a link points to is replaced, and not the link.
             let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());

@@ -175,10 +175,10 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 /// Return the flags of saving. The directory is one inside that of each attempt.
 fn saving(crawl: &RunArgs) -> Result<Vec<String>, Error> {
     let mut words = Vec::new();
-    let given = SAVING
+    for (id, values) in SAVING
         .iter()
-        .filter_map(|id| crawl.typed.values.get_key_value(*id));
-    for (id, values) in given {
+        .filter_map(|id| crawl.typed.values.get_key_value(*id))
+    {
         let name = format!("--{}", id.replace('_', "-"));
         if !is_of_part(id, values) {
             return Err(Error::Usage(format!(
@@ -244,8 +244,10 @@ mod tests {
     #[test]
     fn a_part_has_each_flag_of_its_plan_as_a_plain_run_has_it() {
         for &flags in FLAGS {
-            let plain = words(&["crawlmark", "run"], flags);
-            let plain: Vec<String> = plain.into_iter().map(str::to_owned).collect();
+            let plain: Vec<String> = words(&["crawlmark", "run"], flags)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
             let cli = Cli::of(words(&["crawlmark", "plan", "--nodes", "2"], flags)).unwrap();
             let Command::Plan(args) = cli.command else {
                 panic!("{:?}", cli.command)

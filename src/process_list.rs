@@ -24,8 +24,8 @@ pub(crate) fn hide_secrets() -> io::Result<()> {
     let facts = fs::read_to_string("/proc/self/stat")?;
     let start = facts
         .rsplit_once(')')
-        .and_then(|(_, fields)| fields.split_whitespace().nth(45)?.parse().ok());
-    let start = start.ok_or(io::ErrorKind::InvalidData)?;
+        .and_then(|(_, fields)| fields.split_whitespace().nth(45)?.parse().ok())
+        .ok_or(io::ErrorKind::InvalidData)?;
     File::options()
         .write(true)
         .open("/proc/self/mem")?

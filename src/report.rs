@@ -48,8 +48,10 @@ fn find_traced(trace: &TraceContext, results: &[PathBuf]) -> Result<u8, Error> {
         let plan = result_dir::read(result)?.plan.run;
         let traces = Traces::of(&plan);
         if traces.is_some_and(|traces| traces.request(0, 0).run() == trace.run()) {
-            let attempt = trace.attempt().map(|before| u64::from(before) + 1);
-            let attempt = attempt.map_or_else(String::new, |number| format!(", attempt {number}"));
+            let attempt = trace
+                .attempt()
+                .map(|before| u64::from(before) + 1)
+                .map_or_else(String::new, |number| format!(", attempt {number}"));
             terminal::print(&format!(
                 "ID {}{attempt}, of {}\n",
                 trace.id(),

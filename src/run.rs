@@ -81,9 +81,10 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
         ResultDir::create_in(&std::env::temp_dir(), wall_time(), name)?
     };
     let checked = reach::check_hosts(&mut resolved, clock, &held)?;
-    let slot = part.as_ref();
-    let slot = slot.map(|part| part.wait_for_slot(&mut resolved, &held, clock, voice));
-    let mut slot = slot.transpose()?;
+    let mut slot = part
+        .as_ref()
+        .map(|part| part.wait_for_slot(&mut resolved, &held, clock, voice))
+        .transpose()?;
     let watch = Watch {
         held: &held,
         slot: slot.as_mut(),

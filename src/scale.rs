@@ -54,11 +54,11 @@ impl Study for ScaleStudy {
 
     fn announcement(&self) -> String {
         let asked = &self.asked;
-        let sizes = asked
+        let sizes: Vec<String> = asked
             .sizes
             .iter()
-            .map(|size| format!("{}/{}", size.shards, size.connections));
-        let sizes: Vec<String> = sizes.collect();
+            .map(|size| format!("{}/{}", size.shards, size.connections))
+            .collect();
         let held: Vec<String> = asked.held.iter().map(ToString::to_string).collect();
         let rounds = self.repeats.saturating_mul(sizes.len());
         format!(

@@ -176,16 +176,21 @@ impl ScenarioStudy {
             ("{cores}", self.cores.to_string()),
             ("{most}", self.most.to_string()),
         ];
-        let own = self.values.iter();
-        let own = own.map(|(name, value)| (*name, value.to_string()));
+        let own = self
+            .values
+            .iter()
+            .map(|(name, value)| (*name, value.to_string()));
         let values: Vec<_> = values.into_iter().chain(own).collect();
         let line = [scenario.flags, self.list.flags()].join(" ");
         let words = shlex::split(&line).unwrap_or_default();
-        let filled = words.into_iter().map(|word| {
-            let all = values.iter();
-            all.fold(word, |word, (name, value)| word.replace(name, value))
-        });
-        filled.collect()
+        words
+            .into_iter()
+            .map(|word| {
+                values
+                    .iter()
+                    .fold(word, |word, (name, value)| word.replace(name, value))
+            })
+            .collect()
     }
 
     /// Check that the flags after -- go together with those of each scenario, before anything is

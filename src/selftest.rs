@@ -54,8 +54,12 @@ impl Study for SelftestStudy {
     const NEEDS: &'static str = "an experiment was complete";
 
     fn announcement(&self) -> String {
-        let own = self.form.experiments().filter(|(one, _)| self.needs(one));
-        let once: Duration = own.map(|(_, takes)| takes).sum();
+        let once: Duration = self
+            .form
+            .experiments()
+            .filter(|(one, _)| self.needs(one))
+            .map(|(_, takes)| takes)
+            .sum();
         let all = once.saturating_mul(ATTEMPTS);
         format!(
             "measuring targets whose figures are known: {}, about {} s, and up to {} s if the machine is disturbed",
@@ -96,8 +100,11 @@ impl Study for SelftestStudy {
 impl SelftestStudy {
     /// True if another attempt may settle one of the rows of an experiment.
     fn needs(&self, experiment: &Experiment) -> bool {
-        let mut rows = experiment.rows.iter().filter_map(|row| self.rows.get(row));
-        rows.any(|row| !row.is_settled())
+        experiment
+            .rows
+            .iter()
+            .filter_map(|row| self.rows.get(row))
+            .any(|row| !row.is_settled())
     }
 
     fn attempt(
@@ -107,8 +114,12 @@ impl SelftestStudy {
         takes: Duration,
         number: u32,
     ) -> Result<(), Error> {
-        let name = experiment.rows.iter().map(Row::to_string);
-        let name = name.collect::<Vec<_>>().join(" ");
+        let name = experiment
+            .rows
+            .iter()
+            .map(Row::to_string)
+            .collect::<Vec<_>>()
+            .join(" ");
         rounds.stages.begin(&name, experiment.does, takes);
         let made = (experiment.make)(self.form, rounds, number);
         let came = made.as_ref().map_or_else(

@@ -188,10 +188,11 @@ fn upstream(url: &Template, args: &ServeArgs) -> Result<Upstream, Error> {
 
 /// The counts of a recording, by their names in its file.
 fn recorded(recording: &Recording, file: &Path) -> Result<String, Error> {
-    let counts = serde_json::to_value(recording.counts())?;
-    let counts = counts.as_object().into_iter().flatten();
-    let known = counts.filter_map(|(name, count)| Some((name, count.as_u64()?)));
-    let shown: Vec<String> = known
+    let shown: Vec<String> = serde_json::to_value(recording.counts())?
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, count)| Some((name, count.as_u64()?)))
         .filter(|(name, count)| *count > 0 || *name == "urls")
         .map(|(name, count)| format!("{} {}", grouped(count), name.replace('_', " ")))
         .collect();

@@ -285,8 +285,9 @@ pub(crate) fn minutes(time: Duration) -> String {
 /// # Errors
 /// When they are no flags of `run`, or do not fit together.
 pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error> {
-    let own = ["crawlmark", "run"].into_iter();
-    let line = own.chain(words.iter().map(String::as_str));
+    let line = ["crawlmark", "run"]
+        .into_iter()
+        .chain(words.iter().map(String::as_str));
     match Cli::of(line).map(|cli| cli.command) {
         Ok(Command::Run(args)) => Ok(*args),
         Ok(_) => usage(format!("{whose}: not flags of `crawlmark run`")),

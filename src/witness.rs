@@ -35,16 +35,17 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let huge_heads = ledger.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
     let workload = &report.plan.run.workload;
-    let keep_alive = workload.get(KEEP_ALIVE);
-    let keep_alive = keep_alive.and_then(|text| text.parse::<KeepAlive>().ok());
-    let closed_silently = keep_alive
+    let closed_silently = workload
+        .get(KEEP_ALIVE)
+        .and_then(|text| text.parse::<KeepAlive>().ok())
         .filter(|limit| limit.is_silent)
         .map_or(0, |_| ledger.connections);
     let unreceived = (ledger.connections_refused + closed_silently)
         .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
     let is_proxied = workload.contains_key(PROXY);
-    let by_proxy = totals.attempts_by_status.iter();
-    let by_proxy: BTreeMap<u16, u64> = by_proxy
+    let by_proxy: BTreeMap<u16, u64> = totals
+        .attempts_by_status
+        .iter()
         .filter(|(status, _)| is_proxied && OF_PROXIES.contains(status))
         .map(|(status, count)| (*status, *count))
         .collect();

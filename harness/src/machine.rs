@@ -85,10 +85,9 @@ const COUNTERS: [(&str, [&str; 3]); 5] = [
 
 /// Return how much each counter has grown since `earlier`.
 pub(crate) fn growth(now: &Counters, earlier: &Counters) -> Counters {
-    let grown = now.iter().filter_map(|(name, count)| {
-        Some((name.clone(), count.saturating_sub(*earlier.get(name)?)))
-    });
-    grown.collect()
+    now.iter()
+        .filter_map(|(name, count)| Some((name.clone(), count.saturating_sub(*earlier.get(name)?))))
+        .collect()
 }
 
 impl Proc {
@@ -116,14 +115,17 @@ impl Proc {
             let count = text::counter(&self.read(file)?, line, counter)?;
             Some(((*name).to_owned(), count))
         });
-        let quota = self.throttling().map(|it| {
-            [
-                (QUOTA_PERIODS, it.periods),
-                (QUOTA_THROTTLED_PERIODS, it.throttled_periods),
-                ("quota_throttled_us", it.throttled_ns / 1_000),
-            ]
-        });
-        let quota = quota.into_iter().flatten();
+        let quota = self
+            .throttling()
+            .map(|it| {
+                [
+                    (QUOTA_PERIODS, it.periods),
+                    (QUOTA_THROTTLED_PERIODS, it.throttled_periods),
+                    ("quota_throttled_us", it.throttled_ns / 1_000),
+                ]
+            })
+            .into_iter()
+            .flatten();
         known
             .chain(quota.map(|(name, count)| (name.to_owned(), count)))
             .collect()

@@ -360,9 +360,12 @@ impl Child {
 
 /// The processes of a session that have not ended.
 fn session_members(session: i32) -> Vec<Pid> {
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| live_session(*pid) == Some(session))
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| live_session(*pid) == Some(session))
         .map(Pid::from_raw)
         .collect()
 }
@@ -427,8 +430,8 @@ impl FileCounters {
         let length = count
             .get()
             .checked_mul(size_of::<FileCounter>())
-            .and_then(NonZeroUsize::new);
-        let length = length.ok_or(io::ErrorKind::InvalidInput)?;
+            .and_then(NonZeroUsize::new)
+            .ok_or(io::ErrorKind::InvalidInput)?;
         let file = root.create(path)?;
         Self::map(file, length, count).inspect_err(|_| drop(fs::remove_file(path)))
     }
@@ -493,8 +496,7 @@ impl FileCounters {
             let (words, _) = counter.as_chunks::<{ size_of::<u64>() }>();
             let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
             let mut next = || words.next().unwrap_or(0);
-            let value = FileCounter::value([[next(), next()], [next(), next()]]);
-            let value = value
+            let value = FileCounter::value([[next(), next()], [next(), next()]])
                 .filter(|_| words.all(|zero| zero == 0))
                 .ok_or(CountersError::Value)?;
             sum.checked_add(value).ok_or(CountersError::Value)

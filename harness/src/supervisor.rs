@@ -493,13 +493,16 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// The shards that have more seconds to tell.
     fn measuring(&self) -> Vec<Measuring> {
-        let working = self.members.iter().filter(|member| member.is_at_work());
-        let measuring = working.filter_map(|member| {
-            Some(Measuring {
-                shard: member.plan.shard,
-                first: member.first_second?,
-            })
-        });
+        let measuring = self
+            .members
+            .iter()
+            .filter(|member| member.is_at_work())
+            .filter_map(|member| {
+                Some(Measuring {
+                    shard: member.plan.shard,
+                    first: member.first_second?,
+                })
+            });
         measuring.collect()
     }
 

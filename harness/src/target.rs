@@ -209,8 +209,10 @@ impl TargetNow {
 /// Return the growth of a counter to its last reading from the latest that is a second older, and the
 /// time between them, ns.
 fn grown(samples: &[TargetSample], of: fn(&TargetSample) -> Option<u64>) -> Option<(f64, f64)> {
-    let read = samples.iter().rev();
-    let mut read = read.filter_map(|it| Some((it.at_ns, of(it)?)));
+    let mut read = samples
+        .iter()
+        .rev()
+        .filter_map(|it| Some((it.at_ns, of(it)?)));
     let (at_ns, last) = read.next()?;
     let (then_ns, first) = read.find(|(then, _)| at_ns.saturating_sub(*then) >= SECOND_NS)?;
     let grown = last.saturating_sub(first) as f64;

@@ -17,12 +17,14 @@ pub fn plain(bytes: Vec<u8>) -> Vec<u8> {
     if !bytes.contains(&b'\r') {
         return bytes;
     }
-    let all = bytes.iter().enumerate();
-    let lines = all.filter_map(|(at, byte)| match byte {
-        b'\r' if bytes.get(at + 1) == Some(&b'\n') => None,
-        b'\r' => Some(b'\n'),
-        byte => Some(*byte),
-    });
+    let lines = bytes
+        .iter()
+        .enumerate()
+        .filter_map(|(at, byte)| match byte {
+            b'\r' if bytes.get(at + 1) == Some(&b'\n') => None,
+            b'\r' => Some(b'\n'),
+            byte => Some(*byte),
+        });
     lines.collect()
 }
 
@@ -31,8 +33,10 @@ fn utf16(units: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
         [one, other] => unit([*one, *other]),
         _ => 0xfffd,
     });
-    let letters = decode_utf16(pairs).map(|letter| letter.unwrap_or(REPLACEMENT_CHARACTER));
-    letters.collect::<String>().into_bytes()
+    decode_utf16(pairs)
+        .map(|letter| letter.unwrap_or(REPLACEMENT_CHARACTER))
+        .collect::<String>()
+        .into_bytes()
 }
 
 #[cfg(test)]

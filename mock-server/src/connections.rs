@@ -132,10 +132,10 @@ impl Bandwidth {
 
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = UNITS
+        let (unit, bytes) = UNITS
             .iter()
-            .find(|(_, bytes)| self.0.get().is_multiple_of(*bytes));
-        let (unit, bytes) = whole.unwrap_or(&("B/s", 1));
+            .find(|(_, bytes)| self.0.get().is_multiple_of(*bytes))
+            .unwrap_or(&("B/s", 1));
         write!(f, "{}{unit}", self.0.get() / bytes)
     }
 }

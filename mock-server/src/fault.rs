@@ -141,14 +141,17 @@ fn one_of(status: u16, known: impl IntoIterator<Item = u16>) -> Option<u16> {
 fn size(text: &str, most: u64) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
-    let unit = units
+    let (letter, bytes) = units
         .into_iter()
-        .find(|(letter, _)| text.ends_with(*letter));
-    let (letter, bytes) = unit.unwrap_or((' ', 1));
+        .find(|(letter, _)| text.ends_with(*letter))
+        .unwrap_or((' ', 1));
     let digits = text.trim_end_matches(letter);
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let size = digits.parse::<u64>().ok().filter(|_| is_plain)?;
-    let size = size.checked_mul(bytes)?;
+    let size = digits
+        .parse::<u64>()
+        .ok()
+        .filter(|_| is_plain)?
+        .checked_mul(bytes)?;
     (1 << 10..=most).contains(&size).then_some(size)
 }
 
@@ -296,8 +299,9 @@ impl FromStr for Faults {
         if given.trim() == "none" {
             return Ok(Self::default());
         }
-        let each = given.split(',').map(|text| FaultShare::read(text.trim()));
-        each.into_iter()
+        given
+            .split(',')
+            .map(|text| FaultShare::read(text.trim()))
             .try_fold(Self::default(), |all, share| all.with(share?))
     }
 }

@@ -193,13 +193,13 @@ impl FromStr for Latency {
         };
         let parts: Vec<&str> = rest.split(',').map(str::trim).collect();
         let read = Model::read(model, &parts).ok_or_else(|| {
-            let known = MODELS
+            let right = MODELS
                 .iter()
-                .find(|(name, _)| *name == model && model != text);
-            let right = known.map_or_else(
-                || "none, or ".to_owned() + &MODELS.map(|(_, form)| form).join("; "),
-                |(_, form)| format!("{form}; times are 0 to 1h with a unit"),
-            );
+                .find(|(name, _)| *name == model && model != text)
+                .map_or_else(
+                    || "none, or ".to_owned() + &MODELS.map(|(_, form)| form).join("; "),
+                    |(_, form)| format!("{form}; times are 0 to 1h with a unit"),
+                );
             SettingError::new(given, "latency", right)
         });
         let model = read?;
@@ -251,8 +251,9 @@ impl Model {
                     .iter()
                     .map(|pair| point(pair))
                     .collect::<Option<_>>()?;
-                let mut pairs = points.windows(2);
-                let rises = pairs.all(|of| of[0].share < of[1].share && of[0].hold <= of[1].hold);
+                let rises = points
+                    .windows(2)
+                    .all(|of| of[0].share < of[1].share && of[0].hold <= of[1].hold);
                 let is_whole = (..=0.0).contains(&points.first()?.share)
                     && (1.0..).contains(&points.last()?.share);
                 (is_whole && rises).then(|| Self::Points(points.into()))?

@@ -366,13 +366,16 @@ impl FromStr for Dialects {
     type Err = SettingError;
 
     fn from_str(given: &str) -> Result<Self, SettingError> {
-        let names = given.split('+').map(|name| meaning(&DIALECTS, name));
-        let all: Option<Vec<Dialect>> = names.collect();
-        let fitting = all.filter(|all| {
+        let all: Option<Vec<Dialect>> = given
+            .split('+')
+            .map(|name| meaning(&DIALECTS, name))
+            .collect();
+        all.filter(|all| {
             let mut clashes = CLASHES.iter();
             !clashes.any(|pair| pair.iter().all(|dialect| all.contains(dialect)))
-        });
-        fitting.map(Self).ok_or_else(|| {
+        })
+        .map(Self)
+        .ok_or_else(|| {
             let right = list(&DIALECTS) + ", joined by +, of which no two write the same field";
             SettingError::new(given, "headers", right)
         })

@@ -114,8 +114,10 @@ from_text!(
 
 impl Profile {
     fn read(text: &str) -> Option<Self> {
-        let found = PROFILES.iter().find(|options| options.name == text);
-        found.map(|options| options.profile)
+        PROFILES
+            .iter()
+            .find(|options| options.name == text)
+            .map(|options| options.profile)
     }
 
     fn options(self) -> Options {

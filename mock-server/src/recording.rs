@@ -169,8 +169,11 @@ impl Passed {
     }
 
     fn size(&self) -> usize {
-        let headers = self.headers.iter().chain(&self.trailers);
-        let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
+        let headers = self
+            .headers
+            .iter()
+            .chain(&self.trailers)
+            .map(|(name, value)| name.as_str().len() + value.len());
         self.url.len() + headers.sum::<usize>() + self.body.len()
     }
 }
@@ -222,9 +225,11 @@ fn is_escaped(char: char) -> bool {
 fn fields(headers: &HeaderMap) -> Value {
     let mut all = Map::new();
     for name in headers.keys() {
-        let values = headers.get_all(name).iter();
-        let texts = values.map(|value| value.as_bytes().iter().copied().map(char::from).collect());
-        let texts: Vec<String> = texts.collect();
+        let texts: Vec<String> = headers
+            .get_all(name)
+            .iter()
+            .map(|value| value.as_bytes().iter().copied().map(char::from).collect())
+            .collect();
         all.insert(name.as_str().to_owned(), texts.into());
     }
     Value::Object(all)
@@ -255,11 +260,15 @@ impl Times {
     fn at(&self, share: f64) -> Duration {
         let rank = (share * self.count() as f64).ceil() as u64;
         let mut up_to = 0;
-        let found = self.0.iter().find(|(_, count)| {
-            up_to += *count;
-            up_to >= rank
-        });
-        let us = found.or(self.0.last_key_value()).map_or(0, |(us, _)| *us);
+        let us = self
+            .0
+            .iter()
+            .find(|(_, count)| {
+                up_to += *count;
+                up_to >= rank
+            })
+            .or(self.0.last_key_value())
+            .map_or(0, |(us, _)| *us);
         Duration::from_micros(us.into()).min(MAX_HOLD)
     }
 

@@ -109,8 +109,10 @@ fn until_signal(
     upstream: Option<Upstream>,
 ) -> Result<Recording, ServeError> {
     let blocked = SigSet::thread_get_mask().map_err(signal_error)?;
-    let ending = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1].into_iter();
-    let ending: SigSet = ending.filter(|signal| !blocked.contains(*signal)).collect();
+    let ending: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1]
+        .into_iter()
+        .filter(|signal| !blocked.contains(*signal))
+        .collect();
     ending.thread_block().map_err(signal_error)?;
     // Those of tokio come through one pipe for a process and all that it forks, of which any may take
     // what was to wake another.
@@ -121,8 +123,7 @@ fn until_signal(
             deprecated,
             reason = "its successor is unsafe and asks that the descriptor stay open and the same, which `SignalFd` ensures"
         )]
-        let signals = AsyncFd::with_interest(signals, Interest::READABLE);
-        let signals = signals.map_err(ServeError::Signal)?;
+        let signals = AsyncFd::with_interest(signals, Interest::READABLE).map_err(ServeError::Signal)?;
         let shutdown = async { drop(signals.readable().await) };
         serve(sockets, config, shared, upstream, shutdown).await
     })

@@ -73,14 +73,18 @@ pub(crate) type Words<T> = [(&'static str, T)];
 
 /// Return what a word stands for.
 pub(crate) fn meaning<T: Copy>(words: &Words<T>, given: &str) -> Option<T> {
-    let known = words.iter().find(|(word, _)| *word == given);
-    known.map(|(_, value)| *value)
+    words
+        .iter()
+        .find(|(word, _)| *word == given)
+        .map(|(_, value)| *value)
 }
 
 /// Return the word for a value.
 pub(crate) fn word<T: PartialEq>(words: &Words<T>, value: &T) -> &'static str {
-    let known = words.iter().find(|(_, other)| other == value);
-    known.map_or("", |(word, _)| word)
+    words
+        .iter()
+        .find(|(_, other)| other == value)
+        .map_or("", |(word, _)| word)
 }
 
 /// List words, for the error that asks for one of them.

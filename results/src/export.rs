@@ -82,8 +82,10 @@ impl FromStr for Format {
     type Err = UnknownFormat;
 
     fn from_str(text: &str) -> Result<Self, UnknownFormat> {
-        let found = Self::ALL.into_iter().find(|format| format.name() == text);
-        found.ok_or_else(|| UnknownFormat(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == text)
+            .ok_or_else(|| UnknownFormat(text.to_owned()))
     }
 }
 

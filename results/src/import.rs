@@ -167,8 +167,10 @@ pub fn parse(path: &Path, text: &str) -> Result<Imported, ImportError> {
 
 /// The first quantity that is there twice.
 fn named_twice(series: &[Measured]) -> Option<&Measured> {
-    let mut later = series.iter().enumerate();
-    later.find_map(|(at, one)| series[..at].iter().find(|known| known.is_like(one)))
+    series
+        .iter()
+        .enumerate()
+        .find_map(|(at, one)| series[..at].iter().find(|known| known.is_like(one)))
 }
 
 fn parsed(text: &str) -> Result<(&'static str, Vec<Measured>), Wrong> {
@@ -194,8 +196,9 @@ fn import_file(path: &Path) -> Result<Imported, ImportError> {
     if imported.tool == "criterion" {
         let beside = fs::read_to_string(path.with_file_name("benchmark.json"));
         let beside: Value = serde_json::from_str(&beside.unwrap_or_default()).unwrap_or_default();
-        let name = beside["full_id"].as_str();
-        let name = name.map_or_else(|| path.display().to_string(), str::to_owned);
+        let name = beside["full_id"]
+            .as_str()
+            .map_or_else(|| path.display().to_string(), str::to_owned);
         for one in &mut imported.series {
             one.benchmark.clone_from(&name);
         }
@@ -267,22 +270,24 @@ fn measured(benchmark: &str, metric: Metric, values: Vec<f64>) -> Measured {
 
 /// The number at a place of a file.
 fn number(of: &Value, pointer: &str) -> Result<f64, String> {
-    let number = of.pointer(pointer).and_then(Value::as_f64);
-    number.ok_or_else(|| format!("expected a number at `{pointer}`"))
+    of.pointer(pointer)
+        .and_then(Value::as_f64)
+        .ok_or_else(|| format!("expected a number at `{pointer}`"))
 }
 
 /// The list of numbers at a place of a file.
 fn numbers(of: &Value, pointer: &str) -> Result<Vec<f64>, String> {
     let list = of.pointer(pointer).and_then(Value::as_array);
-    let numbers = list.and_then(|list| list.iter().map(Value::as_f64).collect());
-    numbers.ok_or_else(|| format!("expected a list of numbers at `{pointer}`"))
+    list.and_then(|list| list.iter().map(Value::as_f64).collect())
+        .ok_or_else(|| format!("expected a list of numbers at `{pointer}`"))
 }
 
 /// Commands of hyperfine; times in seconds. Runs of a scan may share one name (`-n`).
 fn hyperfine(file: &Value) -> Result<Vec<Measured>, String> {
     let [wall_time, cpu_time, peak_memory] = command_metrics();
-    let results = file["results"].as_array();
-    let results = results.ok_or("expected a list at `/results`")?;
+    let results = file["results"]
+        .as_array()
+        .ok_or("expected a list at `/results`")?;
     let mut all = Vec::new();
     for of in results {
         let mut benchmark = of["command"].as_str().unwrap_or_default().to_owned();
@@ -292,8 +297,10 @@ fn hyperfine(file: &Value) -> Result<Vec<Measured>, String> {
                 benchmark.extend([" ", name, "=", value.as_str().unwrap_or_default()]);
             }
         }
-        let times = numbers(of, "/times")?;
-        let times = times.iter().map(|seconds| seconds * 1e6).collect();
+        let times = numbers(of, "/times")?
+            .iter()
+            .map(|seconds| seconds * 1e6)
+            .collect();
         all.push(measured(&benchmark, wall_time.clone(), times));
         if let (Ok(user), Ok(system)) = (number(of, "/user"), number(of, "/system")) {
             let cpu = vec![(user + system) * 1e6];

@@ -265,8 +265,8 @@ fn in_rounds(side: &'static str, runs: &[&RoundRun]) -> Vec<StudyFinding> {
     let mut common: Vec<_> = kinds.into_values().collect();
     common.sort_by_key(|(_, rounds)| Reverse(*rounds));
     common.truncate(MOST_OF_ROUNDS);
-    let findings = common.into_iter();
-    findings
+    common
+        .into_iter()
         .map(|(finding, rounds)| StudyFinding::InRounds {
             finding: finding.clone(),
             rounds,

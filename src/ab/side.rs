@@ -115,14 +115,14 @@ impl Side {
             Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
             error => error,
         })?;
-        let sides = [&args.base, &args.cand].into_iter();
-        let tokens = sides.filter_map(|own| {
+        let tokens = [&args.base, &args.cand].into_iter().filter_map(|own| {
             let words = [args.run.clone(), shlex::split(own)?];
             bearer_variable(&words.concat())
         });
-        let parts = [target.as_deref().map(redact::line), Some(redact::line(own))];
-        let parts = parts.iter().flatten().map(|part| part.trim());
-        let what = parts
+        let what = [target.as_deref().map(redact::line), Some(redact::line(own))]
+            .iter()
+            .flatten()
+            .map(|part| part.trim())
             .filter(|part| !part.is_empty())
             .collect::<Vec<_>>()
             .join(", ");
@@ -162,8 +162,9 @@ impl Side {
     /// Secrets are redacted.
     pub(super) fn commands_apart(sides: &[Self; 2]) -> Option<Difference> {
         let [base, candidate] = sides.each_ref().map(|side| {
-            let target = side.crawl().and_then(|crawl| crawl.setup.target.as_deref());
-            target.map_or_else(|| "-".to_owned(), redact::line)
+            side.crawl()
+                .and_then(|crawl| crawl.setup.target.as_deref())
+                .map_or_else(|| "-".to_owned(), redact::line)
         });
         (base != candidate).then(|| Difference {
             what: TARGET_COMMAND.to_owned(),
@@ -284,8 +285,11 @@ pub(super) fn command_metrics_of(args: &AbArgs) -> Result<Vec<Metric>, Error> {
 /// Return the number of executions of a round, known the last of each side before: 1 if there was
 /// none.
 pub(super) fn fitting_executions(before: &[CommandRound]) -> u64 {
-    let last = before.iter().filter_map(|round| round.executions.last());
-    let longest = last.map(|one| one.wall_us).fold(0.0, f64::max);
+    let longest = before
+        .iter()
+        .filter_map(|round| round.executions.last())
+        .map(|one| one.wall_us)
+        .fold(0.0, f64::max);
     let longest = Duration::from_secs_f64(longest / 1e6).as_nanos();
     let fitting = COMMAND_ROUND.as_nanos().checked_div(longest).unwrap_or(1);
     u64::try_from(fitting).unwrap_or(MOST).clamp(1, MOST)

@@ -166,11 +166,12 @@ impl Probing {
         if bearable.is_some_and(|bearable| bearable >= bounds.greatest) {
             return Ok(());
         }
-        let instead = bearable.filter(|bearable| *bearable >= bounds.least);
-        let instead = instead.map_or_else(
-            || "lower rates".to_owned(),
-            |bearable| format!("--max-rate {bearable}"),
-        );
+        let instead = bearable
+            .filter(|bearable| *bearable >= bounds.least)
+            .map_or_else(
+                || "lower rates".to_owned(),
+                |bearable| format!("--max-rate {bearable}"),
+            );
         usage(format!(
             "{} items are too few for a probe of {takes} s at --max-rate {}, which requests each item once: add items (--ids), or use {instead}",
             grouped(items),
@@ -198,8 +199,9 @@ impl Probing {
         let grace = self.longest() * 2 + Duration::from_secs(1);
         let grace = (!self.has_grace).then(|| format!("--grace {}ms", grace.as_millis()));
         let own = [own, connections, grace.unwrap_or_default()].join(" ");
-        let words = self.words.iter().map(String::as_str);
-        words
+        self.words
+            .iter()
+            .map(String::as_str)
             .chain(own.split_whitespace())
             .map(str::to_owned)
             .collect()
@@ -223,9 +225,13 @@ impl Probing {
 
     /// The longest time that a request may be under way while the objectives hold.
     fn longest(&self) -> Duration {
-        let objectives = self.question.objectives.iter();
-        let times = objectives.filter(|objective| objective.metric.unit() == Unit::Us);
-        let most = times.map(|objective| objective.limit).fold(0.0, f64::max);
+        let most = self
+            .question
+            .objectives
+            .iter()
+            .filter(|objective| objective.metric.unit() == Unit::Us)
+            .map(|objective| objective.limit)
+            .fold(0.0, f64::max);
         if most > 0.0 {
             Duration::from_secs_f64(most / 1e6)
         } else {
@@ -251,8 +257,10 @@ impl Probing {
     /// True if a probe of this rate has as many connections as requests can be under way while the
     /// objectives hold.
     pub(super) fn has_connections(&self, pace: Pace) -> bool {
-        let open = self.connections.unwrap_or_else(|| self.fitting(pace));
-        let open = open.saturating_mul(self.streams);
+        let open = self
+            .connections
+            .unwrap_or_else(|| self.fitting(pace))
+            .saturating_mul(self.streams);
         f64::from(open.min(self.per_host.unwrap_or(u32::MAX))) >= self.under_way(pace)
     }
 }

@@ -9,12 +9,16 @@ use super::{OutputArgs, time, whole};
 
 /// The rungs, then the rest of the help.
 pub(super) fn help() -> String {
-    let rungs = LADDER.iter().map(|rung| {
-        let published = rung.published.map(|rate| rate.to_string());
-        let published = published.unwrap_or_default();
-        format!("  {}  {:<46}{:>13}\n", rung.number, rung.name, published)
-    });
-    let rungs: String = rungs.collect();
+    let rungs: String = LADDER
+        .iter()
+        .map(|rung| {
+            let published = rung
+                .published
+                .map(|rate| rate.to_string())
+                .unwrap_or_default();
+            format!("  {}  {:<46}{:>13}\n", rung.number, rung.name, published)
+        })
+        .collect();
     format!(
         "Rungs (published: one crawl of IDs over the Internet, by its author's figures):\n{rungs}\n{EXAMPLES}"
     )

@@ -9,9 +9,10 @@ use super::{OutputArgs, time, whole};
 
 /// The patterns, then the rest of the help.
 pub(super) fn help() -> String {
-    let patterns = PATTERNS.iter();
-    let patterns = patterns.map(|it| format!("  {:>2}  {:<24}{}\n", it.number, it.name, it.flags));
-    let patterns: String = patterns.collect();
+    let patterns: String = PATTERNS
+        .iter()
+        .map(|it| format!("  {:>2}  {:<24}{}\n", it.number, it.name, it.flags))
+        .collect();
     format!(
         "Patterns, each a run of its own with these flags (c and rate are -c and -R):\n{patterns}\n{EXAMPLES}"
     )

@@ -78,10 +78,10 @@ impl PrintedValue {
                 }
             }
         };
-        let number = ungrouped(found.trim())
+        ungrouped(found.trim())
             .and_then(|plain| plain.parse::<f64>().ok())
-            .filter(|number| number.is_finite());
-        number.ok_or_else(|| format!("--value {name}: {found:?} is no number"))
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| format!("--value {name}: {found:?} is no number"))
     }
 
     /// The metric of this number.

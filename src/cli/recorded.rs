@@ -98,8 +98,10 @@ impl Typed {
                 Record::Never => continue,
                 Record::FromPlan if plan.is_some() => continue,
                 Record::Withheld if id == HEADERS => {
-                    let headers = values.iter().map(|value| redact::header(value));
-                    let headers = headers.map(|header| format!("{name} '{header}'"));
+                    let headers = values
+                        .iter()
+                        .map(|value| redact::header(value))
+                        .map(|header| format!("{name} '{header}'"));
                     command.withheld.extend(headers);
                     continue;
                 }
@@ -172,8 +174,11 @@ fn words_of(argument: &Arg, values: &[String]) -> Vec<String> {
 
 /// Return the values of an argument as they were written.
 fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
-    let raw = matches.get_raw(id).into_iter().flatten();
-    raw.map(|value| value.to_string_lossy().into_owned())
+    matches
+        .get_raw(id)
+        .into_iter()
+        .flatten()
+        .map(|value| value.to_string_lossy().into_owned())
         .collect()
 }
 
@@ -303,8 +308,10 @@ impl FileCommand {
             let id = argument.get_id().to_string();
             let is_named = again.iter().any(|(withheld, _)| *withheld == id);
             if !is_named && !is_taken(&id, values) {
-                let words = words_of(&argument, values);
-                let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+                let words: Vec<String> = words_of(&argument, values)
+                    .iter()
+                    .map(|word| shell_word(word))
+                    .collect();
                 again.push((id, words.join(" ")));
             }
         }
@@ -320,15 +327,16 @@ impl FileCommand {
     fn withheld(&self) -> Vec<(String, String)> {
         let arguments = run_arguments();
         let is_name = |text: &str| {
-            let mut letters = text.chars();
-            letters.all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+            text.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         };
         let parts = self.command.withheld.iter().map(|part| {
             let (flag, rest) = part.split_once(' ').unwrap_or((part, ""));
-            let header = rest
+            let rest = rest
                 .strip_prefix('\'')
-                .and_then(|it| it.strip_suffix(": ...'"));
-            let rest = header.filter(|it| is_name(it)).map_or("...", |_| rest);
+                .and_then(|it| it.strip_suffix(": ...'"))
+                .filter(|it| is_name(it))
+                .map_or("...", |_| rest);
             let argument = arguments.iter().find(|argument| name(argument) == flag);
             argument.map_or((URL.to_owned(), "URL".to_owned()), |argument| {
                 (argument.get_id().to_string(), format!("{flag} {rest}"))
@@ -340,8 +348,7 @@ impl FileCommand {
 
 /// Return the variable whose token these words of a round send.
 pub(crate) fn bearer_variable(words: &[String]) -> Option<String> {
-    let mut values = Typed::of_words(words).values;
-    values.remove(BEARER)?.pop()
+    Typed::of_words(words).values.remove(BEARER)?.pop()
 }
 
 /// True if a plan may give a flag of saving these values: the directory is inside that of each
@@ -452,14 +459,19 @@ mod tests {
         for argument in run_arguments().into_iter().filter(is_withheld) {
             let longs = argument.get_all_aliases().unwrap_or_default();
             let long = longs.into_iter().chain(argument.get_long());
-            let shorts = argument.get_short().into_iter();
-            let shorts = shorts.map(|letter| format!("-{letter}"));
+            let shorts = argument
+                .get_short()
+                .into_iter()
+                .map(|letter| format!("-{letter}"));
             let (separate, joined): (Vec<String>, Vec<String>) = long
                 .map(|long| (format!("--{long}"), format!("--{long}=hush:hush")))
                 .chain(shorts.map(|short| (short.clone(), format!("{short}hush:hush"))))
                 .unzip();
-            let separate = separate.iter().map(|flag| line(&[flag, "hush:hush"]));
-            for words in separate.chain(joined.iter().map(|word| line(&[word]))) {
+            for words in separate
+                .iter()
+                .map(|flag| line(&[flag, "hush:hush"]))
+                .chain(joined.iter().map(|word| line(&[word])))
+            {
                 let shown = redact::words(&words).join(" ");
                 assert!(!shown.contains(":hush"), "{shown}");
                 forms += 1;

@@ -60,12 +60,14 @@ impl RunArgs {
 
     /// Return the file that lists what is crawled, with its flag; none without one.
     pub fn list(&self) -> Option<(&'static str, &Path)> {
-        let urls = self.urls.as_deref().map(|file| ("--urls", file));
-        urls.or_else(|| {
-            self.requests_file
-                .as_deref()
-                .map(|file| ("--requests-file", file))
-        })
+        self.urls
+            .as_deref()
+            .map(|file| ("--urls", file))
+            .or_else(|| {
+                self.requests_file
+                    .as_deref()
+                    .map(|file| ("--requests-file", file))
+            })
     }
 
     /// Return the flag of a list that is read from standard input, which can be read once; none for
@@ -815,6 +817,9 @@ impl ThrottlingArgs {
 
 fn parse_percent(text: &str) -> Result<u32, String> {
     let digits = text.strip_suffix('%').unwrap_or(text);
-    let percent = digits.parse().ok().filter(|percent| *percent <= 100);
-    percent.ok_or_else(|| format!("`{text}` is not a whole percentage: write 0% to 100%"))
+    digits
+        .parse()
+        .ok()
+        .filter(|percent| *percent <= 100)
+        .ok_or_else(|| format!("`{text}` is not a whole percentage: write 0% to 100%"))
 }

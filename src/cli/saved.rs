@@ -153,8 +153,9 @@ pub struct ReportArgs {
 /// A time in whole seconds, as intervals are.
 fn parse_second(text: &str) -> Result<u64, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let whole = Some(time.as_secs()).filter(|_| time.subsec_nanos() == 0);
-    whole.ok_or_else(|| format!("`{text}` is not whole seconds: write {}s", time.as_secs()))
+    Some(time.as_secs())
+        .filter(|_| time.subsec_nanos() == 0)
+        .ok_or_else(|| format!("`{text}` is not whole seconds: write {}s", time.as_secs()))
 }
 
 pub(super) const EXPORT: &str = "\

@@ -295,8 +295,11 @@ pub(super) fn described(argument: Arg) -> Arg {
         "http" | "tls" | "tls_cert" => "Protocols",
         _ => return argument.hide_short_help(is_rare),
     };
-    let long = argument.get_long().unwrap_or_default();
-    let long = long.trim_start_matches("target-").to_owned();
+    let long = argument
+        .get_long()
+        .unwrap_or_default()
+        .trim_start_matches("target-")
+        .to_owned();
     argument
         .long(long)
         .help_heading(heading)

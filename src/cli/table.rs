@@ -463,8 +463,8 @@ pub(crate) fn row(id: &str) -> Option<&'static Flag> {
 
 /// Return the names of the flags that set a key of `result.json`, as in `--header`.
 pub(crate) fn flags_of(key: &str) -> Vec<String> {
-    let flags = rows().map(|(_, flag)| flag);
-    flags
+    rows()
+        .map(|(_, flag)| flag)
         .filter(|flag| flag.is_of(key))
         .filter_map(|flag| name_of(flag.id))
         .collect()
@@ -483,8 +483,10 @@ pub(crate) fn first_flag_of(keys: &[String], given: &Values) -> Option<String> {
 pub(super) fn run_arguments() -> Vec<Arg> {
     let program = built();
     let run = program.find_subcommand("run");
-    let arguments = run.into_iter().flat_map(clap::Command::get_arguments);
-    arguments.cloned().collect()
+    run.into_iter()
+        .flat_map(clap::Command::get_arguments)
+        .cloned()
+        .collect()
 }
 
 /// Return the name of an argument of `run` on a command line: its flag, or "the URL".
@@ -496,8 +498,10 @@ pub(super) fn name(argument: &Arg) -> String {
 /// Return the name of a flag by that of its field, as in `--header`.
 pub(super) fn name_of(id: &str) -> Option<String> {
     let arguments = run_arguments();
-    let found = arguments.iter().find(|argument| argument.get_id() == id);
-    found.map(name)
+    arguments
+        .iter()
+        .find(|argument| argument.get_id() == id)
+        .map(name)
 }
 
 /// Refuse the first flag that was given and has a need that is not met.
@@ -516,10 +520,10 @@ pub(crate) fn check_needs(given: &Values, is_met: impl Fn(Need) -> bool) -> Resu
 
 /// Return the settings that a plan records as they were typed.
 pub(crate) fn settings(given: &Values) -> impl Iterator<Item = (String, String)> {
-    let given = given
+    given
         .iter()
-        .filter(|(id, _)| row(id).is_some_and(|flag| flag.is_setting));
-    given.map(|(id, values)| (id.clone(), values.join(", ")))
+        .filter(|(id, _)| row(id).is_some_and(|flag| flag.is_setting))
+        .map(|(id, values)| (id.clone(), values.join(", ")))
 }
 
 /// True if a setting of a plan may differ between the sessions of a saved crawl; a setting that no
@@ -571,10 +575,11 @@ mod tests {
     fn every_flag_of_run_has_one_row() {
         let program = built();
         let run = program.find_subcommand("run").unwrap();
-        let arguments = run
+        let arguments: BTreeSet<&str> = run
             .get_arguments()
-            .map(|argument| argument.get_id().as_str());
-        let arguments: BTreeSet<&str> = arguments.filter(|id| *id != "help").collect();
+            .map(|argument| argument.get_id().as_str())
+            .filter(|id| *id != "help")
+            .collect();
         let listed: Vec<&str> = rows().map(|(_, flag)| flag.id).collect();
         assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), arguments);
         assert_eq!(listed.len(), arguments.len(), "a flag has two rows");

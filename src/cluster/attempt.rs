@@ -112,11 +112,12 @@ impl Attempt {
     /// When the attempts cannot be listed.
     pub(crate) fn take_over(&self, name: &Path, mode: u32, time: Clock) -> Result<u64, Error> {
         let part = self.part.part;
-        let attempts = retried(time, || self.directory.attempts(part));
-        let attempts = attempts.map_err(Error::unwritable(&self.directory.part(part)))?;
-        let others = attempts.into_iter().filter(|other| *other != self.name);
-        let places = others.map(|other| self.directory.attempt(part, &other).join(name));
-        let most = places
+        let attempts = retried(time, || self.directory.attempts(part))
+            .map_err(Error::unwritable(&self.directory.part(part)))?;
+        let most = attempts
+            .into_iter()
+            .filter(|other| *other != self.name)
+            .map(|other| self.directory.attempt(part, &other).join(name))
             .filter_map(|place| Committed::read(&place).map(|committed| (place, committed)))
             .max_by_key(|(_, committed)| committed.items());
         let Some((place, committed)) = most else {

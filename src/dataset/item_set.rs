@@ -101,12 +101,14 @@ impl ItemSet {
     pub fn common(&self, range: IdRange) -> impl Iterator<Item = IdRange> {
         let before = self.ranges.range(..range.start).next_back();
         let within = self.ranges.range(range.start..range.end.max(range.start));
-        let both = before.into_iter().chain(within);
-        let cut = both.map(move |(start, end)| IdRange {
-            start: range.start.max(*start),
-            end: range.end.min(*end),
-        });
-        cut.filter(|common| !common.is_empty())
+        before
+            .into_iter()
+            .chain(within)
+            .map(move |(start, end)| IdRange {
+                start: range.start.max(*start),
+                end: range.end.min(*end),
+            })
+            .filter(|common| !common.is_empty())
     }
 
     /// True if the set has the item.

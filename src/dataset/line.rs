@@ -245,8 +245,11 @@ impl<'a> Saved<'a> {
 
 /// True for `application/json` and its kin, whatever their parameters.
 fn is_json_type(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|byte| *byte == b';').next();
-    let essence = essence.unwrap_or_default().trim_ascii();
+    let essence = content_type
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
     let subtype = essence.rsplit(|byte| b"/+".contains(byte)).next();
     essence.len() > 4 && subtype.is_some_and(|subtype| subtype.eq_ignore_ascii_case(b"json"))
 }

@@ -261,8 +261,9 @@ impl Fields {
 
     /// Return them with their keys, in the order of a record.
     pub fn iter(self) -> impl Iterator<Item = (RecordField, &'static str)> {
-        let all = RecordField::ALL.into_iter();
-        all.filter(move |(field, _)| self.has(*field))
+        RecordField::ALL
+            .into_iter()
+            .filter(move |(field, _)| self.has(*field))
     }
 
     /// Return their keys, in the order of a record.

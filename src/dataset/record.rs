@@ -138,13 +138,14 @@ impl<'a> SavedRecord<'a> {
         let Some(text) = self.at.as_deref() else {
             return Ok(None);
         };
-        let time = humantime::parse_rfc3339(text)
+        humantime::parse_rfc3339(text)
             .ok()
-            .and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let us = time.and_then(|since| u64::try_from(since.as_micros()).ok());
-        us.map(Some).ok_or_else(|| {
-            format!("`{text}` is not a time: times are as in 2026-11-24T03:12:45.123456Z")
-        })
+            .and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok())
+            .and_then(|since| u64::try_from(since.as_micros()).ok())
+            .map(Some)
+            .ok_or_else(|| {
+                format!("`{text}` is not a time: times are as in 2026-11-24T03:12:45.123456Z")
+            })
     }
 }
 

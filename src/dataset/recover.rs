@@ -207,8 +207,10 @@ fn segments<D: Disk>(
                 .map_err(DiskError::of(disk, "remove", &file))?;
             continue;
         }
-        let opened = disk.open(&file).and_then(Frames::open);
-        let state = opened.and_then(|mut frames| read(&mut frames, reading, |_| Ok(())));
+        let state = disk
+            .open(&file)
+            .and_then(Frames::open)
+            .and_then(|mut frames| read(&mut frames, reading, |_| Ok(())));
         segments.insert(name, state.map_err(DiskError::of(disk, "read", &file))?);
     }
     for (name, state) in &mut segments {

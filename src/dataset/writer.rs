@@ -87,8 +87,8 @@ impl Writer {
                 // It inherits the one CPU of a pinned shard, where it would hold the crawl up. That
                 // is how it stays if the system refuses.
                 let _ = pin_to(&cpus);
-                let written = write(log, clock, &of_thread, &batches, &recycled);
-                let written = written.map_err(|error| error.to_string());
+                let written = write(log, clock, &of_thread, &batches, &recycled)
+                    .map_err(|error| error.to_string());
                 let _ = of_thread.ended.set(written);
                 of_thread.changed.notify_waiters();
             })?;

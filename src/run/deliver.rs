@@ -94,8 +94,9 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         exported.err(),
         drawn.err(),
         published.and_then(Result::err),
-    ];
-    let failures = failures.into_iter().flatten();
+    ]
+    .into_iter()
+    .flatten();
     let said: String = failures.map(|error| error.message() + "\n").collect();
     let is_failed = !said.is_empty();
     terminal::say(&said);
@@ -174,8 +175,12 @@ fn left(report: &Report) -> String {
 /// the summary, if that `is_shown`.
 fn failure(report: &Report, code: u8, is_shown: bool) -> String {
     let finding = report.findings.first().map(Finding::sentence);
-    let finding = report.storage_failure.clone().or(finding);
-    let finding = finding.filter(|_| !is_shown).unwrap_or_default();
+    let finding = report
+        .storage_failure
+        .clone()
+        .or(finding)
+        .filter(|_| !is_shown)
+        .unwrap_or_default();
     let (got, verdict) = (words::got(report), report.validity.verdict.name());
     let abandoned = counted(report.ledger.gave_up, "item");
     let why = match code {

@@ -57,20 +57,23 @@ fn unreadable(error: &io::Error, remedy: &str) -> String {
 
 /// Iterate over the lines of a list without white space around them, by their numbers.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    let lines = text.split(|byte| *byte == b'\n').enumerate();
-    lines.map(|(at, line)| (at + 1, line.trim_ascii()))
+    text.split(|byte| *byte == b'\n')
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.trim_ascii()))
 }
 
 /// Read the URLs of a list, one per line. Errors read after the name of the file.
 pub(super) fn parse_urls(text: &[u8]) -> Result<Targets, String> {
-    let urls = lines(text).filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
-    let templates = urls.map(|(number, line)| {
-        let line = std::str::from_utf8(line)
-            .map_err(|_| format!(": line {number} is not UTF-8 text: save the file as UTF-8"))?;
-        let template = line.parse::<Template>();
-        template.map_err(|error| format!(": line {number}: {error}"))
-    });
-    let templates: Vec<Template> = templates.collect::<Result<_, String>>()?;
+    let templates: Vec<Template> = lines(text)
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"))
+        .map(|(number, line)| {
+            let line = std::str::from_utf8(line).map_err(|_| {
+                format!(": line {number} is not UTF-8 text: save the file as UTF-8")
+            })?;
+            let template = line.parse::<Template>();
+            template.map_err(|error| format!(": line {number}: {error}"))
+        })
+        .collect::<Result<_, String>>()?;
     let targets = Targets::collect::<_, TemplateError>(templates.into_iter().map(Ok))
         .map_err(|error| format!(": {error}"))?;
     if targets.lines() == 0 {

@@ -52,9 +52,11 @@ impl EndOptions {
         if self.has_percentiles {
             doc = words::percentiles(report).into_iter().fold(doc, Doc::table);
         }
-        let tables = doc.terminal(display.columns);
-        let tables = tables.lines().map(|line| Line::of(line, Tone::Plain));
-        let mut lines: Vec<Line> = tables.collect();
+        let mut lines: Vec<Line> = doc
+            .terminal(display.columns)
+            .lines()
+            .map(|line| Line::of(line, Tone::Plain))
+            .collect();
         if self.is_verbose || self.has_percentiles {
             lines.push(Line::default());
         }

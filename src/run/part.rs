@@ -145,11 +145,13 @@ impl PartRun {
         if let Some(run) = plan.crawl.workload.get(TRACE_RUN) {
             own.workload.insert(TRACE_RUN.to_owned(), run.clone());
         }
-        let keys = plan_differences(&plan.crawl, &own).into_iter();
-        let keys: Vec<String> = keys.map(|difference| difference.what).collect();
+        let keys: Vec<String> = plan_differences(&plan.crawl, &own)
+            .into_iter()
+            .map(|difference| difference.what)
+            .collect();
         if let Some(key) = keys.first() {
-            let name = first_flag_of(&keys, &resolved.typed.now);
-            let name = name.unwrap_or_else(|| format!("`{key}`"));
+            let name =
+                first_flag_of(&keys, &resolved.typed.now).unwrap_or_else(|| format!("`{key}`"));
             return Err(Error::Usage(format!(
                 "{name} differs from the plan: leave it as it is there, or make another plan"
             )));

@@ -184,8 +184,9 @@ pub(super) fn check_hosts(
     let mut errors: Vec<Error> = dead.into_iter().map(|(_, error)| error).collect();
     let lost = spec.proxies.as_ref().map_or(0, |proxies| {
         let are_all_dead = dead_proxies.len() == proxies.all.len();
-        let served = (0..hosts).filter(|host| are_all_dead && proxies.serves(*host));
-        served.count()
+        (0..hosts)
+            .filter(|host| are_all_dead && proxies.serves(*host))
+            .count()
     });
     if errors.len() + lost >= hosts && !(errors.is_empty() && dead_proxies.is_empty()) {
         // Errors are counted as hosts: one stands for all that need a proxy.
@@ -230,11 +231,14 @@ struct Tried {
 /// Try many peers at once: a list may have many that never answer. Ends early when `stop` says so.
 fn try_peers(peers: &[Vec<End>], limit: Duration, clock: Clock, stop: &impl Fn() -> bool) -> Tried {
     let starting = clock.now().plus(STARTING);
-    let tasks = peers.iter().cloned().enumerate();
-    let tasks = tasks.map(|(number, ends)| async move {
-        let tried = reach_peer(&ends, limit, || clock.now() < starting).await;
-        (number, tried)
-    });
+    let tasks = peers
+        .iter()
+        .cloned()
+        .enumerate()
+        .map(|(number, ends)| async move {
+            let tried = reach_peer(&ends, limit, || clock.now() < starting).await;
+            (number, tried)
+        });
     let mut all = Tried::default();
     for (number, tried) in together(AT_ONCE, tasks, || !stop()).unwrap_or_default() {
         match tried {
@@ -303,8 +307,9 @@ async fn try_peer(ends: &[End], limit: Duration) -> Result<u64, (End, io::Error)
     let mut tries = JoinSet::new();
     for end in ends.iter().copied() {
         tries.spawn(async move {
-            let connected = timeout(limit, connect_to(end)).await;
-            let connected = connected.unwrap_or_else(|_| Err(Errno::ETIMEDOUT.into()));
+            let connected = timeout(limit, connect_to(end))
+                .await
+                .unwrap_or_else(|_| Err(Errno::ETIMEDOUT.into()));
             (end, connected.map(drop))
         });
     }
@@ -358,8 +363,10 @@ mod tests {
         let alive = listener.local_addr().unwrap();
         // Full queues: the kernel leaves what comes beyond them without an answer.
         let listeners: Vec<_> = (0..300).map(|_| silent()).collect();
-        let silent = listeners.iter().map(|(_, address)| peer(&[*address]));
-        let mut hosts: Vec<_> = silent.collect();
+        let mut hosts: Vec<_> = listeners
+            .iter()
+            .map(|(_, address)| peer(&[*address]))
+            .collect();
         hosts.extend([
             peer(&[alive]),
             peer(&[refused, alive]),
@@ -392,8 +399,10 @@ mod tests {
     #[test]
     fn a_stop_ends_the_look_at_once_and_calls_nobody_dead() {
         let listeners: Vec<_> = (0..200).map(|_| silent()).collect();
-        let silent = listeners.iter().map(|(_, address)| peer(&[*address]));
-        let hosts: Vec<_> = silent.collect();
+        let hosts: Vec<_> = listeners
+            .iter()
+            .map(|(_, address)| peer(&[*address]))
+            .collect();
         // A signal before the first try, and one while the first ones are waited for.
         for looks in [0, 2] {
             let left = Cell::new(looks);

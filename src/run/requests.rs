@@ -304,8 +304,10 @@ fn flow(
     }
     let mut first = entry.takes.clone();
     first.read_next(&[], &entry.text())?;
-    let lists = std::iter::once(entry).chain(&entry.then);
-    let mut lists = lists.enumerate().filter(|(_, it)| it.takes.has_list());
+    let mut lists = std::iter::once(entry)
+        .chain(&entry.then)
+        .enumerate()
+        .filter(|(_, it)| it.takes.has_list());
     if let Some((at, _)) = lists.next()
         && (at == entry.then.len() || lists.next().is_some())
     {

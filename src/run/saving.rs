@@ -67,8 +67,12 @@ pub(crate) fn with_recorded_flags(cli: Cli, words: &[OsString]) -> Result<Cli, E
     } else {
         return Ok(cli);
     };
-    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
-    let words: Vec<String> = words.skip_while(|word| word != "run").skip(1).collect();
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .skip_while(|word| word != "run")
+        .skip(1)
+        .collect();
     let mut merged = file
         .resumed(&words)
         .map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
@@ -237,12 +241,14 @@ fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> 
     let mut is = lasting(resolved);
     is.insert("target".to_owned(), plan.target.clone());
     is.insert("ids".to_owned(), plan.ids.to_string());
-    let keys = was.keys().chain(is.keys());
-    let differing = keys.filter(|key| was.get(*key) != is.get(*key));
-    let differing = differing.map(|key| {
-        let flag = first_flag_of(std::slice::from_ref(key), &resolved.typed.now);
-        (key, flag.map(|flag| format!("Leave {flag} out")))
-    });
+    let differing = was
+        .keys()
+        .chain(is.keys())
+        .filter(|key| was.get(*key) != is.get(*key))
+        .map(|key| {
+            let flag = first_flag_of(std::slice::from_ref(key), &resolved.typed.now);
+            (key, flag.map(|flag| format!("Leave {flag} out")))
+        });
     if let Some((what, remedy)) = differing.max_by_key(|(_, remedy)| remedy.is_some()) {
         let [was, is] = [&was, &is].map(|of| of.get(what).map_or("not set", String::as_str));
         let remedy = remedy.as_deref().unwrap_or("Restore it");

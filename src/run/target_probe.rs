@@ -127,8 +127,11 @@ impl ProbeChoice {
 
 /// Return the ports of the hosts that are connected to on this machine, each once.
 fn own_ports(spec: &CrawlSpec) -> Vec<String> {
-    let own = spec.direct().into_iter().flatten().filter(|it| is_own(it));
-    let own: BTreeSet<Port> = own
+    let own: BTreeSet<Port> = spec
+        .direct()
+        .into_iter()
+        .flatten()
+        .filter(|it| is_own(it))
         .map(|it| Port {
             address: Some(it.ip().to_canonical()),
             number: it.port(),
@@ -140,9 +143,10 @@ fn own_ports(spec: &CrawlSpec) -> Vec<String> {
 /// Return the program of a command, all that is told of it: the rest may hold a secret, and so may
 /// variables that it sets.
 fn first_word(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let word = words.find(|word| !word.contains('='));
-    word.unwrap_or("command").to_owned()
+    line.split_whitespace()
+        .find(|word| !word.contains('='))
+        .unwrap_or("command")
+        .to_owned()
 }
 
 /// Comparison of the two clocks.

@@ -157,8 +157,11 @@ pub(crate) struct SelftestResult {
 impl SelftestResult {
     /// Create the outcome from its rows.
     pub(super) fn new(header: Header, form: &str, rows: Vec<RowOutcome>) -> Self {
-        let verdict = rows.iter().map(|row| row.result).max();
-        let verdict = verdict.unwrap_or(RowResult::NotRun);
+        let verdict = rows
+            .iter()
+            .map(|row| row.result)
+            .max()
+            .unwrap_or(RowResult::NotRun);
         Self {
             header,
             form: form.to_owned(),
@@ -206,8 +209,13 @@ impl StudyResult for SelftestResult {
     }
 
     fn findings(&self) -> Vec<StudyFinding> {
-        let named = self.rows.iter().filter(|row| row.result == self.verdict);
-        let rows = named.map(|row| &*row.row).collect::<Vec<_>>().join(", ");
+        let rows = self
+            .rows
+            .iter()
+            .filter(|row| row.result == self.verdict)
+            .map(|row| &*row.row)
+            .collect::<Vec<_>>()
+            .join(", ");
         let mut all = vec![match self.verdict {
             RowResult::Passed => StudyFinding::Passed {},
             RowResult::Failed => StudyFinding::Failed { rows },
@@ -218,8 +226,11 @@ impl StudyResult for SelftestResult {
         let mut open = self.rows.clone();
         open.retain(|row| row.result != RowResult::Passed);
         all.extend(open.into_iter().filter_map(|row| {
-            let mut reasons = row.attempts.into_iter().flat_map(|one| one.disturbed_by);
-            let reason = reasons.next()?;
+            let reason = row
+                .attempts
+                .into_iter()
+                .flat_map(|one| one.disturbed_by)
+                .next()?;
             Some(StudyFinding::RowDisturbed {
                 row: row.row,
                 reason,

@@ -264,8 +264,12 @@ impl<'a> Rounds<'a> {
         errors: &File,
     ) -> Result<ShardExit, Error> {
         let port = service.map_or_else(|| PORT.to_owned(), |service| service.port().to_string());
-        let words = setup.words.iter().map(|word| word.replace(PORT, &port));
-        let words: Vec<String> = words.map(|word| text::shell_word(&word)).collect();
+        let words: Vec<String> = setup
+            .words
+            .iter()
+            .map(|word| word.replace(PORT, &port))
+            .map(|word| text::shell_word(&word))
+            .collect();
         let mut run = Command::new(&setup.program);
         // By memory: other users can read a command line.
         let mut flags = memory()?;

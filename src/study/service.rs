@@ -48,8 +48,9 @@ impl Service {
         let port = free_port()?;
         let line = command.replace(PORT, &port.to_string());
         let root = Root::new(log.parent().unwrap_or(Path::new("")));
-        let output = root.replace(log, |_| Ok(()));
-        let output = output.map_err(Error::unwritable(log))?;
+        let output = root
+            .replace(log, |_| Ok(()))
+            .map_err(Error::unwritable(log))?;
         let errors = output.try_clone().map_err(Error::unwritable(log))?;
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());

@@ -162,8 +162,10 @@ const LONGEST_LINE: usize = 2_000;
 
 /// Text without the middle of lines that are too long.
 fn without_middle(text: &str) -> String {
-    let lines = text.split('\n').map(|line| shortened(line, LONGEST_LINE));
-    lines.collect::<Vec<_>>().join("\n")
+    text.split('\n')
+        .map(|line| shortened(line, LONGEST_LINE))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Text without commands of a workflow of GitHub, which obeys what a log says: `::` at the start of

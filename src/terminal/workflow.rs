@@ -34,8 +34,10 @@ pub(crate) fn announce(finding: Option<&str>, markdown: &str) {
 
 /// The command that makes an annotation. The runner reads `%`, and obeys each line.
 fn annotation(finding: &str) -> String {
-    let data = redact::text(finding).replace('%', "%25");
-    let data = data.replace('\r', "%0D").replace('\n', "%0A");
+    let data = redact::text(finding)
+        .replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A");
     format!("::warning title=crawlmark::{data}\n")
 }
 

@@ -301,8 +301,9 @@ impl LearntRate {
                 let sent_s = (s - self.rtt_s).max(0.0);
                 let now = Refused { curve, s: sent_s };
                 let before = self.refused.replace(now);
-                let short = before.filter(|before| s < 1.0 && before.s < 1.0);
-                let bucket = short.and_then(|before| now.bucket(before, last_second));
+                let bucket = before
+                    .filter(|before| s < 1.0 && before.s < 1.0)
+                    .and_then(|before| now.bucket(before, last_second));
                 let counted = last_second.clamp(refused * MOST_CUT, refused);
                 let (estimate, lasts_s, doubling_s) = match bucket {
                     Some(rate) => (rate, longest_s, longest_s),

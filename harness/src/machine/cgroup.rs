@@ -76,9 +76,12 @@ impl Hierarchies {
     /// Return the processes in a cgroup and below it.
     pub(crate) fn members(&self, path: &Path) -> Vec<i32> {
         let kinds = [None, Some("cpuacct"), Some("cpu"), Some("pids")];
-        let all = kinds.iter().filter_map(|kind| self.place(path, *kind));
-        let all = all.map(|place| members(&place.directory));
-        all.max_by_key(Vec::len).unwrap_or_default()
+        kinds
+            .iter()
+            .filter_map(|kind| self.place(path, *kind))
+            .map(|place| members(&place.directory))
+            .max_by_key(Vec::len)
+            .unwrap_or_default()
     }
 }
 
@@ -139,8 +142,11 @@ impl Place<'_> {
 
 fn has_quota(directory: &Path, is_v2: bool) -> bool {
     let file = if is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
-    let quota = fs::read_to_string(directory.join(file)).unwrap_or_default();
-    let quota = quota.split_whitespace().next().map(str::parse::<u64>);
+    let quota = fs::read_to_string(directory.join(file))
+        .unwrap_or_default()
+        .split_whitespace()
+        .next()
+        .map(str::parse::<u64>);
     matches!(quota, Some(Ok(1..)))
 }
 
@@ -177,8 +183,9 @@ impl Cgroup {
 
     fn open(unified: Option<&Place<'_>>, cpu: Option<&Place<'_>>) -> Self {
         // That of the cgroup of all, which has no type, is the machine's.
-        let typed = unified.filter(|place| place.directory.join("cgroup.type").exists());
-        let pressure = typed.and_then(|place| open(&place.directory, "cpu.pressure"));
+        let pressure = unified
+            .filter(|place| place.directory.join("cgroup.type").exists())
+            .and_then(|place| open(&place.directory, "cpu.pressure"));
         let quota = [cpu, unified]
             .into_iter()
             .flatten()
@@ -235,8 +242,13 @@ fn throttling(stat: &str) -> Option<Throttling> {
 }
 
 fn value(stat: &str, name: &str) -> Option<u64> {
-    let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(own, _)| *own == name)?.1.trim().parse().ok()
+    stat.lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(own, _)| *own == name)?
+        .1
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// Parse a file of pressure: the total of the line `some`.

@@ -34,8 +34,10 @@ pub(super) fn busy_ticks(text: &str) -> Option<u64> {
 /// The times of a CPU, or of all, none of which is counted twice.
 fn cpu_times(text: &str, cpu: Option<usize>) -> Option<[u64; STOLEN + 1]> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
-    let mut lines = text.lines().map(str::split_whitespace);
-    let fields = lines.find_map(|mut fields| (fields.next() == Some(&name)).then_some(fields))?;
+    let fields = text
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut fields| (fields.next() == Some(&name)).then_some(fields))?;
     fields
         .take(STOLEN + 1)
         .map_while(|field| field.parse().ok())
@@ -47,8 +49,10 @@ fn cpu_times(text: &str, cpu: Option<usize>) -> Option<[u64; STOLEN + 1]> {
 /// Return the counter `name` in lines that begin with `line`: one of names above one of values, or
 /// one of names with their values, as in `some avg10=0.00 total=123`.
 pub(super) fn counter(text: &str, line: &str, name: &str) -> Option<u64> {
-    let lines = text.lines().filter_map(|text| text.strip_prefix(line));
-    let mut lines = lines.map(str::split_whitespace);
+    let mut lines = text
+        .lines()
+        .filter_map(|text| text.strip_prefix(line))
+        .map(str::split_whitespace);
     let mut names = lines.next()?;
     let value = match lines.next() {
         Some(mut values) => values.nth(names.position(|it| it == name)?),

@@ -385,19 +385,21 @@ impl Intervals {
     /// `since` on. What ended may be counted a little later.
     pub(super) fn open_since(&self, since: Nanos) -> Vec<ShardInterval> {
         let second = since.since(self.blank.start) / duration_ns(INTERVAL);
-        let open = self.open.iter().flatten();
-        let open = open.filter(|interval| interval.figures.index + 1 >= second);
-        open.map(|interval| {
-            let mut stats = ShardStats::new(self.blank.bounds);
-            stats.counters = interval.stats.counters.clone();
-            ShardInterval {
-                figures: interval.figures.clone(),
-                stats,
-                times: StepTimes::default(),
-                ..*interval
-            }
-        })
-        .collect()
+        self.open
+            .iter()
+            .flatten()
+            .filter(|interval| interval.figures.index + 1 >= second)
+            .map(|interval| {
+                let mut stats = ShardStats::new(self.blank.bounds);
+                stats.counters = interval.stats.counters.clone();
+                ShardInterval {
+                    figures: interval.figures.clone(),
+                    stats,
+                    times: StepTimes::default(),
+                    ..*interval
+                }
+            })
+            .collect()
     }
 
     /// All that is left, complete or not. For the end of a run.
@@ -632,8 +634,7 @@ mod tests {
             let indices: BTreeSet<u64> = out.iter().map(|interval| interval.figures.index).collect();
             prop_assert_eq!((indices.len(), intervals.in_flight), (out.len(), 0));
             prop_assert_eq!(out.iter().map(|i| i.stats.counters.items.ok).sum::<u64>(), attempts.len() as u64);
-            let warm = out.iter().filter(|interval| interval.figures.index < warmup);
-            let warm: u64 = warm.map(|interval| interval.stats.counters.requests.attempts).sum();
+            let warm: u64 = out.iter().filter(|interval| interval.figures.index < warmup).map(|interval| interval.stats.counters.requests.attempts).sum();
             prop_assert_eq!(intervals.warmup.requests.attempts, warm);
             for interval in &out {
                 let second = interval.figures.index * S..(interval.figures.index + 1) * S;

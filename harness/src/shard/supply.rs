@@ -267,8 +267,7 @@ mod tests {
             lens in prop::collection::vec(0..100_u64, 0..6),
             moves in prop::collection::vec((0..4_usize, 0..4_usize, 0..20_u64), 0..60),
         ) {
-            let starts = (1..).map(|n: u64| n * 100);
-            let ranges: Vec<IdRange> = starts.zip(lens).map(|(start, len)| IdRange { start, end: start + len }).collect();
+            let ranges: Vec<IdRange> = (1..).map(|n: u64| n * 100).zip(lens).map(|(start, len)| IdRange { start, end: start + len }).collect();
             let mut shards: Vec<Supply> = (0..4).map(|_| Supply::new(&[])).collect();
             shards[0] = Supply::new(&ranges);
             let mut held = [ranges.clone(), Vec::new(), Vec::new(), Vec::new()];

@@ -35,8 +35,9 @@ impl Cells {
         let Some(rank) = exact.rank(q) else {
             return Percentile::TooFew;
         };
-        let value = self.value_at(rank).map(|value| value.min(exact.max_ns));
-        value.map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
+        self.value_at(rank)
+            .map(|value| value.min(exact.max_ns))
+            .map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
     }
 
     fn value_at(&self, rank: u64) -> Option<u64> {

@@ -107,12 +107,13 @@ impl ConnectionCounts {
     pub fn median(&self) -> Option<u64> {
         let all: u64 = self.requests.values().sum();
         let mut seen = 0;
-        let mut rows = self.requests.iter();
-        rows.find(|(_, count)| {
-            seen += *count;
-            seen * 2 >= all
-        })
-        .map(|(requests, _)| *requests)
+        self.requests
+            .iter()
+            .find(|(_, count)| {
+                seen += *count;
+                seen * 2 >= all
+            })
+            .map(|(requests, _)| *requests)
     }
 }
 
@@ -155,8 +156,11 @@ impl SplitSums {
         let network_ns = network_ns.min(service_ns);
         let receive_delay_ns = receive_delay_ns.unwrap_or(0).min(service_ns - network_ns);
         let rest_ns = service_ns - network_ns - receive_delay_ns;
-        let body_ns = sample.body_ns().unwrap_or(0);
-        let body_ns = body_ns.saturating_sub(receive_delay_ns).min(rest_ns);
+        let body_ns = sample
+            .body_ns()
+            .unwrap_or(0)
+            .saturating_sub(receive_delay_ns)
+            .min(rest_ns);
         let reported_ns = sample.attempt.advice.held_ns;
         Self {
             requests: 1,

@@ -111,11 +111,12 @@ where
         return BTreeMap::deserialize(deserializer);
     }
     let read = BTreeMap::<String, u64>::deserialize(deserializer)?;
-    let read = read.into_iter().map(|(text, count)| match text.parse() {
-        Ok(number) => Ok((number, count)),
-        Err(_) => Err(D::Error::custom(format_args!("{text:?} is not a number"))),
-    });
-    read.collect()
+    read.into_iter()
+        .map(|(text, count)| match text.parse() {
+            Ok(number) => Ok((number, count)),
+            Err(_) => Err(D::Error::custom(format_args!("{text:?} is not a number"))),
+        })
+        .collect()
 }
 
 /// Counts of a shard, of one interval of a shard, or of the whole run once merged.
@@ -268,8 +269,9 @@ impl RequestCounts {
     #[must_use]
     pub fn failed(&self) -> u64 {
         // A result that is read may hold any numbers.
-        let all = self.errors_by_kind.values();
-        all.chain(self.rejected_by_status.values())
+        self.errors_by_kind
+            .values()
+            .chain(self.rejected_by_status.values())
             .fold(self.soft_blocked, |sum, count| sum.saturating_add(*count))
     }
 

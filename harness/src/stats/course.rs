@@ -78,8 +78,7 @@ impl SecondCourse {
 
     /// Take the times of what was due in it.
     pub(crate) fn set_times(&mut self, times: &StepTimes) {
-        let all = (0..).zip(&times.0);
-        let filled = all.filter(|(_, count)| **count > 0);
+        let filled = (0..).zip(&times.0).filter(|(_, count)| **count > 0);
         self.times = filled.map(|(at, count)| (at, u64::from(*count))).collect();
     }
 
@@ -103,11 +102,13 @@ impl SecondCourse {
 
     /// Number of times by step and cell, without those that are 0.
     pub fn times(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
-        let known = self.times.iter().map(|(place, count)| {
-            let place = usize::from(*place);
-            (place / CELLS, place % CELLS, *count)
-        });
-        known.filter(|(step, ..)| *step < STEPS)
+        self.times
+            .iter()
+            .map(|(place, count)| {
+                let place = usize::from(*place);
+                (place / CELLS, place % CELLS, *count)
+            })
+            .filter(|(step, ..)| *step < STEPS)
     }
 }
 

@@ -91,8 +91,10 @@ impl FailureCause {
         if key == "soft_blocked" {
             return Some(Self::Challenge);
         }
-        let error = key.parse().ok().map(Self::Error);
-        error.or_else(|| key.parse().ok().map(Self::Status))
+        key.parse()
+            .ok()
+            .map(Self::Error)
+            .or_else(|| key.parse().ok().map(Self::Status))
     }
 
     /// True if there was a whole answer.
@@ -129,8 +131,9 @@ impl Failures {
             .flatten()
             .map(bounded);
         // Those of an earlier attempt may be left over.
-        let details = details.filter(|(kind, _)| has_room && cause == FailureCause::Error(*kind));
-        let details = details.map(|(_, text)| bounded(text));
+        let details = details
+            .filter(|(kind, _)| has_room && cause == FailureCause::Error(*kind))
+            .map(|(_, text)| bounded(text));
         self.0.insert(
             cause,
             Failure {

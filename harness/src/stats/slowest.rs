@@ -101,8 +101,10 @@ impl Slowest {
     /// The requests, the slowest first, and then those of the slowest with a recorded trace that are
     /// not among them.
     pub fn iter(&self) -> impl Iterator<Item = &SlowRequest> {
-        let recorded = self.recorded.iter();
-        let others = recorded.filter(|request| !self.all.contains(request));
+        let others = self
+            .recorded
+            .iter()
+            .filter(|request| !self.all.contains(request));
         self.all.iter().chain(others)
     }
 
@@ -128,8 +130,9 @@ fn add(slowest: &mut Vec<SlowRequest>, request: SlowRequest, most: usize) {
 
 /// Return the least response time of a request that is to be kept.
 fn least(slowest: &[SlowRequest], most: usize) -> u64 {
-    let last = most.checked_sub(1).and_then(|last| slowest.get(last));
-    last.map_or(0, |quickest| quickest.response_ns.saturating_add(1))
+    most.checked_sub(1)
+        .and_then(|last| slowest.get(last))
+        .map_or(0, |quickest| quickest.response_ns.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -159,8 +162,7 @@ mod tests {
                 merged.merge(shard);
             }
             let slowest = |of: &dyn Fn(&Sample) -> bool, most| {
-                let own = samples.iter().map(|(sample, _)| sample).filter(|sample| of(sample));
-                let mut times: Vec<u64> = own.map(Sample::response_ns).collect();
+                let mut times: Vec<u64> = samples.iter().map(|(sample, _)| sample).filter(|sample| of(sample)).map(Sample::response_ns).collect();
                 times.sort_unstable_by(|a, b| b.cmp(a));
                 times.truncate(most);
                 times

@@ -562,8 +562,11 @@ mod tests {
                 ..Progress::default()
             }))
         };
-        let plan = RunPlan::new("test", range(0, 100)).validate().unwrap();
-        let plan = plan.split(&[]).remove(0);
+        let plan = RunPlan::new("test", range(0, 100))
+            .validate()
+            .unwrap()
+            .split(&[])
+            .remove(0);
         let mut member = Member::new(plan, Said(Vec::new()), Nanos::default());
         let shed = Frame::Shed(range(50, 100));
         assert_eq!(says(&mut member, &[report(95, 0), shed, report(40, 0)]), 40);

@@ -62,18 +62,18 @@ impl<L: ShardLine> Supervisor<L> {
             return;
         }
         self.pauses_in_force.insert(order.host, order);
-        let others = self.members.iter_mut().enumerate();
-        others
+        self.members
+            .iter_mut()
+            .enumerate()
             .filter(|(k, member)| *k != i && member.is_speaking())
             .for_each(|(_, member)| member.tell(Control::Pause(order)));
     }
 
     pub(super) fn tell_all(&mut self, control: Control) {
-        let speaking = self
-            .members
+        self.members
             .iter_mut()
-            .filter(|member| member.is_speaking());
-        speaking.for_each(|member| member.tell(control));
+            .filter(|member| member.is_speaking())
+            .for_each(|member| member.tell(control));
     }
 
     /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked

@@ -383,11 +383,12 @@ mod tests {
         if shards == 1 {
             return vec![vec![ids]];
         }
-        let first = (0..=ids).flat_map(|first| {
-            let rest = splits(ids - first, shards - 1).into_iter();
-            rest.map(move |rest| [vec![first], rest].concat())
-        });
-        first.collect()
+        (0..=ids)
+            .flat_map(|first| {
+                let rest = splits(ids - first, shards - 1).into_iter();
+                rest.map(move |rest| [vec![first], rest].concat())
+            })
+            .collect()
     }
 
     /// Every split of a few IDs, and every order of what happens: everybody goes home, and each ID is

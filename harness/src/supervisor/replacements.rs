@@ -131,11 +131,11 @@ impl<L: ShardLine> Supervisor<L> {
             .filter(|order| order.until > now)
             .map(|order| Control::Pause(*order));
         let lease = self.lease.map(Control::Lease);
-        let begin = pauses
+        pauses
             .chain(self.growth.map(Control::Grow))
             .chain(lease)
-            .chain([Control::Go { start, from: now }]);
-        begin.for_each(|control| self.members[i].tell(control));
+            .chain([Control::Go { start, from: now }])
+            .for_each(|control| self.members[i].tell(control));
         let first = now.since(start) / duration_ns(INTERVAL);
         self.timeline.begin_again(self.members[i].plan.shard, first);
         self.members[i].first_second = Some(first);

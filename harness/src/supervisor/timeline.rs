@@ -77,10 +77,10 @@ impl Timeline {
             .map(|(index, _)| *index)
             .collect();
         let mut junk = Vec::new();
-        let taken = complete
+        let taken: Vec<_> = complete
             .into_iter()
-            .filter_map(|index| Some((index, self.pending.remove(&index)?)));
-        let taken: Vec<_> = taken.collect();
+            .filter_map(|index| Some((index, self.pending.remove(&index)?)))
+            .collect();
         let mut intervals = Vec::new();
         for (index, mut frames) in taken {
             frames.extend(self.rests.remove(&index).unwrap_or_default());

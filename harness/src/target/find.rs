@@ -42,16 +42,18 @@ pub(super) fn unix_listeners(path: &Path) -> BTreeSet<u32> {
 
 /// Return the sockets that a process holds, by their inodes.
 pub(super) fn sockets(pid: i32) -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
-    let entries = entries.into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let link = fs::read_link(entry.path()).ok()?;
-        let inode = link.as_os_str().as_bytes().strip_prefix(b"socket:[")?;
-        std::str::from_utf8(inode.strip_suffix(b"]")?)
-            .ok()?
-            .parse()
-            .ok()
-    })
+    fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let link = fs::read_link(entry.path()).ok()?;
+            let inode = link.as_os_str().as_bytes().strip_prefix(b"socket:[")?;
+            std::str::from_utf8(inode.strip_suffix(b"]")?)
+                .ok()?
+                .parse()
+                .ok()
+        })
 }
 
 /// Return the threads of a process.
@@ -61,10 +63,11 @@ pub(super) fn threads(pid: i32) -> Vec<i32> {
 
 /// Return the children of a thread.
 pub(super) fn children(pid: i32, thread: i32) -> Vec<i32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
-    let children = children.unwrap_or_default();
-    let children = children.split_whitespace();
-    children.filter_map(|child| child.parse().ok()).collect()
+    fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"))
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|child| child.parse().ok())
+        .collect()
 }
 
 /// Return the name of a process.
@@ -87,9 +90,12 @@ pub(super) fn own_line() -> BTreeSet<i32> {
 }
 
 fn numbers(directory: &Path) -> Vec<i32> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.collect()
+    fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// Fields of `/proc/PID/stat` (`proc_pid_stat(5)`).
@@ -128,8 +134,11 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let listeners = Diag::open().unwrap().listeners(&[false]).unwrap();
-        let inodes = listeners.iter().filter(|it| it.port == port);
-        let inodes: BTreeSet<u32> = inodes.map(|it| it.inode).collect();
+        let inodes: BTreeSet<u32> = listeners
+            .iter()
+            .filter(|it| it.port == port)
+            .map(|it| it.inode)
+            .collect();
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(owners(&inodes), [own]);
         assert!(own_line().contains(&own));

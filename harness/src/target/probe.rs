@@ -86,9 +86,10 @@ fn numbers(line: &mut Vec<u8>) -> Vec<u64> {
     let rest = line.split_off(whole.map_or(0, |end| end + 1));
     let lines = std::mem::replace(line, rest);
     line.truncate(LONGEST_INPUT);
-    let lines = lines.split(|byte| *byte == b'\n');
-    let numbers = lines.filter_map(|line| std::str::from_utf8(line).ok()?.trim().parse().ok());
-    numbers.collect()
+    lines
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| std::str::from_utf8(line).ok()?.trim().parse().ok())
+        .collect()
 }
 
 struct Output<W>(W);

@@ -168,10 +168,11 @@ impl Sampler {
     fn look(&mut self, listeners: &[Listener]) {
         let found = match &self.selection {
             Selection::Ports(ports) => {
-                let own = listeners
+                let inodes = listeners
                     .iter()
-                    .filter(|it| ports.iter().any(|port| port.is_of(it.address, it.port)));
-                let inodes = own.map(|it| it.inode).collect();
+                    .filter(|it| ports.iter().any(|port| port.is_of(it.address, it.port)))
+                    .map(|it| it.inode)
+                    .collect();
                 self.owners(inodes)
             }
             Selection::UnixSocket(path) => {
@@ -181,8 +182,11 @@ impl Sampler {
             Selection::Pid(pid) => vec![*pid],
             Selection::Cgroup(path) => {
                 let members = self.hierarchies.members(&self.hierarchies.path(path));
-                let others = members.iter().filter(|pid| !self.own_line.contains(pid));
-                others.copied().collect()
+                members
+                    .iter()
+                    .filter(|pid| !self.own_line.contains(pid))
+                    .copied()
+                    .collect()
             }
         };
         self.tracked.look(&found, &self.own_line);
@@ -223,8 +227,9 @@ impl Sampler {
         }
         let used_before = thread_cpu_ns();
         let sample = self.read(at_ns, is_thorough, &listeners);
-        let used = thread_cpu_ns().zip(used_before);
-        let used_ns = used.map_or(0, |(now, before)| now.saturating_sub(before));
+        let used_ns = thread_cpu_ns()
+            .zip(used_before)
+            .map_or(0, |(now, before)| now.saturating_sub(before));
         if is_thorough {
             let least_ns = duration_ns(LOOK_EVERY);
             self.next_look_ns = at_ns + least_ns.max(used_ns.saturating_mul(LOOK_CPU_PARTS));
@@ -242,8 +247,10 @@ impl Sampler {
         let read = self.tracked.read(is_thorough);
         let is_known = !self.tracked.is_empty() || read.cpu_ns > 0;
         let throttling = self.cgroup.throttling();
-        let machine = self.machine_pressure.as_ref();
-        let machine = machine.and_then(|file| pressure_us(&self::read(file)?));
+        let machine = self
+            .machine_pressure
+            .as_ref()
+            .and_then(|file| pressure_us(&self::read(file)?));
         TargetSample {
             at_ns,
             processes: Some(read.processes),
@@ -265,8 +272,10 @@ impl Sampler {
 
     /// Sum a value over the processes; none if it is not time, or no process has it.
     fn sum(&self, is_time: bool, of: impl Fn(i32) -> Option<u64>) -> Option<u64> {
-        let pids = self.tracked.pids().filter(|_| is_time);
-        pids.filter_map(of)
+        self.tracked
+            .pids()
+            .filter(|_| is_time)
+            .filter_map(of)
             .fold(None, |sum, own| Some(sum.unwrap_or(0) + own))
     }
 
@@ -327,8 +336,8 @@ impl Sampler {
                 accept_queue.as_str(),
             ),
         ];
-        let missing = rows.into_iter().filter(|(_, is_missing, _)| *is_missing);
-        missing
+        rows.into_iter()
+            .filter(|(_, is_missing, _)| *is_missing)
             .map(|(field, _, why)| (field.to_owned(), why.to_owned()))
             .collect()
     }

@@ -126,8 +126,12 @@ impl Tracked {
 
     /// Return the names of the processes, each once.
     pub(super) fn names(&self) -> Vec<String> {
-        let names = self.processes.iter().map(|process| process.name.clone());
-        names.collect::<BTreeSet<_>>().into_iter().collect()
+        self.processes
+            .iter()
+            .map(|process| process.name.clone())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// Return all threads.
@@ -156,8 +160,12 @@ impl Tracked {
             process.look(buffer);
             // Each look at a thread takes microseconds: those of a process that has had no children
             // are not asked for any, but for the first one.
-            let asked = process.threads.keys().copied();
-            let asked: Vec<i32> = asked.filter(|it| *it == pid || process.is_parent).collect();
+            let asked: Vec<i32> = process
+                .threads
+                .keys()
+                .copied()
+                .filter(|it| *it == pid || process.is_parent)
+                .collect();
             for thread in asked {
                 for child in find::children(pid, thread) {
                     self.processes[at].is_parent = true;
@@ -240,13 +248,20 @@ impl Tracked {
         // Up to 10 ms of a child are lost in its parent's `stat`, until others make up for them.
         self.cpu_ns = self.cpu_ns.max(cpu);
         let threads = self.processes.iter().flat_map(|it| &it.threads);
-        let busiest = threads.clone().max_by_key(|(_, it)| it.ran.grown());
-        let busiest = busiest.map(|(id, it)| (*id, it.ran.grown()));
+        let busiest = threads
+            .clone()
+            .max_by_key(|(_, it)| it.ran.grown())
+            .map(|(id, it)| (*id, it.ran.grown()));
         let threads = threads.count();
         let has_delay = threads > 0 || self.past_delay_ns > 0;
         let delays = self.processes.iter().map(Process::delay_ns).sum::<u64>();
-        let longest = self.processes.iter().map(Process::longest_delay_ns).max();
-        let longest = longest.unwrap_or(0).max(self.longest_delay_ns);
+        let longest = self
+            .processes
+            .iter()
+            .map(Process::longest_delay_ns)
+            .max()
+            .unwrap_or(0)
+            .max(self.longest_delay_ns);
         let process = self.processes.iter().max_by_key(|it| it.cpu.grown());
         Readings {
             processes: u32::try_from(self.processes.len()).unwrap_or(u32::MAX),
@@ -280,13 +295,19 @@ impl Process {
     }
 
     fn delay_ns(&self) -> u64 {
-        let threads = self.threads.values().map(|it| it.delayed.grown());
-        threads.sum::<u64>() + self.past_delay_ns
+        self.threads
+            .values()
+            .map(|it| it.delayed.grown())
+            .sum::<u64>()
+            + self.past_delay_ns
     }
 
     fn longest_delay_ns(&self) -> u64 {
-        let threads = self.threads.values().map(|it| it.delayed.grown());
-        threads.max().unwrap_or(0)
+        self.threads
+            .values()
+            .map(|it| it.delayed.grown())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Open the files of new threads, if the number of threads has changed.

@@ -49,8 +49,7 @@ macro_rules! names {
             type Err = $crate::units::UnknownName;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                let found = Self::ALL.into_iter().find(|one| one.name() == text);
-                found.ok_or_else(|| $crate::units::UnknownName::new(text, &Self::ALL.map(Self::name)))
+                Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| $crate::units::UnknownName::new(text, &Self::ALL.map(Self::name)))
             }
         }
     };

@@ -203,8 +203,10 @@ impl Period {
 fn number_and_period(text: &str) -> Result<(&str, Period), RateError> {
     let (number, name) = text.split_once('/').unwrap_or((text, "s"));
     let name = name.trim();
-    let known = Period::ALL.into_iter().find(|period| period.name() == name);
-    let period = known.ok_or_else(|| RateError::Period(text.to_owned()))?;
+    let period = Period::ALL
+        .into_iter()
+        .find(|period| period.name() == name)
+        .ok_or_else(|| RateError::Period(text.to_owned()))?;
     Ok((number, period))
 }
 

@@ -181,8 +181,10 @@ impl AdminRequest<'_> {
                 let most = (COMPARISONS / stubs.len().max(1)).clamp(1, MOST);
                 let mut unmatched: Vec<_> = self.unmatched().collect();
                 unmatched.drain(..unmatched.len().saturating_sub(most));
-                let newest = unmatched.iter().rev();
-                let near = newest.filter_map(|logged| near_misses(logged, &stubs));
+                let near = unmatched
+                    .iter()
+                    .rev()
+                    .filter_map(|logged| near_misses(logged, &stubs));
                 Ok(json!({"nearMisses": near.flatten().collect::<Vec<_>>()}))
             }
             ("POST", ["count"]) => {
@@ -209,11 +211,13 @@ impl AdminRequest<'_> {
     /// The requests that come nearest to a pattern, the newest first.
     fn near_pattern(&self) -> Result<Value, AdminResponse> {
         let (pattern, json) = (self.pattern()?, self.json()?);
-        let newest = journal::places(self.shared).into_iter().rev();
-        let distances = newest.filter_map(|place| {
-            let logged = journal::at(self.shared, place)?;
-            logged.see(|asked| (pattern.distance_from(asked), place))
-        });
+        let distances = journal::places(self.shared)
+            .into_iter()
+            .rev()
+            .filter_map(|place| {
+                let logged = journal::at(self.shared, place)?;
+                logged.see(|asked| (pattern.distance_from(asked), place))
+            });
         let shown = nearest(distances)
             .into_iter()
             .filter_map(|(distance, place)| {
@@ -351,8 +355,10 @@ impl AdminRequest<'_> {
             .into_iter()
             .map(|name| {
                 let states = current.possible_states(name);
-                let mut known = [STARTED].into_iter().chain(states.iter().copied());
-                let state = known.find(|state| self.stubs.is_in(name, state));
+                let state = [STARTED]
+                    .into_iter()
+                    .chain(states.iter().copied())
+                    .find(|state| self.stubs.is_in(name, state));
                 json!({"id": name, "name": name, "state": state, "possibleStates": states})
             })
             .collect();
@@ -382,10 +388,15 @@ impl AdminRequest<'_> {
     fn requests(&self) -> Result<Value, AdminResponse> {
         let page = self.page()?;
         let places = journal::places(self.shared);
-        let newest = places.iter().rev().skip(page.offset);
-        let shown = newest.filter_map(|place| journal::at(self.shared, *place));
-        let shown = shown.filter(|logged| page.since.is_none_or(|since| logged.is_after(since)));
-        let shown: Vec<Value> = shown.take(page.limit).map(|logged| logged.0).collect();
+        let shown: Vec<Value> = places
+            .iter()
+            .rev()
+            .skip(page.offset)
+            .filter_map(|place| journal::at(self.shared, *place))
+            .filter(|logged| page.since.is_none_or(|since| logged.is_after(since)))
+            .take(page.limit)
+            .map(|logged| logged.0)
+            .collect();
         Ok(self.list(&shown, places.len()))
     }
 
@@ -393,10 +404,12 @@ impl AdminRequest<'_> {
     fn listed(&self, found: impl Iterator<Item = Logged>) -> Result<Value, AdminResponse> {
         let Page { limit, offset, .. } = self.page()?;
         let mut total = 0;
-        let counted = found.inspect(|_| total += 1);
-        let mut rest = counted.skip(offset);
-        let shown = rest.by_ref().take(limit);
-        let shown: Vec<Value> = shown.map(|mut logged| logged.0["request"].take()).collect();
+        let mut rest = found.inspect(|_| total += 1).skip(offset);
+        let shown: Vec<Value> = rest
+            .by_ref()
+            .take(limit)
+            .map(|mut logged| logged.0["request"].take())
+            .collect();
         rest.for_each(drop);
         Ok(self.list(&shown, total))
     }

@@ -89,8 +89,11 @@ impl AnswerBody {
     pub(super) fn events(timer: &Rc<Timer>, body: &Bytes, gap: Duration) -> Self {
         let mut due = Duration::from_nanos(timer.now_ns());
         let (mut pieces, mut start) = (VecDeque::new(), 0);
-        let ends = body.windows(2).enumerate();
-        for end in ends.filter_map(|(at, two)| (two == b"\n\n").then_some(at + 2)) {
+        for end in body
+            .windows(2)
+            .enumerate()
+            .filter_map(|(at, two)| (two == b"\n\n").then_some(at + 2))
+        {
             let due_ns = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX);
             pieces.push_back((due_ns, body.slice(start..end)));
             (start, due) = (end, due + gap);

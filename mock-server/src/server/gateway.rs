@@ -180,9 +180,10 @@ impl Gateway {
 
 /// Remove the headers of one connection, and those that it names.
 fn drop_hop_by_hop(headers: &mut HeaderMap) {
-    let named = headers.get_all(CONNECTION).iter();
-    let named = named.filter_map(|value| value.to_str().ok());
-    let named: Vec<HeaderName> = named
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();

@@ -48,10 +48,13 @@ impl Listener {
         state: &Rc<ServerState>,
         stop: &Rc<Stop>,
     ) -> Result<Self, ServeError> {
-        let tls = state.config.tls.as_ref();
-        let tls = tls.ok_or_else(|| ServeError::Http3("it needs TLS".to_owned()))?;
-        let crypto = QuicServerConfig::try_from(tls.quic());
-        let crypto = crypto.map_err(|error| ServeError::Http3(error.to_string()))?;
+        let tls = state
+            .config
+            .tls
+            .as_ref()
+            .ok_or_else(|| ServeError::Http3("it needs TLS".to_owned()))?;
+        let crypto = QuicServerConfig::try_from(tls.quic())
+            .map_err(|error| ServeError::Http3(error.to_string()))?;
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
@@ -62,8 +65,8 @@ impl Listener {
             .migration(false)
             .transport_config(Arc::new(transport));
         let (own, runtime) = (EndpointConfig::default(), Arc::new(TokioRuntime));
-        let endpoint = Endpoint::new(own, Some(config), socket, runtime);
-        let endpoint = endpoint.map_err(ServeError::Listener)?;
+        let endpoint =
+            Endpoint::new(own, Some(config), socket, runtime).map_err(ServeError::Listener)?;
         let mut accepting = JoinSet::new();
         accepting.spawn_local(accept(endpoint.clone(), Rc::clone(state), Rc::clone(stop)));
         Ok(Self {
@@ -81,8 +84,10 @@ impl Listener {
 }
 
 async fn accept(endpoint: Endpoint, state: Rc<ServerState>, stop: Rc<Stop>) {
-    let most = state.config.accept;
-    let most = most.map_or(usize::MAX, |accept| accept.open.get() as usize);
+    let most = state
+        .config
+        .accept
+        .map_or(usize::MAX, |accept| accept.open.get() as usize);
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}

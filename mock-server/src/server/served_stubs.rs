@@ -109,8 +109,8 @@ impl ServedStubs {
                 Earlier::Kept
             };
             let bodies = self.files.bodies(change.stubs().iter());
-            let record = serde_json::to_vec(&Record { change, bodies });
-            let record = record.map_err(|_| ChangeError::TooDeep)?;
+            let record =
+                serde_json::to_vec(&Record { change, bodies }).map_err(|_| ChangeError::TooDeep)?;
             // As all others will read it.
             let after = Arc::new(Record::read(&record)?.applied(&before)?);
             let mut cursor = self.followed.get();
@@ -138,13 +138,15 @@ impl ServedStubs {
                 return Err(unwritable("mappings", why));
             };
             // First whether each has one: all are written, or none.
-            let named = stubs.unsaved().map(|stub| {
-                let why = "it was loaded from a file of several stubs, which are read-only";
-                let shared = || unwritable(&stub.id.to_string(), why.to_owned());
-                let file = stub.file.as_deref().ok_or_else(shared)?;
-                Ok((format!("mappings/{file}"), stub))
-            });
-            let named: Vec<(String, &Stub)> = named.collect::<Result<_, ChangeError>>()?;
+            let named: Vec<(String, &Stub)> = stubs
+                .unsaved()
+                .map(|stub| {
+                    let why = "it was loaded from a file of several stubs, which are read-only";
+                    let shared = || unwritable(&stub.id.to_string(), why.to_owned());
+                    let file = stub.file.as_deref().ok_or_else(shared)?;
+                    Ok((format!("mappings/{file}"), stub))
+                })
+                .collect::<Result<_, ChangeError>>()?;
             if stubs.loaded.len() + named.len() > MAX_STUBS {
                 return Err(ChangeError::Full);
             }

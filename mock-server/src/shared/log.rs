@@ -75,8 +75,12 @@ impl<const WORDS: usize> Log<WORDS> {
     fn write(&self, start: u64, at: u64, record: &[u8]) -> Result<(), Full> {
         let length = 1 + record.len().div_ceil(WORD);
         let from = usize::try_from(at - start).map_err(|_| Full)?;
-        let words = self.words.get(from..).and_then(|rest| rest.get(..length));
-        let [header, payload @ ..] = words.ok_or(Full)? else {
+        let [header, payload @ ..] = self
+            .words
+            .get(from..)
+            .and_then(|rest| rest.get(..length))
+            .ok_or(Full)?
+        else {
             return Err(Full);
         };
         header.store(record.len() as u64, Ordering::Relaxed);
@@ -117,8 +121,9 @@ impl<const WORDS: usize> Log<WORDS> {
     /// The record behind `cursor`, which moves past it.
     pub(crate) fn next(&self, cursor: &mut Cursor) -> Option<Vec<u8>> {
         let record = self.record(cursor)?;
-        let words = record.words.iter();
-        let mut bytes: Vec<u8> = words
+        let mut bytes: Vec<u8> = record
+            .words
+            .iter()
             .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
             .collect();
         bytes.truncate(record.length);
@@ -132,8 +137,10 @@ impl<const WORDS: usize> Log<WORDS> {
 
     fn record(&self, cursor: &mut Cursor) -> Option<Record<'_>> {
         let index = |position: u64| usize::try_from(position.checked_sub(self.start())?).ok();
-        let written = self.words.get(index(cursor.0)?..index(self.end())?)?;
-        let (header, payload) = written.split_first()?;
+        let (header, payload) = self
+            .words
+            .get(index(cursor.0)?..index(self.end())?)?
+            .split_first()?;
         let length = usize::try_from(header.load(Ordering::Relaxed)).ok()?;
         let words = payload.get(..length.div_ceil(WORD))?;
         cursor.0 += 1 + words.len() as u64;

@@ -48,8 +48,9 @@ impl<const NAMES: usize> Names<NAMES> {
     }
 
     fn position(&self, words: [u64; WORDS]) -> Option<usize> {
-        let mut names = self.names.iter();
-        names.position(|entry| entry.each_ref().map(Word::get) == words)
+        self.names
+            .iter()
+            .position(|entry| entry.each_ref().map(Word::get) == words)
     }
 
     /// Return the names with their numbers, in order, and `other` for everything else.

@@ -17,8 +17,11 @@ impl Pool {
     /// it is free, and return that.
     pub(crate) fn take(&self, workers: Workers, due_ns: impl FnOnce(u64) -> u64) -> u64 {
         let _held = self.lock.hold();
-        let workers = self.free_ns.iter().take(workers.get());
-        let first = workers.min_by_key(|worker| worker.get());
+        let first = self
+            .free_ns
+            .iter()
+            .take(workers.get())
+            .min_by_key(|worker| worker.get());
         let due_ns = due_ns(first.map_or(0, Word::get));
         if let Some(first) = first {
             first.set(due_ns);

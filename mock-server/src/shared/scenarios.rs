@@ -26,13 +26,14 @@ impl Scenarios {
         let scenario = scenario.max(1);
         #[expect(clippy::cast_possible_truncation, reason = "14 bits")]
         let first = scenario as usize % SCENARIOS;
-        let places = (0..SCENARIOS).map(|step| &self.slots[(first + step) % SCENARIOS]);
+        let mut places = (0..SCENARIOS).map(|step| &self.slots[(first + step) % SCENARIOS]);
         let order = Ordering::Relaxed;
-        let mut own = places.filter(|slot| {
-            let taken = slot.scenario.compare_exchange(0, scenario, order, order);
-            taken.is_ok() || taken == Err(scenario)
-        });
-        own.next().map(|slot| &slot.state)
+        places
+            .find(|slot| {
+                let taken = slot.scenario.compare_exchange(0, scenario, order, order);
+                taken.is_ok() || taken == Err(scenario)
+            })
+            .map(|slot| &slot.state)
     }
 
     /// The state of `scenario`.

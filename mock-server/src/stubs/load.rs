@@ -70,8 +70,10 @@ impl Mappings {
                 Ok(entry) => entry.path(),
                 Err(error) => error.path().unwrap_or(&mappings),
             };
-            let name = place.strip_prefix(&mappings).unwrap_or(place);
-            let name = name.to_string_lossy();
+            let name = place
+                .strip_prefix(&mappings)
+                .unwrap_or(place)
+                .to_string_lossy();
             match &entry {
                 Err(error) => loader.wrong(&name, error),
                 Ok(entry) if entry.path().is_dir() || !name.ends_with(".json") => {}

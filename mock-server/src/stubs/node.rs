@@ -88,12 +88,11 @@ fn value_of(parsed: ast::Value<'_>, key: &str, is_body: bool) -> Result<Value, S
         ast::Value::StringLit(text) => text.value.into(),
         ast::Value::BooleanLit(literal) => literal.value.into(),
         ast::Value::NullKeyword(_) => Value::Null,
-        ast::Value::Array(array) => {
-            let elements = array.elements.into_iter();
-            elements
-                .map(|value| value_of(value, "", is_body))
-                .collect::<Result<_, _>>()?
-        }
+        ast::Value::Array(array) => array
+            .elements
+            .into_iter()
+            .map(|value| value_of(value, "", is_body))
+            .collect::<Result<_, _>>()?,
         ast::Value::Object(object) => {
             let fields = object.properties.into_iter().map(|field| {
                 let name = field.name.into_string();
@@ -179,8 +178,9 @@ impl<'v> Node<'v> {
         let Value::Array(elements) = self.value else {
             return Err(self.malformed("expected an array"));
         };
-        let elements = elements.iter().enumerate();
         elements
+            .iter()
+            .enumerate()
             .map(|(index, value)| read(&self.child(value, &index.to_string())))
             .collect()
     }

@@ -210,8 +210,9 @@ fn body(node: &Node<'_>, files: &Files, templates: Templates<'_>) -> Result<Fill
         return Fill::read(&field, &text, templates, text_body);
     }
     if let Some(field) = node.get("base64Body") {
-        let bytes = BASE64.decode(field.text()?);
-        let bytes = bytes.map_err(|error| field.malformed(format!("no base64: {error}")))?;
+        let bytes = BASE64
+            .decode(field.text()?)
+            .map_err(|error| field.malformed(format!("no base64: {error}")))?;
         return Ok(Fill::Ready(bytes.into()));
     }
     let Some(field) = node.get("bodyFileName") else {
@@ -445,8 +446,8 @@ pub(crate) enum Files {
 impl Files {
     /// Read the body files that stubs name.
     pub(crate) fn bodies<'s>(&self, stubs: impl Iterator<Item = &'s Value>) -> Bodies {
-        let names = stubs.filter_map(|stub| stub["response"]["bodyFileName"].as_str());
-        names
+        stubs
+            .filter_map(|stub| stub["response"]["bodyFileName"].as_str())
             .map(|name| {
                 let body = self.read(name).map(|bytes| BASE64.encode(bytes));
                 (name.to_owned(), body)
@@ -461,8 +462,10 @@ impl Files {
         let root = match self {
             Self::Under(root) => root,
             Self::Read(bodies) => {
-                let body = bodies.get(name).cloned();
-                let body = body.unwrap_or_else(|| Err(format!("`{name}` was not read")))?;
+                let body = bodies
+                    .get(name)
+                    .cloned()
+                    .unwrap_or_else(|| Err(format!("`{name}` was not read")))?;
                 let bytes = BASE64.decode(body).map_err(|error| error.to_string())?;
                 return Ok(bytes.into());
             }

@@ -99,9 +99,10 @@ impl<'r> RequestView<'r> {
     /// Return the client's address by WireMock's rule: what the first `X-Forwarded-For` says, or
     /// the address of the connection.
     pub(crate) fn client_text(&self) -> Cow<'r, str> {
-        let forwarded = self.headers.get("x-forwarded-for");
-        let forwarded = forwarded.filter(|value| !value.is_empty());
-        forwarded.map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
+        self.headers
+            .get("x-forwarded-for")
+            .filter(|value| !value.is_empty())
+            .map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
     }
 }
 
@@ -133,8 +134,9 @@ fn cookies(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     header.split(|byte| *byte == b';').filter_map(|pair| {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
         let value = value.get(1..)?.trim_ascii();
-        let quoted = value.strip_prefix(b"\"");
-        let unquoted = quoted.and_then(|value| value.strip_suffix(b"\""));
+        let unquoted = value
+            .strip_prefix(b"\"")
+            .and_then(|value| value.strip_suffix(b"\""));
         Some((name.trim_ascii(), unquoted.unwrap_or(value)))
     })
 }

@@ -136,8 +136,8 @@ impl RequestPattern {
                 Ok(Check::Query(name.to_owned(), MultiPattern::read(field)?))
             })?,
             "headers" => named(field, |name, field| {
-                let name = HeaderName::try_from(name);
-                let name = name.map_err(|_| field.malformed("not the name of a header"))?;
+                let name = HeaderName::try_from(name)
+                    .map_err(|_| field.malformed("not the name of a header"))?;
                 Ok(Check::Header(name, MultiPattern::read(field)?))
             })?,
             "cookies" => named(field, |name, field| {
@@ -206,8 +206,9 @@ impl RequestPattern {
                 if values.peek().is_none() && pattern.is_absent() {
                     return 0.0;
                 }
-                let distances = values.map(|value| pattern.compare(&value, measure));
-                distances.fold(1.0, f64::min)
+                values
+                    .map(|value| pattern.compare(&value, measure))
+                    .fold(1.0, f64::min)
             }
             Check::Form(name, pattern) => pattern.compare(asked.form_values(name), measure),
             Check::Credentials(credentials) => {

@@ -186,8 +186,8 @@ impl Stubs {
             .filter_map(|rank| self.entries.get(rank).map(|entry| &*entry.stub))
             .find(|stub| {
                 let step = stub.scenario.as_ref();
-                let required = step.and_then(|step| Some((step, step.required.as_ref()?)));
-                required.is_none_or(|(step, state)| is_in(&step.scenario, state))
+                step.and_then(|step| Some((step, step.required.as_ref()?)))
+                    .is_none_or(|(step, state)| is_in(&step.scenario, state))
                     && stub.request.is_match(&look)
             })
     }
@@ -243,8 +243,10 @@ impl Stubs {
 
     /// The stub that was added last, of those that are still there.
     pub(crate) fn last_added(&self) -> Option<&Stub> {
-        let last = self.entries.iter().max_by_key(|entry| entry.insertion);
-        last.map(|entry| &*entry.stub)
+        self.entries
+            .iter()
+            .max_by_key(|entry| entry.insertion)
+            .map(|entry| &*entry.stub)
     }
 
     /// The set after a change. The bodies that stubs name are in `files`.
@@ -283,8 +285,8 @@ impl Stubs {
         files: &Files,
     ) -> Result<Self, ChangeError> {
         let (mut entries, mut added) = (self.entries.clone(), self.added);
-        let ids = entries.iter().map(|entry| entry.stub.id);
-        let mut places: HashMap<Uuid, usize> = ids.zip(0..).collect();
+        let mut places: HashMap<Uuid, usize> =
+            entries.iter().map(|entry| entry.stub.id).zip(0..).collect();
         let mut named = BTreeSet::new();
         for (index, stub) in stubs.iter().enumerate().rev() {
             let pointer = match stubs {
@@ -320,11 +322,12 @@ impl Stubs {
     /// The set whose stubs are brought back by a reset. So are those that were loaded and removed,
     /// for their files are still there.
     fn kept(self) -> Self {
-        let removed = self
+        let mut loaded: Vec<_> = self
             .loaded
             .iter()
-            .filter(|stub| self.get(stub.id).is_none());
-        let mut loaded: Vec<_> = removed.cloned().collect();
+            .filter(|stub| self.get(stub.id).is_none())
+            .cloned()
+            .collect();
         let mut added: Vec<&Entry> = self.entries.iter().collect();
         added.sort_by_key(|entry| entry.insertion);
         loaded.extend(added.into_iter().map(|entry| Arc::clone(&entry.stub)));
@@ -445,8 +448,11 @@ impl Iterator for Candidates<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
-        let filled = self.0.iter_mut().filter(|list| !list.is_empty());
-        let list = filled.min_by_key(|list| list[0])?;
+        let list = self
+            .0
+            .iter_mut()
+            .filter(|list| !list.is_empty())
+            .min_by_key(|list| list[0])?;
         let (next, rest) = list.split_first()?;
         *list = rest;
         Some(*next)

@@ -109,11 +109,13 @@ impl Stub {
 fn file_name(name: &str, id: Uuid) -> String {
     /// So that the name of the file has at most 255 bytes.
     const MAX: usize = 200;
-    let spaced = name
+    let mut file: String = name
         .chars()
-        .map(|char| if char == ' ' { '-' } else { char });
-    let kept = spaced.filter(|char| char.is_ascii_alphanumeric() || "-_".contains(*char));
-    let mut file: String = kept.take(MAX).collect::<String>().to_ascii_lowercase();
+        .map(|char| if char == ' ' { '-' } else { char })
+        .filter(|char| char.is_ascii_alphanumeric() || "-_".contains(*char))
+        .take(MAX)
+        .collect::<String>()
+        .to_ascii_lowercase();
     if !file.is_empty() {
         file.push('-');
     }
@@ -140,10 +142,12 @@ fn id(node: &Node<'_>) -> Result<Option<Uuid>, Problem> {
 
 fn uuid(field: &Node<'_>) -> Result<Uuid, Problem> {
     let text = field.text()?;
-    let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
-    id.ok_or_else(|| {
-        field.malformed("expected a UUID such as 6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55")
-    })
+    Uuid::try_parse(text)
+        .ok()
+        .filter(|_| text.len() == 36)
+        .ok_or_else(|| {
+            field.malformed("expected a UUID such as 6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55")
+        })
 }
 
 /// A state without a scenario means nothing.

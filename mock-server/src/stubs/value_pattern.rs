@@ -171,8 +171,9 @@ const OPERATORS: &[(&str, &str, Read)] = &[
         Ok(of_text(move |text| regex.is_match(text)).inverted())
     }),
     ("binaryEqualTo", "", |_, operand| {
-        let bytes = BASE64.decode(operand.text()?);
-        let bytes = bytes.map_err(|error| operand.malformed(format!("not base 64: {error}")))?;
+        let bytes = BASE64
+            .decode(operand.text()?)
+            .map_err(|error| operand.malformed(format!("not base 64: {error}")))?;
         Ok(of_subject(move |subject| subject.bytes() == Some(&bytes)))
     }),
     (
@@ -287,8 +288,8 @@ impl ValuePattern {
     /// Reads an object with one operator, its options, and the field `other`.
     fn read_beside(node: &Node<'_>, other: &str) -> Result<Self, Problem> {
         let row = |key: &str| OPERATORS.iter().find(|row| row.0 == key);
-        let found = node.fields()?;
-        let found: Vec<_> = found
+        let found: Vec<_> = node
+            .fields()?
             .filter_map(|(key, operand)| Some((row(key)?, operand)))
             .collect();
         match found.as_slice() {
@@ -391,8 +392,9 @@ impl MultiPattern {
                 return pattern.compare(&Subject::default(), measure);
             }
             Self::Any(pattern) => {
-                let distances = values.map(|value| pattern.compare(&value, measure));
-                return distances.fold(1.0, f64::min);
+                return values
+                    .map(|value| pattern.compare(&value, measure))
+                    .fold(1.0, f64::min);
             }
             Self::HasExactly(patterns) | Self::Includes(patterns) => patterns,
         };
@@ -403,8 +405,10 @@ impl MultiPattern {
             return 1.0;
         }
         mean(patterns.iter().map(|pattern| {
-            let distances = values.iter().map(|value| pattern.compare(value, measure));
-            distances.fold(1.0, f64::min)
+            values
+                .iter()
+                .map(|value| pattern.compare(value, measure))
+                .fold(1.0, f64::min)
         }))
     }
 }

@@ -64,12 +64,11 @@ fn text(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join("; "),
-        Value::Object(fields) => {
-            let fields = fields
-                .iter()
-                .map(|(name, value)| format!("{name} {}", text(value)));
-            fields.collect::<Vec<_>>().join(" ")
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{name} {}", text(value)))
+            .collect::<Vec<_>>()
+            .join(" "),
         other => other.to_string(),
     }
 }

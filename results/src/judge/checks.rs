@@ -148,15 +148,19 @@ fn sums(report: &Report) -> Found {
 
 /// Budgets that were exceeded, each with its fullest window.
 fn budgets(report: &Report) -> Found {
-    let run = report.budget.iter().map(|budget| &budget.audit);
-    let exceeded = run.chain(&report.host_budget).filter(|audit| !audit.kept);
-    let windows = exceeded.filter_map(Audit::fullest);
-    let found = windows.map(|window| Finding::BudgetExceeded {
-        sent: window.admitted,
-        allowed: window.allowed,
-        width_ms: window.width_ms,
-        host: window.host,
-    });
+    let found = report
+        .budget
+        .iter()
+        .map(|budget| &budget.audit)
+        .chain(&report.host_budget)
+        .filter(|audit| !audit.kept)
+        .filter_map(Audit::fullest)
+        .map(|window| Finding::BudgetExceeded {
+            sent: window.admitted,
+            allowed: window.allowed,
+            width_ms: window.width_ms,
+            host: window.host,
+        });
     Ok(found.collect())
 }
 
@@ -178,8 +182,10 @@ fn measured_time(report: &Report) -> Found {
         && ledger.skipped > 0
         && ledger.skipped + ledger.not_attempted == ledger.planned;
     let warmup_s = report.plan.run.warmup.as_secs_f64();
-    let shards = report.shards.iter();
-    let mut lags = shards.filter_map(|it| times(it, Series::SchedLag));
+    let mut lags = report
+        .shards
+        .iter()
+        .filter_map(|it| times(it, Series::SchedLag));
     let is_warm = requests > unsendable(report) && warmup_s > 0.0 && lags.all(|lag| lag.count == 0);
     some(if is_all_skipped {
         let items = ledger.skipped;
@@ -197,9 +203,12 @@ fn measured_time(report: &Report) -> Found {
 /// such as a certificate that the client does not trust: neither side was measured.
 fn unsendable(report: &Report) -> u64 {
     let totals = &report.totals;
-    let lasting = totals.errors_by_kind.iter();
-    let lasting = lasting.filter(|(kind, _)| kind.is_lasting() && totals.attempts_sent == 0);
-    lasting.map(|(_, count)| count).sum()
+    totals
+        .errors_by_kind
+        .iter()
+        .filter(|(kind, _)| kind.is_lasting() && totals.attempts_sent == 0)
+        .map(|(_, count)| count)
+        .sum()
 }
 
 /// True of an open loop.
@@ -257,16 +266,17 @@ fn hosts(report: &Report) -> Found {
         report.by_host.iter().partition(|row| is_down(row));
     // Those of a row for many hosts may not all be down.
     let names: Option<Vec<String>> = down.iter().map(|row| row.name.clone()).collect();
-    let names = names.filter(|names| {
-        let have_others_failed = up.iter().any(|row| row.errors > 0);
-        !names.is_empty() && !have_others_failed && failed_share(report) >= limits::FAILED
-    });
-    let down = names.map(|hosts| Finding::HostsDown {
-        hosts,
-        of: report.plan.run.per_host.hosts,
-        requests: down.iter().map(|row| row.errors).sum(),
-        causes: causes(report),
-    });
+    let down = names
+        .filter(|names| {
+            let have_others_failed = up.iter().any(|row| row.errors > 0);
+            !names.is_empty() && !have_others_failed && failed_share(report) >= limits::FAILED
+        })
+        .map(|hosts| Finding::HostsDown {
+            hosts,
+            of: report.plan.run.per_host.hosts,
+            requests: down.iter().map(|row| row.errors).sum(),
+            causes: causes(report),
+        });
     Ok(robots.into_iter().chain(down).collect())
 }
 
@@ -321,11 +331,11 @@ fn dead_time(report: &Report, end_s: f64) -> DeadTime {
 /// meantime: each may take a timeout, or the backoff before the next one.
 fn dead(report: &Report) -> Found {
     let plan = &report.plan.run;
-    let mut measured = report
+    let Some(first) = report
         .intervals
         .iter()
-        .filter(|row| row.is_after(plan.warmup));
-    let Some(first) = measured.next() else {
+        .find(|row| row.is_after(plan.warmup))
+    else {
         return Ok(Vec::new());
     };
     let end_s = report.due_until_s();
@@ -354,15 +364,21 @@ fn silent(report: &Report) -> Option<Finding> {
     let (totals, ledger) = (&report.totals, &report.ledger);
     let (rows, shards) = (&report.intervals, &report.shards);
     let is_heard = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
-    let last = rows.iter().rev().find(is_heard);
-    let last_s = last.map_or(0.0, |row| row.start_s as f64 + 1.0);
-    let silent_s = totals.duration_s - last_s;
-    let mut later = rows.iter().filter(|row| row.start_s as f64 >= last_s);
-    let is_paused = later.any(|row| row.binding.pause >= limits::PAUSED);
-    let slowest = shards
+    let last_s = rows
         .iter()
-        .filter_map(|shard| times(shard, Series::ServiceOk)?.slowest_us());
-    let slowest_s = slowest.fold(0.0, f64::max) / 1e6;
+        .rev()
+        .find(is_heard)
+        .map_or(0.0, |row| row.start_s as f64 + 1.0);
+    let silent_s = totals.duration_s - last_s;
+    let is_paused = rows
+        .iter()
+        .filter(|row| row.start_s as f64 >= last_s)
+        .any(|row| row.binding.pause >= limits::PAUSED);
+    let slowest_s = shards
+        .iter()
+        .filter_map(|shard| times(shard, Series::ServiceOk)?.slowest_us())
+        .fold(0.0, f64::max)
+        / 1e6;
     // Of few requests, only a long silence says something.
     let missed = silent_s * totals.attempts as f64 / totals.duration_s;
     let is_long = silent_s >= limits::LEAST_DEAD_S
@@ -453,8 +469,9 @@ fn items(report: &Report) -> Found {
             count,
         })
         .filter(|_| named == 0),
-    ];
-    let early = early.into_iter().flatten();
+    ]
+    .into_iter()
+    .flatten();
     Ok(not_found.into_iter().chain(early).collect())
 }
 
@@ -497,9 +514,12 @@ fn readings(
     shortest_s: f64,
     reading: fn(&ShardReport) -> Option<f64>,
 ) -> Result<Vec<f64>, Missing> {
-    let shards = report.shards.iter();
-    let long = shards.filter(|shard| shard.usage.measured_s.is_some_and(|s| s >= shortest_s));
-    let readings: Vec<f64> = long.filter_map(reading).collect();
+    let readings: Vec<f64> = report
+        .shards
+        .iter()
+        .filter(|shard| shard.usage.measured_s.is_some_and(|s| s >= shortest_s))
+        .filter_map(reading)
+        .collect();
     Some(readings)
         .filter(|all| !all.is_empty())
         .ok_or(Missing::NotGiven)
@@ -518,8 +538,11 @@ fn highest_known(latency: &Latency) -> Option<f64> {
 /// True if the shards together used less than [`limits::LITTLE_CPU`] of the CPUs that they could
 /// run on; false if that is not known.
 fn is_little_used(report: &Report) -> bool {
-    let shards = report.shards.iter();
-    let used: Vec<f64> = shards.filter_map(|shard| shard.usage.cpu_share).collect();
+    let used: Vec<f64> = report
+        .shards
+        .iter()
+        .filter_map(|shard| shard.usage.cpu_share)
+        .collect();
     let cpus = used.len().min(report.environment.cores) as f64;
     !used.is_empty() && used.iter().sum::<f64>() < limits::LITTLE_CPU * cpus
 }
@@ -591,8 +614,10 @@ fn latest(report: &Report, series: Series, least_us: f64) -> Option<(u32, f64)> 
     let late = report.shards.iter().filter_map(|shard| {
         let delays = times(shard, series)?;
         let us = highest_known(delays)?;
-        let service_us = times(shard, Series::ServiceOk).and_then(|service| service.p50_us);
-        let limit_us = service_us.unwrap_or(0.0) * limits::SCHED_LAG_OF_SERVICE;
+        let limit_us = times(shard, Series::ServiceOk)
+            .and_then(|service| service.p50_us)
+            .unwrap_or(0.0)
+            * limits::SCHED_LAG_OF_SERVICE;
         let one_in = delays.p99_us.map_or(10, |_| 100);
         (us > least_us.max(limit_us)).then_some((one_in, us))
     });
@@ -602,8 +627,10 @@ fn latest(report: &Report, series: Series, least_us: f64) -> Option<(u32, f64)> 
 /// Responses that lay unread in the client.
 fn receive_delay(report: &Report) -> Found {
     let series = Series::ReceiveDelay;
-    let shards = report.shards.iter();
-    let mut delays = shards.filter_map(|shard| times(shard, series));
+    let mut delays = report
+        .shards
+        .iter()
+        .filter_map(|shard| times(shard, series));
     if delays.all(|delay| delay.count == 0) {
         return Err(Missing::NoStamps);
     }
@@ -617,8 +644,8 @@ fn receive_delay(report: &Report) -> Found {
 
 /// Requests of a paced run that went late. A run without a budget has nothing to be late for.
 fn sched_lag(report: &Report) -> Found {
-    let late = latest(report, Series::SchedLag, limits::SCHED_LAG_US);
-    let late = late.filter(|_| report.plan.run.rate.is_some());
+    let late = latest(report, Series::SchedLag, limits::SCHED_LAG_US)
+        .filter(|_| report.plan.run.rate.is_some());
     some(late.map(|(one_in, late_us)| Finding::SentLate {
         one_in,
         late_us,
@@ -630,8 +657,10 @@ fn sched_lag(report: &Report) -> Found {
 /// own; a shard reads the clock a little later than the supervisor.
 fn loop_lag(report: &Report) -> Found {
     let explained_us = report.suspended_s * 1e6 + limits::FREEZE_US;
-    let shards = report.shards.iter();
-    let longest = shards.filter_map(|shard| times(shard, Series::LoopLag)?.max_us);
+    let longest = report
+        .shards
+        .iter()
+        .filter_map(|shard| times(shard, Series::LoopLag)?.max_us);
     some(
         beyond(explained_us, longest).map(|us| Finding::ShardPaused {
             paused_s: us / 1e6,
@@ -655,8 +684,9 @@ fn speed(report: &Report) -> Found {
         (before > 0.0 && after > 0.0).then_some((before, after))
     });
     let change = |(before, after): (f64, f64)| before.max(after) / before.min(after) - 1.0;
-    let most = speeds.max_by(|a, b| change(*a).total_cmp(&change(*b)));
-    let most = most.ok_or(Missing::NotGiven)?;
+    let most = speeds
+        .max_by(|a, b| change(*a).total_cmp(&change(*b)))
+        .ok_or(Missing::NotGiven)?;
     some((change(most) > limits::SPEED).then(|| Finding::CpuSpeed {
         before_us: most.0,
         after_us: most.1,
@@ -667,10 +697,8 @@ fn speed(report: &Report) -> Found {
 /// Requests for which this machine had no port or descriptor left.
 fn local_lacks(report: &Report) -> Found {
     let of = |kind| Some(report.totals.errors_of(kind)).filter(|requests| *requests > 0);
-    let ports = of(ErrorKind::AddressUnavailable);
-    let ports = ports.map(|requests| Finding::NoLocalPort { requests });
-    let files = of(ErrorKind::TooManyFiles);
-    let files = files.map(|requests| Finding::NoDescriptor { requests });
+    let ports = of(ErrorKind::AddressUnavailable).map(|requests| Finding::NoLocalPort { requests });
+    let files = of(ErrorKind::TooManyFiles).map(|requests| Finding::NoDescriptor { requests });
     Ok(ports.into_iter().chain(files).collect())
 }
 
@@ -680,8 +708,9 @@ fn local_lacks(report: &Report) -> Found {
 fn retransmits(report: &Report) -> Found {
     let (tcp, connections) = (&report.tcp, &report.connections);
     let opened = report.totals.connections_opened;
-    let responses = report.latency(Series::ServiceOk);
-    let responses = responses.map_or(0, |times| times.count);
+    let responses = report
+        .latency(Series::ServiceOk)
+        .map_or(0, |times| times.count);
     let counts = &tcp.counts;
     let (slow, first_slow) = (counts.slow_with_retransmit, counts.first_with_retransmit);
     let late = connections.opened_after_retransmit + counts.first_unacknowledged;
@@ -723,16 +752,18 @@ fn timeouts(report: &Report) -> Found {
     let (lost, received) = (counts.timeouts_unacknowledged, counts.timeouts_acknowledged);
     let is_proxied = report.plan.run.workload.contains_key(PROXY);
     let is_many = |requests: &u64| *requests >= limits::LEAST_LATE;
-    let never = Some(lost).filter(is_many);
-    let never = never.map(|requests| Finding::NeverReceived {
-        requests,
-        is_proxied,
-    });
-    let not = Some(received).filter(is_many);
-    let not = not.map(|requests| Finding::NotAnswered {
-        requests,
-        is_proxied,
-    });
+    let never = Some(lost)
+        .filter(is_many)
+        .map(|requests| Finding::NeverReceived {
+            requests,
+            is_proxied,
+        });
+    let not = Some(received)
+        .filter(is_many)
+        .map(|requests| Finding::NotAnswered {
+            requests,
+            is_proxied,
+        });
     Ok(never.into_iter().chain(not).collect())
 }
 
@@ -745,8 +776,7 @@ fn closed(report: &Report) -> Found {
         .connections
         .served_max
         .filter(|most| report.connections.served_median == Some(*most))
-        .filter(|most| *most > 1 || closed_by.target > 0);
-    let limit = limit
+        .filter(|most| *most > 1 || closed_by.target > 0)
         .filter(|most| *most <= limits::KEEP_ALIVE || closed_by.target > 0)
         .filter(|_| closed >= limits::LEAST_CLOSED);
     some(limit.map(|requests| Finding::KeepAliveLimit {
@@ -771,8 +801,9 @@ fn never_sent(report: &Report) -> Found {
     }
     let of_all = |count: u64| share(count as f64, scheduled as f64);
     let is_much = |count: &u64| of_all(*count) > limits::DROPPED;
-    let by_limit = by_limit.into_iter().filter(|(_, count)| is_much(count));
     let mut found: Vec<Finding> = by_limit
+        .into_iter()
+        .filter(|(_, count)| is_much(count))
         .map(|(limit, count)| Finding::NeverSent {
             share: of_all(count),
             count,
@@ -879,8 +910,10 @@ fn pace(report: &Report) -> Found {
     let missed = asked.filter(|asked| {
         sent_per_s < asked * limits::REACHED || answered_per_s < asked * limits::ANSWERED_PART
     });
-    let mut shards = report.shards.iter();
-    let is_used = shards.any(|shard| is_full(&report.plan.run, shard));
+    let is_used = report
+        .shards
+        .iter()
+        .any(|shard| is_full(&report.plan.run, shard));
 
     let held = Limit::of(report, &report.binding)
         .into_iter()

@@ -88,8 +88,9 @@ pub(super) fn reaches_its_rate(report: &Report) -> bool {
 pub(super) fn has_queue(report: &Report) -> bool {
     let alone = report.experiment(Change::OneConnection);
     let alone_us = alone.and_then(|alone| alone.mean_us);
-    let both = alone_us.zip(report.at_target_us());
-    both.is_some_and(|(alone_us, us)| alone_us <= us * limits::QUEUES)
+    alone_us
+        .zip(report.at_target_us())
+        .is_some_and(|(alone_us, us)| alone_us <= us * limits::QUEUES)
 }
 
 /// A rate; none of one that is none.

@@ -170,8 +170,9 @@ pub(super) fn refusal(report: &Report) -> Option<Finding> {
 /// What the target's processes waited for, by the kernel of their machine.
 pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
     let target = report.target.as_ref();
-    let target = target.filter(|target| target.ended.is_none());
-    let target = target.ok_or(Missing::NoProbe)?;
+    let target = target
+        .filter(|target| target.ended.is_none())
+        .ok_or(Missing::NoProbe)?;
     let mut found = Vec::new();
     // More than there is was not the target's, or not for requests.
     if let Some(split) = target.split.as_ref().filter(|split| split.rest_us >= 0.0) {

@@ -62,8 +62,7 @@ impl Stalls {
         let end_s = report.due_until_s();
         let of_s = (end_s - rows.first().map_or(0.0, |row| row.start_s as f64)).max(0.0);
         let each = Judge::of(report, &rows, of_s).map_or_else(Vec::new, |judge| {
-            let contiguous = rows.chunk_by(|a, b| a.start_s + 1 == b.start_s);
-            contiguous
+            rows.chunk_by(|a, b| a.start_s + 1 == b.start_s)
                 .flat_map(|rows| gaps(rows, end_s))
                 .filter(|gap| judge.is_stall(gap) && !is_of_new_connections(report, &gap.stall))
                 .collect()
@@ -129,8 +128,9 @@ fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
     let Some(start_s) = rows.first().map(|row| row.start_s as f64) else {
         return Vec::new();
     };
-    let known = rows.iter().map_while(|row| row.answers_in_bins());
-    let bins: Vec<u64> = known
+    let bins: Vec<u64> = rows
+        .iter()
+        .map_while(|row| row.answers_in_bins())
         .flatten()
         .enumerate()
         .take_while(|(n, _)| start_s + (*n as f64) * BIN_S < end_s)
@@ -226,11 +226,10 @@ impl<'a> Judge<'a> {
 
 /// Requests of a second that took `least_us` or longer, or were cut off at that age.
 fn slow(row: &IntervalRow, least_us: f64) -> u64 {
-    let cells = row
+    let slow: u64 = row
         .spread
         .iter()
-        .flat_map(|Spread { first, counts }| (*first..).zip(counts));
-    let slow: u64 = cells
+        .flat_map(|Spread { first, counts }| (*first..).zip(counts))
         .filter(|(cell, _)| Spread::starts_us(cell + 1) > least_us)
         .map(|(_, count)| count)
         .sum();
@@ -252,19 +251,24 @@ fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
     cells.sort_unstable();
     let rank = cells.iter().map(|(_, count)| count).sum::<u64>() as f64 * FAST;
     let mut below = 0;
-    let fast = cells.into_iter().find(|(_, count)| {
-        below += count;
-        below > 0 && below as f64 >= rank
-    });
-    fast.map(|(cell, _)| Spread::starts_us(cell) / 1e6)
+    cells
+        .into_iter()
+        .find(|(_, count)| {
+            below += count;
+            below > 0 && below as f64 >= rank
+        })
+        .map(|(cell, _)| Spread::starts_us(cell) / 1e6)
 }
 
 /// True if connections are kept, and those of the slowest requests that took as long as this were
 /// the first of theirs: a new connection takes that time.
 fn is_of_new_connections(report: &Report, stall: &Event) -> bool {
     let least_us = stall.length_s() * WAITED * 1e6;
-    let held = report.slowest.iter();
-    let mut held = held.filter(|row| row.response_us >= least_us).peekable();
+    let mut held = report
+        .slowest
+        .iter()
+        .filter(|row| row.response_us >= least_us)
+        .peekable();
     report.keeps_connections()
         && held.peek().is_some()
         && held.all(|row| row.nth_on_connection == Some(1))

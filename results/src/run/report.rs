@@ -350,10 +350,10 @@ fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
         let again = shard.stats.counters.items.unfinished;
         shard.fault.is_none() && shard.remaining.saturating_add(again) > 0
     });
-    let stopped_s = record
+    let end_s = record
         .stopped_at
-        .map(|at| at.since(record.start) as f64 / 1e9);
-    let end_s = stopped_s.or_else(|| plan.duration.map(|duration| duration.as_secs_f64()));
+        .map(|at| at.since(record.start) as f64 / 1e9)
+        .or_else(|| plan.duration.map(|duration| duration.as_secs_f64()));
     end_s.filter(|_| has_rest).unwrap_or(0.0)
 }
 
@@ -507,8 +507,11 @@ impl Report {
 
     /// The parts of the mean response time, of a sample of it.
     fn calibrated(&self, sample: &SplitSums) -> Option<Split> {
-        let rows = self.intervals.iter();
-        let seconds: Vec<&Split> = rows.filter_map(|row| row.split.as_ref()).collect();
+        let seconds: Vec<&Split> = self
+            .intervals
+            .iter()
+            .filter_map(|row| row.split.as_ref())
+            .collect();
         let mean_us = |series| self.latency(series)?.mean_us;
         let service_us = mean_us(Series::ServiceOk)?;
         Split::of(sample)?.calibrated(&seconds, service_us, mean_us(Series::ResponseOk))
@@ -516,14 +519,17 @@ impl Report {
 
     /// The hosts, URL templates and source addresses.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &GroupRow> {
-        let hosts = self.by_host.iter();
-        hosts.chain(&self.by_template).chain(&self.by_source)
+        self.by_host
+            .iter()
+            .chain(&self.by_template)
+            .chain(&self.by_source)
     }
 
     /// Name the hosts, URL templates and source addresses.
     pub fn name_groups(&mut self, name: impl Fn(Group) -> Option<String>) {
-        let hosts = self.by_host.iter_mut();
-        for row in hosts
+        for row in self
+            .by_host
+            .iter_mut()
             .chain(&mut self.by_template)
             .chain(&mut self.by_source)
         {

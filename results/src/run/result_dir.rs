@@ -375,8 +375,10 @@ impl Drop for ResultDir {
 fn part(file: &str, error: ResultError, place: PathBuf) -> ResultError {
     match error {
         ResultError::Io { error, .. } => {
-            let entries = fs::read_dir(&place).into_iter().flatten().flatten();
-            let mut kept: Vec<String> = entries
+            let mut kept: Vec<String> = fs::read_dir(&place)
+                .into_iter()
+                .flatten()
+                .flatten()
                 .map(|entry| entry.file_name().to_string_lossy().into_owned())
                 .collect();
             kept.sort_unstable();

@@ -67,8 +67,9 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
     let lead = lead::of(report, share, times.figures);
     let thresholds = Part::Tables(vec![thresholds::table(report)]);
     let course = Part::Tables(vec![sparkline::course(report)]);
-    let plots = plots.iter();
-    let plots = plots.map(|plot| (plot.name, plot.title, plot.caption.clone()));
+    let plots = plots
+        .iter()
+        .map(|plot| (plot.name, plot.title, plot.caption.clone()));
     let blocks = [
         (Readers::TEXT, tables::summary(report, times.facts)),
         (Readers::TEXT, Part::Tables(vec![errors.clone()])),
@@ -135,10 +136,9 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
             "Reproduce",
             reproduce::command_and_plan(report),
         ),
-    ];
-    let sections = sections.into_iter().map(|(readers, id, heading, parts)| {
-        (readers, Part::Section(id, heading.to_owned(), parts))
-    });
+    ]
+    .into_iter()
+    .map(|(readers, id, heading, parts)| (readers, Part::Section(id, heading.to_owned(), parts)));
     let blocks = blocks.into_iter().chain([(MARKDOWN, course)]);
     Doc::of(title, about, lead, blocks.chain(sections).collect())
 }

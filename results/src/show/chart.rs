@@ -93,9 +93,9 @@ impl Plot {
 impl Chart {
     /// The answer, and what is drawn.
     fn caption(&self) -> String {
-        let parts = [&self.answer, &self.subtitle].into_iter();
-        let known = parts.filter(|part| !part.is_empty());
-        known
+        [&self.answer, &self.subtitle]
+            .into_iter()
+            .filter(|part| !part.is_empty())
             .map(|part| capital(part))
             .collect::<Vec<_>>()
             .join(". ")

@@ -267,11 +267,11 @@ impl Doc {
     /// The last table of those that the terminal is shown, without all else.
     pub(crate) fn main_table(self) -> Self {
         let shown = shown_to(Readers::TERMINAL, &self.blocks);
-        let tables = shown.filter_map(|part| match part {
-            Part::Tables(tables) => tables.last().cloned(),
-            _ => None,
-        });
-        tables
+        shown
+            .filter_map(|part| match part {
+                Part::Tables(tables) => tables.last().cloned(),
+                _ => None,
+            })
             .last()
             .map_or_else(Self::default, |table| Self::default().table(table))
     }

@@ -52,8 +52,10 @@ impl Histogram {
         let ends = [recorded.first()?.0[0], recorded.last()?.0[1]];
         let middle = (ends[0] * ends[1]).sqrt();
         let is_wide = ends[1] >= ends[0] * LEAST_RATIO;
-        let marks = latency.figures().into_iter();
-        let marks = marks.filter(|(name, ..)| ["p50", "p99", "max"].contains(name));
+        let marks = latency
+            .figures()
+            .into_iter()
+            .filter(|(name, ..)| ["p50", "p99", "max"].contains(name));
         Some(Self {
             ends: if is_wide {
                 ends
@@ -116,8 +118,8 @@ impl Histogram {
         }
         let most = counts.iter().max().copied().unwrap_or(1).max(1) as f64;
         let height = |count: u64| (rows as f64 * 8.0 * (count as f64 / most).sqrt()).round();
-        let counts = counts.into_iter();
         counts
+            .into_iter()
             .map(|count| (height(count) as usize).max(usize::from(count > 0)))
             .collect()
     }
@@ -143,8 +145,10 @@ impl Histogram {
     fn ticks(&self, room: usize, display: Display) -> String {
         let ticks = |steps: &[u64]| {
             let (mut row, mut fits) = (vec![' '; room + OVERHANG + 2], true);
-            let powers = (0..9).map(|power| 10_u64.pow(power));
-            for us in powers.flat_map(|power| steps.iter().map(move |step| step * power)) {
+            for us in (0..9)
+                .map(|power| 10_u64.pow(power))
+                .flat_map(|power| steps.iter().map(move |step| step * power))
+            {
                 let time = us as f64;
                 if time < self.ends[0] || time > self.ends[1] {
                     continue;

@@ -125,8 +125,11 @@ impl Display {
         let all: usize = cells.iter().map(|cell| width(cell)).sum();
         let gaps = cells.len().saturating_sub(1);
         let fits = |gap: &usize| INDENT + all + gap * gaps <= self.columns;
-        let gap = GAPS.into_iter().filter(|_| most == 1).find(fits);
-        let gap = gap.unwrap_or(GAPS[GAPS.len() - 1]);
+        let gap = GAPS
+            .into_iter()
+            .filter(|_| most == 1)
+            .find(fits)
+            .unwrap_or(GAPS[GAPS.len() - 1]);
         let mut lines: Vec<Line> = Vec::new();
         for cell in cells {
             let text = self.shown(&cell.text);
@@ -163,8 +166,8 @@ impl Display {
     pub fn wrapped(self, mark: &str, text: &str, tone: Tone) -> Vec<Line> {
         let (mark, text) = (self.shown(mark), self.shown(text));
         let indent = mark.chars().count();
-        let parts = wrapped(&text, self.columns.saturating_sub(indent)).into_iter();
-        parts
+        wrapped(&text, self.columns.saturating_sub(indent))
+            .into_iter()
             .enumerate()
             .map(|(n, part)| match n {
                 0 => Line::of(format!("{mark}{part}"), tone),

@@ -177,8 +177,9 @@ fn hints(report: &Report) -> BTreeMap<&'static str, String> {
             )),
         ),
     ];
-    let known = rows.into_iter();
-    known.filter_map(|(id, hint)| Some((id, hint?))).collect()
+    rows.into_iter()
+        .filter_map(|(id, hint)| Some((id, hint?)))
+        .collect()
 }
 
 /// Part of the requests of the busiest shard by which the others fall short in an uneven run.

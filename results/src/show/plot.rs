@@ -63,8 +63,11 @@ pub fn names() -> [&'static str; 9] {
 
 /// Every chart that the report has something for, as a picture, in reading order.
 pub fn all(report: &Report) -> Vec<Plot> {
-    let charts = CHARTS.iter().filter_map(|(_, chart)| chart(report));
-    charts.map(Plot::of).collect()
+    CHARTS
+        .iter()
+        .filter_map(|(_, chart)| chart(report))
+        .map(Plot::of)
+        .collect()
 }
 
 /// Plots as PNG files, by their names in a result directory.
@@ -72,8 +75,9 @@ pub fn all(report: &Report) -> Vec<Plot> {
 /// # Errors
 /// When one cannot be drawn.
 pub fn pngs(plots: &[Plot]) -> Result<Vec<(String, Vec<u8>)>, PngError> {
-    let drawn = plots.iter().filter(|plot| !plot.is_empty);
-    drawn
+    plots
+        .iter()
+        .filter(|plot| !plot.is_empty)
         .map(|plot| Ok((format!("{FOLDER}/{}.png", plot.name), plot.png()?)))
         .collect()
 }

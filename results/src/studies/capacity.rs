@@ -120,28 +120,31 @@ impl Capacity {
         let probes = read_together(&question, probes);
         let search = search_of(&question, &probes);
         let (pass, fail) = search.settled();
-        let rates = search.rates().map(|(pace, tally)| {
-            let passed = probes.iter().filter(|probe| {
-                let plan = &probe.plan;
-                plan.per_min == pace
-                    && plan.kind == ProbeKind::Full
-                    && probe.seen == ProbeResult::Pass
-            });
-            let probe = telling(pace, &probes);
-            RateReport {
-                rate_per_s: pace.per_s(),
-                tally: *tally,
-                standing: tally.standing(),
-                accepted_per_s: passed.map(|probe| probe.accepted_per_s).reduce(f64::min),
-                response_p50_us: probe.and_then(|probe| probe.response_p50_us),
-                response_p99_us: probe.and_then(|probe| probe.response_p99_us),
-                response_p99_at_least: probe.is_some_and(|probe| probe.response_p99_at_least),
-            }
-        });
-        let rates: Vec<RateReport> = rates.collect();
+        let rates: Vec<RateReport> = search
+            .rates()
+            .map(|(pace, tally)| {
+                let passed = probes.iter().filter(|probe| {
+                    let plan = &probe.plan;
+                    plan.per_min == pace
+                        && plan.kind == ProbeKind::Full
+                        && probe.seen == ProbeResult::Pass
+                });
+                let probe = telling(pace, &probes);
+                RateReport {
+                    rate_per_s: pace.per_s(),
+                    tally: *tally,
+                    standing: tally.standing(),
+                    accepted_per_s: passed.map(|probe| probe.accepted_per_s).reduce(f64::min),
+                    response_p50_us: probe.and_then(|probe| probe.response_p50_us),
+                    response_p99_us: probe.and_then(|probe| probe.response_p99_us),
+                    response_p99_at_least: probe.is_some_and(|probe| probe.response_p99_at_least),
+                }
+            })
+            .collect();
         let pass_per_s = pass.map(Pace::per_s);
-        let of_pass = rates.iter().find(|of| Some(of.rate_per_s) == pass_per_s);
-        let capacity_per_s = of_pass
+        let capacity_per_s = rates
+            .iter()
+            .find(|of| Some(of.rate_per_s) == pass_per_s)
             .and_then(|of| of.accepted_per_s)
             .filter(|capacity| *capacity > 0.0);
         let caveats = caveats(&question, &probes, [pass, fail]);
@@ -201,14 +204,16 @@ impl Capacity {
 
 /// The probe that says most of a rate: one that failed, if any did.
 fn telling(pace: Pace, probes: &[ProbeReport]) -> Option<&ProbeReport> {
-    let of_rate = of_rates(probes).filter(|probe| probe.plan.per_min == pace);
-    of_rate.max_by_key(|probe| (probe.seen.fails(), probe.seen.speaks()))
+    of_rates(probes)
+        .filter(|probe| probe.plan.per_min == pace)
+        .max_by_key(|probe| (probe.seen.fails(), probe.seen.speaks()))
 }
 
 /// The probes that say something of their rate.
 fn of_rates(probes: &[ProbeReport]) -> impl Iterator<Item = &ProbeReport> {
-    let probes = probes.iter();
-    probes.filter(|probe| probe.plan.kind != ProbeKind::Random)
+    probes
+        .iter()
+        .filter(|probe| probe.plan.kind != ProbeKind::Random)
 }
 
 /// The next step after these probes.
@@ -231,11 +236,13 @@ pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
     if !probes.iter().any(is_refused) || is_known {
         return step;
     }
-    let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
-    let unread = above.into_iter().find(|pace| {
-        (fail..=question.bounds.greatest).contains(pace) && telling(*pace, probes).is_none()
-    });
-    unread.map_or(step, |pace| SearchStep::Probe(pace, ProbeKind::Full))
+    LIMIT_CHECKS
+        .map(|times| Pace::nearest(pass.per_s() * times))
+        .into_iter()
+        .find(|pace| {
+            (fail..=question.bounds.greatest).contains(pace) && telling(*pace, probes).is_none()
+        })
+        .map_or(step, |pace| SearchStep::Probe(pace, ProbeKind::Full))
 }
 
 /// The search that these probes, which were [read together](read_together), are.
@@ -255,10 +262,9 @@ fn caveats(
     [pass, fail]: [Option<Pace>; 2],
 ) -> Vec<StudyFinding> {
     let mut caveats = Vec::new();
-    let of_pass = probes
+    let share = probes
         .iter()
-        .filter(|probe| Some(probe.plan.per_min) == pass && probe.seen == ProbeResult::Pass);
-    let share = of_pass
+        .filter(|probe| Some(probe.plan.per_min) == pass && probe.seen == ProbeResult::Pass)
         .map(|probe| probe.counted.share(probe.counted.not_found))
         .fold(0.0, f64::max);
     if share > MANY_MISSING {
@@ -330,18 +336,20 @@ impl StudyResult for Capacity {
 
     fn main_figures(&self) -> Vec<Figure> {
         let per_s = |per_s: Option<f64>| per_s.map(rate);
-        let passing = self.rates.iter();
-        let mut passing = passing.filter(|of| Some(of.rate_per_s) == self.passes_at_per_s);
-        let p99 = passing.next().and_then(|of| of.response_p99_us);
+        let p99 = self
+            .rates
+            .iter()
+            .find(|of| Some(of.rate_per_s) == self.passes_at_per_s)
+            .and_then(|of| of.response_p99_us);
         let rows = [
             ("Capacity", per_s(self.capacity_per_s), "good responses"),
             ("Limits met at", per_s(self.passes_at_per_s), "offered"),
             ("Broken at", per_s(self.fails_at_per_s), "offered"),
             ("p99", p99.map(micros), "at the highest rate that passes"),
             ("Refuses above", per_s(self.limit_per_s), "at least"),
-        ];
-        let rows = rows.into_iter();
-        let rows = rows.filter_map(|(name, value, detail)| figure(name, value, detail.to_owned()));
+        ]
+        .into_iter()
+        .filter_map(|(name, value, detail)| figure(name, value, detail.to_owned()));
         rows.collect()
     }
 

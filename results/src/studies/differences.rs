@@ -126,8 +126,8 @@ fn between(mut base: Values, mut candidate: Values) -> Vec<Difference> {
 pub fn comparable(differences: &[Difference]) -> Result<(), Incomparable> {
     for (keys, because) in DECISIVE {
         let is_decisive = |one: &&Difference| {
-            let mut keys = keys.iter();
-            keys.any(|key| one.what == *key || one.what.starts_with(&format!("{key}.")))
+            keys.iter()
+                .any(|key| one.what == *key || one.what.starts_with(&format!("{key}.")))
         };
         if let Some(difference) = differences.iter().find(is_decisive) {
             return Err(Incomparable {

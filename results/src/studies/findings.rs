@@ -433,8 +433,7 @@ fn capacity(
     match outcome {
         SearchOutcome::Found => format!("Capacity: {sustained} ({met})"),
         SearchOutcome::Unconfirmed => {
-            let lower = least_per_s.filter(|_| least_per_s < per_s);
-            let other = lower.map_or_else(
+            let other = least_per_s.filter(|_| least_per_s < per_s).map_or_else(
                 || "higher".to_owned(),
                 |least| format!("lower, down to {}", rate(least)),
             );
@@ -532,8 +531,9 @@ fn led_to(verdict: Overall, metrics: &[MetricResult], passes_below: f64) -> Stri
         }
         (Overall::Regression, _) => {
             let worse = metrics.iter().map(|one| {
-                let by = one.evidence.map(|evidence| evidence.change());
-                let by = by.unwrap_or_else(|| "far less".to_owned());
+                let by = one
+                    .evidence
+                    .map_or_else(|| "far less".to_owned(), |evidence| evidence.change());
                 format!("{} {by}", one.metric.title)
             });
             worse.collect::<Vec<_>>().join("; ")

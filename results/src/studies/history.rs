@@ -281,22 +281,26 @@ impl StudyResult for History {
             let results = self.results;
             return vec![StudyFinding::TooFewResults { results, needed }];
         }
-        let changed = self.series.iter().filter_map(|one| {
-            let change = one.changes.last()?;
-            let shift = change.shift;
-            let is_worse = one.metric.toward_worse(shift.after - shift.before) > 0.0;
-            Some((is_worse, &one.results[change.at].time, one, *change))
-        });
-        let mut changed: Vec<_> = changed.collect();
+        let mut changed: Vec<_> = self
+            .series
+            .iter()
+            .filter_map(|one| {
+                let change = one.changes.last()?;
+                let shift = change.shift;
+                let is_worse = one.metric.toward_worse(shift.after - shift.before) > 0.0;
+                Some((is_worse, &one.results[change.at].time, one, *change))
+            })
+            .collect();
         changed.sort_by_key(|(is_worse, time, ..)| Reverse((*is_worse, *time)));
         changed.truncate(NAMED);
-        let changed = changed.into_iter();
-        let changed = changed.map(|(is_worse, _, one, change)| StudyFinding::Changed {
-            title: one.title.clone(),
-            since: one.since(change.at),
-            is_worse,
-            change,
-        });
+        let changed = changed
+            .into_iter()
+            .map(|(is_worse, _, one, change)| StudyFinding::Changed {
+                title: one.title.clone(),
+                since: one.since(change.at),
+                is_worse,
+                change,
+            });
         let mut found: Vec<_> = changed.collect();
         if found.is_empty() {
             let known = self.series.iter().filter_map(|one| one.smallest_found);

@@ -33,8 +33,10 @@ impl TargetUse {
     /// Read it from a report; none without a probe that read CPU time.
     pub(super) fn of(report: &Report) -> Option<Self> {
         let target = report.target.as_ref()?;
-        let findings = report.findings.iter();
-        let found = findings.filter(|finding| EXHAUSTED.contains(&finding.kind()));
+        let found = report
+            .findings
+            .iter()
+            .filter(|finding| EXHAUSTED.contains(&finding.kind()));
         Some(Self {
             cpu_us_per_attempt: target.cpu_us_per_attempt,
             cpus_used: Some(report.target_cores()?),
@@ -65,21 +67,27 @@ impl LoadStep {
 /// else at the last step.
 pub(super) fn limits(steps: &[LoadStep]) -> Vec<StudyFinding> {
     let first_failed = steps.iter().find(|step| step.fails);
-    let too_much = steps.iter().filter(|step| step.fails);
-    let mut looked_at = too_much.chain(steps.last().filter(|_| first_failed.is_none()));
+    let mut looked_at = steps
+        .iter()
+        .filter(|step| step.fails)
+        .chain(steps.last().filter(|_| first_failed.is_none()));
     if let Some(step) = looked_at.find(|step| !step.ran_out().is_empty()) {
-        let found = step.ran_out().iter().map(|finding| StudyFinding::RanOut {
-            at: step.name.clone(),
-            finding: finding.clone(),
-        });
-        return found.collect();
+        return step
+            .ran_out()
+            .iter()
+            .map(|finding| StudyFinding::RanOut {
+                at: step.name.clone(),
+                finding: finding.clone(),
+            })
+            .collect();
     }
-    let used = first_failed.and_then(|step| Some((step, step.target.as_ref()?)));
-    let nothing = used.map(|(step, target)| StudyFinding::NothingRanOut {
-        at: step.name.clone(),
-        cpus_used: target.cpus_used.unwrap_or(0.0),
-        cpus: target.cpus,
-    });
+    let nothing = first_failed
+        .and_then(|step| Some((step, step.target.as_ref()?)))
+        .map(|(step, target)| StudyFinding::NothingRanOut {
+            at: step.name.clone(),
+            cpus_used: target.cpus_used.unwrap_or(0.0),
+            cpus: target.cpus,
+        });
     nothing.into_iter().collect()
 }
 

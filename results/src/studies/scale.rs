@@ -201,8 +201,10 @@ impl StudyResult for Scaling {
     fn findings(&self) -> Vec<StudyFinding> {
         let mut found: Vec<_> = self.curves.iter().map(answer).collect();
         found.extend(self.curves.iter().filter_map(law));
-        let steps = self.curves.first();
-        let steps = steps.map(|curve| curve.load_steps(&self.rounds));
+        let steps = self
+            .curves
+            .first()
+            .map(|curve| curve.load_steps(&self.rounds));
         found.extend(load::limits(&steps.unwrap_or_default()));
         let runs: Vec<&RoundRun> = self.rounds.iter().map(|round| &round.run).collect();
         found.extend(in_rounds("", &runs));
@@ -233,8 +235,9 @@ impl StudyResult for Scaling {
                 "CPU per request".to_owned(),
                 shown(&most.cpu_us_per_attempt, micros),
             ),
-        ];
-        let rows = rows.into_iter().filter_map(|(name, of)| {
+        ]
+        .into_iter()
+        .filter_map(|(name, of)| {
             let (value, detail) = of?;
             figure(name, Some(value), detail)
         });
@@ -242,8 +245,11 @@ impl StudyResult for Scaling {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        let tables = self.curves.iter().map(table);
-        tables.fold(doc, Doc::table).facts(facts(self))
+        self.curves
+            .iter()
+            .map(table)
+            .fold(doc, Doc::table)
+            .facts(facts(self))
     }
 
     fn short_table(&self) -> Option<Table> {
@@ -369,8 +375,9 @@ fn row(point: &Point) -> Vec<String> {
         ratio.map_or_else(String::new, |ratio| ratio.texts(factor).concat())
     };
     // Noise, or a target that throttles, makes what is no fraction.
-    let serial = point.serial_fraction;
-    let serial = serial.filter(|fraction| (0.0..=1.0).contains(&fraction.median));
+    let serial = point
+        .serial_fraction
+        .filter(|fraction| (0.0..=1.0).contains(&fraction.median));
     let (limit, share) = (point.limited_by.name(), point.limited_share);
     let counted = point.rounds - point.left_out;
     let notes = [
@@ -404,9 +411,12 @@ fn median(estimate: Option<Estimate>) -> Option<f64> {
 
 fn facts(scaling: &Scaling) -> Vec<(&'static str, String)> {
     let of = &scaling.circumstances;
-    let points = scaling.curves.iter().flat_map(|curve| &curve.points);
-    let beside = points.filter(|point| point.factor > 1.0);
-    let level = beside.filter_map(|point| point.speedup?.level);
+    let level = scaling
+        .curves
+        .iter()
+        .flat_map(|curve| &curve.points)
+        .filter(|point| point.factor > 1.0)
+        .filter_map(|point| point.speedup?.level);
     let level = level.reduce(f64::min).map_or_else(String::new, |level| {
         format!("; confidence of intervals at least {}", percent(level))
     });

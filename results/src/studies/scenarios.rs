@@ -102,8 +102,9 @@ impl ScenarioReport {
     /// Describe the result in a line.
     pub fn line(&self) -> String {
         let readings = &self.readings;
-        let p99 = readings.service_p99_us;
-        let p99 = p99.map_or_else(String::new, |us| format!(", p99 {}", micros(us)));
+        let p99 = readings
+            .service_p99_us
+            .map_or_else(String::new, |us| format!(", p99 {}", micros(us)));
         let times = self.published.map_or_else(String::new, |published| {
             let times = readings.ok_per_s / published.middle_per_s();
             format!(", {}x the published rate", decimal(times))
@@ -272,9 +273,12 @@ impl Scenarios {
 fn elsewhere(list: ScenarioList, all: &[ScenarioReport]) -> Table {
     let columns = ELSEWHERE.into_iter().map(Column::words);
     let rows = all.iter().filter_map(|of| {
-        let mut listed = list.scenarios().iter();
-        let cells = listed.find(|it| it.number == of.number)?.elsewhere;
-        let cells = cells.map(str::to_owned);
+        let cells = list
+            .scenarios()
+            .iter()
+            .find(|it| it.number == of.number)?
+            .elsewhere
+            .map(str::to_owned);
         (!cells[0].is_empty()).then(|| [of.title()].into_iter().chain(cells).collect())
     });
     Table {
@@ -323,8 +327,9 @@ impl StudyResult for Scenarios {
 
     fn fill(&self, doc: Doc) -> Doc {
         let is_run = |of: &[u8]| self.scenarios.iter().any(|it| of.contains(&it.number));
-        let notes = NOTES.iter();
-        let notes = notes.filter(|(of, _)| self.list == ScenarioList::Ladder && is_run(of));
+        let notes = NOTES
+            .iter()
+            .filter(|(of, _)| self.list == ScenarioList::Ladder && is_run(of));
         let [_, noun] = self.list.words();
         let commands = self
             .scenarios

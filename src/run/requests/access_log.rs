@@ -54,8 +54,9 @@ fn group<'a>(captures: &'a Captures<'_>, name: &str) -> Option<&'a str> {
 
 fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, &'static str> {
     let captures = &captures(line).ok_or("it is no line of an access log")?;
-    let at = group(captures, "at").and_then(At::of_log);
-    let at = at.ok_or("its time cannot be read")?;
+    let at = group(captures, "at")
+        .and_then(At::of_log)
+        .ok_or("its time cannot be read")?;
     let request = group(captures, "request").ok_or("its request is not text")?;
     let (method, rest) = request.split_once(' ').unwrap_or((request, ""));
     // A path may have blanks, and HTTP/0.9 has no version.

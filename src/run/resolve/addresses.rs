@@ -247,8 +247,10 @@ const fn is_local_v6(v6: Ipv6Addr) -> bool {
 
 /// True if `address` belongs to this machine.
 pub(in crate::run) fn is_own(address: &SocketAddr) -> bool {
-    let own = getifaddrs().into_iter().flatten();
-    let mut own = own.filter_map(|interface| interface.address);
+    let mut own = getifaddrs()
+        .into_iter()
+        .flatten()
+        .filter_map(|interface| interface.address);
     address.ip().is_loopback()
         || own.any(|own| match address.ip() {
             IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),

@@ -208,11 +208,13 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         Auto::Auto => Duration::ZERO,
     };
     let plan = plan.validate().map_err(Error::usage)?;
-    let short = plan.duration.filter(|all| plan.warmup > *all / 2);
-    let short = short.map(|all| {
-        let warmup = plan.warmup;
-        format!("--warmup {warmup:?} is most of the run of {all:?}: shorten it, or run longer")
-    });
+    let short = plan
+        .duration
+        .filter(|all| plan.warmup > *all / 2)
+        .map(|all| {
+            let warmup = plan.warmup;
+            format!("--warmup {warmup:?} is most of the run of {all:?}: shorten it, or run longer")
+        });
     // More shards than the rate needs, by choice: their requests may meet at the target.
     let one_would_do = budget.filter(|rate| most_shards(rate) < shards && own_burst.is_none());
     let burst = plan.burst;
@@ -323,11 +325,12 @@ pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective
         .iter()
         .copied()
         .chain(slo_p99)
-        .chain(args.max_error_rate);
-    let fails = fails.map(|condition| (condition, Breach::Fails));
+        .chain(args.max_error_rate)
+        .map(|condition| (condition, Breach::Fails));
     let stops = args.stop_if.iter();
-    let all = fails.chain(stops.map(|condition| (*condition, Breach::Stops)));
-    all.map(|(condition, breach)| Objective { condition, breach })
+    fails
+        .chain(stops.map(|condition| (*condition, Breach::Stops)))
+        .map(|(condition, breach)| Objective { condition, breach })
         .map(|objective| objective.check(plan).map(|()| objective))
         .collect::<Result<_, _>>()
         .map_err(Error::usage)

@@ -84,8 +84,9 @@ impl Named {
         hosts: &[Host],
         get: impl Fn(&str) -> Option<String>,
     ) -> Result<(), Error> {
-        let excluded = get("no_proxy").or_else(|| get("NO_PROXY"));
-        let excluded = excluded.unwrap_or_default();
+        let excluded = get("no_proxy")
+            .or_else(|| get("NO_PROXY"))
+            .unwrap_or_default();
         for host in hosts {
             // No HTTP_PROXY: a CGI program gets that from the header `Proxy` of its client.
             let variables: &[&str] = match host.scheme {
@@ -94,10 +95,11 @@ impl Named {
             };
             let is_direct = is_local(host.name())
                 || excluded.split([',', ' ']).any(|rule| excludes(rule, host));
-            let mut values = variables
+            let Some((variable, value)) = variables
                 .iter()
-                .filter_map(|name| Some((*name, get(name)?)));
-            let Some((variable, value)) = values.next().filter(|_| !is_direct) else {
+                .find_map(|name| Some((*name, get(name)?)))
+                .filter(|_| !is_direct)
+            else {
                 self.proxies.of_host.push(None);
                 continue;
             };

@@ -27,8 +27,12 @@ pub(super) fn workload(
     let shuffled = args.ids.unwrap_or(resolved.plan.ids);
     let list = args.list().map(|(_, file)| file.display().to_string());
     let is_same = targets.lines() == 1 && targets.asks_ids() == IdUse::No && !request.has_id();
-    let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
-    let proxies: Vec<String> = proxies.map(|proxy| proxy.url.to_string()).collect();
+    let proxies: Vec<String> = spec
+        .proxies
+        .iter()
+        .flat_map(|proxies| &proxies.all)
+        .map(|proxy| proxy.url.to_string())
+        .collect();
     let trust = match &args.tls.cacert {
         _ if args.tls.insecure => UNVERIFIED.to_owned(),
         _ if bundled.is_some() => "the bundled target's authority".to_owned(),
@@ -87,8 +91,9 @@ pub(super) fn workload(
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
     let bundled = bundled.map(|bundled| of_target(args, bundled));
-    let all = settings.chain(bundled.into_iter().flatten());
-    let resolved = all.map(|(name, value)| (name.to_owned(), value));
+    let resolved = settings
+        .chain(bundled.into_iter().flatten())
+        .map(|(name, value)| (name.to_owned(), value));
     cli::settings(&args.typed.values).chain(resolved).collect()
 }
 

@@ -56,8 +56,9 @@ pub(super) fn choose_request(args: &RunArgs) -> Result<RequestShape, Error> {
         }
         headers.push(authorization);
     }
-    let request = RequestShape::new(&method, &headers, body).map_err(Error::usage)?;
-    let request = request.with_ids(flags.id_format);
+    let request = RequestShape::new(&method, &headers, body)
+        .map_err(Error::usage)?
+        .with_ids(flags.id_format);
     let request = if is_call {
         request.as_message()
     } else {
@@ -75,9 +76,11 @@ fn grpc_timeout(time: Duration) -> String {
         (1_000_000, 'm'),
         (1_000_000_000, 'S'),
     ];
-    let counts = units.map(|(ns, unit)| (time.as_nanos().div_ceil(ns), unit));
-    let fitting = counts.into_iter().find(|(count, _)| *count <= MOST);
-    let (count, unit) = fitting.unwrap_or((MOST, 'S'));
+    let (count, unit) = units
+        .map(|(ns, unit)| (time.as_nanos().div_ceil(ns), unit))
+        .into_iter()
+        .find(|(count, _)| *count <= MOST)
+        .unwrap_or((MOST, 'S'));
     format!("{count}{unit}")
 }
 
@@ -107,8 +110,7 @@ fn authorization(args: &RunArgs, secrets: &mut Vec<String>) -> Result<Option<Str
     let token = std::env::var(name)
         .ok()
         .map(|token| token.trim().to_owned())
-        .filter(|token| !token.is_empty());
-    let token = token.ok_or_else(|| {
+        .filter(|token| !token.is_empty()).ok_or_else(|| {
         Error::usage(format!(
             "--bearer-env {name}: the environment variable is empty or not set: export it, or correct the name"
         ))

@@ -54,8 +54,11 @@ pub(super) fn stand_in() -> Result<Chosen, Error> {
 /// Choose the targets of the crawl. `request` is that of lines without one of their own.
 pub(super) fn choose_targets(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
     let chosen = of_flags(args, request)?;
-    let own = chosen.targets.shapes().map(|shape| shape.method().as_str());
-    let own: BTreeSet<&str> = own.collect();
+    let own: BTreeSet<&str> = chosen
+        .targets
+        .shapes()
+        .map(|shape| shape.method().as_str())
+        .collect();
     let methods = if own.is_empty() {
         request.method().to_string()
     } else {
@@ -70,8 +73,9 @@ fn of_flags(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
             .map_err(|why| Error::usage(format!("--requests-file {}{why}", file.display())));
     }
     if let Some(file) = &args.urls {
-        let read = inputs::read_list(file).and_then(|text| inputs::parse_urls(&text));
-        let read = read.map_err(|why| Error::usage(format!("--urls {}{why}", file.display())));
+        let read = inputs::read_list(file)
+            .and_then(|text| inputs::parse_urls(&text))
+            .map_err(|why| Error::usage(format!("--urls {}{why}", file.display())));
         return read.map(Chosen::from);
     }
     if let Some(url) = &args.url {

@@ -75,13 +75,17 @@ fn stopping(now: &Now<'_>) -> Option<News> {
 
 /// Shards whose processes died, and what became of them.
 fn lost(now: &Now<'_>) -> Option<News> {
-    let shards = now.live.shards.iter().enumerate();
-    let mut lost = shards.filter_map(|(number, shard)| match (shard.state, shard.replaced) {
-        (LiveState::Lost, _) => Some(format!("shard {number} died")),
-        (_, Some((_, exit))) => Some(format!("shard {number} {exit}, and was replaced")),
-        (LiveState::Restarting, None) => Some(format!("shard {number} died, and is replaced")),
-        _ => None,
-    });
+    let mut lost = now
+        .live
+        .shards
+        .iter()
+        .enumerate()
+        .filter_map(|(number, shard)| match (shard.state, shard.replaced) {
+            (LiveState::Lost, _) => Some(format!("shard {number} died")),
+            (_, Some((_, exit))) => Some(format!("shard {number} {exit}, and was replaced")),
+            (LiveState::Restarting, None) => Some(format!("shard {number} died, and is replaced")),
+            _ => None,
+        });
     let first = lost.next()?;
     let more = lost.count();
     let more = match more {
@@ -96,9 +100,12 @@ fn lost(now: &Now<'_>) -> Option<News> {
 
 /// A shard that says nothing any more.
 fn silent_shard(now: &Now<'_>) -> Option<News> {
-    let shards = now.live.shards.iter().enumerate();
-    let mut silent = shards.filter_map(|(number, shard)| Some((silence(shard, now.live)?, number)));
-    let (time, number) = silent.next()?;
+    let (time, number) = now
+        .live
+        .shards
+        .iter()
+        .enumerate()
+        .find_map(|(number, shard)| Some((silence(shard, now.live)?, number)))?;
     let fact = format!("shard {number} has reported nothing for {}", left(time));
     Some(News::new("silent", fact))
 }
@@ -153,8 +160,13 @@ fn straggling(now: &Now<'_>) -> Option<News> {
     if now.live.elapsed < SETTLED || !all_run || now.live.shards.len() < 2 {
         return None;
     }
-    let ended = now.live.shards.iter().map(|one| one.counters.items.ended());
-    let mut ended: Vec<(u64, usize)> = ended.zip(0..).collect();
+    let mut ended: Vec<(u64, usize)> = now
+        .live
+        .shards
+        .iter()
+        .map(|one| one.counters.items.ended())
+        .zip(0..)
+        .collect();
     ended.sort_unstable();
     let ((least, number), (median, _)) = (ended[0], ended[ended.len() / 2]);
     let per_s = |count: u64| grouped_f64(count as f64 / now.live.elapsed.as_secs_f64());

@@ -305,9 +305,12 @@ impl View<'_> {
     /// CPU of the client and of the target in the last second, of one CPU each.
     fn cpu(&self) -> Option<String> {
         let client = self.seconds.last().map(|row| row.cpu_us as f64 / 1e6)?;
-        let target = self.now.target.and_then(|target| target.cpus);
-        let target = target.map(|cpus| format!(", target {}", rounded_percent(cpus)));
-        let target = target.unwrap_or_default();
+        let target = self
+            .now
+            .target
+            .and_then(|target| target.cpus)
+            .map(|cpus| format!(", target {}", rounded_percent(cpus)))
+            .unwrap_or_default();
         Some(format!("CPU: client {}{target}", rounded_percent(client)))
     }
 
@@ -339,8 +342,11 @@ fn limit(now: &Now<'_>) -> Option<Limit> {
         (times.target_ns, Limit::Quota),
         (times.storage_ns, Limit::Storage),
     ];
-    let longest = parts.into_iter().max_by_key(|(ns, _)| *ns);
-    longest.filter(|(ns, _)| *ns > 0).map(|(_, limit)| limit)
+    parts
+        .into_iter()
+        .max_by_key(|(ns, _)| *ns)
+        .filter(|(ns, _)| *ns > 0)
+        .map(|(_, limit)| limit)
 }
 
 /// A throttle pause in words.
@@ -422,11 +428,10 @@ mod tests {
             ..gauge.read(&last)
         };
         let screen = Screen { rows: 24, display };
-        let lines = view(&now, &rows(12, dead_ms / 1_000), screen);
-        let lines = lines
+        view(&now, &rows(12, dead_ms / 1_000), screen)
             .iter()
-            .map(|line| line.text().trim_end().to_owned() + "\n");
-        lines.collect()
+            .map(|line| line.text().trim_end().to_owned() + "\n")
+            .collect()
     }
 
     #[test]

@@ -116,8 +116,10 @@ impl FromStr for ShapedRate {
         if let Some((number, time)) = text.split_once(" per ") {
             let every_ns =
                 parse_every_ns(time).ok_or_else(|| RateError::Window(text.to_owned()))?;
-            let permits = permits(number).ok().filter(|permits| *permits > 0);
-            let permits = permits.ok_or_else(|| RateError::Window(text.to_owned()))?;
+            let permits = permits(number)
+                .ok()
+                .filter(|permits| *permits > 0)
+                .ok_or_else(|| RateError::Window(text.to_owned()))?;
             return Ok(Self {
                 peak: Rate {
                     permits,

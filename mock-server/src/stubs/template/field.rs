@@ -149,8 +149,9 @@ impl Pick {
             Self::At(index) => Some(index),
             Self::Last => items.len().checked_sub(1),
         };
-        let found = index.and_then(|index| items.into_iter().nth(index));
-        found.map_or(Value::Missing, Value::Text)
+        index
+            .and_then(|index| items.into_iter().nth(index))
+            .map_or(Value::Missing, Value::Text)
     }
 }
 

@@ -187,8 +187,10 @@ impl Call {
             }
             Self::RandomValue(value) => Ok(Value::owned(value.draw(draws))),
             Self::PickRandom(values) => {
-                let values = values.iter().map(|value| value.evaluate(occasion, draws));
-                let values = values.collect::<Result<Vec<_>, _>>()?;
+                let values = values
+                    .iter()
+                    .map(|value| value.evaluate(occasion, draws))
+                    .collect::<Result<Vec<_>, _>>()?;
                 pick(values, draws)
             }
             Self::Math { left, sign, right } => calculate(

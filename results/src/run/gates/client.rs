@@ -100,8 +100,11 @@ fn quantile_us(report: &Report, series: Series, q: f64) -> Option<f64> {
     if q >= 1.0 {
         return times.max_us;
     }
-    let times = times.distribution().filter(|_| q > 0.0)?;
-    times.percentile(q).least_us()
+    times
+        .distribution()
+        .filter(|_| q > 0.0)?
+        .percentile(q)
+        .least_us()
 }
 
 #[cfg(test)]
@@ -128,8 +131,10 @@ mod tests {
         report.validity.verdicts = vec![Verdict::Disturbed];
         let mut add = |series: Series, part: fn(&[u64; 3]) -> u64| {
             let mut timing = Timing::new(bounds());
-            let values = requests.iter().map(part);
-            values.for_each(|ms| timing.record(ms * 1_000_000));
+            requests
+                .iter()
+                .map(part)
+                .for_each(|ms| timing.record(ms * 1_000_000));
             let times = Latency::of_timing(&timing, Detail::Histogram);
             report.latency.insert(series.name().to_owned(), times);
         };

@@ -84,9 +84,11 @@ impl LiveThresholds {
             return;
         }
         let counters = interval.merged.counters.clone();
-        let timings = interval.merged.timings();
-        let timings = timings.filter(|(series, _)| self.is_wanted(*series));
-        let timings = timings.map(|(series, timing)| (series, timing.clone()));
+        let timings = interval
+            .merged
+            .timings()
+            .filter(|(series, _)| self.is_wanted(*series))
+            .map(|(series, timing)| (series, timing.clone()));
         let second = ShardStats::from_parts(self.bounds, counters, timings.collect());
         let before = self.newest;
         let is_newest = before.is_none_or(|before| before < index);
@@ -118,8 +120,10 @@ impl LiveThresholds {
     }
 
     fn is_wanted(&self, series: Series) -> bool {
-        let mut live = self.watched.iter().filter(|watched| watched.is_live());
-        live.any(|watched| watched.condition().metric.series() == Some(series))
+        self.watched
+            .iter()
+            .filter(|watched| watched.is_live())
+            .any(|watched| watched.condition().metric.series() == Some(series))
     }
 
     /// True if a condition that may stop the run is broken.
@@ -222,8 +226,8 @@ fn seen(condition: Condition, merged: &ShardStats, until_s: u64) -> Seen {
     let seconds = condition.window.map_or(0, Window::seconds);
     let broken = metric
         .share(merged)
-        .filter(|share| condition.is_broken_by_few(*share));
-    let broken = broken.and_then(|share| Some(Measured::Exactly(share.value()?)));
+        .filter(|share| condition.is_broken_by_few(*share))
+        .and_then(|share| Some(Measured::Exactly(share.value()?)));
     Seen {
         measured: broken.unwrap_or_else(|| of_stats(metric, merged, seconds as f64)),
         until_s,
@@ -336,11 +340,14 @@ impl Watched {
         let need = metric.samples_of_part();
         let of_good = [Series::ServiceOk, Series::ResponseOk];
         let is_of_good = metric.series().is_some_and(|it| of_good.contains(&it));
-        let few = self.unjudged.iter().filter(|seen| {
-            let is_due = seen.until_s <= end_s && (is_of_good || seen.samples > 0);
-            is_due && seen.samples < need
-        });
-        let few = few.count() as u64;
+        let few = self
+            .unjudged
+            .iter()
+            .filter(|seen| {
+                let is_due = seen.until_s <= end_s && (is_of_good || seen.samples > 0);
+                is_due && seen.samples < need
+            })
+            .count() as u64;
         let all = few + self.judged;
         let words = format!(
             "{} of {} windows had fewer than {} samples and were not evaluated",

@@ -60,8 +60,8 @@ fn metric(text: &str) -> Result<(Metric, Option<Window>), String> {
     if name.is_empty() {
         return Err("write a metric first, as in service_p99 < 250ms".to_owned());
     }
-    let metric = Metric::named(name);
-    let metric = metric.ok_or_else(|| format!("there is no metric `{name}`; {}", hint(name)))?;
+    let metric = Metric::named(name)
+        .ok_or_else(|| format!("there is no metric `{name}`; {}", hint(name)))?;
     if window.is_some() && !metric.is_live() {
         return Err(format!(
             "`{metric}` is known only when the run is over, and has no window"
@@ -89,14 +89,16 @@ fn op(text: &str, unit: Unit) -> Result<Op, String> {
     } else {
         &Op::ALL[..]
     };
-    let known = ops.iter().find(|op| op.name() == text);
-    known.copied().ok_or_else(|| {
-        let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();
-        format!(
-            "write one of {} after the metric, not `{text}`",
-            names.join(" ")
-        )
-    })
+    ops.iter()
+        .find(|op| op.name() == text)
+        .copied()
+        .ok_or_else(|| {
+            let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();
+            format!(
+                "write one of {} after the metric, not `{text}`",
+                names.join(" ")
+            )
+        })
 }
 
 /// Return advice on how to write a value of this unit.
@@ -149,10 +151,9 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
             _ => Err(bad()),
         },
         (Unit::PerS, suffix) => thousands(suffix.strip_suffix("/s").unwrap_or(suffix).trim_end()),
-        (Unit::Count, suffix) => {
-            let whole = Some(thousands(suffix)?).filter(|count| count.fract() == 0.0);
-            whole.ok_or_else(bad)
-        }
+        (Unit::Count, suffix) => Some(thousands(suffix)?)
+            .filter(|count| count.fract() == 0.0)
+            .ok_or_else(bad),
         _ => Err(bad()),
     }
 }
@@ -187,17 +188,19 @@ fn meant(name: &str) -> Option<Metric> {
     let name = name.to_lowercase();
     let words = name.trim_start_matches("http_req_").split(['_', '-', ' ']);
     // The point of a percentile, as in p99.9, is no sign between words.
-    let words = words.flat_map(|word| match word.split_once('.') {
-        Some((one, other)) if !other.starts_with(|it: char| it.is_ascii_digit()) => {
-            vec![one, other]
-        }
-        _ => vec![word],
-    });
-    let words = words.map(|word| {
-        let mut rows = OTHER_WORDS.iter();
-        let row = rows.find(|(_, others)| others.split(' ').any(|other| other == word));
-        row.map_or(word, |(own, _)| own)
-    });
+    let words = words
+        .flat_map(|word| match word.split_once('.') {
+            Some((one, other)) if !other.starts_with(|it: char| it.is_ascii_digit()) => {
+                vec![one, other]
+            }
+            _ => vec![word],
+        })
+        .map(|word| {
+            OTHER_WORDS
+                .iter()
+                .find(|(_, others)| others.split(' ').any(|other| other == word))
+                .map_or(word, |(own, _)| own)
+        });
     let name = words.collect::<Vec<_>>().join("_");
     Metric::named(&name).or_else(|| Metric::named(&format!("service_{name}")))
 }

@@ -138,8 +138,7 @@ impl AttemptRecord {
                 foreign::short(&record.schema)
             )));
         }
-        let names = [Some(&record.attempt), record.saved.as_ref()];
-        let names: Vec<&String> = names
+        let names: Vec<&String> = [Some(&record.attempt), record.saved.as_ref()]
             .into_iter()
             .flatten()
             .chain(record.files.keys())

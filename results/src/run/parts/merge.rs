@@ -153,16 +153,21 @@ impl PublishedParts {
 
     /// Return the first start, µs after the Unix epoch.
     fn start_us(&self) -> u64 {
-        let starts = self.attempts.iter().map(AttemptRecord::start_us);
-        starts.min().unwrap_or(0)
+        self.attempts
+            .iter()
+            .map(AttemptRecord::start_us)
+            .min()
+            .unwrap_or(0)
     }
 
     /// Return the crawl with the crawl-delay that its parts obeyed, which is not known when a plan
     /// is made.
     fn crawl(&self) -> RunPlan {
         let mut crawl = self.plan.crawl.clone();
-        let delays_s = self.attempts.iter().filter_map(|one| one.crawl_delay_s);
-        let period = delays_s
+        let period = self
+            .attempts
+            .iter()
+            .filter_map(|one| one.crawl_delay_s)
             .max_by(f64::total_cmp)
             .and_then(|delay_s| Duration::try_from_secs_f64(delay_s).ok());
         if let Some(period) = period.filter(|period| !period.is_zero()) {
@@ -210,8 +215,11 @@ impl PublishedParts {
             Some(within.min(SECOND_US - within) + attempt.clock?.within_us)
         });
         let late_us: Option<Vec<u64>> = plan.start_us().map(|common_us| {
-            let starts = attempts.iter().map(AttemptRecord::start_us);
-            starts.map(|us| us.saturating_sub(common_us)).collect()
+            attempts
+                .iter()
+                .map(AttemptRecord::start_us)
+                .map(|us| us.saturating_sub(common_us))
+                .collect()
         });
         let machines: BTreeSet<&str> = attempts.iter().map(|attempt| &*attempt.host).collect();
         let mut merged = MergedReport {
@@ -233,8 +241,9 @@ impl PublishedParts {
         };
         for part in 0..plan.nodes {
             let counts = self.attempt(part).map(|attempt| &*attempt.attempt);
-            let names = directory.attempts(part);
-            let names = names.map_err(MergeError::of(directory.part(part)))?;
+            let names = directory
+                .attempts(part)
+                .map_err(MergeError::of(directory.part(part)))?;
             for name in names.into_iter().filter(|name| counts != Some(&**name)) {
                 let other = other(directory, part, name)?;
                 merged.other_attempts += 1;
@@ -325,8 +334,12 @@ pub fn merge(
     });
     report.run_id.clone_from(&plan.run_id);
     report.name_groups(|group| {
-        let mut rows = attempts.iter().flat_map(|attempt| &attempt.groups);
-        rows.find(|row| row.group == group)?.name.clone()
+        attempts
+            .iter()
+            .flat_map(|attempt| &attempt.groups)
+            .find(|row| row.group == group)?
+            .name
+            .clone()
     });
     // Each part has its own peak, and those that ran at once share the connections.
     report.totals.peak_in_flight = report.totals.peak_in_flight.min(crawl.in_flight().into());

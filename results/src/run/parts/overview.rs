@@ -456,8 +456,10 @@ impl PartSeen {
         BY_RANK
             .into_iter()
             .find_map(|wanted| {
-                let of_it = states.clone().filter(|(state, _)| *state == wanted);
-                of_it.max_by_key(|(_, attempt)| attempt.map(|attempt| attempt.moved_at))
+                states
+                    .clone()
+                    .filter(|(state, _)| *state == wanted)
+                    .max_by_key(|(_, attempt)| attempt.map(|attempt| attempt.moved_at))
             })
             .unwrap_or((PartState::NotBegun, None))
     }

@@ -134,11 +134,11 @@ impl AuditedLimit {
     /// For each width, the window of all shards together with most requests.
     fn busiest(&self, record: &RunRecord) -> Vec<WindowReport> {
         let mut busiest: BTreeMap<Duration, WindowReport> = BTreeMap::new();
-        let scopes = record
+        for (scope, windows) in record
             .busiest
             .iter()
-            .filter(|(it, _)| (self.is_within)(**it));
-        for (scope, windows) in scopes {
+            .filter(|(it, _)| (self.is_within)(**it))
+        {
             for window in windows {
                 let report = WindowReport {
                     shard: None,
@@ -174,8 +174,11 @@ impl AuditedLimit {
 impl Audit {
     /// The window that held most of what was allowed in it; none when none is known.
     pub(crate) fn fullest(&self) -> Option<WindowReport> {
-        let all = self.worst_window.iter().chain(&self.busiest).copied();
-        all.max_by(|a, b| a.used().total_cmp(&b.used()))
+        self.worst_window
+            .iter()
+            .chain(&self.busiest)
+            .copied()
+            .max_by(|a, b| a.used().total_cmp(&b.used()))
     }
 
     /// Audit the budgets of the hosts; none without them.
@@ -201,8 +204,11 @@ impl BudgetReport {
             is_within: |scope| scope == Scope::Run,
         };
         let audit = limit.audit(plan.shaped_rate()?.to_string(), record);
-        let shards = record.shards.iter();
-        let warm: u64 = shards.map(|shard| shard.warmup.requests.attempts).sum();
+        let warm: u64 = record
+            .shards
+            .iter()
+            .map(|shard| shard.warmup.requests.attempts)
+            .sum();
         let sending_s = (totals.sent_until_s - plan.warmup.as_secs_f64()).max(0.0);
         let at_once = plan.at_once_at_start() as f64;
         // The last request of a number of them has its gap, too; a time is over at its end.

@@ -170,10 +170,10 @@ impl Split {
     /// Deviations of the sums of a part in these seconds from those of its mean.
     fn deviations(&self, seconds: &[&Self], part: impl Fn(&Self) -> Option<f64>) -> Vec<f64> {
         let mean = part(self).unwrap_or(0.0);
-        let deviations = seconds
+        seconds
             .iter()
-            .map(|it| it.n as f64 * (part(it).unwrap_or(mean) - mean));
-        deviations.collect()
+            .map(|it| it.n as f64 * (part(it).unwrap_or(mean) - mean))
+            .collect()
     }
 
     /// Move the means of the sample of some seconds to those of all responses, whose mean service

@@ -234,8 +234,8 @@ impl Seconds {
         let length = known.max(lasted).min(self.steps.len());
         let by = [1, 2, 5]
             .into_iter()
-            .find(|by| length.div_ceil(*by) <= MOST_COLUMNS);
-        let by = by.unwrap_or(FOLD);
+            .find(|by| length.div_ceil(*by) <= MOST_COLUMNS)
+            .unwrap_or(FOLD);
         let columns = folded(&self.steps[..length], by);
         let count = |of: fn(&StepCounts) -> u64| columns.iter().map(|it| of(&it.counts)).collect();
         Some(Course {
@@ -378,8 +378,7 @@ mod tests {
                 let own = seconds.iter().filter(|(index, step, _)| (index * 1_000 + *step as u64 * STEP_MS) / course.step_ms == at as u64);
                 prop_assert_eq!(own.clone().map(|it| it.2).sum::<u64>(), *good);
                 prop_assert_eq!(own.clone().map(|it| it.2).max().unwrap_or(0), course.in_flight[at]);
-                let times = course.heat[at].iter().flat_map(|heat| (u64::from(heat.first)..).zip(&heat.counts));
-                for (cell, count) in times {
+                for (cell, count) in course.heat[at].iter().flat_map(|heat| (u64::from(heat.first)..).zip(&heat.counts)) {
                     prop_assert_eq!(own.clone().filter(|it| it.2 == cell).map(|it| it.2).sum::<u64>(), *count);
                 }
             }

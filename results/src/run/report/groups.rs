@@ -123,13 +123,16 @@ impl GroupRow {
             .retain(|(_, counts)| counts.attempts > 0 || !matches!(group(None), Group::Source(_)));
         busiest.sort_by_key(|(_, counts)| Reverse(counts.attempts));
         let rest = busiest.split_off(busiest.len().min(MOST));
-        let others = rest.into_iter().map(|(_, counts)| counts).chain(others);
-        let others = others.fold(GroupCounts::default(), GroupCounts::plus);
-        busiest.sort_by_key(|(number, _)| *number);
-        let rows = busiest
+        let others = rest
             .into_iter()
-            .map(|(number, counts)| Self::new(group(Some(number)), counts));
-        rows.chain((others.attempts > 0).then(|| Self::new(group(None), &others)))
+            .map(|(_, counts)| counts)
+            .chain(others)
+            .fold(GroupCounts::default(), GroupCounts::plus);
+        busiest.sort_by_key(|(number, _)| *number);
+        busiest
+            .into_iter()
+            .map(|(number, counts)| Self::new(group(Some(number)), counts))
+            .chain((others.attempts > 0).then(|| Self::new(group(None), &others)))
             .collect()
     }
 
@@ -151,8 +154,11 @@ impl GroupRow {
 
     /// The limit that held for longest, with its part of the time.
     pub(crate) fn limit(&self, plan: &RunPlan) -> Option<(f64, Limit)> {
-        let limits = self.limited_by.iter().flatten();
-        let (limit, part) = limits.max_by(|a, b| a.1.total_cmp(b.1))?;
+        let (limit, part) = self
+            .limited_by
+            .iter()
+            .flatten()
+            .max_by(|a, b| a.1.total_cmp(b.1))?;
         Some((*part, limit.in_run(plan, self.throttled)))
     }
 }

@@ -102,8 +102,9 @@ impl IntervalRow {
         let counters = &interval.merged.counters;
         let merged = &interval.merged;
         let percentile = |series, q| merged.timing(series)?.percentile(q).least_us();
-        let main = [Series::ResponseOk, Series::ServiceOk];
-        let main = main.iter().find_map(|series| merged.timing(*series));
+        let main = [Series::ResponseOk, Series::ServiceOk]
+            .iter()
+            .find_map(|series| merged.timing(*series));
         Self {
             start_s: interval.index,
             offered: None,

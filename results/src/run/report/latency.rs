@@ -93,8 +93,9 @@ impl Latency {
 
         let known = REPORTED.map(|(q, name)| (name, timing.percentile(q)));
         let us = known.map(|(_, known)| known.least_us());
-        let bounds = known.into_iter();
-        let bounds = bounds.filter(|(_, known)| matches!(known, Percentile::AtLeast(_)));
+        let bounds = known
+            .into_iter()
+            .filter(|(_, known)| matches!(known, Percentile::AtLeast(_)));
         // What was cut off may have taken longer than anything that ended.
         let slowest = has_censored.then(|| "max_us".to_owned());
         let least_mean_ns = exact.least_mean_ns().filter(|_| has_censored);

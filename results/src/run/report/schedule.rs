@@ -94,8 +94,11 @@ impl ScheduleReport {
                 *dropped_by.entry(limit).or_default() += requests.dropped;
             }
         }
-        let of_dead = record.shards.iter();
-        let unscheduled: u64 = of_dead.filter_map(|shard| unscheduled(shard, record)).sum();
+        let unscheduled: u64 = record
+            .shards
+            .iter()
+            .filter_map(|shard| unscheduled(shard, record))
+            .sum();
         let all: u64 = scheduled + known + unscheduled;
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),

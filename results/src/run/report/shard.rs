@@ -120,8 +120,10 @@ impl ShardReport {
         } = record.plan;
 
         let is_whole = record.fault.is_none();
-        let usage = record.usage.zip(record.cpu);
-        let usage = usage.filter(|_| record.past.is_empty());
+        let usage = record
+            .usage
+            .zip(record.cpu)
+            .filter(|_| record.past.is_empty());
         let duration_s = seconds(record.last_done.since(run.start));
         let counters = &record.stats.counters;
         let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight));

@@ -162,8 +162,12 @@ impl<'a> Window<'a> {
     /// Widen it to the samples around it. The target serves nobody outside of a run, so what it used
     /// between a sample and the start, or the end, it used within the run: a short run has no other.
     fn widened(self, from_start: bool) -> Self {
-        let before = self.samples.iter().rev();
-        let before = before.map(|it| it.at_ns).find(|at| *at <= self.from_ns);
+        let before = self
+            .samples
+            .iter()
+            .rev()
+            .map(|it| it.at_ns)
+            .find(|at| *at <= self.from_ns);
         let mut after = self.samples.iter().map(|it| it.at_ns);
         Self {
             from_ns: before.filter(|_| from_start).unwrap_or(self.from_ns),
@@ -200,8 +204,12 @@ impl<'a> Window<'a> {
 
     /// Return the mean length of the accept queues.
     fn queue(self) -> Option<f64> {
-        let queues = self.inside().iter().filter_map(|it| it.accept_queue);
-        let lengths: Vec<f64> = queues.map(|queue| queue.length as f64).collect();
+        let lengths: Vec<f64> = self
+            .inside()
+            .iter()
+            .filter_map(|it| it.accept_queue)
+            .map(|queue| queue.length as f64)
+            .collect();
         let sum = lengths.iter().sum::<f64>();
         (!lengths.is_empty()).then(|| sum / lengths.len() as f64)
     }
@@ -211,11 +219,16 @@ impl<'a> Window<'a> {
     fn busiest(self, of: fn(&TargetSample) -> Option<&Busiest>) -> Option<BusiestReport> {
         let read = |it: &'a TargetSample| Some((it.at_ns, of(it)?));
         let (at_ns, busiest) = {
-            let all = self.inside().iter().filter_map(read);
-            all.max_by_key(|(_, it)| it.cpu_ns)?
+            self.inside()
+                .iter()
+                .filter_map(read)
+                .max_by_key(|(_, it)| it.cpu_ns)?
         };
-        let mut before = self.samples.iter().rev();
-        let before = before.find_map(|it| read(it).filter(|_| it.at_ns <= self.from_ns));
+        let before = self
+            .samples
+            .iter()
+            .rev()
+            .find_map(|it| read(it).filter(|_| it.at_ns <= self.from_ns));
         let (before_at_ns, before_ns) =
             before.map_or((self.from_ns, 0), |(at_ns, it)| (at_ns, it.cpu_ns));
         let used_ns = busiest.cpu_ns.saturating_sub(before_ns);

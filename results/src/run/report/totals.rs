@@ -145,14 +145,13 @@ impl Ledger {
 
     /// Items by state: the name in JSON, the words for people, the number.
     pub fn states(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
-        let begun = self
-            .items
+        self.items
             .iter()
-            .map(|(counter, count)| (counter.name, counter.label.unwrap_or(counter.name), count));
-        begun.chain([
-            ("not_attempted", "not attempted", self.not_attempted),
-            ("lost", "lost", self.lost),
-        ])
+            .map(|(counter, count)| (counter.name, counter.label.unwrap_or(counter.name), count))
+            .chain([
+                ("not_attempted", "not attempted", self.not_attempted),
+                ("lost", "lost", self.lost),
+            ])
     }
 
     pub(super) fn plus(self, other: Self) -> Self {

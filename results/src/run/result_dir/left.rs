@@ -38,10 +38,9 @@ fn is_locked(directory: &Path) -> bool {
 /// meant.
 pub(super) fn in_use(path: &Path, own: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy();
-    let of_it = unfinished(parent(path))
+    unfinished(parent(path))
         .into_iter()
-        .filter(|(of, _)| *of == name);
-    of_it
+        .filter(|(of, _)| *of == name)
         .map(|(_, partial)| partial)
         .find(|partial| partial.file_name() != own.file_name() && is_locked(partial))
 }
@@ -55,8 +54,10 @@ fn parent(path: &Path) -> &Path {
 
 /// Unfinished directories in `runs`, with the names that they were to have.
 fn unfinished(runs: &Path) -> Vec<(String, PathBuf)> {
-    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    entries
+    fs::read_dir(runs)
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             let (of, process) = name

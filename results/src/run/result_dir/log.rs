@@ -219,11 +219,11 @@ pub fn read_log(
             break;
         }
         let text = str::from_utf8(&text).ok();
-        let added = text.and_then(|text| add_line(text, bounds, seconds, &mut logged));
-        added.ok_or_else(|| ReadError::Bounds {
-            path: path.clone(),
-            wrong: format!("line {line} is not a histogram of this run"),
-        })?;
+        text.and_then(|text| add_line(text, bounds, seconds, &mut logged))
+            .ok_or_else(|| ReadError::Bounds {
+                path: path.clone(),
+                wrong: format!("line {line} is not a histogram of this run"),
+            })?;
     }
     Ok(logged)
 }
@@ -258,7 +258,8 @@ fn add_line(
     let inflated = ZlibDecoder::new(packed.get(DEFLATED_HEADER..)?).take(most);
     { inflated }.read_to_end(&mut plain).ok()?;
     v2::check_header(&plain).ok()?;
-    let sums = logged.entry(series);
-    let sums = sums.or_insert_with(|| [bounds.histogram(), bounds.histogram()]);
+    let sums = logged
+        .entry(series)
+        .or_insert_with(|| [bounds.histogram(), bounds.histogram()]);
     sums[is_age].add(read(&plain).ok()?).ok()
 }

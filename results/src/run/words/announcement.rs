@@ -19,8 +19,11 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
     let rate = plan.shaped_rate().map(|rate| rate.to_string());
     let warmup = Some(plan.warmup).filter(|warmup| !warmup.is_zero());
     let linger = Some(plan.linger).filter(|linger| !linger.is_zero());
-    let wait = plan.throttling.longest_wait();
-    let wait = wait.filter(|_| plan.duration.is_none()).map(time);
+    let wait = plan
+        .throttling
+        .longest_wait()
+        .filter(|_| plan.duration.is_none())
+        .map(time);
     let rows = [
         ("items", Some(planned_items(plan))),
         ("shards", Some(number(plan.shards))),
@@ -105,8 +108,12 @@ pub fn plan_line(plan: &RunPlan) -> String {
         Some(shards),
         proxy,
     ];
-    let parts = [Some(request.trim().to_owned())].into_iter().chain(parts);
-    parts.flatten().collect::<Vec<_>>().join(", ")
+    [Some(request.trim().to_owned())]
+        .into_iter()
+        .chain(parts)
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Return the number of items and their IDs: all of them, or as many as the time allows.

@@ -50,20 +50,21 @@ pub(super) fn table(report: &Report) -> Table {
     });
     let others = [("others", rest), (CUT_OFF, report.ledger.aborted)]
         .map(|(name, n)| (name.to_owned(), n, None));
-    let all = named.chain(others.into_iter().filter(|(_, n, _)| *n > 0));
-    let rows = all.map(|(name, n, seen)| {
-        let [first, last] = seen.map_or(["-".to_owned(), "-".to_owned()], |(_, seen)| {
-            [seen.first_s, seen.last_s].map(|at| format!("{at:.2} s"))
+    let rows = named
+        .chain(others.into_iter().filter(|(_, n, _)| *n > 0))
+        .map(|(name, n, seen)| {
+            let [first, last] = seen.map_or(["-".to_owned(), "-".to_owned()], |(_, seen)| {
+                [seen.first_s, seen.last_s].map(|at| format!("{at:.2} s"))
+            });
+            vec![
+                name,
+                grouped(n),
+                rounded_percent(n as f64 / report.totals.attempts.max(1) as f64),
+                first,
+                last,
+                seen.map_or_else(String::new, |(cause, seen)| example(cause, seen)),
+            ]
         });
-        vec![
-            name,
-            grouped(n),
-            rounded_percent(n as f64 / report.totals.attempts.max(1) as f64),
-            first,
-            last,
-            seen.map_or_else(String::new, |(cause, seen)| example(cause, seen)),
-        ]
-    });
     Table {
         caption: "Errors by kind".to_owned(),
         rows: rows.collect(),
@@ -81,11 +82,16 @@ pub(super) fn table(report: &Report) -> Table {
 
 /// The first failure of a cause: its status, its details or the start of its body, and the remedy.
 fn example(cause: FailureCause, seen: &FailureReport) -> String {
-    let body = seen.excerpt.as_deref();
-    let body = body.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let body = seen
+        .excerpt
+        .as_deref()
+        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let status = seen.status.map(|status| status.to_string());
-    let answer = [status, seen.details.clone().or(body)];
-    let answer = answer.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let answer = [status, seen.details.clone().or(body)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ");
     let answer = Some(&*answer).filter(|answer| !answer.is_empty());
     explained(cause, answer, seen.excerpt.as_deref())
 }
@@ -94,6 +100,10 @@ fn example(cause: FailureCause, seen: &FailureReport) -> String {
 /// Empty without any.
 pub fn explained(cause: FailureCause, details: Option<&str>, excerpt: Option<&str>) -> String {
     let remedy = remedy_in_words(cause, excerpt).map(|remedy| format!("({remedy})"));
-    let parts = details.map(str::to_owned).into_iter().chain(remedy);
-    parts.collect::<Vec<_>>().join(" ")
+    details
+        .map(str::to_owned)
+        .into_iter()
+        .chain(remedy)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -139,8 +139,10 @@ fn figures(report: &Report, errors: Figure, times: Vec<Figure>) -> Vec<Figure> {
     };
     let of_requests = |n: u64| rounded_percent(n as f64 / totals.attempts.max(1) as f64);
     let per_s = |rate: f64| format!("{}/s", decimal(rate));
-    let unsent = report.schedule.as_ref();
-    let unsent = unsent.map(|schedule| (schedule.dropped + schedule.postponed, schedule.scheduled));
+    let unsent = report
+        .schedule
+        .as_ref()
+        .map(|schedule| (schedule.dropped + schedule.postponed, schedule.scheduled));
     let (cpu, of_target) = (
         report.cpu_us_per_attempt(),
         report.target_cpu_us_per_attempt(),
@@ -187,8 +189,13 @@ fn figures(report: &Report, errors: Figure, times: Vec<Figure>) -> Vec<Figure> {
         let rate = totals.events as f64 / report.measured_s();
         figures.push(figure("events", per_s(rate), all));
     }
-    let names = report.target.iter().flat_map(|target| &target.names);
-    let names = names.map(String::as_str).collect::<Vec<_>>().join(", ");
+    let names = report
+        .target
+        .iter()
+        .flat_map(|target| &target.names)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
     let rows = [
         (
             "rate ratio",
@@ -215,8 +222,10 @@ pub fn got(report: &Report) -> String {
 }
 
 fn got_share(report: &Report) -> String {
-    let share = report.got.share.map(rounded_percent);
-    share.unwrap_or_else(|| "-".to_owned())
+    report
+        .got
+        .share
+        .map_or_else(|| "-".to_owned(), rounded_percent)
 }
 
 fn got_items(report: &Report) -> String {

@@ -35,15 +35,19 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
         figures: main_figures(cut, times.figures),
     };
     let limits = ("limited by", Some(limited_by(report)));
-    let facts = times.facts.into_iter().chain([limits]);
-    let facts = facts.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let facts = times
+        .facts
+        .into_iter()
+        .chain([limits])
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let counts = Part::Tables(vec![figures("Counts and rates", &cut.totals)]);
     let times = vec![
         Part::Tables(vec![times.table]),
         Part::Text(LEGEND.to_owned()),
     ];
-    let plots = plots.iter();
-    let plots = plots.map(|plot| (plot.name, plot.title, plot.caption.clone()));
+    let plots = plots
+        .iter()
+        .map(|plot| (plot.name, plot.title, plot.caption.clone()));
     let section = |id, heading: &str, parts| Part::Section(id, heading.to_owned(), parts);
     let blocks = vec![
         (Readers::TEXT, Part::Facts(facts.collect())),

@@ -20,8 +20,9 @@ fn sparkline(seconds: &[Option<f64>]) -> Option<(String, f64)> {
         })
         .collect();
     let greatest = means.iter().flatten().copied().fold(0.0, f64::max);
-    let drawn = means.iter();
-    let drawn = drawn.map(|mean| mean.map_or('·', |mean| block(mean / greatest)));
+    let drawn = means
+        .iter()
+        .map(|mean| mean.map_or('·', |mean| block(mean / greatest)));
     (seconds.len() > 1 && greatest > 0.0).then(|| (drawn.collect(), greatest))
 }
 

@@ -77,8 +77,10 @@ fn named(key: &str) -> (String, Option<Shown>) {
         }
         _ => key,
     };
-    let known = NAMES.iter().find(|(known, _)| *known == key);
-    let name = known.map_or_else(|| name.replace('_', " "), |(_, name)| (*name).to_owned());
+    let name = NAMES
+        .iter()
+        .find(|(known, _)| *known == key)
+        .map_or_else(|| name.replace('_', " "), |(_, name)| (*name).to_owned());
     (name, unit.map(|(_, show)| *show))
 }
 
@@ -86,12 +88,15 @@ fn named(key: &str) -> (String, Option<Shown>) {
 /// those that are null or 0; empty if all are. A rate is shown as it was asked for.
 pub(in crate::run) fn figures(caption: &str, part: &impl Serialize) -> Table {
     let part = serde_json::to_value(part).unwrap_or_default();
-    let figures = part.as_object().into_iter().flatten();
-    let figures = figures.filter(|(key, _)| *key != "rate_per_s");
-    let rows = figures.filter_map(|(key, value)| {
-        let (name, unit) = named(key);
-        Some(vec![name, shown(value, unit).filter(|_| !is_zero(value))?])
-    });
+    let rows = part
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| *key != "rate_per_s")
+        .filter_map(|(key, value)| {
+            let (name, unit) = named(key);
+            Some(vec![name, shown(value, unit).filter(|_| !is_zero(value))?])
+        });
     let columns = vec![Column::words(""), Column::sentences("")];
     table(caption, columns, rows)
 }
@@ -137,18 +142,22 @@ fn shown(value: &Value, unit: Option<Shown>) -> Option<String> {
             (_, Some(whole), _) => grouped(whole),
             (_, None, n) => decimal(n?),
         },
-        Value::Array(all) => {
-            let all = all.iter().filter(|one| !one.is_object() && !is_zero(one));
-            let all = all.take(MOST).filter_map(|one| shown(one, unit));
-            all.collect::<Vec<_>>().join(", ")
-        }
-        Value::Object(all) => {
-            let all = all.iter().take(MOST).filter_map(|(key, one)| {
+        Value::Array(all) => all
+            .iter()
+            .filter(|one| !one.is_object() && !is_zero(one))
+            .take(MOST)
+            .filter_map(|one| shown(one, unit))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Value::Object(all) => all
+            .iter()
+            .take(MOST)
+            .filter_map(|(key, one)| {
                 let (name, unit) = named(key);
                 Some(format!("{name} {}", shown(one, unit)?))
-            });
-            all.collect::<Vec<_>>().join(", ")
-        }
+            })
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     Some(text).filter(|text| !text.is_empty())
 }
@@ -164,8 +173,12 @@ fn part(n: u64, of: u64) -> String {
 
 /// The first rows of a run: what the terminal shows. `times` are those of its times.
 pub(super) fn summary(report: &Report, times: Vec<Row>) -> Part {
-    let statuses = report.totals.attempts_by_status.iter().take(MOST);
-    let statuses = statuses.map(|(status, n)| format!("{status}: {}", grouped(*n)));
+    let statuses = report
+        .totals
+        .attempts_by_status
+        .iter()
+        .take(MOST)
+        .map(|(status, n)| format!("{status}: {}", grouped(*n)));
     let budget = |audit: Option<&Audit>| audit.map(|audit| kept(report, audit));
     let after = [
         ("statuses", Some(statuses.collect::<Vec<_>>().join("  "))),
@@ -177,9 +190,11 @@ pub(super) fn summary(report: &Report, times: Vec<Row>) -> Part {
         ("parts", parts_merged(report)),
         ("witness", witness(report)),
     ];
-    let rows = [("items", Some(states(report)))].into_iter();
-    let rows = rows.chain(times).chain(after);
-    let rows = rows.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let rows = [("items", Some(states(report)))]
+        .into_iter()
+        .chain(times)
+        .chain(after)
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Part::Facts(rows.filter(|(_, value)| !value.is_empty()).collect())
 }
 
@@ -199,18 +214,21 @@ fn kept(report: &Report, audit: &Audit) -> String {
 fn item_states(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
     let is_endless = is_endless(&report.plan.run);
     let states = report.ledger.states();
-    let shown = states.filter(move |(key, _, n)| {
-        *key == "ok" || *n > 0 && !(is_endless && *key == "not_attempted")
-    });
-    shown.map(|(_, state, n)| (state, n))
+    states
+        .filter(move |(key, _, n)| {
+            *key == "ok" || *n > 0 && !(is_endless && *key == "not_attempted")
+        })
+        .map(|(_, state, n)| (state, n))
 }
 
 fn states(report: &Report) -> String {
     let shown = item_states(report);
     let before = report.finished_before.filter(|before| *before > 0);
-    let all = shown.chain(before.map(|before| ("saved before", before)));
-    let all = all.map(|(state, n)| format!("{} {state}", grouped(n)));
-    all.collect::<Vec<_>>().join(", ")
+    shown
+        .chain(before.map(|before| ("saved before", before)))
+        .map(|(state, n)| format!("{} {state}", grouped(n)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn witness(report: &Report) -> Option<String> {
@@ -223,16 +241,18 @@ fn witness(report: &Report) -> Option<String> {
 
 /// The limits that held, in a line.
 pub(super) fn limited_by(report: &Report) -> String {
-    let limits = held(report).into_iter();
-    let limits = limits.map(|(limit, part)| format!("{limit} {part}"));
-    limits.collect::<Vec<_>>().join(", ")
+    held(report)
+        .into_iter()
+        .map(|(limit, part)| format!("{limit} {part}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The limits that held, the longest first, each with its part of the time.
 fn held(report: &Report) -> Vec<(&'static str, String)> {
-    let limits = Limit::of(report, &report.binding).into_iter();
-    let limits = limits.filter(|(part, _)| *part >= SHOWN);
-    limits
+    Limit::of(report, &report.binding)
+        .into_iter()
+        .filter(|(part, _)| *part >= SHOWN)
         .map(|(part, limit)| (limit.name(), rounded_percent(part)))
         .collect()
 }
@@ -244,10 +264,11 @@ pub(super) fn counts(report: &Report, errors: Table) -> Part {
     let all = report.got.of;
     let states = item_states(report)
         .chain((before > 0).then_some(("saved before", before)))
-        .chain([("all", all)]);
-    let states = states.map(|(name, n)| vec![name.to_owned(), grouped(n), part(n, all)]);
-    let statuses = totals.attempts_by_status.iter();
-    let statuses = statuses
+        .chain([("all", all)])
+        .map(|(name, n)| vec![name.to_owned(), grouped(n), part(n, all)]);
+    let statuses = totals
+        .attempts_by_status
+        .iter()
         .map(|(status, n)| vec![status.to_string(), grouped(*n), part(*n, totals.attempts)]);
     let columns = |what, of| {
         vec![
@@ -288,8 +309,9 @@ fn requests(report: &Report) -> Table {
         ("opened before the start, to check hosts", checks),
         ("peak in flight", report.totals.peak_in_flight),
     ];
-    let rows = counters.chain(others.map(|(label, n)| (label, n, grouped(n))));
-    let rows = rows.filter(|(label, n, _)| *n > 0 || *label == "requests");
+    let rows = counters
+        .chain(others.map(|(label, n)| (label, n, grouped(n))))
+        .filter(|(label, n, _)| *n > 0 || *label == "requests");
     table(
         "Requests",
         vec![Column::words("what"), Column::numbers("count")],
@@ -345,8 +367,10 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
     ];
     let rows = rows.into_iter().take(most).map(|row| {
         let number = row.group.number();
-        let name = row.name.clone();
-        let name = name.or_else(|| number.map(|number| format!("{kind} {number}")));
+        let name = row
+            .name
+            .clone()
+            .or_else(|| number.map(|number| format!("{kind} {number}")));
         let counts = [
             row.attempts,
             row.ok,
@@ -355,8 +379,9 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
             row.throttled,
         ];
         let times = [row.p50_us, row.p99_us].map(|us| us.map(|us| micros(us as f64)));
-        let limit = row.limit(&report.plan.run);
-        let limit = limit.filter(|(part, _)| *part >= FAILED);
+        let limit = row
+            .limit(&report.plan.run)
+            .filter(|(part, _)| *part >= FAILED);
         let limit =
             limit.map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
         let mut cells = vec![name.unwrap_or_else(|| others.clone())];
@@ -393,8 +418,8 @@ fn target(report: &Report) -> Table {
         let [mean, most, limit] = [queue.mean, queue.max as f64, queue.limit as f64].map(decimal);
         let drops = queue
             .drops
-            .map(|drops| format!("; {} dropped", grouped(drops)));
-        let drops = drops.unwrap_or_default();
+            .map(|drops| format!("; {} dropped", grouped(drops)))
+            .unwrap_or_default();
         format!("{mean} on average, {most} at most, of {limit}{drops}")
     });
     let above_0 = |us: Option<f64>| us.filter(|us| *us > 0.0).map(micros);
@@ -421,8 +446,9 @@ fn target(report: &Report) -> Table {
         ("memory", target.rss_bytes.map(bytes)),
         ("descriptors", target.fds.map(grouped)),
         ("probe ended early", target.ended.clone()),
-    ];
-    let rows = rows.into_iter().filter_map(|(name, value)| {
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| {
         let value = value.filter(|value| !value.is_empty())?;
         Some(vec![name.to_owned(), value])
     });
@@ -434,21 +460,24 @@ fn parts_of_time(report: &Report) -> Table {
     let Some(split) = &report.split else {
         return Table::default();
     };
-    let parts = Split::PARTS.into_iter();
-    let parts = parts.filter_map(|(name, mean_us)| Some((name, mean_us(split)?)));
-    let parts = parts.filter(|(_, us)| *us > 0.0);
-    let all = parts.chain([("response time", split.response_us)]);
-    let rows = all.map(|(name, us)| {
-        let share = rounded_percent(share(us, split.response_us));
-        let interval = split.intervals.get(&name.replace(' ', "_"));
-        let interval = interval.map(|[low, high]| format!("{} to {}", micros(*low), micros(*high)));
-        vec![
-            name.to_owned(),
-            micros(us),
-            share,
-            interval.unwrap_or_default(),
-        ]
-    });
+    let rows = Split::PARTS
+        .into_iter()
+        .filter_map(|(name, mean_us)| Some((name, mean_us(split)?)))
+        .filter(|(_, us)| *us > 0.0)
+        .chain([("response time", split.response_us)])
+        .map(|(name, us)| {
+            let share = rounded_percent(share(us, split.response_us));
+            let interval = split
+                .intervals
+                .get(&name.replace(' ', "_"))
+                .map(|[low, high]| format!("{} to {}", micros(*low), micros(*high)));
+            vec![
+                name.to_owned(),
+                micros(us),
+                share,
+                interval.unwrap_or_default(),
+            ]
+        });
     let columns = vec![
         Column::words("part"),
         Column::numbers("mean"),
@@ -545,8 +574,9 @@ pub(super) fn shards(report: &Report) -> Part {
         let [service, delay] =
             [Series::ServiceOk, Series::SchedLag].map(|series| shard.latency.get(series.name()));
         let ids = [shard.id_range.start, shard.id_range.end].map(grouped);
-        let died = shard.died.iter();
-        let mut ends: Vec<String> = died
+        let mut ends: Vec<String> = shard
+            .died
+            .iter()
             .map(|life| life.fault.end_in_words(life.exit))
             .collect();
         let last = shard.fault.as_ref().map(ToString::to_string);

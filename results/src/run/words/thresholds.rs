@@ -67,8 +67,10 @@ pub(super) fn table(report: &Report) -> Table {
 
 /// The thresholds with this verdict in one line, each with what was measured and where.
 pub fn thresholds_line(report: &Report, ok: Option<bool>) -> String {
-    let gates = report.gates.iter().filter(|gate| gate.ok == ok);
-    gates
+    report
+        .gates
+        .iter()
+        .filter(|gate| gate.ok == ok)
         .map(|gate| format!("{} ({})", gate.expression, seen(gate)))
         .collect::<Vec<_>>()
         .join("; ")

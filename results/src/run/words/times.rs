@@ -65,10 +65,10 @@ impl Times {
         };
         let first = FIRST.map(Series::name);
         let rest = report.latency.keys().map(String::as_str);
-        let names = first
+        let rows = first
             .into_iter()
-            .chain(rest.filter(|name| !first.contains(name)));
-        let rows = names.filter_map(|name| row(name, report.latency.get(name)?));
+            .chain(rest.filter(|name| !first.contains(name)))
+            .filter_map(|name| row(name, report.latency.get(name)?));
         let columns = FIGURES.into_iter().map(Column::numbers);
         Self {
             figures: times.map_or_else(Vec::new, |times| main_figures(report, main, times)),
@@ -106,8 +106,10 @@ fn opening(report: &Report, main: Series) -> Option<Figure> {
         let latency = report.latency(series);
         latency.map_or(0.0, |all| all.count as f64 * all.mean_us.unwrap_or(0.0))
     };
-    let parts = [Series::Connect, Series::Tunnel, Series::Tls].map(sum_us);
-    let opening_us: f64 = parts.into_iter().sum();
+    let opening_us: f64 = [Series::Connect, Series::Tunnel, Series::Tls]
+        .map(sum_us)
+        .into_iter()
+        .sum();
     let opened = report.latency(Series::Connect)?.count;
     let all_us = opening_us + sum_us(Series::ServiceOk);
     let is_notable =
@@ -132,17 +134,19 @@ fn main_figures(report: &Report, series: Series, times: &Latency) -> Vec<Figure>
             format!("{all} ({} of them unfinished)", grouped(n))
         }
     };
-    let main = times.figures().into_iter();
-    let main = main.filter(|(name, ..)| ["p50", "p99", "max"].contains(name));
-    main.filter_map(|(name, key, us)| {
-        Some(Figure {
-            name: name.into(),
-            value: times.shown(key, us)?,
-            detail: format!("{} time of {of}", series.name()),
+    times
+        .figures()
+        .into_iter()
+        .filter(|(name, ..)| ["p50", "p99", "max"].contains(name))
+        .filter_map(|(name, key, us)| {
+            Some(Figure {
+                name: name.into(),
+                value: times.shown(key, us)?,
+                detail: format!("{} time of {of}", series.name()),
+            })
         })
-    })
-    .chain(opening(report, series))
-    .collect()
+        .chain(opening(report, series))
+        .collect()
 }
 
 /// The figures of a series with its meaning; none of an empty one.
@@ -151,8 +155,10 @@ fn row(name: &str, latency: &Latency) -> Option<Vec<String>> {
         ("min", "min_us", latency.min_us),
         ("mean", "mean_us", latency.mean_us),
     ];
-    let figures = [min, mean].into_iter().chain(latency.figures());
-    let figures = figures.map(|(_, key, us)| latency.shown(key, us));
+    let figures = [min, mean]
+        .into_iter()
+        .chain(latency.figures())
+        .map(|(_, key, us)| latency.shown(key, us));
     let mut row = vec![name.replace('_', " "), grouped(latency.count)];
     row.extend(figures.map(|figure| figure.unwrap_or_else(|| "-".to_owned())));
     row.extend([grouped(latency.censored), meaning(name).to_owned()]);

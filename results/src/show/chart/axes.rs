@@ -119,12 +119,15 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
     fn cells(&self, placed: &Placed<'_>, field: &FieldArea<DB>) -> Drawn<DB> {
         let (panel, bottom) = (placed.panel, placed.top + placed.height);
         let ticks = ticks(&panel.x, placed.x, ACROSS);
-        let centres = ticks
+        let centres: Vec<f64> = ticks
             .iter()
-            .map(|(tick, _)| self.px_of(field, (*tick, 0.0))[0]);
-        let centres: Vec<f64> = centres.collect();
-        let apart = centres.windows(2).map(|two| two[1] - two[0]);
-        let room = apart.fold(f64::INFINITY, f64::min) - APART;
+            .map(|(tick, _)| self.px_of(field, (*tick, 0.0))[0])
+            .collect();
+        let room = centres
+            .windows(2)
+            .map(|two| two[1] - two[0])
+            .fold(f64::INFINITY, f64::min)
+            - APART;
         for (n, row) in panel.cells.iter().enumerate() {
             let y = bottom + FIRST_CELL + CELL * n as f64 + if n > 0 { 4.0 } else { 0.0 };
             let (face, ink) = if n == 0 {
@@ -180,9 +183,12 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
     /// Write the name of each mark where it ends, so far apart that none lies on another; beside the
     /// parts of a stack, with a sample.
     pub(super) fn names_at_ends(&self, placed: &Placed<'_>, field: &FieldArea<DB>) -> Drawn<DB> {
-        let areas = placed.ends.iter();
-        let areas = areas.filter(|mark| matches!(mark.shape, Shape::Areas(_)));
-        let has_samples = areas.count() >= STACK;
+        let has_samples = placed
+            .ends
+            .iter()
+            .filter(|mark| matches!(mark.shape, Shape::Areas(_)))
+            .count()
+            >= STACK;
         let mut labels: Vec<(f64, &Mark)> = Vec::new();
         // The uppermost part of a stack first.
         for mark in placed.ends.iter().rev() {

@@ -161,8 +161,10 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
         CT::From: Clone,
         Vec<CT::From>: Clone,
     {
-        let places = points.iter().map(|point| area.map_coordinate(point));
-        let places: Vec<BackendCoord> = places.collect();
+        let places: Vec<BackendCoord> = points
+            .iter()
+            .map(|point| area.map_coordinate(point))
+            .collect();
         let width = u32::try_from(self.units(pen.width)).unwrap_or(1);
         let style = pen.ink.light().stroke_width(width);
         let lengths = pen.dash.lengths();
@@ -278,8 +280,10 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
             }
             Shape::Areas(steps) => {
                 let height = |step: &Step| step.value.unwrap_or(0.0);
-                let runs = steps.split(|step| height(step) <= 0.0);
-                for run in runs.filter(|run| !run.is_empty()) {
+                for run in steps
+                    .split(|step| height(step) <= 0.0)
+                    .filter(|run| !run.is_empty())
+                {
                     field.draw(&Polygon::new(around(run), pen.ink.light().filled()))?;
                 }
                 Ok(())
@@ -296,13 +300,12 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
                         self.stroke(field, vec![(at.0, *low), (at.0, *high)], wide)?;
                     }
                 }
-                let mut dots = dots.iter();
-                dots.try_for_each(|dot| self.point(dot, mark, field))
+                dots.iter().try_for_each(|dot| self.point(dot, mark, field))
             }
-            Shape::Blocks(blocks) => {
-                let mut wide = blocks.iter().filter(|block| block.x.0 < block.x.1);
-                wide.try_for_each(|block| self.block(block, pen.ink, field))
-            }
+            Shape::Blocks(blocks) => blocks
+                .iter()
+                .filter(|block| block.x.0 < block.x.1)
+                .try_for_each(|block| self.block(block, pen.ink, field)),
             Shape::Across(y) => {
                 let ends = vec![(across.start, *y), (across.end, *y)];
                 self.stroke(field, ends, pen)
@@ -352,11 +355,12 @@ pub(super) fn ending(mark: &Mark) -> Option<(f64, f64)> {
 
 /// Corners of values that last from the beginning of their step to its end.
 fn tops(run: &[Step]) -> Vec<(f64, f64)> {
-    let corners = run.iter().flat_map(|step| {
-        let top = step.base + step.value.unwrap_or(0.0);
-        [(step.from, top), (step.to, top)]
-    });
-    corners.collect()
+    run.iter()
+        .flat_map(|step| {
+            let top = step.base + step.value.unwrap_or(0.0);
+            [(step.from, top), (step.to, top)]
+        })
+        .collect()
 }
 
 /// Corners of neighbours as one area: along their tops, and back along their bases.

@@ -89,8 +89,12 @@ impl<'a> Layout<'a> {
             layout.head(chart);
         }
         let left = chart.panels.iter().map(left).fold(LEFT, f64::max);
-        let right = chart.panels.iter().map(|panel| right(panel, left));
-        let right = right.fold(RIGHT, f64::min).max(left + NARROWEST);
+        let right = chart
+            .panels
+            .iter()
+            .map(|panel| right(panel, left))
+            .fold(RIGHT, f64::min)
+            .max(left + NARROWEST);
         for (n, panel) in chart.panels.iter().enumerate() {
             layout.add(panel, [left, right], n > 0 || chart.panels.len() > 1);
         }
@@ -180,10 +184,13 @@ fn left(panel: &Panel) -> f64 {
         });
         return MARGIN + widths.fold(0.0, f64::max).min(LONGEST) + 2.0 * APART;
     }
-    let ticks = y_ticks(panel, panel.scales().1, panel.height).into_iter();
-    let ticks = ticks.map(|(_, label)| Face::Label.width(&label));
-    let cells = panel.cells.iter();
-    let cells = cells.map(|row| Face::Label.width(&row.name) + first_half(panel, row));
+    let ticks = y_ticks(panel, panel.scales().1, panel.height)
+        .into_iter()
+        .map(|(_, label)| Face::Label.width(&label));
+    let cells = panel
+        .cells
+        .iter()
+        .map(|row| Face::Label.width(&row.name) + first_half(panel, row));
     MARGIN + ticks.map(|px| px + APART).chain(cells).fold(0.0, f64::max)
 }
 
@@ -192,8 +199,12 @@ fn first_half(panel: &Panel, row: &super::Cells) -> f64 {
     let (x, _) = panel.scales();
     let ticks = panel.x.ticks.as_deref().unwrap_or_default();
     let place = ticks.first().map_or(0.0, |(tick, _)| x.place(*tick));
-    let widest = row.texts.iter().map(|text| Face::Label.width(text));
-    let half = widest.fold(0.0, f64::max) / 2.0;
+    let half = row
+        .texts
+        .iter()
+        .map(|text| Face::Label.width(text))
+        .fold(0.0, f64::max)
+        / 2.0;
     (half + APART - place * 400.0).max(0.0)
 }
 
@@ -241,14 +252,18 @@ pub(super) fn notes(mark: &Mark) -> &[Note] {
 /// Values that have a tick with their labels, and no more than these unless they are given.
 pub(super) fn ticks(axis: &Axis, scale: Scale, most: usize) -> Vec<(f64, String)> {
     axis.ticks.clone().unwrap_or_else(|| {
-        let round = scale.ticks(most).into_iter();
-        round.map(|tick| (tick, axis.format.label(tick))).collect()
+        scale
+            .ticks(most)
+            .into_iter()
+            .map(|tick| (tick, axis.format.label(tick)))
+            .collect()
     })
 }
 
 /// Ticks of the vertical axis of a field of this height.
 pub(super) fn y_ticks(panel: &Panel, scale: Scale, height: f64) -> Vec<(f64, String)> {
-    let room = (2..=MOST_TICKS).rev();
-    let mut most = room.filter(|ticks| *ticks as f64 * TICK <= height);
+    let mut most = (2..=MOST_TICKS)
+        .rev()
+        .filter(|ticks| *ticks as f64 * TICK <= height);
     ticks(&panel.y, scale, most.next().unwrap_or(2))
 }

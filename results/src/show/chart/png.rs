@@ -68,8 +68,9 @@ impl Chart {
         let mut rgb = vec![u8::MAX; size[0] as usize * size[1] as usize * 3];
         {
             let area = BitMapBackend::with_buffer(&mut rgb, size.into()).into_drawing_area();
-            let drawn = draw(&layout, &area, &Bitmap, SCALE).and_then(|()| area.present());
-            drawn.map_err(|error| PngError::Draw(name, error.to_string()))?;
+            draw(&layout, &area, &Bitmap, SCALE)
+                .and_then(|()| area.present())
+                .map_err(|error| PngError::Draw(name, error.to_string()))?;
         }
         encoded(&rgb, size).map_err(|error| PngError::Encode(name, error))
     }

@@ -50,10 +50,11 @@ impl Scale {
 
     /// Over all values above 0, from a round one to a round one; over a decade when there is none.
     fn log(values: impl Iterator<Item = f64>) -> Self {
-        let known = values.filter(|v| v.is_finite() && *v > 0.0);
-        let (least, top) = known.fold((f64::INFINITY, 0.0), |(least, top), v| {
-            (v.min(least), v.max(top))
-        });
+        let (least, top) = values
+            .filter(|v| v.is_finite() && *v > 0.0)
+            .fold((f64::INFINITY, 0.0), |(least, top), v| {
+                (v.min(least), v.max(top))
+            });
         if !least.is_finite() {
             return Self::Log(1e3, 1e4);
         }

@@ -130,9 +130,12 @@ fn write_table(out: &mut String, table: &Table, columns: usize) {
             }
             Some(_) => {}
             None => {
-                let known = figures.iter().filter(|at| !matches!(&*row[**at], "" | "-"));
-                let named = known.map(|at| format!("{} {}", table.columns[*at].heading, row[*at]));
-                let named = named.collect::<Vec<_>>().join(", ");
+                let named = figures
+                    .iter()
+                    .filter(|at| !matches!(&*row[**at], "" | "-"))
+                    .map(|at| format!("{} {}", table.columns[*at].heading, row[*at]))
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 write_indented(out, named.trim_start(), indent, columns);
             }
         }
@@ -156,20 +159,26 @@ impl Table {
 
     /// Cells of columns of these widths beside each other.
     fn line(&self, row: &[String], columns: &[(usize, usize)]) -> String {
-        let cells = columns.iter();
-        let cells = cells.map(|(at, width)| match self.columns[*at].kind {
-            Kind::Numbers => format!("{:>width$}", row[*at]),
-            _ => format!("{:<width$}", row[*at]),
-        });
-        let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+        let line = columns
+            .iter()
+            .map(|(at, width)| match self.columns[*at].kind {
+                Kind::Numbers => format!("{:>width$}", row[*at]),
+                _ => format!("{:<width$}", row[*at]),
+            })
+            .collect::<Vec<_>>()
+            .join(&" ".repeat(GAP));
         line.trim_end().to_owned()
     }
 
     /// The width of a column.
     fn width(&self, at: usize) -> usize {
-        let cells = self.rows.iter().map(|row| &row[at]);
-        let cells = cells.chain([&self.columns[at].heading]);
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        self.rows
+            .iter()
+            .map(|row| &row[at])
+            .chain([&self.columns[at].heading])
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -179,8 +188,9 @@ fn fitting(table: &Table, columns: &[usize], room: usize) -> Option<Vec<(usize, 
     let columns = columns.iter().map(|at| (*at, table.width(*at)));
     let mut kept: Vec<(usize, usize)> = columns.collect();
     while kept.iter().map(|(_, width)| width + GAP).sum::<usize>() > room.saturating_add(GAP) {
-        let columns = kept.iter().map(|(at, _)| table.columns[*at].leaves);
-        let (_, place) = columns
+        let (_, place) = kept
+            .iter()
+            .map(|(at, _)| table.columns[*at].leaves)
             .zip(0..)
             .filter_map(|(at, place)| Some((at?, place)))
             .min()?;

@@ -41,8 +41,9 @@ pub(super) fn variables() -> String {
     let charts = inks().map(|(name, of)| of.map(|colour| format!("--{name}:#{colour:06x};")));
     let (light, dark): (Vec<String>, Vec<String>) = own.chain(charts).map(Into::into).unzip();
     let (light, dark) = (light.concat(), dark.concat());
-    let figures = inks().map(|(name, _)| format!(".crawlmark-plot .{name}{{color:var(--{name})}}"));
-    let figures: String = figures.collect();
+    let figures: String = inks()
+        .map(|(name, _)| format!(".crawlmark-plot .{name}{{color:var(--{name})}}"))
+        .collect();
     format!(
         ":root{{color-scheme:light;{light}}}\
          @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\

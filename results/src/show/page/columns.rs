@@ -25,8 +25,12 @@ impl Steps {
 
     /// The least value.
     pub(super) fn lowest(&self) -> f64 {
-        let values = self.values.iter().flatten().copied();
-        values.reduce(f64::min).unwrap_or(0.0)
+        self.values
+            .iter()
+            .flatten()
+            .copied()
+            .reduce(f64::min)
+            .unwrap_or(0.0)
     }
 
     /// The mean of the values that are known.
@@ -104,13 +108,17 @@ impl Fine {
         let fits = |by: &&usize| course.step_ms.saturating_mul(**by as u64) <= longest_ms;
         let is_enough = |by: &&usize| all.saturating_mul(**by as u64) / columns as u64 >= least;
         let together = TOGETHER.iter().filter(fits);
-        let by = together.clone().find(is_enough).or_else(|| together.max());
-        let by = by.copied().unwrap_or(1);
+        let by = together
+            .clone()
+            .find(is_enough)
+            .or_else(|| together.max())
+            .copied()
+            .unwrap_or(1);
         let sums = |counts: &[u64]| {
-            let sums = counts
+            counts
                 .chunks(by)
-                .map(|part| part.iter().fold(0, |a: u64, b| a.saturating_add(*b)));
-            sums.collect::<Vec<u64>>()
+                .map(|part| part.iter().fold(0, |a: u64, b| a.saturating_add(*b)))
+                .collect::<Vec<u64>>()
         };
         let heat = course.heat.chunks(by).map(|part| {
             merged(
@@ -136,8 +144,11 @@ impl<'a> Columns<'a> {
     pub(super) fn of(report: &'a Report) -> Self {
         let rows = &report.intervals[..];
         let first = rows.first().map_or(0, |row| row.start_s);
-        let last = rows.iter().rev().find(|row| row.attempts > 0);
-        let last = last.map_or(first, |row| row.start_s);
+        let last = rows
+            .iter()
+            .rev()
+            .find(|row| row.attempts > 0)
+            .map_or(first, |row| row.start_s);
         let known_s = report.totals.duration_s;
         let to_s = if known_s.is_finite() && known_s > last as f64 {
             known_s
@@ -215,12 +226,14 @@ impl<'a> Columns<'a> {
         let Some(fine) = &self.fine else {
             return self.rate(|row| Some(outcome.of(row) as f64));
         };
-        let counts = fine.counts[outcome as usize].iter().enumerate();
-        let values = counts.map(|(column, count)| {
-            let rest_s = self.to_s - self.from_s - column as f64 * fine.step_s;
-            let is_whole = rest_s >= LEAST * fine.step_s;
-            is_whole.then(|| *count as f64 / rest_s.min(fine.step_s))
-        });
+        let values = fine.counts[outcome as usize]
+            .iter()
+            .enumerate()
+            .map(|(column, count)| {
+                let rest_s = self.to_s - self.from_s - column as f64 * fine.step_s;
+                let is_whole = rest_s >= LEAST * fine.step_s;
+                is_whole.then(|| *count as f64 / rest_s.min(fine.step_s))
+            });
         Steps {
             step_s: fine.step_s,
             values: values.collect(),

@@ -109,9 +109,11 @@ fn groups(doc: &Doc) -> Vec<Group<'_>> {
 
 /// The heading of tables side by side.
 fn caption(tables: &[Table]) -> &str {
-    let captions = tables.iter().map(|table| &*table.caption);
-    let mut known = captions.filter(|caption| !caption.is_empty());
-    known.next().unwrap_or("All figures")
+    tables
+        .iter()
+        .map(|table| &*table.caption)
+        .find(|caption| !caption.is_empty())
+        .unwrap_or("All figures")
 }
 
 impl Layout<'_> {
@@ -383,10 +385,11 @@ mod tests {
         let page = Doc::new("").table(table.clone()).html(&[]);
         let document = roxmltree::Document::parse(page.split_once('\n').unwrap().1).unwrap();
         let found = |tag: &str, scope: Option<&str>| {
-            let nodes = document
+            document
                 .descendants()
-                .filter(|node| node.has_tag_name(tag) && node.attribute("scope") == scope);
-            nodes.map(|node| node.text().unwrap()).collect::<Vec<_>>()
+                .filter(|node| node.has_tag_name(tag) && node.attribute("scope") == scope)
+                .map(|node| node.text().unwrap())
+                .collect::<Vec<_>>()
         };
         assert_eq!(found("caption", None), ["Of <what>"]);
         assert_eq!(

@@ -136,15 +136,19 @@ impl Events {
 
 /// Findings above information, with their numbers.
 fn numbered(report: &Report) -> impl Iterator<Item = (usize, &Finding)> {
-    let findings = report.findings.iter();
-    let grave = findings.filter(|finding| finding.severity() > Severity::Info);
-    grave.enumerate().map(|(n, finding)| (n + 1, finding))
+    report
+        .findings
+        .iter()
+        .filter(|finding| finding.severity() > Severity::Info)
+        .enumerate()
+        .map(|(n, finding)| (n + 1, finding))
 }
 
 /// Findings that are information, as a list; that there is no other one, if so.
 fn write_known(html: &mut Html, report: &Report) {
-    let known = report.findings.iter();
-    let known: Vec<&Finding> = known
+    let known: Vec<&Finding> = report
+        .findings
+        .iter()
         .filter(|finding| finding.severity() == Severity::Info)
         .collect();
     if known.len() == report.findings.len() {

@@ -261,8 +261,12 @@ impl Hero {
 
     /// Return the verdict, the figures and the command as Markdown.
     pub(super) fn summary(&self) -> String {
-        let verdict = self.pills.iter().map(|pill| &*pill.text);
-        let verdict = verdict.collect::<Vec<_>>().join(", ");
+        let verdict = self
+            .pills
+            .iter()
+            .map(|pill| &*pill.text)
+            .collect::<Vec<_>>()
+            .join(", ");
         let row = |cell: &dyn Fn(&HeroFigure) -> String| {
             let cells = self.figures.iter().map(cell).collect::<Vec<_>>();
             format!("| {} |\n", cells.join(" | "))
@@ -320,12 +324,12 @@ impl HeroFigure {
 
 /// The command that repeats a run; empty if none is known.
 fn command(report: &Report) -> String {
-    let known = report
+    report
         .command
         .as_ref()
-        .filter(|command| command.is_of_run());
-    let words = known.iter().flat_map(|command| &command.arguments);
-    words
+        .filter(|command| command.is_of_run())
+        .iter()
+        .flat_map(|command| &command.arguments)
         .map(|word| shell_word(word))
         .collect::<Vec<_>>()
         .join(" ")
@@ -385,27 +389,27 @@ fn thresholds(report: &Report) -> Option<Pill> {
 /// The five figures of a run.
 fn figures(report: &Report) -> Vec<HeroFigure> {
     let tone_of = |place: Place| {
-        let mut about = report
+        report
             .findings
             .iter()
-            .filter(|finding| finding.severity() > Gravity::Info);
-        let about = about.find(|finding| ABOUT.contains(&(finding.kind(), place)));
-        about.map_or("", |finding| tone(finding.severity()))
+            .filter(|finding| finding.severity() > Gravity::Info)
+            .find(|finding| ABOUT.contains(&(finding.kind(), place)))
+            .map_or("", |finding| tone(finding.severity()))
     };
     let counted = report.measured();
     let attempts = counted.requests.attempts.max(1) as f64;
     let (errors, throttled) = (counted.errors(), counted.requests.throttled);
     let not_found = counted.items.not_found;
     let bad = errors.saturating_add(throttled).saturating_add(not_found);
-    let others = [
+    let others: Vec<String> = [
         (errors, "failed"),
         (throttled, "throttled"),
         (not_found, "not found"),
-    ];
-    let others = others.into_iter().filter(|(n, _)| *n > 0);
-    let others: Vec<String> = others
-        .map(|(n, what)| format!("{} {what}", grouped(n)))
-        .collect();
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, what)| format!("{} {what}", grouped(n)))
+    .collect();
     let mut figures = vec![
         HeroFigure {
             name: "Good responses".to_owned(),
@@ -454,8 +458,10 @@ fn times(report: &Report, slow: &'static str) -> [HeroFigure; 3] {
         latency.shown(key, us)
     };
     let beside = |name: &str| shown(name).map(|value| format!("{name} {value}"));
-    let slowest = report.slowest.first();
-    let slowest = slowest.map(|slow| format!("due at {}", seconds(slow.at_s)));
+    let slowest = report
+        .slowest
+        .first()
+        .map(|slow| format!("due at {}", seconds(slow.at_s)));
     let row = |name: &str, title: &str, detail: Option<String>, tone| HeroFigure {
         name: title.to_owned(),
         value: shown(name).unwrap_or_else(|| "-".to_owned()),
@@ -534,7 +540,7 @@ fn also(report: &Report) -> Vec<(String, String)> {
         ("Events", events),
         ("Counts", witness.map(str::to_owned)),
     ];
-    let known = rows.into_iter();
-    let known = known.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    known.collect()
+    rows.into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
 }

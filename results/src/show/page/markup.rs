@@ -65,8 +65,10 @@ fn script(code: &str) -> String {
 /// indentation.
 fn scripts(has_charts: bool, is_live: bool) -> Vec<String> {
     let own = |code: &str| {
-        let lines = code.lines().map(str::trim_start);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+        let lines = code
+            .lines()
+            .map(str::trim_start)
+            .filter(|line| !line.is_empty() && !line.starts_with("//"));
         script(&lines.collect::<Vec<_>>().join("\n"))
     };
     let uplot =
@@ -376,13 +378,13 @@ mod tests {
             };
             let page = document(&head, |_| {});
             let after = |mark: &str| page.split(mark).skip(1).collect::<Vec<_>>();
-            let allowed = after("sha256-").into_iter();
-            let allowed: Vec<_> = allowed
+            let allowed: Vec<_> = after("sha256-")
+                .into_iter()
                 .map(|rest| rest.split("&#39;").next().unwrap())
                 .collect();
-            let run = after("<script>").into_iter();
-            let run = run.map(|rest| rest.split("</script>").next().unwrap());
-            let run: Vec<_> = run
+            let run: Vec<_> = after("<script>")
+                .into_iter()
+                .map(|rest| rest.split("</script>").next().unwrap())
                 .map(|code| STANDARD.encode(Sha256::digest(code)))
                 .collect();
             assert_eq!(run, allowed);

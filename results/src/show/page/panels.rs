@@ -196,19 +196,22 @@ pub(super) fn of(report: &Report, columns: &Columns<'_>) -> Vec<Panel> {
 impl Run<'_> {
     /// Lines for the thresholds of metrics whose names start so.
     fn thresholds(&self, metrics: &[&str]) -> Vec<Series> {
-        let drawn = self.report.gates.iter().filter(|gate| {
-            let mut metrics = metrics.iter();
-            metrics.any(|metric| gate.metric.starts_with(metric)) && gate.limit > 0.0
-        });
-        let lines = drawn.map(|gate| {
-            let role = match gate.ok {
-                Some(false) => Role::Failed,
-                _ => Role::Reference,
-            };
-            let steps = Steps::constant(gate.limit, self.columns);
-            let line = Series::new("threshold", Drawn::Dash, role.colour(), steps);
-            line.of(in_unit(&gate.unit, gate.limit))
-        });
+        let lines = self
+            .report
+            .gates
+            .iter()
+            .filter(|gate| {
+                metrics.iter().any(|metric| gate.metric.starts_with(metric)) && gate.limit > 0.0
+            })
+            .map(|gate| {
+                let role = match gate.ok {
+                    Some(false) => Role::Failed,
+                    _ => Role::Reference,
+                };
+                let steps = Steps::constant(gate.limit, self.columns);
+                let line = Series::new("threshold", Drawn::Dash, role.colour(), steps);
+                line.of(in_unit(&gate.unit, gate.limit))
+            });
         lines.collect()
     }
 
@@ -345,8 +348,13 @@ fn split(run: &Run<'_>) -> Option<Panel> {
     for ((name, part), colour) in Split::PARTS.into_iter().zip(PART_COLOURS) {
         let steps = run.columns.mean(|row| part(row.split.as_ref()?));
         if steps.is_any() {
-            let of_run = run.report.split.as_ref().and_then(part);
-            let total = of_run.or_else(|| steps.mean()).unwrap_or(0.0);
+            let total = run
+                .report
+                .split
+                .as_ref()
+                .and_then(part)
+                .or_else(|| steps.mean())
+                .unwrap_or(0.0);
             let area = Series::new(name, Drawn::Area, colour, steps);
             series.push(area.of(micros(total)));
         }
@@ -521,12 +529,15 @@ impl Panel {
 
     /// Its values in words, for readers who do not see it.
     fn label(&self, length_s: f64) -> String {
-        let drawn = self.series.iter().filter(|one| one.drawn != Drawn::Hidden);
-        let ranges = drawn.map(|Series { name, steps, .. }| {
-            let [low, high] = [steps.lowest(), steps.highest()].map(|it| self.format.shown(it));
-            format!("{name} {low} to {high}")
-        });
-        let ranges: Vec<String> = ranges.collect();
+        let ranges: Vec<String> = self
+            .series
+            .iter()
+            .filter(|one| one.drawn != Drawn::Hidden)
+            .map(|Series { name, steps, .. }| {
+                let [low, high] = [steps.lowest(), steps.highest()].map(|it| self.format.shown(it));
+                format!("{name} {low} to {high}")
+            })
+            .collect();
         format!(
             "{} over {}: {}",
             self.title,

@@ -52,8 +52,11 @@ fn parts(report: &Report, split: &Split) -> Vec<Part> {
             continue;
         };
         let (colour, owner) = (PART_COLOURS[at], OF_PARTS[at]);
-        let of_processes = report.target.as_ref().and_then(|target| target.split);
-        let own = of_processes.filter(|_| owner == Owner::Target && split.reported_us.is_none());
+        let own = report
+            .target
+            .as_ref()
+            .and_then(|target| target.split)
+            .filter(|_| owner == Owner::Target && split.reported_us.is_none());
         let Some(own) = own else {
             parts.push(Part {
                 name,
@@ -148,8 +151,10 @@ fn write_bar<'p>(html: &mut Html, parts: impl IntoIterator<Item = &'p Part>, all
 
 /// The parts beside one that is most of the time.
 fn write_enlarged(html: &mut Html, parts: &[Part], all_us: f64) {
-    let others = parts.iter().filter(|part| part.us <= MOST * all_us);
-    let others: Vec<&Part> = others.collect();
+    let others: Vec<&Part> = parts
+        .iter()
+        .filter(|part| part.us <= MOST * all_us)
+        .collect();
     if others.len() == parts.len() || others.is_empty() {
         return;
     }
@@ -194,8 +199,11 @@ fn write_owner(html: &mut Html, parts: &[Part], all_us: f64, owner: (Owner, &str
 /// Whose time it is, in words.
 fn sentence(parts: &[Part], all_us: f64) -> String {
     let of = |owner| {
-        let own = parts.iter().filter(|part| part.owner == owner);
-        own.map(|part| part.us).sum::<f64>()
+        parts
+            .iter()
+            .filter(|part| part.owner == owner)
+            .map(|part| part.us)
+            .sum::<f64>()
     };
     let (target_us, client_us) = (of(Owner::Target), of(Owner::Client));
     let whose = format!(
@@ -205,8 +213,8 @@ fn sentence(parts: &[Part], all_us: f64) -> String {
     );
     let idle = parts
         .iter()
-        .find(|part| part.colour == "rest" && part.owner == Owner::Target);
-    let idle = idle.map(|part| share(part.us, target_us));
+        .find(|part| part.colour == "rest" && part.owner == Owner::Target)
+        .map(|part| share(part.us, target_us));
     match idle.filter(|part| *part >= MOST_OF_TIME) {
         Some(part) => format!(
             "{whose} For {} of its time the target neither runs nor waits for a CPU: it sleeps, is locked, or queues requests.",

@@ -59,29 +59,37 @@ impl Percentiles {
         if end <= 0.0 {
             return None;
         }
-        let nines = (0..=POINTS).map(|n| end * f64::from(n) / f64::from(POINTS));
-        let nines: Vec<f64> = nines.collect();
+        let nines: Vec<f64> = (0..=POINTS)
+            .map(|n| end * f64::from(n) / f64::from(POINTS))
+            .collect();
         let response = curve(&distribution, &nines);
         let service = report
             .latency(Series::ServiceOk)
-            .filter(|_| main != Series::ServiceOk);
-        let service = service.and_then(|latency| Some(curve(&latency.distribution()?, &nines)));
+            .filter(|_| main != Series::ServiceOk)
+            .and_then(|latency| Some(curve(&latency.distribution()?, &nines)));
         let differs = |service: &Vec<f64>| {
-            let mut pairs = service.iter().zip(&response);
-            pairs.any(|(service, response)| response - service > DIFFER * response)
+            service
+                .iter()
+                .zip(&response)
+                .any(|(service, response)| response - service > DIFFER * response)
         };
-        let named = [0.5f64, 0.9, 0.99, 0.999].map(|q| -(1.0 - q).log10());
-        let places = named.into_iter().chain([end]);
-        let points = latency.figures().into_iter().zip(places);
-        let points = points.filter_map(|((name, key, us), nines)| {
-            Some(Point {
-                name,
-                nines: nines.min(end),
-                us: us?,
-                text: latency.shown(key, us)?,
+        let places = [0.5f64, 0.9, 0.99, 0.999]
+            .map(|q| -(1.0 - q).log10())
+            .into_iter()
+            .chain([end]);
+        let points: Vec<Point> = latency
+            .figures()
+            .into_iter()
+            .zip(places)
+            .filter_map(|((name, key, us), nines)| {
+                Some(Point {
+                    name,
+                    nines: nines.min(end),
+                    us: us?,
+                    text: latency.shown(key, us)?,
+                })
             })
-        });
-        let points: Vec<Point> = points.collect();
+            .collect();
         let digits = |values: Vec<f64>| values.into_iter().map(Digits).collect();
         Some(Self {
             service: service.filter(differs).map(digits),
@@ -104,9 +112,12 @@ impl Percentiles {
                     html.text(&self.population);
                 });
             });
-            let points = self.points.iter();
-            let points = points.map(|point| format!("{} {}", point.name, point.text));
-            let points = points.collect::<Vec<_>>().join(", ");
+            let points = self
+                .points
+                .iter()
+                .map(|point| format!("{} {}", point.name, point.text))
+                .collect::<Vec<_>>()
+                .join(", ");
             let label = format!("{}: {points}", self.title);
             html.with("div", &[("class", "box")], |html| {
                 let plot = [

@@ -43,12 +43,14 @@ fn share(count: u64, report: &Report) -> String {
 
 /// Requests that were neither good, nor not found, nor throttled, nor cut off.
 fn failed(report: &Report) -> u64 {
-    let rows = report.intervals.iter();
-    rows.map(|row| {
-        let others = row.ok + row.not_found + row.throttled + row.aborted;
-        row.attempts.saturating_sub(others)
-    })
-    .sum()
+    report
+        .intervals
+        .iter()
+        .map(|row| {
+            let others = row.ok + row.not_found + row.throttled + row.aborted;
+            row.attempts.saturating_sub(others)
+        })
+        .sum()
 }
 
 pub(super) fn throughput(report: &Report) -> [String; 2] {
@@ -66,12 +68,14 @@ pub(super) fn throughput(report: &Report) -> [String; 2] {
 pub(super) fn latency(report: &Report) -> [String; 2] {
     let of = report.latency(report.main_series());
     let known = |key: &str, us: Option<f64>| of.and_then(|of| of.shown(key, us));
-    let parts = [
+    let parts: Vec<String> = [
         known("p50_us", of.and_then(|of| of.p50_us)).map(|us| format!("half took {us} or less")),
         known("p99_us", of.and_then(|of| of.p99_us)).map(|us| format!("1 % {us} and more")),
         known("max_us", of.and_then(|of| of.max_us)).map(|us| format!("the slowest {us}")),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let answer = if parts.is_empty() {
         "0 responses were timed".to_owned()
     } else {
@@ -122,17 +126,21 @@ pub(super) fn spectrum(report: &Report) -> [String; 2] {
 pub(super) fn split(report: &Report) -> [String; 2] {
     let subtitle = "mean time of a response by its parts, second by second";
     let Some(split) = &report.split else {
-        let rows = report.intervals.iter();
-        let known = rows.filter(|row| row.split.is_some()).count();
+        let known = report
+            .intervals
+            .iter()
+            .filter(|row| row.split.is_some())
+            .count();
         let answer = format!(
             "Parts of the response time in {}",
             counted(known as u64, "second")
         );
         return [answer, subtitle.to_owned()];
     };
-    let parts = Split::PARTS.iter();
-    let parts = parts.filter_map(|(name, value, ..)| Some((*name, value(split)?)));
-    let mut parts: Vec<(&str, f64)> = parts.collect();
+    let mut parts: Vec<(&str, f64)> = Split::PARTS
+        .iter()
+        .filter_map(|(name, value, ..)| Some((*name, value(split)?)))
+        .collect();
     parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let sum = parts
         .iter()

@@ -48,9 +48,11 @@ impl Levels {
 
     /// A mark for each level.
     pub(super) fn marks(self) -> Vec<Mark> {
-        let levels = self.0.into_iter().enumerate();
-        let marks = levels.map(|(n, cells)| Mark::new(Role::Level(n), "", Shape::Blocks(cells)));
-        marks.collect()
+        self.0
+            .into_iter()
+            .enumerate()
+            .map(|(n, cells)| Mark::new(Role::Level(n), "", Shape::Blocks(cells)))
+            .collect()
     }
 }
 
@@ -161,10 +163,11 @@ const MEASURES: [Measure; 3] = [
 /// The least of 1, 2 and 5 times a power of ten that is no less.
 fn round_above(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
-    let factor = [1.0, 2.0, 5.0]
+    [1.0, 2.0, 5.0]
         .into_iter()
-        .find(|factor| factor * decade >= value * (1.0 - 1e-9));
-    factor.unwrap_or(10.0) * decade
+        .find(|factor| factor * decade >= value * (1.0 - 1e-9))
+        .unwrap_or(10.0)
+        * decade
 }
 
 fn counts_of(column: &[Option<u64>], unit: f64) -> Vec<Option<f64>> {
@@ -203,14 +206,20 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
     let axis = TimeAxis::of([report]);
     let end_s = Seconds::of(report, axis).end_s;
     let shards = rows(report);
-    let names = shards.iter().map(|one| RowName {
-        name: one.shard.to_string(),
-        ..RowName::default()
-    });
-    let names: Vec<RowName> = names.collect();
+    let names: Vec<RowName> = shards
+        .iter()
+        .map(|one| RowName {
+            name: one.shard.to_string(),
+            ..RowName::default()
+        })
+        .collect();
     // A shard that died in its first second has no course.
-    let longest = shards.iter().max_by_key(|one| one.course.attempts.len())?;
-    let all = longest.course.attempts.len();
+    let all = shards
+        .iter()
+        .max_by_key(|one| one.course.attempts.len())?
+        .course
+        .attempts
+        .len();
     let columns = (MOST_CELLS / shards.len()).clamp(1, MOST_COLUMNS);
     let ticks = all.div_ceil(columns).max(1);
     // A little apart, where there is room for it.
@@ -221,8 +230,11 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
         let cells: Vec<Vec<Cell>> = cells
             .map(|one| measure.cells(&one.course, ticks, end_s))
             .collect();
-        let values = cells.iter().flatten().map(|cell| cell.value);
-        let top = values.fold(0.0, f64::max);
+        let top = cells
+            .iter()
+            .flatten()
+            .map(|cell| cell.value)
+            .fold(0.0, f64::max);
         let least = (measure.least)(if top > 0.0 { top } else { 1.0 });
         let mut levels = Levels::default();
         for (n, cells) in cells.iter().enumerate() {
@@ -261,8 +273,11 @@ fn rows(report: &Report) -> Vec<&ShardReport> {
 
 /// The requests of the median shard.
 fn median(report: &Report) -> f64 {
-    let shards = report.shards.iter();
-    let mut attempts: Vec<f64> = shards.map(|shard| shard.totals.attempts as f64).collect();
+    let mut attempts: Vec<f64> = report
+        .shards
+        .iter()
+        .map(|shard| shard.totals.attempts as f64)
+        .collect();
     stats::median(&mut attempts).unwrap_or(0.0)
 }
 
@@ -270,14 +285,17 @@ fn median(report: &Report) -> f64 {
 fn answer(report: &Report) -> [String; 2] {
     let (all, word) = (&report.shards, report.shard_word());
     let count = counted(all.len() as u64, word);
-    let fewest = all.iter().min_by_key(|one| one.totals.attempts);
-    let fewest = fewest.filter(|_| all.len() > 1).map(|one| {
-        let part = rounded_percent(one.totals.attempts as f64 / median(report).max(1.0));
-        format!(
-            ": {word} {} made the fewest requests, {part} of the median",
-            one.shard
-        )
-    });
+    let fewest = all
+        .iter()
+        .min_by_key(|one| one.totals.attempts)
+        .filter(|_| all.len() > 1)
+        .map(|one| {
+            let part = rounded_percent(one.totals.attempts as f64 / median(report).max(1.0));
+            format!(
+                ": {word} {} made the fewest requests, {part} of the median",
+                one.shard
+            )
+        });
     let shown = if all.len() > MOST_ROWS {
         format!(" · the {MOST_ROWS} with the fewest requests")
     } else {

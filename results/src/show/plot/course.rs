@@ -132,10 +132,17 @@ fn clip(panel: &mut Panel, columns: &Columns<'_>, tops: &[f64]) {
         clippy::cast_sign_loss,
         reason = "a place among the columns"
     )]
-    let whole = sorted.get((sorted.len() as f64 * WHOLE) as usize).copied();
-    let high = whole.unwrap_or(0.0) * AIR;
-    let peak = tops.iter().copied().enumerate();
-    let Some((column, most)) = peak.max_by(|(_, a), (_, b)| a.total_cmp(b)) else {
+    let high = sorted
+        .get((sorted.len() as f64 * WHOLE) as usize)
+        .copied()
+        .unwrap_or(0.0)
+        * AIR;
+    let Some((column, most)) = tops
+        .iter()
+        .copied()
+        .enumerate()
+        .max_by(|(_, a), (_, b)| a.total_cmp(b))
+    else {
         return;
     };
     if high > 0.0 && most > high / AIR * PEAK {
@@ -152,8 +159,12 @@ fn clip(panel: &mut Panel, columns: &Columns<'_>, tops: &[f64]) {
 /// second; none without a course, or a response.
 pub(super) fn latency(report: &Report) -> Option<Chart> {
     let columns = Columns::of(report, HEAT)?;
-    let cells = columns.course.heat.chunks(columns.each);
-    let cells: Vec<Vec<u64>> = cells.map(counts).collect();
+    let cells: Vec<Vec<u64>> = columns
+        .course
+        .heat
+        .chunks(columns.each)
+        .map(counts)
+        .collect();
     let longest = cells.iter().map(Vec::len).max()?;
     let first =
         (0..longest).find(|n| cells.iter().any(|of| of.get(*n).is_some_and(|it| *it > 0)))?;
@@ -180,9 +191,13 @@ pub(super) fn latency(report: &Report) -> Option<Chart> {
     let mut marks = levels.marks();
     marks.extend(medians(&columns, &cells));
     marks.extend(tails(report, &columns));
-    let lines = OverTime::named("latency").and_then(|it| it.chart(report));
-    let others = lines.into_iter().flat_map(|chart| chart.panels).next();
-    let others = others.into_iter().flat_map(|panel| panel.marks);
+    let others = OverTime::named("latency")
+        .and_then(|it| it.chart(report))
+        .into_iter()
+        .flat_map(|chart| chart.panels)
+        .next()
+        .into_iter()
+        .flat_map(|panel| panel.marks);
     marks.extend(others.filter(|mark| matches!(mark.shape, Shape::Across(_) | Shape::Upright(_))));
     let range = Range::LogBetween(HeatColumn::starts_us(low), HeatColumn::starts_us(high));
     let panel = Panel {
@@ -244,17 +259,21 @@ fn tails(report: &Report, columns: &Columns<'_>) -> Option<Mark> {
         let us = row.response_p99_us.or(row.p99_us);
         us.filter(|us| *us > 0.0)
     };
-    let steps = report.intervals.iter().map(|row| {
-        let ends = [row.start_s, row.start_s + 1].map(|s| (s as f64).min(columns.end_s));
-        let [from, to] = ends.map(|s| columns.axis.at(s));
-        Step {
-            from,
-            to,
-            value: of(row).filter(|_| from < to),
-            base: 0.0,
-        }
-    });
-    let steps: Vec<Step> = steps.collect();
+    let steps: Vec<Step> = report
+        .intervals
+        .iter()
+        .map(|row| {
+            let [from, to] = [row.start_s, row.start_s + 1]
+                .map(|s| (s as f64).min(columns.end_s))
+                .map(|s| columns.axis.at(s));
+            Step {
+                from,
+                to,
+                value: of(row).filter(|_| from < to),
+                base: 0.0,
+            }
+        })
+        .collect();
     let is_short = steps.len() <= AREAS && steps.iter().any(|step| step.value.is_some());
     is_short.then(|| {
         Mark::new(Role::Reference, "p99", Shape::Steps(steps))

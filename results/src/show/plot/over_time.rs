@@ -293,8 +293,12 @@ fn scheduled(report: &Report, row: &IntervalRow) -> Option<f64> {
 /// Requests that a budget offered: nothing once the time is over, however long the last answers
 /// take.
 fn requested(report: &Report, row: &IntervalRow) -> Option<f64> {
-    let over = report.plan.run.duration.map(|d| d.as_secs_f64());
-    let is_offered = over.is_none_or(|over_s| (row.start_s as f64) < over_s);
+    let is_offered = report
+        .plan
+        .run
+        .duration
+        .map(|d| d.as_secs_f64())
+        .is_none_or(|over_s| (row.start_s as f64) < over_s);
     row.offered
         .filter(|_| is_offered && report.schedule.is_none())
 }
@@ -364,8 +368,11 @@ impl Drawn<'_> {
             return None;
         }
         // Events are not hidden by areas, and hide no line.
-        let marks = areas.into_iter().chain(self.events());
-        let marks = marks.chain(lines).chain(self.thresholds(field));
+        let marks = areas
+            .into_iter()
+            .chain(self.events())
+            .chain(lines)
+            .chain(self.thresholds(field));
         Some(Panel {
             x: self.seconds.axis.axis(),
             y: Axis::new(field.unit, field.range.clone(), field.format),
@@ -409,11 +416,15 @@ impl Drawn<'_> {
                 marks.push(Mark::new(role, legend, band));
             }
         }
-        let lost = report.shards.iter().filter(|one| one.fault.is_some());
-        let lost = lost.take(MOST_EVENTS).map(|shard| {
-            let legend = format!("shard {} lost", shard.shard);
-            (legend, shard.totals.duration_s)
-        });
+        let lost = report
+            .shards
+            .iter()
+            .filter(|one| one.fault.is_some())
+            .take(MOST_EVENTS)
+            .map(|shard| {
+                let legend = format!("shard {} lost", shard.shard);
+                (legend, shard.totals.duration_s)
+            });
         let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
         let stopped = format!("stopped{}", by.unwrap_or_default());
         let stopped = report.interrupted.then_some((stopped, self.seconds.end_s));

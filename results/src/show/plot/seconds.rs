@@ -166,8 +166,12 @@ impl<'a> Seconds<'a> {
 fn end_s(report: &Report) -> f64 {
     // Shards that wait report seconds after the last attempt; of one that died, the last attempt
     // may be unknown.
-    let last = report.intervals.iter().rev().find(|row| row.attempts > 0);
-    let last_s = last.map_or(0.0, |row| row.start_s as f64);
+    let last_s = report
+        .intervals
+        .iter()
+        .rev()
+        .find(|row| row.attempts > 0)
+        .map_or(0.0, |row| row.start_s as f64);
     let known_s = report.totals.duration_s;
     if known_s.is_finite() && known_s > last_s {
         known_s

@@ -24,8 +24,11 @@ pub(crate) fn source(
         kept
     }));
     parts.extend(machine.map(|machine| {
-        let cpu = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
-        let mut cpu = cpu.to_owned();
+        let mut cpu = machine
+            .cpu_model
+            .as_deref()
+            .unwrap_or("unknown CPU")
+            .to_owned();
         for idle in IDLE {
             cpu = cpu.replace(idle, "");
         }

@@ -82,9 +82,11 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
 
 /// True if a percentile of two series differs so much that it can be seen.
 fn are_apart(a: &Latency, b: &Latency) -> bool {
-    let both = a.figures().into_iter().zip(b.figures());
-    let mut known = both.filter_map(|((.., a), (.., b))| Some((a?, b?)));
-    known.any(|(a, b)| (a - b).abs() > APART * a.max(b))
+    a.figures()
+        .into_iter()
+        .zip(b.figures())
+        .filter_map(|((.., a), (.., b))| Some((a?, b?)))
+        .any(|(a, b)| (a - b).abs() > APART * a.max(b))
 }
 
 /// The percentiles of a curve, and the slowest.
@@ -97,8 +99,8 @@ fn percentiles(latency: &Latency) -> [Mark; 2] {
         };
         let is_last = place.is_infinite();
         let away = if is_last { [-4.0, -10.0] } else { [6.0, 18.0] };
-        let note = Note::new(format!("{name} {text}"), (place, us), away);
-        let note = note.of(Role::Reference, Face::Value);
+        let note =
+            Note::new(format!("{name} {text}"), (place, us), away).of(Role::Reference, Face::Value);
         if is_last {
             // Before those that lie beside it.
             notes.insert(0, note);

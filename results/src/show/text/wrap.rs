@@ -12,8 +12,10 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
         let spaces = || rest.match_indices(' ').map(|(at, _)| at);
         let fitting = || spaces().take_while(|at| rest[..*at].chars().count() <= columns);
         // Rather not between a number and its unit.
-        let apart = fitting().filter(|at| !rest[..*at].ends_with(|c: char| c.is_ascii_digit()));
-        let at = apart.last().or_else(|| fitting().last());
+        let at = fitting()
+            .filter(|at| !rest[..*at].ends_with(|c: char| c.is_ascii_digit()))
+            .last()
+            .or_else(|| fitting().last());
         let Some(at) = at.or_else(|| spaces().next()) else {
             break;
         };

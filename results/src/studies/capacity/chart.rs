@@ -148,8 +148,11 @@ fn shares(capacity: &Capacity, share: fn(&ProbeReport) -> f64) -> (Vec<Dot>, Vec
     let (mut bars, mut notes) = (Vec::new(), Vec::new());
     for rate in &capacity.rates {
         let probes = of_rates(&capacity.probes);
-        let own = probes.filter(|probe| probe.plan.rate_per_s.total_cmp(&rate.rate_per_s).is_eq());
-        let Some(most) = own.map(share).reduce(f64::max) else {
+        let Some(most) = probes
+            .filter(|probe| probe.plan.rate_per_s.total_cmp(&rate.rate_per_s).is_eq())
+            .map(share)
+            .reduce(f64::max)
+        else {
             continue;
         };
         let at = (rate.rate_per_s, most);

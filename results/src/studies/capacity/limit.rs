@@ -105,8 +105,9 @@ impl Limit {
         ]
         .map(|share| {
             let share = Measured::Exactly(share.max(0.0));
-            let mut objectives = question.objectives.iter();
-            objectives
+            question
+                .objectives
+                .iter()
                 .any(|of| of.metric == Metric::Of(quantity) && of.judge(&share) == Some(false))
         });
         (is_broken || !may_be).then_some(!is_broken)
@@ -142,8 +143,11 @@ pub(super) fn random_rate(question: &Question, probes: &[ProbeReport]) -> Option
     let is_open = question.arrivals == Arrivals::Constant
         && failed.any(refuses_at_once)
         && !probes.iter().any(is_random);
-    let passed = probes.iter().filter(|it| it.seen == ProbeResult::Pass);
-    let pass = passed.map(|it| it.plan.per_min).max()?;
+    let pass = probes
+        .iter()
+        .filter(|it| it.seen == ProbeResult::Pass)
+        .map(|it| it.plan.per_min)
+        .max()?;
     is_open.then(|| Pace::nearest(pass.per_s() / 2.0).max(question.bounds.least))
 }
 
@@ -185,8 +189,10 @@ pub(super) fn longer_period(
     probes: &[ProbeReport],
     [pass, fail]: [Option<Pace>; 2],
 ) -> Option<StudyFinding> {
-    let promises = probes.iter().map(|probe| probe.longest_promise_s);
-    let wait_s = promises.fold(0.0, f64::max);
+    let wait_s = probes
+        .iter()
+        .map(|probe| probe.longest_promise_s)
+        .fold(0.0, f64::max);
     let refused: Vec<&ProbeReport> = probes
         .iter()
         .filter(|probe| probe.seen.fails() && probe.refused_share() > 0.0)

@@ -162,8 +162,10 @@ pub fn judge(
     has_connections: bool,
 ) -> (ProbeResult, Vec<StudyFinding>) {
     let objectives = &question.objectives;
-    let local = ErrorKind::LOCAL.iter();
-    let requests = local.map(|kind| report.totals.errors_of(*kind)).sum();
+    let requests = ErrorKind::LOCAL
+        .iter()
+        .map(|kind| report.totals.errors_of(*kind))
+        .sum();
     if requests > 0 {
         return (ProbeResult::Void, vec![StudyFinding::NoPort { requests }]);
     }
@@ -247,17 +249,19 @@ const OURS: [Verdict; 3] = [
 /// True if neither side lacked CPU, whatever waited for one now and then: the shards used little,
 /// and the target is elsewhere, used all that it may, or hardly waited.
 fn has_both_sides(report: &Report) -> bool {
-    let mut shards = report.shards.iter();
-    let is_little = shards.all(|shard| {
+    let is_little = report.shards.iter().all(|shard| {
         let used = shard.usage.cpu_share;
         used.is_some_and(|share| share < LITTLE_CPU)
     });
-    let target = report.target.as_ref().filter(|it| it.ended.is_none());
-    let waited = target.and_then(|it| {
-        let throttled_us = it.throttled_us_per_attempt.unwrap_or(0.0);
-        let waited_us = it.run_delay_us_per_attempt? - throttled_us;
-        Some(waited_us / (it.cpu_us_per_attempt? + waited_us))
-    });
+    let waited = report
+        .target
+        .as_ref()
+        .filter(|it| it.ended.is_none())
+        .and_then(|it| {
+            let throttled_us = it.throttled_us_per_attempt.unwrap_or(0.0);
+            let waited_us = it.run_delay_us_per_attempt? - throttled_us;
+            Some(waited_us / (it.cpu_us_per_attempt? + waited_us))
+        });
     let has = |kind| report.findings.iter().any(|it| it.kind() == kind);
     let has_cpu = !report.environment.colocated
         || waited.is_some_and(|share| share <= WAITED)
@@ -272,38 +276,37 @@ fn has_both_sides(report: &Report) -> bool {
 /// had been on time, by more than that.
 fn is_broken_anyway(objective: &Condition, report: &Report) -> bool {
     let most = |series| report.latency(series).and_then(|times| times.max_us);
-    let delays_us = most(Series::SchedLag).zip(most(Series::LoopLag));
-    delays_us.is_some_and(|(sent_us, read_us)| {
-        let limit = objective.limit + sent_us + read_us;
-        let why = broken(
-            &Condition {
-                limit,
-                ..*objective
-            },
-            report,
-        );
-        why.is_some_and(|why| !matches!(why, StudyFinding::Unmeasured { .. }))
-    })
+    most(Series::SchedLag)
+        .zip(most(Series::LoopLag))
+        .is_some_and(|(sent_us, read_us)| {
+            let limit = objective.limit + sent_us + read_us;
+            let why = broken(
+                &Condition {
+                    limit,
+                    ..*objective
+                },
+                report,
+            );
+            why.is_some_and(|why| !matches!(why, StudyFinding::Unmeasured { .. }))
+        })
 }
 
 /// This client was later than a measurement forgives and than an objective leaves room for.
 fn late(report: &Report, objectives: &[Condition]) -> Option<StudyFinding> {
     let service = report.latency(Series::ServiceOk);
     let service_us = service.and_then(|latency| latency.p50_us).unwrap_or(0.0);
-    let times = objectives
+    let least = objectives
         .iter()
-        .filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0);
-    let least = times.fold(UNSAID_US, |least, objective| least.min(objective.limit));
+        .filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0)
+        .fold(UNSAID_US, |least, objective| least.min(objective.limit));
     let allowed_us = SCHED_LAG_US
         .max(service_us * SCHED_LAG_OF_SERVICE)
         .max(least * PASSABLE);
     let lag = report.latency(Series::SchedLag)?;
     // Of few requests less is known.
-    let known = [(0.01, lag.p99_us), (0.1, lag.p90_us), (0.5, lag.p50_us)];
-    let mut known = known
+    let (share, us) = [(0.01, lag.p99_us), (0.1, lag.p90_us), (0.5, lag.p50_us)]
         .into_iter()
-        .filter_map(|(share, us)| Some((share, us?)));
-    let (share, us) = known.next()?;
+        .find_map(|(share, us)| Some((share, us?)))?;
     (us > allowed_us).then_some(StudyFinding::Late { share, us })
 }
 
@@ -343,8 +346,10 @@ fn late_share(report: &Report) -> f64 {
 fn from_on(us: f64, series: Series, report: &Report) -> Option<(u64, u64)> {
     let times = report.latency(series)?.distribution()?;
     let cells = times.histogram().iter_recorded();
-    let below = cells.filter(|cell| (cell.value_iterated_to() as f64) < us * 1e3);
-    let below: u64 = below.map(|cell| cell.count_at_value()).sum();
+    let below: u64 = cells
+        .filter(|cell| (cell.value_iterated_to() as f64) < us * 1e3)
+        .map(|cell| cell.count_at_value())
+        .sum();
     let all = times.all();
     (all > 0).then(|| (all.saturating_sub(below), all))
 }
@@ -494,11 +499,13 @@ pub struct Refusals {
 impl Refusals {
     fn of(report: &Report, per_s: f64) -> Option<Self> {
         let mut rows = report.intervals.iter();
-        let first = rows.find(|row| {
-            let counted = AttemptCounts::of([*row]);
-            counted.throttled + counted.failed > 0
-        })?;
-        let by_s = first.start_s as f64 + 1.0;
+        let by_s = rows
+            .find(|row| {
+                let counted = AttemptCounts::of([*row]);
+                counted.throttled + counted.failed > 0
+            })?
+            .start_s as f64
+            + 1.0;
         let planned_s = planned_s(report);
         // The last request is due a little before the end.
         let ends = report.totals.duration_s.min(planned_s) + END_S;

@@ -406,8 +406,9 @@ impl Search {
     }
 
     fn where_it(&self, is: impl Fn(RateState) -> bool) -> impl DoubleEndedIterator<Item = Pace> {
-        let rates = self.rates().filter(move |(_, of)| is(of.standing()));
-        rates.map(|(pace, _)| pace)
+        self.rates()
+            .filter(move |(_, of)| is(of.standing()))
+            .map(|(pace, _)| pace)
     }
 
     /// The interval that is settled so far: the highest rate that passes below every one that fails
@@ -430,10 +431,12 @@ impl Search {
         let sent = self
             .where_it(|standing| standing != RateState::Unknown)
             .next_back();
-        let ceiling = self.rates().find(|(pace, tally)| {
-            tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent)
-        });
-        let ceiling = ceiling.map(|(pace, _)| pace);
+        let ceiling = self
+            .rates()
+            .find(|(pace, tally)| {
+                tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent)
+            })
+            .map(|(pace, _)| pace);
         let fail = self.where_it(RateState::leans_to_fail).next();
         // What passed now and then at a rate that this client cannot keep is not what is settled:
         // one below is.
@@ -539,11 +542,12 @@ impl Search {
     /// Rates from `ceiling` on are beyond this client.
     fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> SearchStep {
         let middle = middle(pass, ceiling, NEAR_CEILING);
-        let untried = middle.filter(|middle| self.standing(*middle) == RateState::Unknown);
-        untried.map_or_else(
-            || self.settle(&[pass], SearchOutcome::ClientLimited),
-            |middle| SearchStep::Probe(middle, ProbeKind::Full),
-        )
+        middle
+            .filter(|middle| self.standing(*middle) == RateState::Unknown)
+            .map_or_else(
+                || self.settle(&[pass], SearchOutcome::ClientLimited),
+                |middle| SearchStep::Probe(middle, ProbeKind::Full),
+            )
     }
 
     /// Another probe of the first of these rates that is not settled, or else the end.

@@ -50,8 +50,12 @@ struct Row<'a> {
 
 /// The panel of a comparison; none without a metric that was read in both sides of a pair.
 pub(super) fn panels(contest: &Contest) -> Vec<Panel> {
-    let metrics = contest.comparison.metrics.iter();
-    let mut rows: Vec<Row<'_>> = metrics.filter_map(|one| Row::of(contest, one)).collect();
+    let mut rows: Vec<Row<'_>> = contest
+        .comparison
+        .metrics
+        .iter()
+        .filter_map(|one| Row::of(contest, one))
+        .collect();
     // What decides before what is only shown.
     rows.sort_by_key(|row| row.one.verdict.weight().is_none());
     if rows.is_empty() {
@@ -158,11 +162,12 @@ impl<'a> Row<'a> {
         let y = row as f64 + ESTIMATE;
         let [top, bottom] = PAIRS;
         let pairs = self.pairs.iter().enumerate();
-        let inside = pairs.filter(|(_, change)| (low..=high).contains(*change));
-        let pairs = inside.map(|(n, change)| {
-            let part = top + (bottom - top) * (n as f64 * STEP).fract();
-            Dot::at(*change, row as f64 + part)
-        });
+        let pairs = pairs
+            .filter(|(_, change)| (low..=high).contains(*change))
+            .map(|(n, change)| {
+                let part = top + (bottom - top) * (n as f64 * STEP).fract();
+                Dot::at(*change, row as f64 + part)
+            });
         let interval = self.interval.map(|end| (end, y)).to_vec();
         let estimate = Dot {
             at: (self.estimate, y),
@@ -195,8 +200,11 @@ impl<'a> Row<'a> {
             notes[1].face = Face::Value;
         }
         let beyond = |is: &dyn Fn(f64) -> bool| {
-            let ends = self.pairs.iter().chain(&self.interval);
-            ends.filter(|change| is(**change)).count()
+            self.pairs
+                .iter()
+                .chain(&self.interval)
+                .filter(|change| is(**change))
+                .count()
         };
         let y = row as f64 + 0.37;
         if beyond(&|change| change < low) > 0 {
@@ -211,13 +219,16 @@ impl<'a> Row<'a> {
 
 /// Change of each undisturbed pair, percent.
 fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
-    let counted = contest.rounds.chunks(2).filter(|pair| pair[0].counts());
-    let changes = counted.filter_map(|pair| {
-        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| {
-            let round = &pair.iter().find(|of| of.round.arm == arm)?.round;
-            round.readings.of(&metric.name).value()
+    let changes = contest
+        .rounds
+        .chunks(2)
+        .filter(|pair| pair[0].counts())
+        .filter_map(|pair| {
+            let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| {
+                let round = &pair.iter().find(|of| of.round.arm == arm)?.round;
+                round.readings.of(&metric.name).value()
+            });
+            Some(log_change([base?, candidate?])).filter(|change| change.abs() < FAR)
         });
-        Some(log_change([base?, candidate?])).filter(|change| change.abs() < FAR)
-    });
     changes.map(|change| change.exp_m1() * 100.0).collect()
 }

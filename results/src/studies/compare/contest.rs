@@ -140,23 +140,30 @@ pub fn round_folder(pair: usize, arm: Arm) -> String {
 /// When they are no pairs, or their order does not allow a verdict: see [`DesignError`].
 pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
     // A share that is 1 throughout tells nothing, and would cost the others a part of the error.
-    let telling = metrics.iter().filter(|metric| {
-        let mut readings = rounds.iter().map(|of| of.round.readings.of(&metric.name));
-        metric.unit != SHARE || readings.any(|reading| reading != Reading::Gating(1.0))
-    });
-    let telling: Vec<Metric> = telling.cloned().collect();
+    let telling: Vec<Metric> = metrics
+        .iter()
+        .filter(|metric| {
+            let mut readings = rounds.iter().map(|of| of.round.readings.of(&metric.name));
+            metric.unit != SHARE || readings.any(|reading| reading != Reading::Gating(1.0))
+        })
+        .cloned()
+        .collect();
     let taken: Vec<Round> = rounds.iter().map(|round| round.round.clone()).collect();
     let mut pairs = pair_up(&taken)?;
     for (pair, two) in pairs.iter_mut().zip(rounds.chunks_exact(2)) {
         let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| {
-            let of_arm = two.iter().filter(move |of| of.round.arm == arm);
-            of_arm.flat_map(|of| readings_of_parts(&of.executions))
+            two.iter()
+                .filter(move |of| of.round.arm == arm)
+                .flat_map(|of| readings_of_parts(&of.executions))
         });
         pair.parts = base.zip(candidate).map(Into::into).collect();
     }
     let comparison = judge(&telling, &pairs, &LOOKS)?;
-    let plain = telling.iter().filter(|metric| is_plain(metric, &pairs));
-    let plain: Vec<&str> = plain.map(|metric| &*metric.name).collect();
+    let plain: Vec<&str> = telling
+        .iter()
+        .filter(|metric| is_plain(metric, &pairs))
+        .map(|metric| &*metric.name)
+        .collect();
     Ok(if plain.is_empty() {
         comparison
     } else {
@@ -237,15 +244,21 @@ impl Contest {
 
     /// Time that a round needs for a verdict on a metric, s, by those that were run.
     fn needed_s(&self, longer: f64) -> Option<f64> {
-        let measured = self.rounds.iter().map(|of| of.measured_s);
-        let shortest = measured.collect::<Option<Vec<f64>>>()?;
+        let shortest = self
+            .rounds
+            .iter()
+            .map(|of| of.measured_s)
+            .collect::<Option<Vec<f64>>>()?;
         Some((shortest.into_iter().reduce(f64::min)? * longer).ceil())
     }
 
     /// The metrics that were compared.
     pub fn metrics(&self) -> Vec<Metric> {
-        let all = self.comparison.metrics.iter();
-        all.map(|one| one.metric.clone()).collect()
+        self.comparison
+            .metrics
+            .iter()
+            .map(|one| one.metric.clone())
+            .collect()
     }
 
     /// The rounds of an arm, in the order in which they ran.
@@ -257,8 +270,8 @@ impl Contest {
     /// all of them when none counts.
     pub fn values(&self, arm: Arm, metric: &Metric) -> Vec<f64> {
         let all = !self.rounds.iter().any(RoundReport::counts);
-        let rounds = self.of_arm(arm).filter(|of| all || of.counts());
-        rounds
+        self.of_arm(arm)
+            .filter(|of| all || of.counts())
             .filter_map(|of| of.round.readings.of(&metric.name).value())
             .collect()
     }
@@ -266,8 +279,9 @@ impl Contest {
 
 /// The estimate of a comparison that goes on.
 pub fn contest_standing(comparison: &Comparison) -> String {
-    let all = comparison.metrics.iter();
-    let estimates: Vec<String> = all
+    let estimates: Vec<String> = comparison
+        .metrics
+        .iter()
         .filter_map(|one| Some(format!("{} {}", one.metric.column, one.evidence?.change())))
         .collect();
     format!("estimate: {}", estimates.join(", "))
@@ -432,12 +446,14 @@ impl Contest {
 
     /// The metrics that could have decided and were read too little of.
     fn not_judged(&self) -> Option<StudyFinding> {
-        let all = self.comparison.metrics.iter();
-        let coarse = all.filter_map(|one| match one.verdict {
-            MetricVerdict::Informational { longer } => Some((longer?, &one.metric.title)),
-            _ => None,
-        });
-        let (longer, metrics): (Vec<f64>, Vec<String>) = coarse
+        let (longer, metrics): (Vec<f64>, Vec<String>) = self
+            .comparison
+            .metrics
+            .iter()
+            .filter_map(|one| match one.verdict {
+                MetricVerdict::Informational { longer } => Some((longer?, &one.metric.title)),
+                _ => None,
+            })
             .map(|(longer, title)| (longer, title.to_string()))
             .unzip();
         let longer = longer.into_iter().reduce(f64::max)?;
@@ -466,8 +482,9 @@ impl Contest {
                 .map(|one| row(&one.what, &one.base, &one.candidate)),
         );
         let each = [Arm::Base, Arm::Candidate].map(|arm| {
-            let first = self.of_arm(arm).next();
-            first.map_or(0, |round| round.executions.len())
+            self.of_arm(arm)
+                .next()
+                .map_or(0, |round| round.executions.len())
         });
         if each != [0, 0] {
             let [base, candidate] = each.map(|count| count.to_string());
@@ -483,8 +500,11 @@ impl Contest {
     /// The table of metrics: verdict, medians of both sides, and the change.
     fn verdicts(&self) -> Table {
         // What is only to be shown and was not read throughout is left out.
-        let all = self.comparison.metrics.iter();
-        let worth = all.filter(|one| one.evidence.is_some() || one.verdict.weight().is_some());
+        let worth = self
+            .comparison
+            .metrics
+            .iter()
+            .filter(|one| one.evidence.is_some() || one.verdict.weight().is_some());
         Table {
             columns: vec![
                 Column::words("metric"),
@@ -507,14 +527,20 @@ impl Contest {
         let medians = [Arm::Base, Arm::Candidate].map(|arm| median(&mut self.values(arm, metric)));
         let [base, candidate] = medians.map(|value| or_dash(value, |value| metric.in_unit(value)));
         // Where nothing was estimated, the medians are shown.
-        let ratio = medians[1].zip(medians[0].filter(|base| *base > 0.0));
-        let ratio = ratio.map(|(candidate, base)| change(candidate / base, None));
+        let ratio = medians[1]
+            .zip(medians[0].filter(|base| *base > 0.0))
+            .map(|(candidate, base)| change(candidate / base, None));
         let changed = one.evidence.as_ref().map(Evidence::change).or(ratio);
         // Before the first look, p only invites to stop early.
-        let p = one.evidence.and_then(|evidence| evidence.p_adjusted);
-        let p = p.filter(|_| self.comparison.look.is_some());
-        let floor = self.context.noise_floor.as_ref();
-        let floor = floor.and_then(|equal| equal.of(&metric.name)?.evidence);
+        let p = one
+            .evidence
+            .and_then(|evidence| evidence.p_adjusted)
+            .filter(|_| self.comparison.look.is_some());
+        let floor = self
+            .context
+            .noise_floor
+            .as_ref()
+            .and_then(|equal| equal.of(&metric.name)?.evidence);
         let mut reason = String::new();
         if let MetricVerdict::Inconclusive {
             because,

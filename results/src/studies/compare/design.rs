@@ -139,9 +139,11 @@ impl Pair {
     /// What both read of a metric, base first: in each part, or in all where a part has a value
     /// without a logarithm.
     pub(super) fn values(&self, metric: &str) -> Vec<[Option<f64>; 2]> {
-        let of_parts = self.parts.iter();
-        let of_parts = of_parts.map(|part| part.each_ref().map(|of| of.of(metric).value()));
-        let parts: Vec<_> = of_parts.collect();
+        let parts: Vec<_> = self
+            .parts
+            .iter()
+            .map(|part| part.each_ref().map(|of| of.of(metric).value()))
+            .collect();
         let mut values = parts.iter().flatten();
         if !parts.is_empty() && values.all(|value| value.is_some_and(|value| value > 0.0)) {
             return parts;
@@ -160,8 +162,9 @@ pub fn pair_up(rounds: &[Round]) -> Result<Vec<Pair>, DesignError> {
     if rounds.is_empty() {
         return Err(DesignError::NoRounds);
     }
-    let pairs = rounds.chunks(2).zip((1..).step_by(2));
-    pairs
+    rounds
+        .chunks(2)
+        .zip((1..).step_by(2))
         .map(|(two, round)| match two {
             [first, second] if first.arm != second.arm => Ok(paired(first, second)),
             // The second one of two is what the first one is no partner of.
@@ -196,8 +199,11 @@ pub(super) fn check(pairs: &[Pair]) -> Result<(), DesignError> {
         return Err(DesignError::NoRounds);
     }
     let all: Vec<Arm> = pairs.iter().map(|pair| pair.first).collect();
-    let kept = pairs.iter().filter(|pair| pair.undisturbed());
-    let kept: Vec<Arm> = kept.map(|pair| pair.first).collect();
+    let kept: Vec<Arm> = pairs
+        .iter()
+        .filter(|pair| pair.undisturbed())
+        .map(|pair| pair.first)
+        .collect();
     match (uneven(&kept), uneven(&all)) {
         (Some(block), Some(_)) => Err(DesignError::NotInBlocks {
             pair: 2 * block + 1,
@@ -301,8 +307,10 @@ impl MachineState {
     /// The state during a run.
     pub fn of_run(report: &Report) -> Self {
         let usages = || report.shards.iter().map(|shard| &shard.usage);
-        let works = usages().flat_map(|usage| [usage.speed_before_us, usage.speed_after_us]);
-        let works: Vec<f64> = works.flatten().collect();
+        let works: Vec<f64> = usages()
+            .flat_map(|usage| [usage.speed_before_us, usage.speed_after_us])
+            .flatten()
+            .collect();
         let long =
             usages().filter(|usage| usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S));
         let stolen = long.filter_map(|usage| usage.steal_share);
@@ -325,10 +333,9 @@ impl Disturbance {
         readings: [&Readings; 2],
         metrics: &[Metric],
     ) -> Self {
-        let mut typical = metrics
+        let is_explained = metrics
             .iter()
-            .filter(|metric| metric.statistic != Statistic::Tail);
-        let is_explained = typical.all(|metric| {
+            .filter(|metric| metric.statistic != Statistic::Tail).all(|metric| {
             let values = readings.map(|of| of.of(&metric.name).value());
             !matches!(values, [Some(one), Some(other)] if log_change([one, other]).abs() > BEYOND.ln())
         });

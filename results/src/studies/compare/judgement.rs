@@ -434,10 +434,16 @@ impl<'a> Seen<'a> {
     /// Return the comparison at this look, with the finding of each metric that was read; a `doubt`
     /// leaves every metric undecided.
     pub(super) fn comparison(&self, look: Look, doubt: Option<Undecided>) -> Comparison {
-        let metrics = self.metrics.iter();
-        let mut all: Vec<MetricReadings> = metrics.filter_map(|it| self.readings(it)).collect();
-        let gating = all.iter_mut().filter(|of| of.role == MetricRole::Gating);
-        let mut gating: Vec<&mut Evidence> = gating.filter_map(|of| of.evidence.as_mut()).collect();
+        let mut all: Vec<MetricReadings> = self
+            .metrics
+            .iter()
+            .filter_map(|it| self.readings(it))
+            .collect();
+        let mut gating: Vec<&mut Evidence> = all
+            .iter_mut()
+            .filter(|of| of.role == MetricRole::Gating)
+            .filter_map(|of| of.evidence.as_mut())
+            .collect();
         let raw: Vec<f64> = gating.iter().map(|evidence| evidence.p_value).collect();
         let crowd = (raw.len() as f64 / CHOSEN_FOR).max(1.0);
         for (evidence, p) in gating.iter_mut().zip(holm(&raw)) {
@@ -455,8 +461,10 @@ impl<'a> Seen<'a> {
 
     /// The readings of `metric`; none when no round has any.
     fn readings(&self, metric: &'a Metric) -> Option<MetricReadings<'a>> {
-        let rounds = self.run.iter();
-        let mut rounds = rounds.flat_map(|pair| [&pair.base, &pair.candidate]);
+        let mut rounds = self
+            .run
+            .iter()
+            .flat_map(|pair| [&pair.base, &pair.candidate]);
         if rounds.all(|round| round.of(&metric.name) == Reading::Absent) {
             return None;
         }
@@ -475,10 +483,11 @@ impl<'a> Seen<'a> {
 
     /// How many times as much the coarsest round has to read.
     fn longer(&self, metric: &Metric) -> Option<f64> {
-        let rounds = self.pairs.iter();
-        let rounds = rounds.flat_map(|pair| [&pair.base, &pair.candidate]);
-        let longer = rounds.filter_map(|round| round.of(&metric.name).longer());
-        longer.max_by(f64::total_cmp)
+        self.pairs
+            .iter()
+            .flat_map(|pair| [&pair.base, &pair.candidate])
+            .filter_map(|round| round.of(&metric.name).longer())
+            .max_by(f64::total_cmp)
     }
 
     fn role(&self, metric: &Metric) -> MetricRole {
@@ -490,8 +499,11 @@ impl<'a> Seen<'a> {
             Reading::Absent => metric.statistic != Statistic::Mean,
             reading => is_coarse(reading),
         };
-        let coarse = self.pairs.iter().copied();
-        let coarse = coarse.filter(|pair| is_coarse(pair.candidate.of(&metric.name)));
+        let coarse = self
+            .pairs
+            .iter()
+            .copied()
+            .filter(|pair| is_coarse(pair.candidate.of(&metric.name)));
         match coarse.count() {
             _ if self.pairs.iter().any(is_base_coarse) => MetricRole::Informational,
             0 => MetricRole::Gating,
@@ -521,12 +533,14 @@ enum MetricRole {
 /// nothing to compare with: a base that answered nothing is as fast as nothing.
 fn log_ratios(metric: &Metric, values: &[[Option<f64>; 2]]) -> Result<Vec<f64>, Undecided> {
     let is_above_0 = [PER_SECOND, MICROSECONDS, SHARE].contains(&&*metric.unit);
-    let ratios = values.iter().filter_map(|[base, candidate]| {
-        let both = [(*base)?, (*candidate)?];
-        let is_reading = !is_above_0 || both.iter().all(|one| *one > 0.0);
-        Some(log_change(both)).filter(|change| is_reading && change.is_finite())
-    });
-    let ratios: Vec<f64> = ratios.collect();
+    let ratios: Vec<f64> = values
+        .iter()
+        .filter_map(|[base, candidate]| {
+            let both = [(*base)?, (*candidate)?];
+            let is_reading = !is_above_0 || both.iter().all(|one| *one > 0.0);
+            Some(log_change(both)).filter(|change| is_reading && change.is_finite())
+        })
+        .collect();
     match values.len() - ratios.len() {
         0 => Ok(ratios),
         pairs => Err(Undecided::Unread { pairs }),

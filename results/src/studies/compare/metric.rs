@@ -340,8 +340,7 @@ pub fn run_metrics() -> [Metric; 6] {
 /// Read each metric of a run. Where the target's CPU is known, it decides in place of the client's;
 /// not that of the bundled target, which is there to measure clients.
 pub fn readings_of_run(report: &Report) -> Readings {
-    let shards = report.shards.iter();
-    let client_s: Option<f64> = shards.map(|shard| shard.usage.cpu_s()).sum();
+    let client_s: Option<f64> = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum();
     let is_bundled = report.plan.run.workload.contains_key(TARGET_PROCESSES);
     let target = report.target.as_ref().filter(|_| !is_bundled);
     let target = target.and_then(|target| {
@@ -454,8 +453,10 @@ const PARTS: usize = 10;
 /// are more than 10.
 pub(super) fn readings_of_parts(executions: &[Execution]) -> Vec<Readings> {
     let size = executions.len().div_ceil(PARTS).max(1);
-    let parts = executions.chunks(size);
-    parts.map(readings_of_executions).collect()
+    executions
+        .chunks(size)
+        .map(readings_of_executions)
+        .collect()
 }
 
 /// Read each metric of a round: the mean of its executions.

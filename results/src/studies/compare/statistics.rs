@@ -109,9 +109,12 @@ impl NullDistribution {
     /// The greatest `w` with `P(W+ <= w) <= tail`; none when even 0 is likelier than that.
     fn critical(&self, tail: f64) -> Option<usize> {
         // By symmetry P(W+ <= w) is P(W+ >= greatest - w), which grows from the end on.
-        let from_end = self.at_least.iter().rev();
-        let within = from_end.take_while(|p| **p <= tail);
-        within.count().checked_sub(1)
+        self.at_least
+            .iter()
+            .rev()
+            .take_while(|p| **p <= tail)
+            .count()
+            .checked_sub(1)
     }
 }
 
@@ -122,8 +125,10 @@ pub(super) fn p_above_zero(differences: &[f64]) -> f64 {
     by_size.sort_unstable_by(|one, other| one.abs().total_cmp(&other.abs()));
     let ranks = doubled_ranks(&by_size);
     let ranked = || by_size.iter().zip(ranks.iter().copied());
-    let above = ranked().filter(|(difference, _)| **difference > 0.0);
-    let above: usize = above.map(|(_, rank)| rank).sum();
+    let above: usize = ranked()
+        .filter(|(difference, _)| **difference > 0.0)
+        .map(|(_, rank)| rank)
+        .sum();
     let is_untied = (1..).zip(&ranks).all(|(n, rank)| *rank == 2 * n);
     if is_untied && by_size.first() != Some(&0.0) {
         return NullDistribution::untied(by_size.len()).at_least(above / 2);

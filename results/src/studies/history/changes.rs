@@ -151,8 +151,7 @@ impl Search {
         self.part(values, 0, &mut ends);
         ends.sort_unstable();
         self.leave_out_wanders(values, &mut ends);
-        let segments = ends.windows(3);
-        segments
+        ends.windows(3)
             .filter_map(|of| ChangePoint::in_segments(&values[of[0]..of[2]], of[0]))
             .collect()
     }
@@ -402,8 +401,7 @@ impl<'a> Parted<'a> {
     }
 
     fn parts(&self) -> impl Iterator<Item = &[f64]> {
-        let ends = self.ends.windows(2);
-        ends.map(|of| &self.values[of[0]..of[1]])
+        self.ends.windows(2).map(|of| &self.values[of[0]..of[1]])
     }
 
     /// The difference of the means between these ends, in units of its standard error by the deviation
@@ -434,18 +432,21 @@ impl<'a> Parted<'a> {
 /// Values without outliers: no farther from the median of their part than [`CLIP`] deviations, by the
 /// median distance of all values.
 fn clipped(values: &[f64], ends: &[usize]) -> Vec<f64> {
-    let levels = ends.windows(2).flat_map(|of| {
-        let part = &values[of[0]..of[1]];
-        std::iter::repeat_n(median(&mut part.to_vec()).unwrap_or(0.0), part.len())
-    });
-    let levels: Vec<f64> = levels.collect();
+    let levels: Vec<f64> = ends
+        .windows(2)
+        .flat_map(|of| {
+            let part = &values[of[0]..of[1]];
+            std::iter::repeat_n(median(&mut part.to_vec()).unwrap_or(0.0), part.len())
+        })
+        .collect();
     let distances = values
         .iter()
         .zip(&levels)
         .map(|(value, level)| (value - level).abs());
     let clip = CLIP * TO_DEVIATION * median(&mut distances.collect::<Vec<_>>()).unwrap_or(0.0);
-    let values = values.iter().zip(levels);
     values
+        .iter()
+        .zip(levels)
         .map(|(value, level)| value.max(level - clip).min(level + clip))
         .collect()
 }
@@ -550,16 +551,16 @@ impl Scores {
     )]
     fn splits(&self) -> impl Iterator<Item = Split> {
         let n = self.scores.len() as f64;
-        let lengths = std::iter::successors(Some(n), |length| Some(length * DECAY));
-        let lengths = lengths.take_while(|length| *length >= (2 * SHORTEST) as f64);
-        lengths.flat_map(move |length| {
-            let last = 2 * (n / length).ceil() as usize - 2;
-            (0..=last).filter_map(move |number| {
-                let start = (n - length) * number as f64 / last.max(1) as f64;
-                let to = ((start + length).ceil() as usize).min(self.scores.len());
-                self.split(start as usize, to)
+        std::iter::successors(Some(n), |length| Some(length * DECAY))
+            .take_while(|length| *length >= (2 * SHORTEST) as f64)
+            .flat_map(move |length| {
+                let last = 2 * (n / length).ceil() as usize - 2;
+                (0..=last).filter_map(move |number| {
+                    let start = (n - length) * number as f64 / last.max(1) as f64;
+                    let to = ((start + length).ceil() as usize).min(self.scores.len());
+                    self.split(start as usize, to)
+                })
             })
-        })
     }
 
     /// The greatest split of an interval.

@@ -65,8 +65,9 @@ pub fn unfit(report: &Report) -> Option<&'static str> {
 impl PointValue {
     /// The metric with this name that it is of.
     pub(super) fn metric(&self, name: &str) -> Metric {
-        let mut known = run_metrics().into_iter().chain(command_metrics());
-        known
+        run_metrics()
+            .into_iter()
+            .chain(command_metrics())
             .find(|metric| metric.name == name)
             .unwrap_or_else(|| Metric::named(name, &self.unit, self.worse))
     }
@@ -139,8 +140,8 @@ impl Point {
             let value = median(&mut one.values.clone()).map(|value| (one.metric.clone(), value));
             benchmarks.entry(name).or_default().extend(value);
         }
-        let points = benchmarks.into_iter();
-        points
+        benchmarks
+            .into_iter()
             .map(|(name, values)| Self::new(time, name, values))
             .collect()
     }
@@ -176,8 +177,10 @@ fn parse_point(line: &str) -> Result<Point, String> {
 /// As [`read_points`].
 pub fn parse_points(path: &Path, text: &str) -> Result<Vec<Point>, ImportError> {
     let mut points = Vec::new();
-    let lines = (1..).zip(text.lines());
-    for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+    for (number, line) in (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
         let point = parse_point(line).map_err(|why| {
             let why = format!(
                 "{why}. Each line is one result, as `crawlmark history FILE --add RESULT` writes it"

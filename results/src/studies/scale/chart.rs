@@ -124,8 +124,10 @@ impl Sizes {
     /// A text for each size; empty where the curve has none.
     fn texts(&self, curve: &Curve, text: fn(&Point) -> Option<String>) -> Vec<String> {
         let sizes = self.0.iter().map(|n| {
-            let mut points = curve.points.iter();
-            let point = points.find(|point| curve.n(point).total_cmp(n).is_eq())?;
+            let point = curve
+                .points
+                .iter()
+                .find(|point| curve.n(point).total_cmp(n).is_eq())?;
             text(point)
         });
         sizes.map(Option::unwrap_or_default).collect()
@@ -143,13 +145,13 @@ fn decimal_size(n: f64) -> String {
 
 /// Linear growth, and the law that the sizes follow.
 fn references(curve: &Curve, sizes: &Sizes) -> Vec<Mark> {
-    let base = curve
+    let linear = curve
         .base()
-        .and_then(|base| Some((curve.n(base), base.items_per_s?.median)));
-    let linear = base.map(|(least, per_s)| {
-        let (_, most) = sizes.ends();
-        vec![(least, per_s), (most, per_s * most / least)]
-    });
+        .and_then(|base| Some((curve.n(base), base.items_per_s?.median)))
+        .map(|(least, per_s)| {
+            let (_, most) = sizes.ends();
+            vec![(least, per_s), (most, per_s * most / least)]
+        });
     let law = curve
         .usl
         .map(|law| sizes.smooth().map(|n| (n, law.per_s(n))).collect());

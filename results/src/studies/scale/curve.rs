@@ -86,8 +86,10 @@ impl Point {
             .iter()
             .map(|(own, base)| own.items_per_s / base.items_per_s);
         let has_serial = least <= 1.0 && factor > 1.0;
-        let serial = speedups.clone().filter(|_| has_serial);
-        let serial = serial.map(|s| (1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor));
+        let serial = speedups
+            .clone()
+            .filter(|_| has_serial)
+            .map(|s| (1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor));
         let work = pairs
             .iter()
             .filter_map(|(own, base)| Some(base.cpu_us_per_attempt? / own.cpu_us_per_attempt?));
@@ -136,8 +138,11 @@ impl Point {
         if self.client_limited || !self.counts() || self.limited_by != Limit::Connections {
             return None;
         }
-        let mut of_size = rounds.iter().rev().filter(|round| round.size == self.size);
-        let round = of_size.find(|round| round.counts())?;
+        let round = rounds
+            .iter()
+            .rev()
+            .filter(|round| round.size == self.size)
+            .find(|round| round.counts())?;
         Some(LoadStep {
             name: counted(self.size.connections.into(), "connection"),
             target: round.target.clone(),
@@ -175,17 +180,22 @@ impl Curve {
             .iter()
             .map(|(size, own)| Point::new(*size, held, own, &base, room))
             .collect();
-        let counted = points.iter().filter(|point| point.counts());
-        let counted = counted.filter_map(|point| by_size.get(&point.size));
-        let rounds = counted.flatten().filter(|round| round.counts());
+        let rounds = points
+            .iter()
+            .filter(|point| point.counts())
+            .filter_map(|point| by_size.get(&point.size))
+            .flatten()
+            .filter(|round| round.counts());
         let usl = Usl::of(rounds.map(|it| (it.replicate, held.n(it.size), it.items_per_s)));
         Self { held, points, usl }
     }
 
     /// Return its sizes as steps of a load on the target, without those whose rate this client limited.
     pub(super) fn load_steps(&self, rounds: &[Round]) -> Vec<LoadStep> {
-        let points = self.points.iter();
-        points.filter_map(|point| point.load_step(rounds)).collect()
+        self.points
+            .iter()
+            .filter_map(|point| point.load_step(rounds))
+            .collect()
     }
 
     /// Return the position of one of its points on the axis.
@@ -201,8 +211,12 @@ impl Curve {
     /// The point that answers: the largest that counts where its base does, too, or else the
     /// largest that can be compared with it.
     pub fn told(&self) -> Option<&Point> {
-        let beyond = self.points.iter().skip(1).rev();
-        let mut beyond = beyond.filter(|point| point.speedup.is_some());
+        let mut beyond = self
+            .points
+            .iter()
+            .skip(1)
+            .rev()
+            .filter(|point| point.speedup.is_some());
         let largest = beyond.clone().next();
         beyond.find(|point| self.is_answer(point)).or(largest)
     }

@@ -93,8 +93,10 @@ impl Round {
 
     /// The finding for which it does not count; none when it does.
     pub fn left_out_by(&self) -> Option<&Finding> {
-        let mut all = self.run.findings.iter();
-        all.find(|finding| !self.counts() && finding.effect() == Some(self.run.validity))
+        self.run
+            .findings
+            .iter()
+            .find(|finding| !self.counts() && finding.effect() == Some(self.run.validity))
     }
 
     /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or

@@ -138,18 +138,20 @@ impl Fit {
         let beyond = |[n, time]: &[f64; 2]| time - slowdown(s, k, *n).ln();
         let of_repeat = |rounds: &Vec<[f64; 2]>| {
             let level = rounds.iter().map(beyond).sum::<f64>() / rounds.len() as f64;
-            let squares = rounds.iter().map(|of| (beyond(of) - level).powi(2));
-            squares.sum::<f64>()
+            rounds
+                .iter()
+                .map(|of| (beyond(of) - level).powi(2))
+                .sum::<f64>()
         };
         self.0.iter().map(of_repeat).sum()
     }
 
     /// The level that they leave, in the mean of the rounds.
     fn level(&self, s: f64, k: f64) -> f64 {
-        let levels = self
-            .rounds()
-            .map(|[n, time]| time - slowdown(s, k, *n).ln());
-        levels.sum::<f64>() / self.rounds().count() as f64
+        self.rounds()
+            .map(|[n, time]| time - slowdown(s, k, *n).ln())
+            .sum::<f64>()
+            / self.rounds().count() as f64
     }
 }
 

@@ -28,14 +28,17 @@ const LETTER: f64 = 7.5;
 
 /// The panel of measured and published rates.
 pub(super) fn ladder(all: &[ScenarioReport]) -> Panel {
-    let rates = all.iter().flat_map(|of| {
-        let published = of.published.map(Published::middle_per_s);
-        [Some(of.readings.ok_per_s), published]
-    });
-    let rates = rates.flatten().filter(|rate| *rate > 0.0);
-    let (least, most) = rates.fold((1.0_f64, 10.0_f64), |(least, most), rate| {
-        (least.min(rate), most.max(rate))
-    });
+    let (least, most) = all
+        .iter()
+        .flat_map(|of| {
+            let published = of.published.map(Published::middle_per_s);
+            [Some(of.readings.ok_per_s), published]
+        })
+        .flatten()
+        .filter(|rate| *rate > 0.0)
+        .fold((1.0_f64, 10.0_f64), |(least, most), rate| {
+            (least.min(rate), most.max(rate))
+        });
     let [low, high] = [least.log10().floor(), most.log10().ceil()].map(|n| 10f64.powf(n));
     let (mut measured, mut chosen, mut strokes, mut notes) = (vec![], vec![], vec![], vec![]);
     for (row, of) in all.iter().enumerate() {
@@ -89,10 +92,13 @@ pub(super) fn patterns(all: &[ScenarioReport], others: &[ScenarioFigure]) -> Pan
         bars.push(Block::row(row, [0.06, 0.36], [0.0, per_s]));
         let note = Note::new(rate(per_s), (per_s, row as f64 + 0.21), [AFTER, 4.0]);
         notes.push(note.of(Role::Reference, Face::Value));
-        let figures = others
+        for (line, part) in others
             .iter()
-            .filter_map(|(name, value, text)| Some(format!("{name} {}", text(value(of)?))));
-        for (line, part) in figures.collect::<Vec<_>>().chunks(A_LINE).enumerate() {
+            .filter_map(|(name, value, text)| Some(format!("{name} {}", text(value(of)?))))
+            .collect::<Vec<_>>()
+            .chunks(A_LINE)
+            .enumerate()
+        {
             let down = LINE * (line + 1) as f64;
             notes.push(Note::new(
                 part.join(" · "),

@@ -133,8 +133,11 @@ impl ScenarioReadings {
 /// Return the handshake delay of the bundled target from the plan; zero for a target that is not
 /// bundled.
 fn handshake(report: &Report) -> Duration {
-    let noted = report.plan.run.workload.get(HANDSHAKE);
-    noted
+    report
+        .plan
+        .run
+        .workload
+        .get(HANDSHAKE)
         .and_then(|text| parse_duration(text).ok())
         .unwrap_or_default()
 }
@@ -224,8 +227,8 @@ fn cpu(readings: &ScenarioReadings) -> Option<StudyFinding> {
     let cores = of.cores;
     let used = of.used_cores().filter(|used| *used >= CPU * cores as f64);
     let waited = of.run_delay_share.filter(|share| *share >= KEPT_FROM_CPU);
-    let full = used.map(|used_cores| StudyFinding::CpuFull { used_cores, cores });
-    full.or_else(|| waited.map(|share| StudyFinding::CpuWait { share }))
+    used.map(|used_cores| StudyFinding::CpuFull { used_cores, cores })
+        .or_else(|| waited.map(|share| StudyFinding::CpuWait { share }))
         .or_else(|| (each >= CPU).then_some(StudyFinding::OneCpu { each }))
 }
 
