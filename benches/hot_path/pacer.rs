@@ -14,7 +14,7 @@ const BUDGET: Budget = Budget {
     burst: 8,
     at_start: 8,
     phase_ns: 0,
-    turn_ns: 0,
+    apart_ns: 0,
 };
 
 pub(crate) fn benches(criterion: &mut Criterion) {

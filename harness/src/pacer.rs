@@ -82,13 +82,12 @@ impl Pacer {
         })
     }
 
-    /// Time between the requests of a budget that allows one at a time; none of any other.
-    pub(crate) fn apart(&self) -> Option<Duration> {
+    /// Nanoseconds between the requests of all shards, of a budget that lets them go one at a time;
+    /// none of any other.
+    pub(crate) fn apart(&self) -> Option<u64> {
         match self {
-            Self::Budgeted(pacer) if pacer.admitting.tolerance_ns == 0 => {
-                Some(Duration::from_nanos(pacer.admitting.interval_ns))
-            }
-            _ => None,
+            Self::Budgeted(pacer) => Some(pacer.apart_ns).filter(|apart| *apart > 0),
+            Self::Unlimited | Self::Timed(_) => None,
         }
     }
 
@@ -230,6 +229,7 @@ pub struct BudgetPacer {
     audit: BudgetAudit,
     /// Requests at once with the share of the start.
     burst: u64,
+    apart_ns: u64,
 }
 
 impl BudgetPacer {
@@ -243,6 +243,7 @@ impl BudgetPacer {
             tempo: Tempo::new(curve, start),
             audit: BudgetAudit::new(budget),
             burst: budget.burst,
+            apart_ns: budget.apart_ns,
         }
     }
 
@@ -291,31 +292,6 @@ struct Schedule {
     tolerance_ns: u64,
     gcra: Gcra,
     first: Nanos,
-    /// None unless shards take turns.
-    turns: Option<Turns>,
-}
-
-/// Turns of a shard among others: a grid from the common start that lateness does not move.
-#[derive(Debug)]
-struct Turns {
-    first: Nanos,
-    turn_ns: u64,
-    /// Lateness of earlier requests, as where each opens a connection; it fades.
-    usual_ns: u64,
-}
-
-impl Turns {
-    /// Return the turn after a request at `now`. One that is later than usual leaves a turn out, after
-    /// which the shard is back in its place: the others do not know that it is late.
-    fn after(&mut self, now: Nanos, interval_ns: u64) -> Nanos {
-        let since_ns = now.since(self.first);
-        let late_ns = since_ns % self.turn_ns;
-        let margin_ns = self.turn_ns.saturating_sub(interval_ns);
-        let skipped = u64::from(late_ns > self.usual_ns + margin_ns);
-        self.usual_ns = late_ns.max(self.usual_ns - self.usual_ns / 8);
-        let turns = since_ns / self.turn_ns + 1 + skipped;
-        Nanos(self.first.0.saturating_add(turns * self.turn_ns))
-    }
 }
 
 impl Schedule {
@@ -324,8 +300,7 @@ impl Schedule {
             interval_ns,
             burst,
             at_start,
-            phase_ns: _,
-            turn_ns,
+            ..
         }: Budget,
         first: Nanos,
     ) -> Self {
@@ -336,11 +311,6 @@ impl Schedule {
             tolerance_ns: interval_ns.saturating_mul(burst.saturating_sub(1)),
             gcra: Gcra::new(Nanos(first.0.saturating_add(used))),
             first,
-            turns: (turn_ns > 0).then_some(Turns {
-                first,
-                turn_ns,
-                usual_ns: 0,
-            }),
         }
     }
 
@@ -366,10 +336,6 @@ impl Schedule {
 
     fn admit(&mut self, now: Nanos) {
         self.gcra.admit(now, self.interval_ns);
-        if let Some(turns) = &mut self.turns {
-            let next = turns.after(now, self.interval_ns);
-            self.gcra.postpone(next);
-        }
     }
 }
 
@@ -387,7 +353,7 @@ mod tests {
             burst,
             at_start: burst,
             phase_ns: 0,
-            turn_ns: 0,
+            apart_ns: 0,
         }
     }
 
@@ -436,7 +402,7 @@ mod tests {
                 burst: 10,
                 at_start: 2,
                 phase_ns: 0,
-                turn_ns: 0,
+                apart_ns: 0,
             },
             Nanos(1_000 * MS),
         );
@@ -450,7 +416,7 @@ mod tests {
                 burst: 4,
                 at_start: 1,
                 phase_ns: 0,
-                turn_ns: 0,
+                apart_ns: 0,
             }),
             Nanos(0),
         );
@@ -488,7 +454,7 @@ mod tests {
             interval_ns in 1..1_000_u64, burst in 1..20_u64, phase_ns in 0..500_u64,
             pauses in prop::collection::vec(0..3_000_u64, 1..200),
         ) {
-            let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, at_start: burst, phase_ns, turn_ns: 0 }), Nanos(7));
+            let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, at_start: burst, phase_ns, apart_ns: 0 }), Nanos(7));
             let (mut now, mut sent) = (Nanos(7), Vec::new());
             for pause in pauses {
                 now.0 += pause;
@@ -528,7 +494,7 @@ mod tests {
         fn connections_that_take_long_leave_nothing_of_the_budget_unused(
             interval_ns in 1..1_000_u64, burst in 1..5_u64, longest in 0..20_000_u64, seed: u64,
         ) {
-            let budget = Budget { interval_ns, burst, at_start: 1, phase_ns: 0, turn_ns: 0 };
+            let budget = Budget { interval_ns, burst, at_start: 1, phase_ns: 0, apart_ns: 0 };
             // From half of the longest time to connect up.
             let delay = |n: u64| longest - seed.wrapping_mul(n | 1).rotate_left(17) % (longest / 2 + 1);
             let delays: Vec<u64> = (0..500).map(delay).collect();

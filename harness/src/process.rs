@@ -23,9 +23,11 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,7 +36,7 @@ use crate::files::Root;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, rlim_t, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, pthread_sigmask};
@@ -379,13 +381,84 @@ fn live_session(pid: i32) -> Option<i32> {
     fields.nth(2)?.parse().ok().filter(|_| is_live)
 }
 
+/// Memory that a process shares with those that it forks later: `count` values, each valid if all
+/// of its bytes are 0, and changed through atomic integers only.
+#[derive(Debug)]
+struct Mapping<T> {
+    values: NonNull<T>,
+    count: NonZeroUsize,
+}
+
+/// Moments that processes share, all 0 at first.
+#[derive(Debug, Clone)]
+pub struct SharedWords(Rc<Mapping<AtomicU64>>);
+
+impl SharedWords {
+    /// Share `count` of them.
+    ///
+    /// # Errors
+    /// When the kernel has no room for them.
+    #[expect(unsafe_code, reason = "memory that forked processes share is mapped")]
+    pub fn new(count: usize) -> Result<Self, Errno> {
+        let (length, count) = Mapping::<AtomicU64>::length(count).ok_or(Errno::ENOMEM)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        let address = unsafe { mmap_anonymous(None, length, access, MapFlags::MAP_SHARED) }?;
+        Ok(Self(Rc::new(Mapping {
+            values: address.cast(),
+            count,
+        })))
+    }
+}
+
+impl Deref for SharedWords {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        self.0.values()
+    }
+}
+
+impl<T> Mapping<T> {
+    /// Bytes of `count` values, at least one, and their number; none if there are too many.
+    fn length(count: usize) -> Option<(NonZeroUsize, NonZeroUsize)> {
+        let count = NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
+        let length = count.get().checked_mul(size_of::<T>());
+        length.and_then(NonZeroUsize::new).zip(Some(count))
+    }
+
+    #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
+    fn values(&self) -> &[T] {
+        // SAFETY: the pointer comes from a successful mmap of `count` values, readable and
+        // writable, aligned to pages, and so to a value, which stays mapped for as long as `self`
+        // lives, as the reference does. All of its bytes were 0, which is a value, and every change,
+        // also by other processes, is made through atomic integers. Should it be a file that is
+        // truncated or unreadable by now, an access ends the process by SIGBUS: its shard is lost,
+        // and no memory is.
+        unsafe { NonNull::slice_from_raw_parts(self.values, self.count.get()).as_ref() }
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    #[expect(unsafe_code, reason = "what was mapped is unmapped")]
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly what was mapped, and only this drop unmaps it. No reference
+        // into it outlives `self`. In a forked process the range is that process's own view.
+        let unmapped = unsafe { munmap(self.values.cast(), self.count.get() * size_of::<T>()) };
+        debug_assert_eq!(
+            unmapped,
+            Ok(()),
+            "the only failure is a range that is no mapping"
+        );
+    }
+}
+
 /// Counters in a mapped file, of which each process adds to its own. While the machine runs, the
 /// file holds what was counted until the end, however a process ends: the kernel writes it. After a
 /// power cut, up to 30 s may be missing, by the kernel's default.
 #[derive(Debug)]
 pub struct FileCounters {
-    counters: NonNull<FileCounter>,
-    count: NonZeroUsize,
+    counters: Mapping<FileCounter>,
     /// Open for as long as it is mapped: a network file system sends what was counted to its server
     /// when the last descriptor is closed.
     _file: File,
@@ -426,12 +499,8 @@ impl FileCounters {
     /// # Errors
     /// When the file exists, or cannot be written or mapped.
     pub fn create(root: &Root, path: &Path, count: u32) -> io::Result<Self> {
-        let count = NonZeroUsize::new(count as usize).unwrap_or(NonZeroUsize::MIN);
-        let length = count
-            .get()
-            .checked_mul(size_of::<FileCounter>())
-            .and_then(NonZeroUsize::new)
-            .ok_or(io::ErrorKind::InvalidInput)?;
+        let (length, count) =
+            Mapping::<FileCounter>::length(count as usize).ok_or(io::ErrorKind::InvalidInput)?;
         let file = root.create(path)?;
         Self::map(file, length, count).inspect_err(|_| drop(fs::remove_file(path)))
     }
@@ -446,24 +515,18 @@ impl FileCounters {
         // SAFETY: no address is asked for, so no existing mapping is replaced.
         let address = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) }?;
         Ok(Self {
-            counters: address.cast(),
-            count,
+            counters: Mapping {
+                values: address.cast(),
+                count,
+            },
             _file: file,
         })
     }
 
     /// Add 1 to the counter `index`, below the number of counters; no other process may add to it
     /// at the same time.
-    #[expect(unsafe_code, reason = "the mapping is reached through a pointer")]
     pub fn add(&self, index: usize) {
-        // SAFETY: the pointer comes from a successful mmap of `count` counters, readable and
-        // writable, which stays mapped for as long as `self` lives, and the reference does not
-        // outlive this call. Should the file be truncated or unreadable by then, the access ends
-        // the process by SIGBUS: its shard is lost, and no memory is. A mapping is aligned to
-        // pages, and so to a counter. Each value is valid for an atomic integer, and every change,
-        // also by other processes, is made through it.
-        let counters =
-            unsafe { NonNull::slice_from_raw_parts(self.counters, self.count.get()).as_ref() };
+        let counters = self.counters.values();
         debug_assert!(
             index < counters.len(),
             "counter {index} of {}",
@@ -501,26 +564,6 @@ impl FileCounters {
                 .ok_or(CountersError::Value)?;
             sum.checked_add(value).ok_or(CountersError::Value)
         })
-    }
-}
-
-impl Drop for FileCounters {
-    #[expect(unsafe_code, reason = "what was mapped is unmapped")]
-    fn drop(&mut self) {
-        // SAFETY: the range is exactly what `create` mapped, and only this drop unmaps it. No
-        // reference into it outlives a call of `add`. In a forked process the range is that
-        // process's own view of the file.
-        let unmapped = unsafe {
-            munmap(
-                self.counters.cast(),
-                self.count.get() * size_of::<FileCounter>(),
-            )
-        };
-        debug_assert_eq!(
-            unmapped,
-            Ok(()),
-            "the only failure is a range that is no mapping"
-        );
     }
 }
 

@@ -64,7 +64,7 @@ use self::reports::{finish, report, report_end};
 pub use self::wakeup::Bell;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::process::{pin_to, usable_cpus};
+use crate::process::{SharedWords, pin_to, usable_cpus};
 use crate::wire::{Control, Frame, FrameDecoder, WireError, encode};
 use crate::workload::Workload;
 
@@ -77,6 +77,15 @@ pub struct ShardLink {
     pub control: OwnedFd,
     /// Wakes the supervisor.
     pub bell: Bell,
+    /// When shards may send next, if they go one at a time.
+    pub words: Option<SharedWords>,
+}
+
+/// A shard's ties to the rest of a rehearsed run, as in [`ShardLink`].
+#[cfg(feature = "virtual-time")]
+pub(crate) struct RehearsedLink<S> {
+    pub(crate) stream: S,
+    pub(crate) words: Option<SharedWords>,
 }
 
 /// Reason why a shard ended before its time.
@@ -109,21 +118,27 @@ where
 }
 
 /// Lives the shard's life as a task of the current thread, by the runtime's own time, and returns
-/// what would be the exit code. The shard sends and receives frames over `stream`, which it closes
-/// at its end. Its alarms ring early or late as `alarm` does.
+/// what would be the exit code. The shard sends and receives frames over the stream of `link`, which
+/// it closes at its end. Its alarms ring early or late as `alarm` does.
 #[cfg(feature = "virtual-time")]
-pub(crate) async fn rehearse<W, S>(plan: ShardPlan, alarm: Alarm, workload: W, stream: S) -> u8
+pub(crate) async fn rehearse<W, S>(
+    plan: ShardPlan,
+    alarm: Alarm,
+    workload: W,
+    link: RehearsedLink<S>,
+) -> u8
 where
     W: Workload,
     S: AsyncRead + AsyncWrite,
 {
-    let (control, frames) = tokio::io::split(stream);
+    let (control, frames) = tokio::io::split(link.stream);
 
     let link = Link {
         outbox: Outbox::new(frames, None),
         listener: Listener::new(control),
         vitals: CpuReadings::none(),
         linger: Linger::new(Duration::ZERO),
+        words: link.words,
     };
     attend(&plan, workload, alarm, link).await.map_or(1, |()| 0)
 }
@@ -143,6 +158,7 @@ where
         frames,
         control,
         bell,
+        words,
     } = link;
     let mut frames = File::from(frames);
     // Before it is pinned: afterwards there is one.
@@ -162,7 +178,7 @@ where
     let opened = frames.try_clone().and_then(|frames| {
         let sender = pipe::Sender::from_owned_fd(frames.into())?;
         let receiver = pipe::Receiver::from_owned_fd(control)?;
-        Ok((sender, receiver, Alarm::kernel(clock, plan.pacing)?))
+        Ok((sender, receiver, Alarm::kernel(clock, plan.awake())?))
     });
     let (sender, receiver, alarm) = match opened {
         Ok(opened) => opened,
@@ -174,6 +190,7 @@ where
         listener: Listener::new(receiver),
         vitals: CpuReadings::before(plan.cpu, probing),
         linger,
+        words,
     };
     let ended = runtime.block_on(attend(plan, workload, alarm, link));
     // A thread that still looks up a name must not delay the end.
@@ -211,6 +228,9 @@ where
         return report_end(&engine, ended, &mut link).await;
     };
     let engine = Engine::new(workload, plan, alarm.clock(), start);
+    if let Some(words) = &link.words {
+        engine.gate().limits().share(words);
+    }
     if from > start {
         engine.begin_late(from);
     }
@@ -279,6 +299,7 @@ where
         listener,
         vitals,
         linger,
+        ..
     } = link;
     let _pulse = LoopDelayProbe::start(engine);
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
@@ -354,6 +375,7 @@ struct Link<R, W> {
     /// Readings of the shard's use of the machine.
     vitals: CpuReadings,
     linger: Linger,
+    words: Option<SharedWords>,
 }
 
 /// Start of a shard.

@@ -66,7 +66,7 @@ use crate::clock::{Clock, Nanos, duration_ns, wall_time};
 use crate::machine::{Counters, Proc, growth};
 use crate::pacer::Growth;
 use crate::plan::{RunPlan, ShardPlan};
-use crate::process::{ForkError, Role, fork, own_usage};
+use crate::process::{ForkError, Role, SharedWords, fork, own_usage};
 use crate::shard::{self, Bell, INTERVAL, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, Frame, PauseOrder, Usage};
@@ -126,6 +126,7 @@ pub fn supervise<O: Observer>(
     let bell = Bell::new()?;
     let mut supervisor = Supervisor::new(plan, clock, lead(plan.shards));
     supervisor.machine = Some(Proc::default());
+    supervisor.words = words(plan)?;
     for shard in plan.split(&workloads.cpus()) {
         let process = supervisor.fork_shard(&shard, &bell, workloads)?;
         supervisor.take_in(shard, process);
@@ -156,6 +157,17 @@ pub fn supervise<O: Observer>(
     Ok(supervisor.into_record([started_at, finished_at], usage))
 }
 
+/// Return the words by which several shards keep their requests apart: one of the run and one of
+/// each host.
+///
+/// # Errors
+/// When the kernel has no room for them.
+pub(crate) fn words(plan: &RunPlan) -> Result<Option<SharedWords>, Errno> {
+    let is_shared = plan.shards > 1 && (plan.has_budget() || plan.per_host.rate.is_some());
+    let count = 1 + plan.per_host.hosts as usize;
+    is_shared.then(|| SharedWords::new(count)).transpose()
+}
+
 /// From the last `ready` to the common start of so many shards.
 fn lead(shards: u32) -> Duration {
     LEAD + LEAD_PER_SHARD * shards.saturating_sub(1)
@@ -181,6 +193,8 @@ struct Supervisor<L = Process> {
     windows: Windows,
     /// Number of hosts of the target.
     hosts: u32,
+    /// When shards may send next under the limits of the run and of its hosts; none of one shard.
+    words: Option<SharedWords>,
     /// By host, the last pause that it asked for.
     pauses_in_force: BTreeMap<u32, PauseOrder>,
     /// End of the longest wait that a host asked for.
@@ -216,6 +230,7 @@ impl Supervisor {
             frames: frames_below,
             control: control_below,
             bell: bell.clone(),
+            words: self.words.clone(),
         };
         let (members, clock) = (&mut self.members, self.clock);
         let mut below = Some(below);
@@ -278,6 +293,7 @@ impl<L: ShardLine> Supervisor<L> {
             ranges: Ranges::of(plan.arrivals),
             windows: Windows::new(shards),
             hosts: plan.per_host.hosts,
+            words: None,
             pauses_in_force: BTreeMap::new(),
             asked_until: Nanos::default(),
             lease: None,

@@ -329,7 +329,7 @@ pub struct RunArgs {
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
-    /// Default: 1 per shard; above 100/s with one shard, or 10/s for each of several, also the
+    /// Default: 1 per shard, and up to 200/s one at a time over all of them; above that also the
     /// requests due in 25 ms, so that a shard that was delayed can catch up.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub burst: Option<u64>,

@@ -108,7 +108,7 @@ mod tests {
             burst: 2,
             at_start: 2,
             phase_ns: 0,
-            turn_ns: 0,
+            apart_ns: 0,
         });
         for at in [0, 0, 10, 11] {
             audit.sent(Nanos(at), Nanos(at));

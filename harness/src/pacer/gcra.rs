@@ -66,7 +66,7 @@ mod tests {
             let clock = FakeRelativeClock::default();
             let governor = RateLimiter::direct_with_clock(quota, clock.clone());
             let burst = u64::from(burst);
-            let budget = Budget { interval_ns, burst, at_start: burst, phase_ns: 0, turn_ns: 0 };
+            let budget = Budget { interval_ns, burst, at_start: burst, phase_ns: 0, apart_ns: 0 };
             let mut pacer = Pacer::new(Some(budget), Nanos(0));
             let mut now = Nanos(0);
             for pause in pauses {

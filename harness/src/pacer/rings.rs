@@ -154,7 +154,7 @@ mod tests {
         fn a_budget_loses_nothing_to_the_slack(
             interval_ns in 1_000..2_000_000_u64, burst in 1..50_u64, span_us in 0..200_u64,
         ) {
-            let budget = Budget { interval_ns, burst, at_start: 1, phase_ns: 7, turn_ns: 0 };
+            let budget = Budget { interval_ns, burst, at_start: 1, phase_ns: 7, apart_ns: 0 };
             let slack = Slack { span: Duration::from_micros(span_us), most: 64 };
             let (late, _) = lateness(Pacer::new(Some(budget), Nanos(0)), slack, 300);
             prop_assert!(late.iter().all(|late| *late <= span_us * 1_000));

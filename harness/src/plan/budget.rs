@@ -19,27 +19,14 @@ use crate::units::Rate;
 /// is used only after the shard was late or had no connection free.
 const CATCH_UP: Duration = Duration::from_millis(25);
 
-/// Requests that are this far apart, or further, are spaced by when they are sent: what a shard
-/// forgets by being late by a tenth of a millisecond is a hundredth of its budget at most, and a
-/// target that allows no burst (nginx' `limit_req` by default) turns away two that are closer. With
-/// a burst to catch up, it turned away 29 % to 48 % of 10/s to 100/s.
-const SPACED: Duration = Duration::from_millis(10);
-
-/// The same for the requests of each of several shards.
-const SPACED_TURNS: Duration = Duration::from_millis(100);
+/// Requests of all shards that are this far apart, or further, go one at a time, spaced by when they
+/// are sent: a target that allows no burst (nginx' `limit_req` by default) turns away two that are
+/// closer. With a burst to catch up, it turned away 29 % to 48 % of 10/s to 100/s.
+const SPACED: Duration = Duration::from_millis(5);
 
 /// Least share of a shard, per second. One shard sends many times that; shards do not know of each
 /// other's requests, and two that are a little late each may send within less than an interval.
 const LEAST_SHARE_PER_S: u64 = 200;
-
-/// The part of its interval by which a shard's turns are longer, where shards take turns with single
-/// requests, up to [`LONGEST_MARGIN`]: one that is late by less leaves the next shard's request its
-/// distance, and the next turn is not later for it. With a two-hundredth, which is 1 ms at 5/s of two
-/// shards, a limit without bursts refused 2 to 8 of 38 requests beside other work.
-const TURN_MARGIN: u64 = 100;
-
-/// Many times as late as a timer is.
-const LONGEST_MARGIN: Duration = Duration::from_millis(50);
 
 /// The bursts of a budget.
 #[derive(Debug, Clone, Copy)]
@@ -60,26 +47,25 @@ pub struct Budget {
     pub at_start: u64,
     /// Nanoseconds from the common start to the first request.
     pub phase_ns: u64,
-    /// Nanoseconds between two turns of the shard, where shards take turns with single requests;
-    /// else 0.
-    pub turn_ns: u64,
+    /// Nanoseconds between two requests of all shards together, where they go one at a time; else 0.
+    pub apart_ns: u64,
 }
 
 impl Budget {
     pub(super) fn of(rate: &Rate, bursts: Bursts, parts: u64, i: u64) -> Self {
         let interval_ns = shard_interval_ns(rate, parts);
-        let takes_turns =
-            parts > 1 && bursts.any <= parts && interval_ns >= duration_ns(SPACED_TURNS);
-        let margin_ns = (interval_ns / TURN_MARGIN).min(duration_ns(LONGEST_MARGIN));
-        let turn_ns = interval_ns.saturating_add(margin_ns);
-        let apart_ns = if takes_turns { turn_ns } else { interval_ns };
-        let phase = u128::from(i) * u128::from(apart_ns) / u128::from(parts.max(1));
+        let is_spaced = bursts.any <= parts && is_spaced(rate);
+        let phase = u128::from(i) * u128::from(interval_ns) / u128::from(parts.max(1));
         Self {
             interval_ns,
             burst: split_share(bursts.any, parts, i).max(1),
             at_start: split_share(bursts.at_start, parts, i).max(1),
             phase_ns: u64::try_from(phase).unwrap_or(u64::MAX),
-            turn_ns: if takes_turns { turn_ns } else { 0 },
+            apart_ns: if is_spaced {
+                shard_interval_ns(rate, 1)
+            } else {
+                0
+            },
         }
     }
 }
@@ -94,7 +80,7 @@ impl Budget {
             burst: permits,
             at_start: permits,
             phase_ns: 0,
-            turn_ns: 0,
+            apart_ns: 0,
         }
     }
 }
@@ -106,19 +92,21 @@ fn shard_interval_ns(rate: &Rate, parts: u64) -> u64 {
     u64::try_from(interval).unwrap_or(u64::MAX).max(1)
 }
 
+/// True if requests of this rate go one at a time, unless a burst is asked for.
+fn is_spaced(rate: &Rate) -> bool {
+    shard_interval_ns(rate, 1) >= duration_ns(SPACED)
+}
+
 /// The burst that a budget gets when none is asked for: for each shard the one request that is
-/// due, and as many as fall due in 25 ms, rounded up. Up to 100/s of one shard, and 10/s of each of
-/// several, it is the one alone.
+/// due, and as many as fall due in 25 ms, rounded up. Up to 200/s it is the one alone.
 ///
 /// A burst of `b` forgives lateness of up to `b - 1` intervals, so the one by itself would
 /// forgive none.
 pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
-    let interval_ns = shard_interval_ns(rate, u64::from(shards));
-    let spaced = if shards == 1 { SPACED } else { SPACED_TURNS };
-    let late = if interval_ns < duration_ns(spaced) {
-        duration_ns(CATCH_UP).div_ceil(interval_ns)
-    } else {
+    let late = if is_spaced(rate) {
         0
+    } else {
+        duration_ns(CATCH_UP).div_ceil(shard_interval_ns(rate, u64::from(shards)))
     };
     (1 + late).saturating_mul(u64::from(shards))
 }

@@ -5,8 +5,8 @@
 //! lateness. In a real shard the wait is a `timerfd`; nothing polls or spins in between. In virtual
 //! time there is only the runtime's timer. It must not decide how long anything waits.
 //!
-//! With `--pacing spin`, a shard sleeps until a little before the instant and then reads the clock
-//! continuously. In between it lets the runtime read from its sockets, so that no response waits
+//! With `--pacing spin`, and for a moment where each request keeps its distance from the one before,
+//! a shard sleeps until a little before the instant and then reads the clock continuously. In between it lets the runtime read from its sockets, so that no response waits
 //! for it.
 //!
 //! There are two timers, which take turns. Setting the earliest timer of a CPU reprograms the CPU's
@@ -16,7 +16,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-#[cfg(feature = "virtual-time")]
 use std::time::Duration;
 
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -26,7 +25,6 @@ use tokio::io::unix::AsyncFd;
 #[cfg(feature = "virtual-time")]
 use crate::chance::Chance;
 use crate::clock::{Clock, Nanos, duration_ns};
-use crate::plan::Pacing;
 
 /// Limit on how late a drawn alarm rings: a busy machine's.
 #[cfg(feature = "virtual-time")]
@@ -92,17 +90,17 @@ impl AsRawFd for Timer {
 }
 
 impl Alarm {
-    /// An alarm of the kernel's, for `clock`, that waits as `pacing` says. Make it within the
-    /// runtime that is to drive it, after the fork.
+    /// An alarm of the kernel's, for `clock`, that stays awake for so long before an instant. Make
+    /// it within the runtime that is to drive it, after the fork.
     ///
     /// # Errors
     /// The process is out of descriptors.
-    pub(super) fn kernel(clock: Clock, pacing: Pacing) -> io::Result<Self> {
+    pub(super) fn kernel(clock: Clock, awake: Duration) -> io::Result<Self> {
         let bells = [KernelWakeup::new()?, KernelWakeup::new()?];
         Ok(Self {
             clock,
             bell: Bell::Kernel(Box::new(bells)),
-            awake_ns: duration_ns(pacing.awake()),
+            awake_ns: duration_ns(awake),
         })
     }
 
@@ -236,7 +234,6 @@ mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
     use std::task::Poll;
-    use std::time::Duration;
 
     use proptest::prelude::*;
     use proptest::test_runner::TestRunner;
@@ -245,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::pacer::{Pace, Pacer};
-    use crate::plan::Budget;
+    use crate::plan::{Budget, Pacing};
 
     const US: Duration = Duration::from_micros(1);
     const HOUR: Duration = Duration::from_hours(1);
@@ -264,7 +261,7 @@ mod tests {
             .unwrap();
         runtime.block_on(async {
             let clock = Clock::start();
-            let alarm = Alarm::kernel(clock, pacing).unwrap();
+            let alarm = Alarm::kernel(clock, pacing.awake()).unwrap();
             timeout(PATIENCE, test(clock, alarm))
                 .await
                 .expect("nobody was woken");
@@ -298,7 +295,7 @@ mod tests {
                         burst,
                         at_start: burst,
                         phase_ns,
-                        turn_ns: 0,
+                        apart_ns: 0,
                     }),
                     start,
                 );

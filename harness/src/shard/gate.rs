@@ -222,17 +222,15 @@ impl Gate {
         Some(now)
     }
 
-    /// Count the request of a lane as sent; false if it was counted before.
+    /// Count the request of a lane as sent, once.
     #[inline]
-    fn count_sent(&self, lane: usize) -> bool {
-        let is_first = !self.lanes[lane].is_sent.replace(true);
-        if is_first {
+    fn count_sent(&self, lane: usize) {
+        if !self.lanes[lane].is_sent.replace(true) {
             let on_the_wire = self.on_the_wire.get() + 1;
             self.on_the_wire.set(on_the_wire);
             self.peak_in_flight
                 .set(self.peak_in_flight.get().max(on_the_wire));
         }
-        is_first
     }
 
     /// The most requests that were on the wire at once.
@@ -244,13 +242,13 @@ impl Gate {
     /// called. None if it never may.
     fn try_send(&self, lane: usize, host: u32, now: Nanos, has_waited: bool) -> Option<bool> {
         let (slot, mut inner) = (&self.lanes[lane], self.inner.borrow_mut());
-        let may_go = matches!(inner.clearance(host, now, slot.is_sent.get())?, Pace::Go(_));
+        let is_counted = slot.is_sent.get();
+        let may_go = matches!(inner.clearance(host, now, is_counted)?, Pace::Go(_));
         // Those that waited go first.
-        let goes = may_go && (has_waited || inner.sending.is_empty());
+        let is_next = may_go && (has_waited || inner.sending.is_empty());
+        let goes = is_next && (is_counted || inner.sent(host, now));
         if goes {
-            if self.count_sent(lane) {
-                inner.sent(host, now);
-            }
+            self.count_sent(lane);
         } else {
             inner.hold(lane, host, has_waited);
         }

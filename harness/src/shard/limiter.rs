@@ -4,92 +4,114 @@
 //! admitted, and again once it has its connection, because requests admitted one after another may
 //! get their connections together. It must not wait or read a clock.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::slots::Slots;
-use crate::clock::{Nanos, duration_ns};
-use crate::pacer::{Growth, Pace, Pacer};
+use crate::clock::Nanos;
+use crate::pacer::{Pace, Pacer};
+use crate::process::SharedWords;
 use crate::sample::Attempt;
 use crate::wire::BudgetUse;
 
-/// Requests that are this far apart, or further, keep their distance also when one of them is late.
-/// That costs the budget what a request is late each time, half a millisecond or so, which is too
-/// much of anything shorter.
-const SPACED: Duration = Duration::from_millis(200);
-
-/// A target is taken to receive a request within this part of the distance to the next one, if
-/// nothing says otherwise: more would cost more of the budget.
-const AT_ONCE: u32 = 400;
-
-/// A response that took this many times as long as the quickest one was late, and so was, perhaps,
-/// its request.
-const LATE: u32 = 4;
+/// A request may keep the next one waiting for this part of its distance on average, because it
+/// seems to have arrived late: more would cost too much of the budget.
+const ALLOWANCE: u64 = 256;
 
 /// One rate limit.
 #[derive(Debug)]
 pub(super) struct Limiter {
     pub(super) pacer: Pacer,
     slots: Slots,
-    distance: Option<Distance>,
+    spacing: Option<Spacing>,
 }
 
-/// Least distance between two requests of a slow budget that allows no burst.
+/// Distance between the requests of a budget that lets them go one at a time, over all shards.
 ///
-/// A schedule alone cannot keep it: when a request is late and the next one is not, they arrive too
-/// close together, and a target that allows no burst either (nginx' `limit_req` by default) turns
-/// the second away. So the distance counts from when the target received the last request. That is
-/// between sending it and its response, and taken to be shortly after it was sent; of a target that
-/// responds at once, a response that took much longer may be late because its request was, and then
-/// the distance counts from the response.
+/// The shards' schedules alone cannot keep it: when one request is late and the next one is not,
+/// they are too close together, and a target that allows no burst either (nginx' `limit_req` by
+/// default) turns the second away. So whoever sends claims the time until the next request in a
+/// word that all shards share.
+///
+/// The distance counts from when the target received the last request. That is between sending it
+/// and its response: a response that took longer than the quickest one may be late because its
+/// request was. Of targets that take longer for some requests than for others that is no sign, so
+/// it is believed up to an allowance that each request adds to.
 #[derive(Debug)]
-struct Distance {
-    apart: Duration,
-    quickest: Duration,
+struct Spacing {
+    apart_ns: u64,
     /// The next request is sent no sooner than this.
-    next: Nanos,
+    next: Word,
+    quickest_ns: u64,
+    allowance_ns: u64,
 }
 
-impl Distance {
-    fn received(&mut self, at: Nanos) {
-        self.next = self.next.max(at.plus(self.apart));
+/// An integer, of this shard or of all.
+#[derive(Debug)]
+enum Word {
+    Own(AtomicU64),
+    Shared(SharedWords, usize),
+}
+
+impl Word {
+    fn get(&self) -> &AtomicU64 {
+        match self {
+            Self::Own(word) => word,
+            Self::Shared(words, at) => &words[*at],
+        }
+    }
+}
+
+impl Spacing {
+    fn new(apart_ns: u64) -> Self {
+        Self {
+            apart_ns,
+            next: Word::Own(AtomicU64::new(0)),
+            quickest_ns: u64::MAX,
+            allowance_ns: apart_ns / 4,
+        }
+    }
+
+    /// Claims the time from `now` on, if no other request has it.
+    fn claim(&mut self, now: Nanos) -> bool {
+        let after = now.0.saturating_add(self.apart_ns);
+        let claim = |next| (next <= now.0).then_some(after);
+        let word = self.next.get();
+        let is_claimed = word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, claim)
+            .is_ok();
+        if is_claimed {
+            self.allowance_ns = (self.allowance_ns + self.apart_ns / ALLOWANCE).min(self.apart_ns);
+        }
+        is_claimed
     }
 
     fn ended(&mut self, sent: Nanos, done: Nanos) {
-        let at_once = self.apart / AT_ONCE;
-        let took = Duration::from_nanos(done.since(sent));
-        let is_first = self.quickest == Duration::MAX;
-        self.quickest = self.quickest.min(took);
-        let is_slow = self.quickest > at_once && !is_first;
-        let is_late = is_first || took > self.quickest.saturating_mul(LATE);
-        self.received(if is_late && !is_slow {
-            done
-        } else {
-            done.min(sent.plus(at_once))
-        });
+        let took_ns = done.since(sent);
+        // The first one has nothing to be compared with, and the target was not prepared for it.
+        let quickest_ns = Some(self.quickest_ns).filter(|quickest| *quickest < u64::MAX);
+        let late_ns = took_ns.saturating_sub(quickest_ns.unwrap_or(0));
+        self.quickest_ns = self.quickest_ns.min(took_ns);
+        let next =
+            (sent.0.saturating_add(self.apart_ns)).saturating_add(late_ns.min(self.allowance_ns));
+        let before = self.next.get().fetch_max(next, Ordering::AcqRel);
+        self.allowance_ns -= next.saturating_sub(before).min(self.allowance_ns);
     }
 }
 
 impl Limiter {
     /// A limiter of a run that starts at `start`.
     pub(super) fn new(pacer: Pacer, start: Nanos) -> Self {
-        let apart = pacer.apart().filter(|apart| *apart >= SPACED);
         Self {
+            spacing: pacer.apart().map(Spacing::new),
             pacer,
             slots: Slots::new(start),
-            distance: apart.map(|apart| Distance {
-                apart,
-                quickest: Duration::MAX,
-                next: Nanos(0),
-            }),
         }
     }
 
-    /// Uses this much more of the budget than at the start.
-    pub(super) fn grow(&mut self, growth: Growth, now: Nanos) {
-        self.pacer.grow(growth, now);
-        if let Some(distance) = &mut self.distance {
-            let apart_ns = self.pacer.apart().map_or(0, duration_ns);
-            distance.apart = Duration::from_nanos(growth.needed(apart_ns));
+    /// Keeps its distance from the requests of other shards, too, by the word `at` of `words`.
+    pub(super) fn share(&mut self, words: &SharedWords, at: usize) {
+        if let Some(spacing) = &mut self.spacing {
+            spacing.next = Word::Shared(words.clone(), at);
         }
     }
 
@@ -100,26 +122,28 @@ impl Limiter {
 
     /// Ask if a request that was let through may be written at `now`. Nothing is charged.
     pub(super) fn peek_send(&self, now: Nanos) -> Pace {
-        let next = self
-            .distance
-            .as_ref()
-            .map_or(Nanos(0), |distance| distance.next);
-        self.pacer.peek_send(now).no_sooner(next, now)
+        let spacing = self.spacing.as_ref();
+        let next = spacing.map_or(0, |spacing| spacing.next.get().load(Ordering::Acquire));
+        self.pacer.peek_send(now).no_sooner(Nanos(next), now)
     }
 
     /// Take in an attempt that ended.
     pub(super) fn ended(&mut self, attempt: &Attempt) {
-        if let (Some(distance), Some(sent)) = (&mut self.distance, attempt.sent) {
-            distance.ended(sent, attempt.done);
+        if let (Some(spacing), Some(sent)) = (&mut self.spacing, attempt.sent) {
+            spacing.ended(sent, attempt.done);
         }
+    }
+
+    /// True if a request that [`Limiter::peek_send`] allowed may still be written at `now`: no other
+    /// shard sent one in the meantime, nor will.
+    pub(super) fn claim(&mut self, now: Nanos) -> bool {
+        let spacing = self.spacing.as_mut();
+        spacing.is_none_or(|spacing| spacing.claim(now))
     }
 
     /// Counts a request that is written at `now`.
     pub(super) fn sent(&mut self, now: Nanos) {
         self.pacer.sent(now);
-        if let Some(distance) = &mut self.distance {
-            distance.received(now);
-        }
         if self.pacer.audit().is_some() {
             self.slots.sent(now);
         }
@@ -142,47 +166,20 @@ impl Limiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Budget;
 
     const MS: u64 = 1_000_000;
 
-    fn slow() -> Limiter {
-        let budget = Budget {
-            interval_ns: 500 * MS,
-            burst: 1,
-            at_start: 1,
-            phase_ns: 0,
-            turn_ns: 0,
-        };
-        Limiter::new(Pacer::new(Some(budget), Nanos(0)), Nanos(0))
-    }
-
     #[test]
-    fn a_request_keeps_its_distance_from_when_the_target_received_the_last_one() {
-        let mut distance = slow().distance.unwrap();
-        // Sent at 0, 1000, 2000 ms; responses after 1, 1 and 20 ms.
-        for (sent, took, next) in [(0, 1, 501.0), (1_000, 1, 1_501.0), (2_000, 20, 2_520.0)] {
-            distance.received(Nanos(sent * MS));
-            distance.ended(Nanos(sent * MS), Nanos((sent + took) * MS));
-            let found = distance.next.0 as f64 / MS as f64;
-            assert!((found - next).abs() < 1e-9, "{found} instead of {next}");
-        }
-    }
-
-    #[test]
-    fn only_slow_budgets_without_a_burst_keep_a_distance() {
-        let with = |interval_ns, burst| {
-            let budget = Budget {
-                interval_ns,
-                burst,
-                at_start: 1,
-                phase_ns: 0,
-                turn_ns: 0,
-            };
-            Limiter::new(Pacer::new(Some(budget), Nanos(0)), Nanos(0))
-        };
-        assert!(slow().distance.is_some());
-        assert!(with(500 * MS, 2).distance.is_none());
-        assert!(with(100 * MS, 1).distance.is_none());
+    fn the_next_request_waits_for_a_late_one_as_far_as_the_allowance_goes() {
+        let mut spacing = Spacing::new(512 * MS);
+        // Responses after 30, 1, 11 and 400 ms: the allowance begins with 128 ms, and each request
+        // adds 2 ms.
+        let waits = [30, 1, 11, 400].map(|took| {
+            let sent = spacing.next.get().load(Ordering::Relaxed);
+            assert!(spacing.claim(Nanos(sent)) && !spacing.claim(Nanos(sent + 511 * MS)));
+            spacing.ended(Nanos(sent), Nanos(sent + took * MS));
+            (spacing.next.get().load(Ordering::Relaxed) - sent) / MS
+        });
+        assert_eq!(waits, [542, 512, 522, 512 + 128 + 4 * 2 - 40]);
     }
 }

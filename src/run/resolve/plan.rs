@@ -215,14 +215,6 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
             let warmup = plan.warmup;
             format!("--warmup {warmup:?} is most of the run of {all:?}: shorten it, or run longer")
         });
-    // More shards than the rate needs, by choice: their requests may meet at the target.
-    let one_would_do = budget.filter(|rate| most_shards(rate) < shards && own_burst.is_none());
-    let burst = plan.burst;
-    let at_once = one_would_do.filter(|_| burst > u64::from(shards)).map(|rate| {
-        format!(
-            "with --shards {shards} at {rate}, up to {burst} requests may arrive at once, which a target without a burst refuses: use --shards 1, or --burst"
-        )
-    });
     Ok(Resolved {
         objectives: objectives(args, &plan)?,
         plan,
@@ -241,7 +233,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
         lookup,
         robots,
         methods,
-        notes: note.into_iter().chain(short).chain(at_once).collect(),
+        notes: note.into_iter().chain(short).collect(),
         save: args.save.clone(),
         part: args.part.clone(),
         burst: args.burst,

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use super::super::intervals::Meters;
 use super::*;
 use crate::fixtures::{in_flight, plan, virtual_time};
-use crate::plan::{AdaptiveKind, Budget, OnThrottle, Pacing, ThrottlingPolicy};
+use crate::plan::{AdaptiveKind, Budget, OnThrottle, ThrottlingPolicy};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Quota, Repeat};
 use crate::stats::HostTimes;
 use crate::stats::tests::attempt_of;
@@ -117,7 +117,7 @@ const fn every(interval_ns: u64, burst: u64) -> Budget {
         burst,
         at_start: burst,
         phase_ns: 0,
-        turn_ns: 0,
+        apart_ns: 0,
     }
 }
 
@@ -207,7 +207,7 @@ fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
                 burst: 1,
                 at_start: 1,
                 phase_ns: 7,
-                turn_ns: 0,
+                apart_ns: 0,
             }),
         ] {
             let (engine, sum) = run(&shard(ids, lanes, budget), None, Duration::from_secs(100));
@@ -231,7 +231,7 @@ fn closing_wakes_whoever_waits_for_the_kernel() {
         let budget = every(3_600_000_000_000, 1);
         let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
         let mut run =
-            std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()));
+            std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Duration::ZERO).unwrap()));
         tokio::select! {
             () = &mut run => panic!("the budget is an hour away"),
             () = tokio::time::sleep(20 * MS) => engine.close(clock.now()),
@@ -630,7 +630,7 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
             kind: ErrorKind::TooManyFiles,
         };
         let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
-        let run = Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap());
+        let run = Rc::clone(&engine).run(Alarm::kernel(clock, Duration::ZERO).unwrap());
         let other = async {
             while tried.get() < 100 {
                 tokio::task::yield_now().await;
@@ -658,7 +658,7 @@ fn what_would_fail_every_connection_ends_the_run_with_the_first_ones() {
             };
             let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
             Rc::clone(&engine)
-                .run(Alarm::kernel(clock, Pacing::Sleep).unwrap())
+                .run(Alarm::kernel(clock, Duration::ZERO).unwrap())
                 .await;
             engine.totals(|stats, _, _| stats.counters.items)
         });

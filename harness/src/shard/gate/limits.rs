@@ -24,6 +24,7 @@ use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::pacer::{Curve, Growth, Pace, Pacer, Slack, Timetable};
 use crate::plan::{Arrivals, OnThrottle, ShardPlan};
+use crate::process::SharedWords;
 use crate::sample::{Attempt, Outcome, Permit, Repeat, Tries};
 use crate::stats::HostTimes;
 use crate::units::IdRange;
@@ -202,10 +203,18 @@ impl Limits {
             .for_each(|(_, limiter)| limiter.pacer.begin_late(from));
     }
 
+    /// Keeps its distance from the requests of the other shards: the run's by the first of `words`,
+    /// then those to each host.
+    pub(in crate::shard) fn share(&mut self, words: &SharedWords) {
+        self.all_limiters()
+            .zip(0..words.len())
+            .for_each(|((_, limiter), at)| limiter.share(words, at));
+    }
+
     /// Uses this much more of each budget than at the start.
     pub(super) fn grow(&mut self, growth: Growth, now: Nanos) {
         self.all_limiters()
-            .for_each(|(_, limiter)| limiter.grow(growth, now));
+            .for_each(|(_, limiter)| limiter.pacer.grow(growth, now));
     }
 
     /// IDs that were not started, or whose requests were withdrawn before they were sent.

@@ -59,7 +59,7 @@ fn a_request_that_has_its_connection_and_waits_for_the_budget_is_held_back_by_th
                 burst: 1,
                 at_start: 1,
                 phase_ns: 0,
-                turn_ns: 0,
+                apart_ns: 0,
             });
             let gate = Gate::new(clock, &shard, clock.now(), Box::new(|_| 0));
             let first = gate.admit(0, clock.now()).await.unwrap();

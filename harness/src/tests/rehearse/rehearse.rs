@@ -31,9 +31,9 @@ use crate::chance::Chance;
 use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::sample::{Attempt, Sample};
-use crate::shard::{self, Alarm};
+use crate::shard::{self, Alarm, RehearsedLink};
 use crate::supervisor::{
-    Interval, Left, Live, Observer, RunRecord, Stage, SuperviseError, conduct,
+    Interval, Left, Live, Observer, RunRecord, Stage, SuperviseError, conduct, words,
 };
 use crate::units::IdRange;
 use crate::workload::{Flight, Workload};
@@ -197,6 +197,7 @@ pub fn rehearse_replacing<W: Workload, O: Observer>(
         Incident::NarrowPipes { bytes } => Some(*bytes),
         _ => None,
     });
+    let words = words(plan).map_err(SuperviseError::from)?;
     let record = runtime.block_on(async {
         let clock = Clock::start();
         let lives = Lives::default();
@@ -210,7 +211,11 @@ pub fn rehearse_replacing<W: Workload, O: Observer>(
             };
             let alarm = Alarm::drawn(clock, chance.clone());
             let below = CutStream::new(below, shard, cut(incidents, shard), own.clone());
-            let life = shard::rehearse(shard.clone(), alarm, workload, below);
+            let link = RehearsedLink {
+                stream: below,
+                words: words.clone(),
+            };
+            let life = shard::rehearse(shard.clone(), alarm, workload, link);
             let stops = stops(incidents, Some(shard.shard));
             let life = Process::new(isolated(life), clock, stops, chance.clone());
             let life = spawn_local(life);

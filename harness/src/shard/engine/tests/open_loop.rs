@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::clock::duration_ns;
-use crate::plan::{Arrivals, Gaps, Recorded, RunPlan};
+use crate::plan::{Arrivals, Gaps, Pacing, Recorded, RunPlan};
 use crate::wire::Binding;
 
 /// One shard at 1,000/s for so long, over so many connections.

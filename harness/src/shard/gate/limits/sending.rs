@@ -94,13 +94,19 @@ impl Limits {
         }
     }
 
-    /// Counts a request to a host that is written at `now`.
-    pub(in crate::shard::gate) fn sent(&mut self, host: u32, now: Nanos) {
+    /// Counts a request to a host that is written at `now`, after its clearance; false if another
+    /// shard sent one instead.
+    pub(in crate::shard::gate) fn sent(&mut self, host: u32, now: Nanos) -> bool {
+        let mut limiters = self.limiters(host);
+        if !limiters.iter_mut().all(|limiter| limiter.claim(now)) {
+            return false;
+        }
+        for limiter in limiters {
+            limiter.sent(now);
+        }
         let limits = self.host(host);
         limits.started();
         limits.brake.sent(now);
-        self.limiters(host)
-            .into_iter()
-            .for_each(|limiter| limiter.sent(now));
+        true
     }
 }
