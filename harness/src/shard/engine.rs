@@ -184,7 +184,7 @@ impl<W: Workload> Engine<W> {
             let performed = self.workload.perform(permit.id, flight, clear_to_send);
             let Some(attempt) = performed.await else {
                 self.close(self.clock.now());
-                return self.withdraw(lane);
+                return self.take_back(lane, None);
             };
             free = attempt.done;
             if attempt.done >= self.next_beat.get().plus(BEAT) {
@@ -448,51 +448,31 @@ impl<W: Workload> Engine<W> {
         yet_to_go
     }
 
-    /// Takes back the attempt of a lane that the closed gate withdrew before its request was sent,
-    /// as if it had not begun.
-    fn withdraw(&self, lane: usize) {
+    /// Takes back what the closed gate had let through on a lane and did not send, as if it had not
+    /// begun; `unbegun` is the permit of an attempt that has not.
+    fn take_back(&self, lane: usize, unbegun: Option<Permit>) {
         self.book_connection(lane);
-        let Some(UnderWay {
-            interval,
-            permit,
-            has_opened,
-        }) = self.under_way[lane].take()
-        else {
+        let under_way = self.under_way[lane].take();
+        let Some(permit) = under_way.map(|it| it.permit).or(unbegun) else {
             return;
         };
+        let (now, is_retry) = (self.clock.now(), permit.attempt > 0);
+        let is_dropped = self.gate.take_back(&permit, now);
         let mut books = self.books.borrow_mut();
-        books.intervals.withdraw(interval);
-        if has_opened {
-            books.stats.counters.requests.connections_unused += 1;
+        if let Some(under_way) = under_way {
+            books.intervals.withdraw(under_way.interval);
+            books.stats.counters.requests.connections_unused += u64::from(under_way.has_opened);
         }
-        drop(books);
-        self.give_back(permit);
-    }
-
-    /// Gives back a permit that the closed gate had let through, and whose request was not sent.
-    fn give_back(&self, permit: Permit) {
-        let Permit {
-            attempt,
-            first_intended,
-            intended,
-            ..
-        } = permit;
-        let (now, is_retry) = (self.clock.now(), attempt > 0);
-        let is_dropped = self.gate.withdraw(&permit, now);
-        let mut books = self.books.borrow_mut();
         if is_retry {
-            books.leave_item(first_intended, now);
+            books.leave_item(permit.first_intended, now);
         }
         if is_dropped {
-            let first_intended = (!is_retry).then_some(first_intended);
-            books.drop_request(
-                first_intended,
-                Dropped {
-                    intended,
-                    admitted: None,
-                },
-                now,
-            );
+            let first_intended = (!is_retry).then_some(permit.first_intended);
+            let dropped = Dropped {
+                intended: permit.intended,
+                admitted: None,
+            };
+            books.drop_request(first_intended, dropped, now);
         }
     }
 
@@ -504,15 +484,11 @@ impl<W: Workload> Engine<W> {
     /// Counts everything still under way as aborted. Call after the future of [`Engine::run`] was
     /// dropped.
     pub(super) fn abort_rest(&self) {
-        self.gate
-            .take_held()
-            .into_iter()
-            .for_each(|lane| self.withdraw(lane));
-        // Let through when the grace was over already: the shard did not run until then.
-        self.gate
-            .take_unbegun()
-            .into_iter()
-            .for_each(|(_, permit)| self.give_back(permit));
+        // Those that have not begun were let through when the grace was over already: the shard did
+        // not run until then.
+        for (lane, unbegun) in self.gate.take_waiting() {
+            self.take_back(lane, unbegun);
+        }
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {

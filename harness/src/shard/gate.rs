@@ -278,17 +278,11 @@ impl Gate {
         next
     }
 
-    /// Takes back the permit of a withdrawn request at `now`. True if its open loop had scheduled
-    /// it by then, so that it is dropped.
-    pub(super) fn withdraw(&self, permit: &Permit, now: Nanos) -> bool {
+    /// Takes back the permit of a request that was not sent, at `now`, after the gate was closed.
+    /// True if its open loop had scheduled it by then, so that it is dropped.
+    pub(super) fn take_back(&self, permit: &Permit, now: Nanos) -> bool {
         self.keeper.call();
-        self.inner.borrow_mut().withdraw(permit, now)
-    }
-
-    /// Take the lanes whose requests still wait for a limit.
-    pub(super) fn take_held(&self) -> Vec<usize> {
-        let held = std::mem::take(&mut self.inner.borrow_mut().sending);
-        held.into_iter().map(|(lane, _)| lane).collect()
+        self.inner.borrow_mut().take_back(permit, now)
     }
 
     /// Lets lanes through as long as the limits allow it. Returns when to look again; none when
@@ -384,17 +378,16 @@ impl Gate {
         }
     }
 
-    /// Takes back the permits of the lanes that were let through and have not begun, once nothing
-    /// is to begin any more.
-    pub(super) fn take_unbegun(&self) -> Vec<(usize, Permit)> {
-        let unbegun: Vec<(usize, Permit)> = self.granted().collect();
-        if !unbegun.is_empty() {
-            self.inner.borrow_mut().note_unbegun();
-        }
-        for (lane, _) in &unbegun {
+    /// Take the lanes that were let through and wait for a limit, and those that have not begun,
+    /// with their permits, once nothing is to begin any more.
+    pub(super) fn take_waiting(&self) -> Vec<(usize, Option<Permit>)> {
+        let held = std::mem::take(&mut self.inner.borrow_mut().sending);
+        let mut waiting: Vec<_> = held.into_iter().map(|(lane, _)| (lane, None)).collect();
+        waiting.extend(self.granted().map(|(lane, permit)| (lane, Some(permit))));
+        for (lane, _) in waiting.iter().filter(|(_, permit)| permit.is_some()) {
             self.lanes[*lane].answer.set(Some(Answer::NoMore));
         }
-        unbegun
+        waiting
     }
 
     /// The lanes that were let through and have not begun.

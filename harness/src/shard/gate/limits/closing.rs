@@ -27,13 +27,14 @@ pub(super) struct LeftOver {
 }
 
 impl Limits {
-    /// Takes back what was let through and is withdrawn at `now`, after the gate was closed. True
-    /// if the timetable had scheduled it by then: a pause of the only host moves it past the end.
-    pub(in crate::shard::gate) fn withdraw(&mut self, permit: &Permit, now: Nanos) -> bool {
+    /// Takes back what was let through and not sent at `now`, after the gate was closed. True if
+    /// the timetable had scheduled it by then: a pause of the only host moves it past the end.
+    pub(in crate::shard::gate) fn take_back(&mut self, permit: &Permit, now: Nanos) -> bool {
         self.under_way -= 1;
         self.host(permit.host).under_way -= 1;
         self.returned += u64::from(permit.attempt == 0);
         let is_paused = self.host(permit.host).brake.resume() > now;
+        let is_held = self.clearance(permit.host, now, false).is_none();
         let Some(table) = self.limiter.pacer.timetable() else {
             return false;
         };
@@ -42,10 +43,10 @@ impl Limits {
             table.leave_out();
             self.left_over.postponed += 1;
         } else {
-            let held_by = if is_paused {
-                Binding::Pause
-            } else {
-                Binding::Rate
+            let held_by = match (is_paused, is_held) {
+                (true, _) => Binding::Pause,
+                (false, true) => Binding::Rate,
+                (false, false) => Binding::Idle,
             };
             self.left_over.dropped_by.get_or_insert(held_by);
         }
@@ -125,13 +126,6 @@ impl Limits {
             Dropped { intended, admitted }
         });
         dropped.collect()
-    }
-
-    /// Note that requests were let through and did not begin: no limit held them back.
-    pub(in crate::shard::gate) const fn note_unbegun(&mut self) {
-        if self.left_over.dropped_by.is_none() {
-            self.left_over.dropped_by = Some(Binding::Idle);
-        }
     }
 
     /// The use of the timetable; none in a closed loop.
