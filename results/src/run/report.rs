@@ -75,6 +75,7 @@ pub use self::totals::{Got, Ledger, Totals};
 pub use crate::judge::findings::Finding;
 pub(crate) use crate::judge::thresholds;
 pub use crate::judge::verdict::{Validity, Verdict};
+use crate::show::text::{decimal, grouped};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{
@@ -362,6 +363,23 @@ impl Report {
     pub(crate) fn shown_s(&self) -> f64 {
         let from_s = self.intervals.first().map_or(0, |row| row.start_s);
         (self.totals.duration_s - from_s as f64).max(0.0)
+    }
+
+    /// Return the requests of an open loop that were due and never sent, whatever held them back or
+    /// whether their shard had died, and their share of those due; none if all were sent.
+    pub(crate) fn never_sent(&self) -> Option<(u64, f64)> {
+        let schedule = self.schedule.as_ref()?;
+        let unsent = schedule.dropped + schedule.postponed + schedule.unscheduled;
+        let due = self.totals.attempts + unsent;
+        (unsent > 0).then(|| (unsent, unsent as f64 / due as f64))
+    }
+
+    /// The rate of good items, in words; of a single request, which has none, their number.
+    pub(crate) fn good_rate(&self) -> String {
+        if self.totals.attempts == 1 {
+            return grouped(self.measured().items.ok);
+        }
+        format!("{}/s", decimal(self.totals.ok_per_s))
     }
 
     /// Return how many thresholds held (`Some(true)`), failed, or were decided by nothing (`None`).

@@ -30,7 +30,7 @@ pub enum Limit {
     PerHostConnections,
     /// A throttle pause.
     Pause,
-    /// The target's quota, or the limit that `--adaptive` found after throttled responses.
+    /// The target's rate limit: its quota, or the rate that was learnt from throttled responses.
     Quota,
     /// `--adaptive`, which has found no limit yet.
     Adaptive,
@@ -120,7 +120,7 @@ impl Limit {
                 "throttle pauses",
                 Some("Lower --rate, or use --on-throttle count to send requests anyway."),
             ),
-            Self::Quota => ("the target's quota", Some("Lower --rate.")),
+            Self::Quota => ("the target's rate limit", Some("Lower --rate.")),
             Self::Adaptive => ("--adaptive", Some("Lower --rate.")),
             Self::Storage => (
                 "storing results",

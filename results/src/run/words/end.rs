@@ -342,10 +342,8 @@ fn cells(report: &Report) -> Vec<Cell> {
         let share = rounded_percent(part(requests.throttled));
         cells.push(Cell::new(format!("{share} throttled")).toned(Tone::WARNING));
     }
-    let unsent = report.schedule.as_ref();
-    let unsent = unsent.map(|schedule| (schedule.dropped + schedule.postponed, schedule.scheduled));
-    if let Some((unsent, due)) = unsent.filter(|(unsent, _)| *unsent > 0) {
-        let share = rounded_percent(unsent as f64 / due.max(1) as f64);
+    if let Some((_, share)) = report.never_sent() {
+        let share = rounded_percent(share);
         cells.push(Cell::new(format!("{share} never sent")).toned(Tone::WARNING));
     }
     cells
@@ -353,16 +351,16 @@ fn cells(report: &Report) -> Vec<Cell> {
 
 /// The rate of good items, beside the one that was asked for if that was missed.
 fn good(report: &Report) -> Cell {
-    let rate = decimal(report.totals.ok_per_s);
+    let rate = report.good_rate();
     let mut missed = report.findings.iter().filter_map(|finding| match finding {
         Finding::RateMissed { asked_per_s, .. } => Some(*asked_per_s),
         _ => None,
     });
     match missed.next() {
         Some(asked) => {
-            Cell::new(format!("{rate}/s good of {}/s", decimal(asked))).toned(Tone::WARNING)
+            Cell::new(format!("{rate} good of {}/s", decimal(asked))).toned(Tone::WARNING)
         }
-        None => Cell::new(format!("{rate}/s good")),
+        None => Cell::new(format!("{rate} good")),
     }
 }
 

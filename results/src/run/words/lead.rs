@@ -139,10 +139,6 @@ fn figures(report: &Report, errors: Figure, times: Vec<Figure>) -> Vec<Figure> {
     };
     let of_requests = |n: u64| rounded_percent(n as f64 / totals.attempts.max(1) as f64);
     let per_s = |rate: f64| format!("{}/s", decimal(rate));
-    let unsent = report
-        .schedule
-        .as_ref()
-        .map(|schedule| (schedule.dropped + schedule.postponed, schedule.scheduled));
     let (cpu, of_target) = (
         report.cpu_us_per_attempt(),
         report.target_cpu_us_per_attempt(),
@@ -156,7 +152,7 @@ fn figures(report: &Report, errors: Figure, times: Vec<Figure>) -> Vec<Figure> {
         },
         figure(
             "good",
-            per_s(totals.ok_per_s),
+            report.good_rate(),
             format!("items, over {}", seconds(report.measured_s())),
         ),
         errors,
@@ -172,10 +168,9 @@ fn figures(report: &Report, errors: Figure, times: Vec<Figure>) -> Vec<Figure> {
         );
         figures.push(figure("sent again", of_requests(totals.resent), detail));
     }
-    if let Some((unsent, due)) = unsent.filter(|(unsent, _)| *unsent > 0) {
-        let share = rounded_percent(unsent as f64 / due as f64);
+    if let Some((unsent, share)) = report.never_sent() {
         let detail = format!("of those due, {} in all", grouped(unsent));
-        figures.push(figure("never sent", share, detail));
+        figures.push(figure("never sent", rounded_percent(share), detail));
     }
     figures.extend(times);
     let requests = format!(

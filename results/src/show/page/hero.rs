@@ -413,7 +413,7 @@ fn figures(report: &Report) -> Vec<HeroFigure> {
     let mut figures = vec![
         HeroFigure {
             name: "Good responses".to_owned(),
-            value: format!("{}/s", decimal(report.totals.ok_per_s)),
+            value: report.good_rate(),
             detail: asked(report),
             tone: tone_of(Place::Good),
         },
@@ -485,10 +485,7 @@ fn also(report: &Report) -> Vec<(String, String)> {
         let share = short_percent(n as f64 / of.max(1) as f64);
         (n > 0).then(|| format!("{} ({share})", grouped(n)))
     };
-    let unsent = report
-        .schedule
-        .as_ref()
-        .map_or(0, |schedule| schedule.dropped + schedule.postponed);
+    let unsent = report.never_sent().map_or(0, |(unsent, _)| unsent);
     let events = (totals.events > 0).then(|| {
         let rate = totals.events as f64 / report.measured_s();
         format!("{}/s, {} in all", decimal(rate), grouped(totals.events))

@@ -221,7 +221,7 @@ pub(super) static CHARTS: [OverTime; 6] = [
                     held!("requested rate", Asked, rate),
                     held!("connections", Connections, concurrency),
                     held!("throttling", Throttled, pause),
-                    held!("target's quota", Quota, target),
+                    held!("target's rate limit", Quota, target),
                     held!("storing results", Storage, storage),
                     held!("idle", Idle, idle),
                 ],
