@@ -24,6 +24,10 @@ const CATCH_UP: Duration = Duration::from_millis(25);
 /// closer. With a burst to catch up, it turned away 29 % to 48 % of 10/s to 100/s.
 const SPACED: Duration = Duration::from_millis(5);
 
+/// The part of a rate that may be lost so that requests are whole milliseconds apart: a limit that
+/// counts in these, as nginx does, takes 333.3 ms for 333, and refuses 4 of 10 requests of 3/s.
+const ROUNDED: u64 = 150;
+
 /// Least share of a shard, per second. One shard sends many times that; shards do not know of each
 /// other's requests, and two that are a little late each may send within less than an interval.
 const LEAST_SHARE_PER_S: u64 = 200;
@@ -61,11 +65,7 @@ impl Budget {
             burst: split_share(bursts.any, parts, i).max(1),
             at_start: split_share(bursts.at_start, parts, i).max(1),
             phase_ns: u64::try_from(phase).unwrap_or(u64::MAX),
-            apart_ns: if is_spaced {
-                shard_interval_ns(rate, 1)
-            } else {
-                0
-            },
+            apart_ns: if is_spaced { apart_ns(rate) } else { 0 },
         }
     }
 }
@@ -90,6 +90,18 @@ fn shard_interval_ns(rate: &Rate, parts: u64) -> u64 {
     let interval =
         (u128::from(parts) * u128::from(rate.period_ns)).div_ceil(u128::from(rate.permits.max(1)));
     u64::try_from(interval).unwrap_or(u64::MAX).max(1)
+}
+
+/// Nanoseconds between the requests of all shards, where they go one at a time: in whole
+/// milliseconds where that costs less than [`ROUNDED`].
+fn apart_ns(rate: &Rate) -> u64 {
+    let exact_ns = shard_interval_ns(rate, 1);
+    let whole_ns = exact_ns.next_multiple_of(1_000_000);
+    if whole_ns - exact_ns <= exact_ns / ROUNDED {
+        whole_ns
+    } else {
+        exact_ns
+    }
 }
 
 /// True if requests of this rate go one at a time, unless a burst is asked for.
