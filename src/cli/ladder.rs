@@ -9,7 +9,7 @@ use super::{OutputArgs, time, whole};
 
 /// The rungs, then the rest of the help.
 pub(super) fn help() -> String {
-    let rungs: String = LADDER
+    let rungs: Vec<String> = LADDER
         .iter()
         .map(|rung| {
             let published = rung
@@ -19,6 +19,7 @@ pub(super) fn help() -> String {
             format!("  {}  {:<46}{:>13}\n", rung.number, rung.name, published)
         })
         .collect();
+    let rungs = rungs.concat();
     format!(
         "Rungs (published: one crawl of IDs over the Internet, by its author's figures):\n{rungs}\n{EXAMPLES}"
     )

@@ -9,10 +9,11 @@ use super::{OutputArgs, time, whole};
 
 /// The patterns, then the rest of the help.
 pub(super) fn help() -> String {
-    let patterns: String = PATTERNS
+    let patterns: Vec<String> = PATTERNS
         .iter()
         .map(|it| format!("  {:>2}  {:<24}{}\n", it.number, it.name, it.flags))
         .collect();
+    let patterns = patterns.concat();
     format!(
         "Patterns, each a run of its own with these flags (c and rate are -c and -R):\n{patterns}\n{EXAMPLES}"
     )
