@@ -7,7 +7,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `engine` | lanes, each performing one attempt after another |
+//! | `engine`, `lanes` | lanes, each performing one attempt after another |
 //! | `gate`, `gate/limits`, `host`, `limiter` | permission to send: limits of the run and of each host |
 //! | `supply`, `deferred`, `retry` | next work: IDs, items of a paused host, retries with budget and backoff |
 //! | `pauses`, `quota` | throttling: pauses, and the pace at which a quota lasts |
@@ -24,6 +24,7 @@ mod engine;
 mod gate;
 mod host;
 mod intervals;
+mod lanes;
 mod limiter;
 mod linger;
 mod loop_delay;

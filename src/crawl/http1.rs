@@ -48,8 +48,8 @@ use super::response::{
 /// ns each.
 const TURN_BYTES: usize = 64 << 10;
 
-/// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them. Tokio's
-/// budget is 128, so the timer of the deadline is always polled.
+/// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them: the
+/// runtime's budget does not limit a lane.
 const STEP_BYTES: usize = 1 << 10;
 
 /// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use super::alarm::Alarm;
 use super::gate::{Closed, Dropped, Gate};
 use super::intervals::Intervals;
+use super::lanes::Lanes;
 use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
@@ -154,9 +155,9 @@ impl<W: Workload> Engine<W> {
     /// ended. Dropping the future drops what is under way; [`Engine::abort_rest`] then counts it.
     pub(super) async fn run(self: Rc<Self>, mut alarm: Alarm) {
         let mut tasks = JoinSet::new();
-        for lane in 0..self.under_way.len() {
-            tasks.spawn_local(Rc::clone(&self).lane(lane));
-        }
+        let lanes = (0..self.under_way.len()).map(|lane| Rc::clone(&self).lane(lane));
+        // Without tokio's budget, which is meant for one connection: each limits its own turn.
+        tasks.spawn_local(tokio::task::unconstrained(Lanes::new(lanes)));
         // A task of its own: what else the shard watches need not be looked at each time that the
         // alarm rings.
         tasks.spawn_local(async move { self.gate.keep(&mut alarm).await });
