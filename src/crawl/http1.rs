@@ -27,7 +27,7 @@ use crawlmark_harness::sample::{
 };
 use crawlmark_harness::workload::{Flight, InFlight};
 
-use self::codec::{Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
+use self::codec::{ContentAhead, Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
 pub(crate) use self::input::Input;
 use super::connect::{
     failure::failure_of,
@@ -51,6 +51,10 @@ const TURN_BYTES: usize = 64 << 10;
 /// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them: the
 /// runtime's budget does not limit a lane.
 const STEP_BYTES: usize = 1 << 10;
+
+/// Content ahead that is worth discarding: of a chunk, that takes a system call more, as what is
+/// behind it is read by another one.
+const LEAST_DISCARDED: u64 = 4 << 10;
 
 /// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
 const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
@@ -221,6 +225,7 @@ impl<S: Stream> Connection<S> {
             expected,
             malformed: None,
             has_head: false,
+            has_surplus: false,
             watch,
             left: 0,
         };
@@ -242,7 +247,7 @@ impl<S: Stream> Connection<S> {
         // answer could not be attributed.
         let may_keep =
             self.decoder.keeps_alive() && exchange.writing == Writing::Done && !self.left.is_none();
-        let has_surplus = !self.input.unread().is_empty();
+        let has_surplus = exchange.has_surplus || !self.input.unread().is_empty();
         self.is_kept_alive = may_keep && !has_surplus;
         if may_keep && has_surplus {
             watch.flight.unsolicited();
@@ -344,7 +349,10 @@ impl<S: Stream> Connection<S> {
         let clock = exchange.watch.clock;
         while exchange.left > 0 {
             let (left, is_stamped) = (exchange.left, exchange.watch.is_stamped);
-            let polled = self.input.poll_read(&mut self.stream, cx, left, is_stamped);
+            let polled = match self.poll_discard(cx, exchange) {
+                Some(discarded) => discarded,
+                None => self.input.poll_read(&mut self.stream, cx, left, is_stamped),
+            };
             let (bytes, unread_ns) = std::task::ready!(polled).map_err(|error| {
                 match classify(&error, exchange.watch.flight) {
                     ErrorKind::Closed if exchange.has_head => ErrorKind::Incomplete,
@@ -394,6 +402,33 @@ impl<S: Stream> Connection<S> {
             }
         }
         Poll::Pending
+    }
+
+    /// Discard content that nobody looks at, as much as has arrived: in the kernel, which then need
+    /// not copy it. The bytes count as those that are read do. None if the next ones are to be read.
+    #[inline]
+    fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<'_>,
+    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+        let ContentAhead { bytes, is_last } = self.decoder.ahead()?;
+        if bytes < LEAST_DISCARDED || !exchange.expected.ignores_body() {
+            return None;
+        }
+        // One byte more shows that the target sent too much; and less than was asked for is all
+        // that there is, which saves a read that would find nothing.
+        let most = bytes.saturating_add(u64::from(is_last));
+        let is_stamped = exchange.watch.is_stamped;
+        let polled = self.stream.poll_discard(cx, most, is_stamped)?;
+        if let Poll::Ready(Ok((arrived, _))) = polled {
+            let content = bytes.min(arrived as u64);
+            exchange.has_surplus = content < arrived as u64;
+            self.decoder.pass(content);
+            exchange.expected.pass(arrived);
+            self.input.rewind();
+        }
+        Some(polled)
     }
 
     /// Return ready once the deadline has passed; otherwise make sure that the task is woken by
@@ -452,6 +487,8 @@ struct Exchange<'a> {
     malformed: Option<Malformed>,
     /// True once the head of the response has arrived.
     has_head: bool,
+    /// True if bytes behind the response were discarded with its content.
+    has_surplus: bool,
     watch: &'a Watch<'a>,
     /// Bytes that this turn may still read and write.
     left: usize,

@@ -15,7 +15,6 @@ use crawlmark_harness::clock::{duration_ns, wall_time};
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
-use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
 
 /// Answers whose receive time stamps are read.
@@ -68,23 +67,20 @@ impl StampSpace {
         })
     }
 
-    /// Append what the socket has to `part`. Return how long the last segment of it lay unread, ns;
-    /// none without a stamp.
+    /// Receive what the socket has, as `recvmsg` does with these flags. Return the number of bytes,
+    /// and how long the last segment of them lay unread, ns; none without a stamp.
     ///
     /// Stamps are in calendar time: if that is set back between the stamp and the read, there is
     /// none.
     pub(crate) fn receive(
         &mut self,
         socket: &impl AsRawFd,
-        part: &mut ReadBuf<'_>,
-    ) -> io::Result<Option<u64>> {
-        let mut slices = [IoSliceMut::new(part.initialize_unfilled())];
-        let received = recvmsg::<()>(
-            socket.as_raw_fd(),
-            &mut slices,
-            Some(&mut self.0),
-            MsgFlags::empty(),
-        )?;
+        part: &mut [u8],
+        flags: MsgFlags,
+    ) -> io::Result<(usize, Option<u64>)> {
+        let mut slices = [IoSliceMut::new(part)];
+        let stamps = Some(&mut self.0[..]);
+        let received = recvmsg::<()>(socket.as_raw_fd(), &mut slices, stamps, flags)?;
         let stamp = received.cmsgs().ok().and_then(|mut messages| {
             messages.find_map(|message| match message {
                 ControlMessageOwned::ScmTimestampns(stamp) => {
@@ -93,11 +89,8 @@ impl StampSpace {
                 _ => None,
             })
         });
-        let bytes = received.bytes;
-        part.advance(bytes);
-        Ok(stamp
-            .and_then(|stamp| wall_time().duration_since(stamp).ok())
-            .map(duration_ns))
+        let unread = stamp.and_then(|stamp| wall_time().duration_since(stamp).ok());
+        Ok((received.bytes, unread.map(duration_ns)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Byte stream of a connection: plain, with TLS, or in memory for tests. The hot path.
 
+use std::cell::RefCell;
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
@@ -46,6 +47,19 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
         let _ = is_stamped;
         Pin::new(self).poll_read(cx, part).map_ok(|()| None)
     }
+
+    /// Discard at most `most` bytes that arrived, without reading them. Return their number, 0 at
+    /// the end, and what [`poll_read_stamped`](Self::poll_read_stamped) does; none of a stream whose
+    /// bytes have to be read for that.
+    fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: u64,
+        is_stamped: bool,
+    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+        let _ = (cx, most, is_stamped);
+        None
+    }
 }
 
 /// Streams in memory, for tests.
@@ -85,50 +99,76 @@ impl Plain {
         Ok(())
     }
 
-    /// Read, as [`Stream::poll_read_stamped`] does. The runtime is asked if there is something only
-    /// where there hardly is, and makes no system call then.
+    /// Receive with these flags. Return the number of bytes, and how long the last of them lay
+    /// unread, as [`Stream::poll_read_stamped`] does. The runtime is asked if there is something
+    /// only where there hardly is, and makes no system call then.
+    #[inline]
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: &mut [u8],
+        flags: MsgFlags,
+        is_stamped: bool,
+    ) -> Poll<io::Result<(usize, Option<u64>)>> {
+        self.acknowledge()?;
+        loop {
+            if std::mem::take(&mut self.is_drained) {
+                ready!(self.stream.poll_read_ready(cx))?;
+            }
+            let (mut received, stream) = (None, &self.stream);
+            let tried = stream.try_io(Interest::READABLE, || {
+                let (bytes, unread_ns) = if is_stamped {
+                    self.stamp_space.receive(stream, part, flags)?
+                } else {
+                    (recv(stream.as_raw_fd(), part, flags)?, None)
+                };
+                received = Some((bytes, unread_ns));
+                // As the runtime does: less than there is room for was all, so that the next read
+                // waits without a system call.
+                if bytes == 0 || bytes == part.len() {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+            });
+            match tried {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_drained = true,
+                tried => tried?,
+            }
+            if let Some(received) = received {
+                return Poll::Ready(Ok(received));
+            }
+        }
+    }
+
+    /// Read, as [`Stream::poll_read_stamped`] does.
+    #[inline]
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         part: &mut ReadBuf<'_>,
         is_stamped: bool,
     ) -> Poll<io::Result<Option<u64>>> {
-        let (before, mut unread_ns) = (part.filled().len(), None);
-        self.acknowledge()?;
-        while part.filled().len() == before {
-            if std::mem::take(&mut self.is_drained) {
-                ready!(self.stream.poll_read_ready(cx))?;
-            }
-            let read = self.stream.try_io(Interest::READABLE, || {
-                if is_stamped {
-                    unread_ns = self.stamp_space.receive(&self.stream, part)?;
-                } else {
-                    let socket = self.stream.as_raw_fd();
-                    let bytes = recv(socket, part.initialize_unfilled(), MsgFlags::empty())?;
-                    part.advance(bytes);
-                }
-                // As the runtime does: less than there is room for was all, so that the next read
-                // waits without a system call.
-                if part.filled().len() == before || part.remaining() == 0 {
-                    Ok(())
-                } else {
-                    Err(io::ErrorKind::WouldBlock.into())
-                }
-            });
-            match read {
-                Ok(()) => break,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_drained = true,
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        if !std::mem::replace(&mut self.is_read, true)
-            && part.filled()[before..].starts_with(&ALERT)
-        {
+        let room = part.initialize_unfilled();
+        let (bytes, unread_ns) =
+            ready!(self.poll_receive(cx, room, MsgFlags::empty(), is_stamped))?;
+        if !std::mem::replace(&mut self.is_read, true) && room[..bytes].starts_with(&ALERT) {
             let details = "the target answered plain HTTP with a TLS alert";
             return Poll::Ready(Err(Failure::new(ErrorKind::TlsRequired, details).into()));
         }
+        part.advance(bytes);
         Poll::Ready(Ok(unread_ns))
     }
+}
+
+/// Most bytes that are discarded at once: more than a socket holds as a rule.
+const MOST_DISCARDED: usize = 256 << 10;
+
+thread_local! {
+    /// Where bytes would go that are discarded. The kernel leaves it as it is (`MSG_TRUNC`, tcp(7)), so
+    /// that none of it takes memory; it copies the bytes of a Unix socket, which costs what reading
+    /// them does.
+    static NOWHERE: RefCell<Vec<u8>> = RefCell::new(vec![0; MOST_DISCARDED]);
 }
 
 impl Wire {
@@ -181,6 +221,22 @@ impl Stream for Wire {
                 polled.map_ok(|()| None).map_err(classified)
             }
         }
+    }
+
+    fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: u64,
+        is_stamped: bool,
+    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+        let Self::Plain(plain) = self else {
+            return None;
+        };
+        let most = usize::try_from(most).unwrap_or(MOST_DISCARDED);
+        Some(NOWHERE.with_borrow_mut(|nowhere| {
+            let nowhere = &mut nowhere[..most.min(MOST_DISCARDED)];
+            plain.poll_receive(cx, nowhere, MsgFlags::MSG_TRUNC, is_stamped)
+        }))
     }
 }
 
@@ -242,6 +298,49 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Plain(plain) => Pin::new(&mut plain.stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx).map_err(classified),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_discarded_up_to_those_that_are_to_be_read_and_go_nowhere() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for (stamps, is_stamped) in [(ReceiveStamps::Off, false), (ReceiveStamps::All, true)] {
+            let near = TcpStream::connect(listener.local_addr().unwrap());
+            let mut wire = Wire::plain(near.await.unwrap(), stamps, false);
+            let (mut far, _) = listener.accept().await.unwrap();
+            let all = MOST_DISCARDED + 70_000;
+            let sending = tokio::spawn(async move {
+                let bytes = [vec![b'x'; all], b"end".to_vec()].concat();
+                far.write_all(&bytes).await.unwrap();
+            });
+            let mut left = all;
+            while left > 0 {
+                let discarded =
+                    poll_fn(|cx| wire.poll_discard(cx, left as u64, is_stamped).unwrap());
+                let (bytes, unread_ns) = discarded.await.unwrap();
+                assert!((1..=left).contains(&bytes), "{bytes} of {left}");
+                assert_eq!(unread_ns.is_some(), is_stamped);
+                left -= bytes;
+            }
+            let mut rest = Vec::new();
+            tokio::io::AsyncReadExt::read_to_end(&mut wire, &mut rest)
+                .await
+                .unwrap();
+            assert_eq!(rest, b"end");
+            let polled = poll_fn(|cx| wire.poll_discard(cx, 9, is_stamped).unwrap());
+            assert_eq!(polled.await.unwrap().0, 0, "the end");
+            sending.await.unwrap();
+            NOWHERE.with_borrow(|nowhere| assert!(nowhere.iter().all(|byte| *byte == 0)));
         }
     }
 }

@@ -145,6 +145,15 @@ impl fmt::Display for Received {
     }
 }
 
+/// Bytes of content that come next, whatever they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContentAhead {
+    /// Their number, never 0; `u64::MAX` if they end with the connection.
+    pub bytes: u64,
+    /// True if the response ends with them.
+    pub is_last: bool,
+}
+
 /// Decoder of the responses of a connection, one at a time.
 #[derive(Debug)]
 pub struct Decoder {
@@ -240,6 +249,34 @@ impl Decoder {
         Some(Received { bytes, declared })
     }
 
+    /// Return the content that comes next, once all bytes so far are decoded; none if anything else
+    /// does.
+    #[must_use]
+    pub fn ahead(&self) -> Option<ContentAhead> {
+        let (bytes, is_last) = match &self.phase {
+            Phase::Length { left, .. } => (*left, true),
+            Phase::Chunked(chunked) => (chunked.data_ahead()?, false),
+            Phase::UntilClose(_) => (u64::MAX, false),
+            Phase::Head | Phase::Done => return None,
+        };
+        Some(ContentAhead { bytes, is_last })
+    }
+
+    /// Go on behind bytes of the content [ahead](Self::ahead), which are not decoded.
+    pub fn pass(&mut self, bytes: u64) {
+        match &mut self.phase {
+            Phase::Length { left, .. } => {
+                *left -= bytes;
+                if *left == 0 {
+                    self.phase = Phase::Done;
+                }
+            }
+            Phase::Chunked(chunked) => chunked.pass_bytes(bytes),
+            Phase::UntilClose(all) => *all += bytes,
+            Phase::Head | Phase::Done => {}
+        }
+    }
+
     /// Decode the next bytes and return the number of bytes used. The next call's input starts with
     /// the unused ones, at most 400 KiB; after a complete response they do not belong
     /// to it.
@@ -259,15 +296,12 @@ impl Decoder {
                     let part =
                         usize::try_from(*left).map_or(rest, |left| &rest[..left.min(rest.len())]);
                     sink.content(part);
-                    *left -= part.len() as u64;
-                    if *left == 0 {
-                        self.phase = Phase::Done;
-                    }
+                    self.pass(part.len() as u64);
                     part.len()
                 }
-                Phase::UntilClose(bytes) => {
+                Phase::UntilClose(_) => {
                     sink.content(rest);
-                    *bytes += rest.len() as u64;
+                    self.pass(rest.len() as u64);
                     rest.len()
                 }
                 Phase::Chunked(chunked) => {

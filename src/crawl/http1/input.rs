@@ -49,6 +49,13 @@ impl Input {
         self.start += bytes;
     }
 
+    /// Have the next read begin where the first one did, as all that was read is decoded: a buffer
+    /// that was full is long enough where the rest is not read.
+    pub(crate) fn rewind(&mut self) {
+        debug_assert!(self.unread().is_empty(), "content is decoded as it arrives");
+        (self.start, self.end) = (0, 0);
+    }
+
     /// Append at most `most` bytes from the stream. Return their number, 0 at its end, and how long
     /// the last of them lay unread in the kernel, ns, if the read `is_stamped` and that is known.
     #[inline]

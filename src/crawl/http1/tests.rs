@@ -6,6 +6,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::fixtures::virtual_time;
 use crawlmark_harness::workload::Flight;
+use proptest::prelude::*;
 use tokio::io::{
     AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
 };
@@ -153,6 +154,56 @@ impl AsyncWrite for Split {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+/// A stream in memory that discards what it is asked to, and counts that.
+#[derive(Debug)]
+struct Discarding {
+    stream: DuplexStream,
+    discarded: usize,
+}
+
+impl Stream for Discarding {
+    fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: u64,
+        _: bool,
+    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+        let mut nowhere = vec![0; usize::try_from(most.min(1 << 15)).unwrap()];
+        let mut part = ReadBuf::new(&mut nowhere);
+        let polled = Pin::new(&mut self.stream).poll_read(cx, &mut part);
+        self.discarded += part.filled().len();
+        Some(polled.map_ok(|()| (part.filled().len(), None)))
+    }
+}
+
+impl AsyncRead for Discarding {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        part: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, part)
+    }
+}
+
+impl AsyncWrite for Discarding {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -369,4 +420,85 @@ fn each_exchange_of_a_connection_has_its_own_deadline() {
             );
         }
     });
+}
+
+/// A response with a body of `length` bytes, framed in the `way` of this number.
+fn framed(way: u8, status: u16, length: usize) -> Vec<u8> {
+    let body = vec![b'x'; length];
+    let head = |field: &str| format!("HTTP/1.1 {status} Any\r\n{field}\r\n").into_bytes();
+    match way {
+        0 => [head(&format!("content-length: {length}\r\n")), body].concat(),
+        1 => [head(""), body].concat(),
+        _ => {
+            let mut all = head("transfer-encoding: chunked\r\n");
+            for chunk in body.chunks(30_000) {
+                all.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
+                all.extend([chunk, b"\r\n"].concat());
+            }
+            [all, b"0\r\n\r\n".to_vec()].concat()
+        }
+    }
+}
+
+/// Send a request that is answered with these parts, after which the target closes the connection
+/// if it `closes`. Return all that is known of it afterwards.
+async fn answered<S: Stream>(
+    pair: &mut Pair<S>,
+    parts: Vec<Vec<u8>>,
+    closes: bool,
+) -> (Result<Attempt, ExchangeFailure>, u64, String, (bool, u64)) {
+    let (_, mut far) = duplex(1);
+    std::mem::swap(&mut pair.far, &mut far);
+    let target = spawn_local(async move {
+        assert!(far.read(&mut [0; 4_096]).await.unwrap() > 0);
+        for part in parts {
+            far.write_all(&part).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if closes {
+            far.shutdown().await.unwrap();
+        }
+        far
+    });
+    let answer = pair.exchange(b"").await;
+    let received = pair.connection.traffic.received;
+    pair.far = target.await.unwrap();
+    let is_open = pair.is_open();
+    let unsolicited = pair.flight.take_asides().unsolicited;
+    let explained = format!("{:?}", pair.flight.take_explanation());
+    (answer, received, explained, (is_open, unsolicited))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn a_body_that_is_discarded_counts_as_one_that_is_read(
+        way in 0..3_u8, status in prop::sample::select(vec![200_u16, 200, 404]), length in 0..200_000_usize,
+        cut in prop::option::of(0..200_000_usize), surplus in prop::sample::select(vec![0_usize, 0, 1, 9]),
+        first in 1..20_000_usize, step in 1_000..90_000_usize, closes: bool,
+    ) {
+        let mut answer = framed(way, status, length);
+        let is_cut = cut.is_some_and(|cut| cut < answer.len());
+        answer.truncate(cut.unwrap_or(usize::MAX));
+        // Nothing is too much of a body that ends with its connection.
+        let surplus = if is_cut || way == 1 { 0 } else { surplus };
+        answer.extend(vec![b'y'; surplus]);
+        let (head, rest) = answer.split_at(first.min(answer.len()));
+        let parts: Vec<Vec<u8>> = std::iter::once(head).chain(rest.chunks(step)).map(<[u8]>::to_vec).collect();
+        let closes = closes || is_cut || way == 1;
+        run(async {
+            let (near, far) = duplex(1 << 16);
+            let mut pair = Pair::over(near, far);
+            let read = answered(&mut pair, parts.clone(), closes).await;
+            let (stream, far) = duplex(1 << 16);
+            let mut pair = Pair::over(Discarding { stream, discarded: 0 }, far);
+            let discarded = answered(&mut pair, parts, closes).await;
+            let received = if surplus > 0 { [0; 2] } else { [read.1, discarded.1] };
+            assert_eq!(received[0], received[1]);
+            assert_eq!((read.0, read.2, read.3), (discarded.0, discarded.2, discarded.3));
+            let is_long = rest.len() > 60_000 && status == 200;
+            assert!(!is_long || pair.connection.stream.discarded > 0);
+            assert!(status == 200 || pair.connection.stream.discarded == 0);
+        });
+    }
 }

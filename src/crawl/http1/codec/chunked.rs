@@ -73,14 +73,24 @@ impl Chunked {
         }
     }
 
-    fn pass_data(&mut self, input: &[u8], sink: &mut impl Sink) -> usize {
-        let part = usize::try_from(self.left).map_or(input, |left| &input[..left.min(input.len())]);
-        sink.content(part);
-        self.left -= part.len() as u64;
-        self.content += part.len() as u64;
+    /// Return the bytes of the present chunk that are missing; none between two.
+    pub(crate) fn data_ahead(&self) -> Option<u64> {
+        (self.part == ChunkPart::Data).then_some(self.left)
+    }
+
+    /// Go on behind so many of these.
+    pub(crate) fn pass_bytes(&mut self, bytes: u64) {
+        self.left -= bytes;
+        self.content += bytes;
         if self.left == 0 {
             self.part = ChunkPart::DataCr;
         }
+    }
+
+    fn pass_data(&mut self, input: &[u8], sink: &mut impl Sink) -> usize {
+        let part = usize::try_from(self.left).map_or(input, |left| &input[..left.min(input.len())]);
+        sink.content(part);
+        self.pass_bytes(part.len() as u64);
         part.len()
     }
 
