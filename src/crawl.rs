@@ -43,7 +43,7 @@ use std::rc::Rc;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Sample};
 use crawlmark_harness::trace::Traces;
-use crawlmark_harness::workload::{Flight, Workload};
+use crawlmark_harness::workload::{Clearance, Flight, Workload};
 
 use self::carrier::Carriers;
 pub use self::connect::connect_to::ConnectTo;
@@ -278,6 +278,19 @@ impl<D: Dial> Crawl<D> {
     }
 }
 
+/// Permission that is asked for each time.
+struct Asked<F>(F);
+
+impl<F: AsyncFn() -> Option<Nanos>> Clearance for Asked<F> {
+    fn at_once(&self) -> Option<Nanos> {
+        None
+    }
+
+    async fn wait(&self) -> Option<Nanos> {
+        (self.0)().await
+    }
+}
+
 impl<D: Dial> Workload for Crawl<D> {
     fn host(&self, id: u64) -> u32 {
         let targets = &self.spec.targets;
@@ -406,12 +419,26 @@ impl<D: Dial> Workload for Crawl<D> {
         }
     }
 
-    fn perform(
+    async fn perform(
         &self,
         id: u64,
         flight: &Flight,
         clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> impl Future<Output = Option<Attempt>> {
-        self.attempt(id, flight, clear_to_send)
+    ) -> Option<Attempt> {
+        let mut attempt = self.unsent(ErrorKind::Io);
+        let clearance = Asked(clear_to_send);
+        let performed = self.attempt(id, flight, &clearance, &mut attempt);
+        performed.await.then_some(attempt)
+    }
+
+    #[inline]
+    fn perform_into(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clearance: &impl Clearance,
+        attempt: &mut Attempt,
+    ) -> impl Future<Output = bool> {
+        self.attempt(id, flight, clearance, attempt)
     }
 }

@@ -93,6 +93,22 @@ pub trait Workload: 'static {
         clear_to_send: impl AsyncFn() -> Option<Nanos>,
     ) -> impl Future<Output = Option<Attempt>>;
 
+    /// As [`perform`](Self::perform), with the attempt put in place of `attempt`; false instead of
+    /// none. For a workload whose attempts are cheap: what it performs need not be moved.
+    fn perform_into(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clearance: &impl Clearance,
+        attempt: &mut Attempt,
+    ) -> impl Future<Output = bool> {
+        async move {
+            let cleared = async || clearance.wait().await;
+            let performed = self.perform(id, flight, cleared).await;
+            performed.map(|performed| *attempt = performed).is_some()
+        }
+    }
+
     /// Return the start of the body of the last attempt's answer, for people and without secrets;
     /// none without a body. Called right after a failed attempt, which was for `id`, for the first
     /// of each cause.
@@ -136,6 +152,16 @@ pub trait Workload: 'static {
     fn failed(&self) -> impl Future<Output = String> {
         pending()
     }
+}
+
+/// Permission for a request to be written.
+pub trait Clearance {
+    /// Return the time at which it may be, if that is now and nothing limits any request; otherwise
+    /// [`wait`](Self::wait).
+    fn at_once(&self) -> Option<Nanos>;
+
+    /// Wait until the budgets allow it: see [`Workload::perform`].
+    fn wait(&self) -> impl Future<Output = Option<Nanos>>;
 }
 
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{Attempt, ErrorKind, TcpReading};
-use crawlmark_harness::workload::Flight;
+use crawlmark_harness::workload::{Clearance, Flight};
 
 use super::Crawl;
 use super::carrier::{Carrier, Past};
@@ -80,13 +80,15 @@ enum AfterFailure {
 }
 
 impl<D: Dial> Crawl<D> {
-    /// Perform item `number` once. None if nothing is sent any more.
+    /// Perform item `number` once, into `attempt`. False if nothing is sent any more.
+    #[inline]
     pub(super) async fn attempt(
         &self,
         number: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        attempt: &mut Attempt,
+    ) -> bool {
         flight.sent_from(u32::MAX);
         let flow = self.spec.targets.flow_of(self.id(number));
         let once = flow.filter(|_| self.flows.of(number).is_none());
@@ -95,12 +97,11 @@ impl<D: Dial> Crawl<D> {
         if flow.is_some() {
             (progress, turn) = match self.begin(number, once.as_deref(), flight).await {
                 Ok(begun) => begun,
-                Err(kind) => return kind.map(|kind| self.unsent(kind)),
+                Err(kind) => return kind.map(|kind| *attempt = self.unsent(kind)).is_some(),
             };
         }
         let chosen = self.choose(number, flow.map(Arc::as_ref), progress);
         let mut unbegun = Unbegun::default();
-        let mut attempt = Attempt::unsent(ErrorKind::Io, Nanos::default());
         loop {
             let (mut carrier, past) = match self.carriers.at_rest(chosen.host, flight) {
                 Some(carrier) => (carrier, Past::Kept),
@@ -109,22 +110,29 @@ impl<D: Dial> Crawl<D> {
                 None => match Box::pin(self.carriers.obtain(chosen.host, flight)).await {
                     Ok(obtained) => obtained,
                     Err(kind) => {
-                        attempt = self.unsent(kind);
+                        *attempt = self.unsent(kind);
                         break;
                     }
                 },
             };
             let (body, jar) = self.write(&chosen, &mut carrier, flight);
             let is_first = self.carriers.note_source(&carrier, flight);
-            let counted = &mut unbegun.is_counted;
-            let clear = self.carriers.cleared(&mut carrier, &clear_to_send, counted);
-            let sent = clear.await?;
+            let mut cleared = self.carriers.cleared_at_once(clearance);
+            if cleared.is_none() {
+                let counted = &mut unbegun.is_counted;
+                cleared = self
+                    .carriers
+                    .cleared(&mut carrier, clearance, counted)
+                    .await;
+            }
+            let Some(sent) = cleared else {
+                return false;
+            };
             let mut expected = self.receiver(&chosen, flight);
             let is_sampled = self.sampler.takes_next();
             let began = unbegun.first_sent.unwrap_or(sent);
             let watch = self.watch(began, is_sampled || expected.has_events(), flight);
-            let exchange =
-                carrier.exchange(body, jar.as_deref(), &mut expected, &watch, &mut attempt);
+            let exchange = carrier.exchange(body, jar.as_deref(), &mut expected, &watch, attempt);
             let failed = exchange.await.err();
             (attempt.sent, attempt.first_byte) = (Some(began), carrier.traffic().first_byte);
             attempt.bytes_sent = carrier.traffic().sent;
@@ -133,7 +141,7 @@ impl<D: Dial> Crawl<D> {
             let reading = self.read_tcp(&mut carrier, sent, done, is_sampled);
             self.release(chosen.host, carrier, failed, flight);
             if let Some(failed) = failed {
-                match self.fail(failed, past, &mut unbegun, &mut attempt, flight) {
+                match self.fail(failed, past, &mut unbegun, attempt, flight) {
                     AfterFailure::Again => continue,
                     AfterFailure::Unsent => break,
                     AfterFailure::Ended => {}
@@ -143,7 +151,7 @@ impl<D: Dial> Crawl<D> {
                 flight.read_tcp(reading);
             }
             if self.follows_up {
-                self.follow_up(&chosen, &mut expected, jar, &mut attempt, flight);
+                self.follow_up(&chosen, &mut expected, jar, attempt, flight);
             }
             if is_first {
                 flight.first_from_source(attempt.outcome);
@@ -152,13 +160,13 @@ impl<D: Dial> Crawl<D> {
             break;
         }
         attempt.bytes_sent += unbegun.bytes_sent;
-        self.judge(&chosen, &mut attempt);
+        self.judge(&chosen, attempt);
         if flow.is_some() {
             let once = once.as_deref().filter(|_| turn.is_some());
-            self.note_shared(number, once, &mut attempt, flight);
+            self.note_shared(number, once, attempt, flight);
         }
         drop(turn);
-        Some(attempt)
+        true
     }
 
     /// Choose the request of an attempt at item `number`, which has made this progress.

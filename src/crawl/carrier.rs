@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Opening, TcpReading};
-use crawlmark_harness::workload::Flight;
+use crawlmark_harness::workload::{Clearance, Flight};
 
 use super::connect::{
     dial::{Dial, End, Route},
@@ -628,6 +628,7 @@ impl<D: Dial> Carriers<D> {
 
     /// Take a carrier at rest whose connection the target has not closed, and on which it has not
     /// sent anything.
+    #[inline]
     pub(crate) fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         if let Some(most) = self.spec.options.idle_timeout {
             let now = self.clock.now();
@@ -656,6 +657,7 @@ impl<D: Dial> Carriers<D> {
         }
     }
 
+    #[inline]
     fn usable(mut carrier: Carrier<D::Stream>, flight: &Flight) -> Option<Carrier<D::Stream>> {
         match carrier.unusable(flight) {
             None => Some(carrier),
@@ -666,15 +668,25 @@ impl<D: Dial> Carriers<D> {
         }
     }
 
+    /// Return when a request is sent that nothing limits, and that need not be counted; none of any
+    /// other.
+    #[inline]
+    pub(crate) fn cleared_at_once(&self, clearance: &impl Clearance) -> Option<Nanos> {
+        if self.spec.options.sent.is_some() {
+            return None;
+        }
+        clearance.at_once()
+    }
+
     /// Wait until the request on `carrier` may be sent, count it unless its attempt `is_counted`,
     /// and return when it was.
     pub(crate) async fn cleared(
         &self,
         carrier: &mut Carrier<D::Stream>,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+        clearance: &impl Clearance,
         is_counted: &mut bool,
     ) -> Option<Nanos> {
-        let mut clear = pin!(clear_to_send());
+        let mut clear = pin!(clearance.wait());
         let sent = poll_fn(|cx| {
             let polled = clear.as_mut().poll(cx);
             if let (Carrier::Connection(connection), Poll::Pending) = (&mut *carrier, &polled) {
@@ -690,7 +702,7 @@ impl<D: Dial> Carriers<D> {
             *is_counted = true;
             // A file server may have stopped this process there: what may be sent is asked again,
             // and counted once.
-            return clear_to_send().await;
+            return clearance.wait().await;
         }
         Some(sent)
     }

@@ -33,7 +33,7 @@ use super::connect::{
     failure::failure_of,
     pool::{Lease, Left},
     proxy::{Absolute, Hop, Way},
-    stream::Stream,
+    stream::{Arrived, Stream},
     tcp_info::TcpReadings,
 };
 use super::response::{
@@ -301,39 +301,32 @@ impl<S: Stream> Connection<S> {
 
     #[inline]
     fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) {
-        while exchange.left > 0 {
-            let written = match exchange.writing {
-                Writing::On => {
-                    let sent = usize::try_from(self.traffic.sent).unwrap_or(usize::MAX);
-                    let part = self.output.get(sent..).unwrap_or_default();
-                    let part = if part.is_empty() {
-                        &exchange.body[sent - self.output.len()..]
-                    } else {
-                        part
-                    };
-                    Pin::new(&mut self.stream).poll_write(cx, part)
-                }
-                Writing::Flushing => Pin::new(&mut self.stream).poll_flush(cx).map_ok(|()| 0),
-                Writing::Done | Writing::Failed(_) => return,
+        while exchange.writing == Writing::On && exchange.left > 0 {
+            let sent = usize::try_from(self.traffic.sent).unwrap_or(usize::MAX);
+            let part = match self.output.get(sent..) {
+                Some(part @ [_, ..]) => part,
+                _ => &exchange.body[sent - self.output.len()..],
             };
-            exchange.writing = match (written, exchange.writing) {
-                (Poll::Pending, _) => return,
-                (Poll::Ready(Err(error)), _) => {
-                    Writing::Failed(classify(&error, exchange.watch.flight))
-                }
-                (Poll::Ready(Ok(_)), Writing::Flushing) => Writing::Done,
-                (Poll::Ready(Ok(0)), _) => Writing::Failed(ErrorKind::Io),
-                (Poll::Ready(Ok(bytes)), _) => {
+            exchange.writing = match Pin::new(&mut self.stream).poll_write(cx, part) {
+                Poll::Pending => return,
+                Poll::Ready(Err(error)) => Writing::Failed(classify(&error, exchange.watch.flight)),
+                Poll::Ready(Ok(0)) => Writing::Failed(ErrorKind::Io),
+                Poll::Ready(Ok(bytes)) => {
                     exchange.spend(bytes);
                     self.traffic.sent += bytes as u64;
-                    let is_whole =
-                        self.traffic.sent == (self.output.len() + exchange.body.len()) as u64;
-                    if is_whole {
+                    if sent + bytes == self.output.len() + exchange.body.len() {
                         Writing::Flushing
                     } else {
                         Writing::On
                     }
                 }
+            };
+        }
+        if exchange.writing == Writing::Flushing {
+            exchange.writing = match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(())) => Writing::Done,
+                Poll::Ready(Err(error)) => Writing::Failed(classify(&error, exchange.watch.flight)),
             };
         }
     }
@@ -411,7 +404,10 @@ impl<S: Stream> Connection<S> {
         &mut self,
         cx: &mut Context<'_>,
         exchange: &mut Exchange<'_>,
-    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+    ) -> Option<Poll<io::Result<Arrived>>> {
+        if !exchange.has_head {
+            return None;
+        }
         let ContentAhead { bytes, is_last } = self.decoder.ahead()?;
         if bytes < LEAST_DISCARDED || !exchange.expected.ignores_body() {
             return None;

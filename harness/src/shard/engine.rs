@@ -25,7 +25,7 @@ use crate::stats::{
 };
 use crate::trace::Traces;
 use crate::wire::{CpuHealth, EncodedStats, Frame, Progress, ShardOutcome, Usage, WireError};
-use crate::workload::{Asides, Flight, Opened, Workload};
+use crate::workload::{Asides, Clearance, Flight, Opened, Workload};
 
 /// One shard's engine.
 pub(super) struct Engine<W> {
@@ -62,6 +62,26 @@ struct UnderWay {
     permit: Permit,
     /// True if it has opened a connection.
     has_opened: bool,
+}
+
+/// Permission of the request of a lane to be written.
+struct LaneClearance<'a, W> {
+    engine: &'a Engine<W>,
+    lane: usize,
+    host: u32,
+}
+
+impl<W: Workload> Clearance for LaneClearance<'_, W> {
+    #[inline]
+    fn at_once(&self) -> Option<Nanos> {
+        self.engine.book_connection(self.lane);
+        self.engine.gate.clear_at_once(self.lane)
+    }
+
+    async fn wait(&self) -> Option<Nanos> {
+        self.engine.book_connection(self.lane);
+        self.engine.gate.clear_to_send(self.lane, self.host).await
+    }
 }
 
 #[derive(Debug)]
@@ -178,26 +198,29 @@ impl<W: Workload> Engine<W> {
         while let Some(permit) = self.gate.admit(lane, free).await {
             self.count_skipped();
             let interval = self.begin(lane, &permit);
-            let clear_to_send = async || {
-                self.book_connection(lane);
-                self.gate.clear_to_send(lane, permit.host).await
+            let clearance = LaneClearance {
+                engine: &self,
+                lane,
+                host: permit.host,
             };
-            let performed = self.workload.perform(permit.id, flight, clear_to_send);
-            let Some(attempt) = performed.await else {
-                self.close(self.clock.now());
-                return self.take_back(lane, None);
-            };
-            free = attempt.done;
-            if attempt.done >= self.next_beat.get().plus(BEAT) {
-                // The client did not run for a while, which is to be known before what waited in
-                // the meantime goes.
-                self.beat(attempt.done);
-            }
+            // Filled in place, for it is larger than all else that moves with a request.
             let mut sample = Sample {
+                attempt: Attempt::unsent(ErrorKind::Io, permit.admitted),
                 permit,
-                attempt,
                 fate: Fate::Ended,
             };
+            let (id, attempt) = (sample.permit.id, &mut sample.attempt);
+            let performed = self.workload.perform_into(id, flight, &clearance, attempt);
+            if !performed.await {
+                self.close(self.clock.now());
+                return self.take_back(lane, None);
+            }
+            free = sample.attempt.done;
+            if free >= self.next_beat.get().plus(BEAT) {
+                // The client did not run for a while, which is to be known before what waited in
+                // the meantime goes.
+                self.beat(free);
+            }
             sample.fate = self.gate.settle(lane, &mut sample.permit, &sample.attempt);
             self.finish(lane, interval, &sample);
             self.workload.booked(&sample);
@@ -277,10 +300,14 @@ impl<W: Workload> Engine<W> {
 
     /// Count the connections that the attempt under way has closed for unsolicited bytes, how often
     /// it was sent once more, and the connection that it has opened.
+    #[inline]
     fn book_connection(&self, lane: usize) {
-        if !self.flights[lane].has_notes() {
-            return;
+        if self.flights[lane].has_notes() {
+            self.book_notes(lane);
         }
+    }
+
+    fn book_notes(&self, lane: usize) {
         self.books
             .borrow_mut()
             .note(self.clock.now(), &self.flights[lane]);

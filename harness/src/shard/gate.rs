@@ -205,11 +205,10 @@ impl Gate {
     /// is counted once, however often it asks; a pause that began in the meantime holds it back
     /// each time.
     pub(super) async fn clear_to_send(&self, lane: usize, host: u32) -> Option<Nanos> {
-        let (slot, began) = (&self.lanes[lane], self.clock.now());
-        if self.inner.borrow().is_unlimited() {
-            self.count_sent(lane);
-            return Some(began);
+        if let Some(now) = self.clear_at_once(lane) {
+            return Some(now);
         }
+        let (slot, began) = (&self.lanes[lane], self.clock.now());
         let (mut now, mut has_waited) = (began, false);
         while !self.try_send(lane, host, now, has_waited)? {
             slot.called.made().await;
@@ -220,6 +219,17 @@ impl Gate {
         slot.paused_ns
             .set(slot.paused_ns.get() + resumed.since(began));
         Some(now)
+    }
+
+    /// As [`clear_to_send`](Self::clear_to_send) where nothing limits any request; none where
+    /// something does.
+    #[inline]
+    pub(super) fn clear_at_once(&self, lane: usize) -> Option<Nanos> {
+        if !self.inner.borrow().is_unlimited() {
+            return None;
+        }
+        self.count_sent(lane);
+        Some(self.clock.now())
     }
 
     /// Count the request of a lane as sent, once.

@@ -36,7 +36,7 @@ impl Woken {
 /// Waker of one lane.
 struct LaneWaker {
     lane: usize,
-    /// True while the lane is in the queue.
+    /// Set while the lane is in the queue.
     is_queued: AtomicBool,
     woken: Arc<Woken>,
 }

@@ -65,6 +65,7 @@ impl AllCells {
     }
 
     /// Record a value, which must be within the bounds, `count` times.
+    #[inline]
     pub(super) fn record(&mut self, value: u64, count: u64) {
         self.add(cell_of(value), count);
     }

@@ -18,12 +18,23 @@ use super::failure::Failure;
 use super::receive_stamps::{ReceiveStamps, StampSpace};
 use super::tls::failure::classified;
 
+/// Number of bytes that arrived, 0 at the end; and how long the last of them lay unread in the
+/// kernel, ns, if that is known.
+pub(crate) type Arrived = (usize, Option<u64>);
+
 /// Byte stream of a connection.
 pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
     /// False if a read now would find nothing, not even the end. A cheap first check; true is no
     /// promise.
     fn may_be_readable(&self) -> bool {
         true
+    }
+
+    /// Wait until a read may find something, as far as that is known without one.
+    #[inline]
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let _ = cx;
+        Poll::Ready(Ok(()))
     }
 
     /// The socket below it; none of a stream in memory.
@@ -56,7 +67,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
         cx: &mut Context<'_>,
         most: u64,
         is_stamped: bool,
-    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+    ) -> Option<Poll<io::Result<Arrived>>> {
         let _ = (cx, most, is_stamped);
         None
     }
@@ -99,9 +110,19 @@ impl Plain {
         Ok(())
     }
 
+    /// Wait until there may be something to receive. The runtime is asked only where there hardly
+    /// is, and makes no system call then.
+    #[inline]
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !std::mem::take(&mut self.is_drained) {
+            return Poll::Ready(Ok(()));
+        }
+        self.acknowledge()?;
+        self.stream.poll_read_ready(cx)
+    }
+
     /// Receive with these flags. Return the number of bytes, and how long the last of them lay
-    /// unread, as [`Stream::poll_read_stamped`] does. The runtime is asked if there is something
-    /// only where there hardly is, and makes no system call then.
+    /// unread, as [`Stream::poll_read_stamped`] does.
     #[inline]
     fn poll_receive(
         &mut self,
@@ -109,12 +130,10 @@ impl Plain {
         part: &mut [u8],
         flags: MsgFlags,
         is_stamped: bool,
-    ) -> Poll<io::Result<(usize, Option<u64>)>> {
+    ) -> Poll<io::Result<Arrived>> {
         self.acknowledge()?;
         loop {
-            if std::mem::take(&mut self.is_drained) {
-                ready!(self.stream.poll_read_ready(cx))?;
-            }
+            ready!(self.poll_readable(cx))?;
             let (mut received, stream) = (None, &self.stream);
             let tried = stream.try_io(Interest::READABLE, || {
                 let (bytes, unread_ns) = if is_stamped {
@@ -193,6 +212,14 @@ impl Stream for Wire {
         }
     }
 
+    #[inline]
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(plain) => plain.poll_readable(cx),
+            Self::Tls(_) => Poll::Ready(Ok(())),
+        }
+    }
+
     fn socket(&self) -> Option<RawFd> {
         let stream = match self {
             Self::Plain(plain) => &plain.stream,
@@ -228,7 +255,7 @@ impl Stream for Wire {
         cx: &mut Context<'_>,
         most: u64,
         is_stamped: bool,
-    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+    ) -> Option<Poll<io::Result<Arrived>>> {
         let Self::Plain(plain) = self else {
             return None;
         };

@@ -312,10 +312,10 @@ impl Decoder {
                     step
                 }
             };
-            if step == 0 {
+            used += step;
+            if step == 0 || matches!(self.phase, Phase::Done) {
                 return Ok(used);
             }
-            used += step;
         }
     }
 

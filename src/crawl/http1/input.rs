@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::ReadBuf;
 
-use crate::crawl::connect::stream::Stream;
+use crate::crawl::connect::stream::{Arrived, Stream};
 use crate::crawl::response::fields::MOST_HEAD_BYTES;
 
 /// Size of a new buffer: more than most responses need.
@@ -65,7 +65,19 @@ impl Input {
         cx: &mut Context<'_>,
         most: usize,
         is_stamped: bool,
-    ) -> Poll<io::Result<(usize, Option<u64>)>> {
+    ) -> Poll<io::Result<Arrived>> {
+        // Mostly it waits first: nothing is made ready for that.
+        ready!(stream.poll_readable(cx))?;
+        self.poll_append(stream, cx, most, is_stamped)
+    }
+
+    fn poll_append<S: Stream>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        most: usize,
+        is_stamped: bool,
+    ) -> Poll<io::Result<Arrived>> {
         self.make_room();
         let room = (self.bytes.len() - self.end).min(most);
         let mut part = ReadBuf::new(&mut self.bytes[self.end..self.end + room]);

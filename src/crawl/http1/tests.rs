@@ -170,7 +170,7 @@ impl Stream for Discarding {
         cx: &mut Context<'_>,
         most: u64,
         _: bool,
-    ) -> Option<Poll<io::Result<(usize, Option<u64>)>>> {
+    ) -> Option<Poll<io::Result<Arrived>>> {
         let mut nowhere = vec![0; usize::try_from(most.min(1 << 15)).unwrap()];
         let mut part = ReadBuf::new(&mut nowhere);
         let polled = Pin::new(&mut self.stream).poll_read(cx, &mut part);

@@ -295,8 +295,12 @@ impl Limits {
     }
 
     pub(super) fn host(&mut self, number: u32) -> &mut Host {
-        let count = self.hosts.len();
-        &mut self.hosts[number as usize % count]
+        // Of one host, there is nothing to divide.
+        let at = match self.hosts.len() {
+            1 => 0,
+            count => number as usize % count,
+        };
+        &mut self.hosts[at]
     }
 
     /// Ask if a request may go to that host at `now`, and note what holds it back.
@@ -343,11 +347,14 @@ impl Limits {
     /// it. Without an item for it, the shard is held back by what holds its last requests back, if
     /// any.
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Result<Permit, Refusal> {
-        self.admit_next(free, now)
-            .map_err(|refusal| match refusal.binding {
-                Binding::Idle => Refusal::at(refusal.until, self.holds_sending(now)),
-                _ => refusal,
-            })
+        // Edited in place: a permit need not be moved for that.
+        let mut asked = self.admit_next(free, now);
+        if let Err(refusal) = &mut asked
+            && refusal.binding == Binding::Idle
+        {
+            refusal.binding = self.holds_sending(now);
+        }
+        asked
     }
 
     fn admit_next(&mut self, free: Nanos, now: Nanos) -> Result<Permit, Refusal> {

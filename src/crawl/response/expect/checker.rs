@@ -40,6 +40,8 @@ pub(crate) struct Checker {
     seed: Option<u64>,
     /// True if each status from 200 to 299 is accepted, and no other.
     is_any_2xx: bool,
+    /// True if nothing is expected of bodies.
+    expects_any_body: bool,
     /// Bytes of other bodies that are kept until their end.
     most: usize,
     /// Bytes that long bodies may take, beside those that are under way.
@@ -171,6 +173,7 @@ impl Checker {
                 _ => None,
             },
             is_any_2xx: expectations.are_any_2xx(),
+            expects_any_body: most == 0,
             head_use: HeadUse {
                 reads_content: head_use.takes || most > MAX_EXCERPT,
                 ..head_use
@@ -334,11 +337,18 @@ impl Expected {
         };
     }
 
-    /// True if nobody looks at the body of the response that has begun: only its length counts.
-    pub(crate) fn ignores_body(&self) -> bool {
-        let is_expected = self.checker.seed.is_some() || self.checker.most > 0;
+    /// True if of the body of the response that has begun only its length matters: any whole one is
+    /// as expected, and nothing is taken from it.
+    #[inline]
+    fn takes_any_body(&self) -> bool {
         let is_used = self.takes.is_some() || self.saved.is_some() || self.events.is_some();
-        !is_expected && !is_used && !self.is_bad && self.codings == Codings::NONE
+        self.checker.expects_any_body && !is_used && self.codings == Codings::NONE
+    }
+
+    /// True if nobody looks at the body of the response that has begun: that of a bad answer is
+    /// quoted.
+    pub(crate) fn ignores_body(&self) -> bool {
+        self.takes_any_body() && !self.is_bad
     }
 
     /// Count bytes of a body that nobody looks at.
@@ -488,6 +498,36 @@ impl Expected {
 
     #[inline]
     fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
+        let has_good_status = self.checker.is_expected(head.status);
+        let body = if self.takes_any_body() {
+            BodyCheck::AsExpected
+        } else {
+            self.check_body(head, has_good_status)
+        };
+        let mut last_bad = self.checker.last_bad.borrow_mut();
+        // Both are empty as a rule: after a good answer that followed a good one.
+        if !(self.begin.is_empty() && last_bad.is_empty()) {
+            *last_bad = std::mem::take(&mut self.begin);
+        }
+        drop(last_bad);
+        if let Some(saver) = self.checker.saver.get() {
+            let last = SavedResponse {
+                content_type: head.content_type,
+                body: self.saved.take(),
+            };
+            *saver.last.borrow_mut() = Some(last);
+        }
+        if self.held > 0 {
+            self.release();
+        }
+        CheckResult {
+            has_good_status,
+            body,
+        }
+    }
+
+    /// Check a body of which something is expected, or taken.
+    fn check_body(&mut self, head: &HeadFacts, has_good_status: bool) -> BodyCheck {
         let unreadable = match self.codings {
             _ if self.is_refused => Some(Unreadable::NoRoom),
             Codings::NONE => None,
@@ -506,7 +546,6 @@ impl Expected {
             let mut list = checker.expectations.as_slice().iter();
             list.all(|expect| self.meets(expect, head))
         };
-        let has_good_status = self.checker.is_expected(head.status);
         let takes = self.takes.take();
         let reads_body = takes.as_ref().is_some_and(|takes| takes.reads_body());
         let is_read = has_good_status && (!is_met || reads_body);
@@ -524,32 +563,13 @@ impl Expected {
             let came = &self.bytes[..self.length.min(self.bytes.len())];
             append(&mut self.begin, came, MAX_EXCERPT);
         }
-        let mut last_bad = self.checker.last_bad.borrow_mut();
-        // Both are empty as a rule: after a good answer that followed a good one.
-        if !(self.begin.is_empty() && last_bad.is_empty()) {
-            *last_bad = std::mem::take(&mut self.begin);
-        }
-        drop(last_bad);
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
         }
-        if let Some(saver) = self.checker.saver.get() {
-            let last = SavedResponse {
-                content_type: head.content_type,
-                body: self.saved.take(),
-            };
-            *saver.last.borrow_mut() = Some(last);
-        }
-        if self.held > 0 {
-            self.release();
-        }
-        CheckResult {
-            has_good_status,
-            body: match flaw.or(coded.map(BodyCheck::Unreadable)) {
-                Some(flaw) => flaw,
-                None if is_met => BodyCheck::AsExpected,
-                None => BodyCheck::Wrong,
-            },
+        match flaw.or(coded.map(BodyCheck::Unreadable)) {
+            Some(flaw) => flaw,
+            None if is_met => BodyCheck::AsExpected,
+            None => BodyCheck::Wrong,
         }
     }
 
