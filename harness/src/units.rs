@@ -20,6 +20,26 @@ pub(crate) use self::names::names;
 pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
 pub use self::words::{grouped, micros, percent, rounded_percent};
 
+/// The whole part of a number; 0 of one below 0, and the greatest of one that is too large.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates"
+)]
+pub const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// The whole part of a number as a place in a list, or a length of one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates"
+)]
+pub const fn place(number: f64) -> usize {
+    number as usize
+}
+
 /// Reason why a text is no valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {

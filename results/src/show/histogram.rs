@@ -4,6 +4,7 @@
 use super::line::{Display, Line, Tone};
 use super::text::BLOCKS;
 use crate::run::report::Latency;
+use crawlmark_harness::units::place;
 
 /// The fewest samples of a shape.
 const FEWEST: u64 = 20;
@@ -94,23 +95,13 @@ impl Histogram {
     }
 
     /// The column of a time on an axis of so many.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a part of the columns"
-    )]
     fn column(&self, us: f64, room: usize) -> usize {
         let [from, to] = self.ends;
         let part = (us.max(from) / from).ln() / (to / from).ln();
-        ((part * room as f64) as usize).min(room - 1)
+        place(part * room as f64).min(room - 1)
     }
 
     /// The heights of the columns, in eighths of a row: nothing but no sample is 0.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 0 to the height"
-    )]
     fn heights(&self, room: usize, rows: usize) -> Vec<usize> {
         let mut counts = vec![0_u64; room];
         for (us, count) in &self.cells {
@@ -120,7 +111,7 @@ impl Histogram {
         let height = |count: u64| (rows as f64 * 8.0 * (count as f64 / most).sqrt()).round();
         counts
             .into_iter()
-            .map(|count| (height(count) as usize).max(usize::from(count > 0)))
+            .map(|count| place(height(count)).max(usize::from(count > 0)))
             .collect()
     }
 

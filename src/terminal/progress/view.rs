@@ -14,7 +14,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::stats::{Percentile, Series};
 use crawlmark_harness::supervisor::LivePause;
-use crawlmark_harness::units::rounded_percent;
+use crawlmark_harness::units::{place, rounded_percent};
 use crawlmark_results::run::report::{IntervalRow, Limit};
 use crawlmark_results::show::line::{Cell, Display, Line, Tone};
 use crawlmark_results::show::text::{decimal, grouped, micros};
@@ -363,17 +363,12 @@ fn paused(pause: LivePause) -> String {
 }
 
 /// A bar of so many columns: what is done, and what is not.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a part of the columns"
-)]
 pub(super) fn bar(done: f64, inside: usize, display: Display) -> [String; 2] {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let done = done.clamp(0.0, 1.0);
     if !display.has_unicode {
         let inside = inside.saturating_sub(2);
-        let full = (done * inside as f64) as usize;
+        let full = place(done * inside as f64);
         let head = if full < inside { ">" } else { "" };
         let rest = inside - full - head.len();
         return [
@@ -381,7 +376,7 @@ pub(super) fn bar(done: f64, inside: usize, display: Display) -> [String; 2] {
             format!("{}]", " ".repeat(rest)),
         ];
     }
-    let eighths = (done * inside as f64 * 8.0) as usize;
+    let eighths = place(done * inside as f64 * 8.0);
     let full = "█".repeat(eighths / 8) + PARTS[eighths % 8];
     let rest = inside - full.chars().count();
     [full, "\u{b7}".repeat(rest)]

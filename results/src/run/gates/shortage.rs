@@ -6,7 +6,7 @@ use super::{Condition, Metric, Objective, Stat};
 use crate::run::report::offered;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{grouped, whole};
 
 /// An objective that needs more samples than its run can make. Displayed as a warning.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,15 +55,6 @@ fn most_samples(condition: &Condition, plan: &RunPlan) -> Option<u64> {
     };
     let timed = timed.map_or(u64::MAX, |samples| whole(samples + plan.burst as f64));
     Some(timed.min(plan.items().saturating_mul(each)))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturates, and nothing is negative"
-)]
-fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 impl fmt::Display for Shortage {

@@ -14,7 +14,7 @@ use super::{Totals, share};
 use crawlmark_harness::pacer::Curve;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{BusiestWindow, RunRecord};
-use crawlmark_harness::units::Rate;
+use crawlmark_harness::units::{Rate, whole};
 use crawlmark_harness::wire::Scope;
 
 /// A budget and its audit: of the run, or of each host.
@@ -243,14 +243,9 @@ impl BudgetReport {
 
 /// Requests that the budget offers from one moment of a run to another, in seconds since its start;
 /// nothing without one.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a run is far shorter than 2^63 ns"
-)]
 pub(crate) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
     let Some(rate) = plan.rate else { return 0.0 };
     let curve = Curve::of(plan.shape, plan.duration);
-    let own_s = |s: f64| curve.due_before((s.max(0.0) * 1e9) as u64) as f64 / 1e9;
+    let own_s = |s: f64| curve.due_before(whole(s * 1e9)) as f64 / 1e9;
     rate.per_second() * (own_s(to_s) - own_s(from_s))
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::IntervalRow;
 use crawlmark_harness::stats::{CELLS, CELLS_PER_DECADE, STEPS, StepCounts};
 use crawlmark_harness::supervisor::Interval;
+use crawlmark_harness::units::place;
 
 /// The most columns of a course: as many as a wide plot can show.
 const MOST_COLUMNS: usize = 600;
@@ -225,12 +226,7 @@ impl Seconds {
         let is_empty = |step: &Step| step.counts == StepCounts::default() && step.times.is_empty();
         let known = self.steps.iter().rposition(|step| !is_empty(step))? + 1;
         let step_ms = STEP_MS * self.scale as u64;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a duration"
-        )]
-        let lasted = (duration_s * 1e3 / step_ms as f64).ceil() as usize;
+        let lasted = place((duration_s * 1e3 / step_ms as f64).ceil());
         let length = known.max(lasted).min(self.steps.len());
         let by = [1, 2, 5]
             .into_iter()

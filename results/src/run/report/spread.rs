@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crawlmark_harness::stats::Timing;
+use crawlmark_harness::units::place;
 
 /// Cells in a factor of ten: each is a quarter wider than the one below.
 pub const CELLS_PER_DECADE: u32 = 10;
@@ -47,14 +48,9 @@ impl Spread {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "between 0 and 170"
-)]
 fn cell(ns: u64) -> usize {
     let us = (ns as f64 / 1e3).max(1.0);
-    (us.log10() * f64::from(CELLS_PER_DECADE)).floor() as usize
+    place(us.log10() * f64::from(CELLS_PER_DECADE))
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 
 use std::ops;
 
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::place;
 use plotters::coord::combinators::{IntoLogRange, LogCoord};
 use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged};
 use plotters::coord::types::RangedCoordf64;
 
 use super::{Format, Range};
+use crate::show::text::grouped_f64;
 
 /// The most ticks of an axis: more would crowd the labels.
 pub(super) const MOST_TICKS: usize = 6;
@@ -165,18 +166,9 @@ pub(in crate::show) fn short(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{}M", trimmed(v / 1e6)),
         v if v >= 1e4 => format!("{}k", trimmed(v / 1e3)),
-        v if v >= 1e3 => whole(v),
+        v if v >= 1e3 => grouped_f64(v),
         v => trimmed(v),
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts are far below 2^53, and none is below 0"
-)]
-fn whole(value: f64) -> String {
-    grouped(value.round() as u64)
 }
 
 /// Up to three significant decimals, without zeros at the end.
@@ -196,16 +188,11 @@ fn time(us: f64) -> String {
 }
 
 /// The percentile that so many nines stand for: `0 %`, `90 %`, `99.9 %`; empty between them.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "from 0 to 12"
-)]
 fn nines(count: f64) -> String {
     if (count - count.round()).abs() > 1e-6 {
         return String::new();
     }
-    let decimals = (count.round() as usize).saturating_sub(2);
+    let decimals = place(count.round()).saturating_sub(2);
     format!("{:.decimals$} %", 100.0 - 100.0 * 10f64.powf(-count))
 }
 

@@ -1,18 +1,13 @@
 //! Numbers as people read them.
 
-use crawlmark_harness::units::{grouped, micros};
+use crawlmark_harness::units::{grouped, micros, place, whole};
 
 /// Blocks of eight heights.
 pub const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The block of a part of the whole, and a character of its own for nothing at all.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "from 0 to 8"
-)]
 pub fn block(part: f64) -> char {
-    let height = (part * 8.0).ceil().clamp(0.0, 8.0) as usize;
+    let height = place((part * 8.0).ceil()).min(8);
     height.checked_sub(1).map_or('_', |height| BLOCKS[height])
 }
 
@@ -29,11 +24,6 @@ pub fn counted(count: u64, what: &str) -> String {
 /// A rate or another quantity that may be small: three significant digits below 100, whole and
 /// grouped above. Only nothing reads as 0.
 #[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "from 4 to 8 decimals"
-)]
 pub fn decimal(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => grouped_f64(value),
@@ -42,7 +32,7 @@ pub fn decimal(value: f64) -> String {
         v if v >= 0.01 => format!("{value:.3}"),
         v if v >= 1e-6 => {
             // The first digit that is not 0, and two more.
-            let decimals = (2.0 - v.log10().floor()) as usize;
+            let decimals = place(2.0 - v.log10().floor());
             format!("{value:.decimals$}")
         }
         v if v > 0.0 => format!("{value:.2e}"),
@@ -66,13 +56,8 @@ pub fn short_percent(share: f64) -> String {
 
 /// A quantity rounded to a whole number, with separators.
 #[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are positive and far below 2^63"
-)]
 pub fn grouped_f64(value: f64) -> String {
-    grouped(value.round().max(0.0) as u64)
+    grouped(whole(value.round()))
 }
 
 /// A rate as it is typed, with separators: `2,000/s`, `100:5,000/s`.

@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::units::whole;
 use serde::{Deserialize, Serialize};
 
 use crate::run::gates::{Condition, Unit};
@@ -51,18 +52,13 @@ pub struct Pace(u64);
 impl Pace {
     /// The step nearest to so many requests per second.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "rates are far below 2^53, and positive"
-    )]
     pub fn nearest(per_s: f64) -> Self {
         let per_min = if per_s >= WHOLE_FROM {
             per_s.round() * MINUTE as f64
         } else {
             (per_s * MINUTE as f64).round()
         };
-        Self((per_min as u64).max(1))
+        Self(whole(per_min).max(1))
     }
 
     /// The greatest step that is no more than so many requests per second; none below one a minute.

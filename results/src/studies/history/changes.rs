@@ -42,6 +42,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::studies::compare::autocorrelation;
 use crate::studies::shift::Shift;
+use crawlmark_harness::units::place;
 
 /// The fewest values on either side of a change: of fewer, one bad day is a change.
 pub(super) const SHORTEST: usize = 5;
@@ -218,16 +219,11 @@ impl Search {
         smallest.is_finite().then_some(smallest)
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "at most 18 grades"
-    )]
     fn limits(self, values: usize, r: f64) -> Limits {
         Limits {
             series: self.series,
             values,
-            grade: (r * GRADES).ceil() as usize,
+            grade: place((r * GRADES).ceil()),
         }
     }
 }
@@ -544,21 +540,16 @@ impl Scores {
     }
 
     /// The greatest split of each seeded interval, the longest first.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "places in the series"
-    )]
     fn splits(&self) -> impl Iterator<Item = Split> {
         let n = self.scores.len() as f64;
         std::iter::successors(Some(n), |length| Some(length * DECAY))
             .take_while(|length| *length >= (2 * SHORTEST) as f64)
             .flat_map(move |length| {
-                let last = 2 * (n / length).ceil() as usize - 2;
+                let last = 2 * place((n / length).ceil()) - 2;
                 (0..=last).filter_map(move |number| {
                     let start = (n - length) * number as f64 / last.max(1) as f64;
-                    let to = ((start + length).ceil() as usize).min(self.scores.len());
-                    self.split(start as usize, to)
+                    let to = place((start + length).ceil()).min(self.scores.len());
+                    self.split(place(start), to)
                 })
             })
     }

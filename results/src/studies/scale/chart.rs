@@ -5,9 +5,9 @@ use super::{Curve, Estimate, Point, Scaling};
 use crate::show::chart::{
     Axis, Cells, Dash, Dot, Face, Format, Mark, Note, Panel, Range, Role, Shape,
 };
-use crate::show::text::{decimal, micros};
+use crate::show::text::{decimal, grouped_f64, micros};
 use crate::studies::findings::factor;
-use crawlmark_harness::units::{grouped, percent};
+use crawlmark_harness::units::percent;
 
 /// Points that a curve is drawn through.
 const SMOOTH: u32 = 64;
@@ -87,7 +87,7 @@ impl Sizes {
         // A twelfth of its length on the left, and less on the right, where a name stands.
         let air = (most / least).max(2.0).powf(1.0 / 12.0);
         let range = Range::LogBetween(least / air, most * air.sqrt());
-        let sizes = self.0.iter().map(|n| (*n, decimal_size(*n)));
+        let sizes = self.0.iter().map(|n| (*n, grouped_f64(*n)));
         Axis::new("", range, Format::Number).ticks(sizes.collect())
     }
 
@@ -104,7 +104,7 @@ impl Sizes {
         let axis = curve.map_or("shards", |curve| curve.held.axis().name());
         let mut cells = vec![Cells {
             name: axis.to_owned(),
-            texts: self.0.iter().map(|n| decimal_size(*n)).collect(),
+            texts: self.0.iter().map(|n| grouped_f64(*n)).collect(),
         }];
         let of = |curve: &Curve, name: &str, text: fn(&Point) -> Option<String>| Cells {
             name: name.to_owned(),
@@ -132,15 +132,6 @@ impl Sizes {
         });
         sizes.map(Option::unwrap_or_default).collect()
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a size is a whole number"
-)]
-fn decimal_size(n: f64) -> String {
-    grouped(n.round() as u64)
 }
 
 /// Linear growth, and the law that the sizes follow.
