@@ -362,13 +362,15 @@ impl<D: Dial> Workload for Crawl<D> {
 
     fn excerpt(&self, id: u64) -> Option<String> {
         let progress = self.flows.last(id);
-        let step = progress.as_deref().map(|progress| &progress.request);
         let RequestTarget {
             before,
             after,
             shape,
             ..
-        } = step.map_or_else(|| self.spec.targets.of(self.id(id)), StepRequest::target);
+        } = progress
+            .as_deref()
+            .map(|progress| &progress.request)
+            .map_or_else(|| self.spec.targets.of(self.id(id)), StepRequest::target);
         excerpt::excerpt(
             &self.checker.last_bad(),
             &self.spec.request,

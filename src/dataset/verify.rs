@@ -198,8 +198,12 @@ pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
         for what in found {
             audit.violation(MANIFEST, Place::default(), what, PART);
         }
-        let place = part.place.strip_prefix(&parts.place);
-        let place = place.unwrap_or(&part.place).display().to_string();
+        let place = part
+            .place
+            .strip_prefix(&parts.place)
+            .unwrap_or(&part.place)
+            .display()
+            .to_string();
         sum.add(&place, audit);
     }
     sum.complete = sum.finished == sum.planned;

@@ -349,8 +349,9 @@ impl Stubs {
 
     /// The loaded stubs and no others, added again in their order.
     fn reset(&self) -> Self {
-        let loaded = (self.added..).zip(self.loaded.iter().cloned());
-        let entries = loaded.map(|(insertion, stub)| Entry { insertion, stub });
+        let entries = (self.added..)
+            .zip(self.loaded.iter().cloned())
+            .map(|(insertion, stub)| Entry { insertion, stub });
         self.changed(entries.collect(), self.added + self.loaded.len() as u64)
     }
 

@@ -939,12 +939,14 @@ fn pace(report: &Report) -> Found {
     });
     let shared = shared_cpus(report).map(|cpus| Finding::CpusShared { cpus });
     let plan = &report.plan.run;
-    let streams = report.connections.streams_allowed;
-    let streams = streams.map(|allowed| Finding::FewStreams {
-        allowed,
-        streams: plan.streams,
-        connections: plan.in_flight().div_ceil(allowed.max(1)),
-    });
+    let streams = report
+        .connections
+        .streams_allowed
+        .map(|allowed| Finding::FewStreams {
+            allowed,
+            streams: plan.streams,
+            connections: plan.in_flight().div_ceil(allowed.max(1)),
+        });
     let found = [missed, limited, streams, shared];
     Ok(found.into_iter().flatten().collect())
 }

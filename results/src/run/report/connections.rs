@@ -36,8 +36,9 @@ impl TcpReport {
         let (p99, _) = REPORTED[2];
         let service = stats.timing(Series::ServiceOk);
         let waited = stats.timing(Series::ServiceRetransmitted);
-        let without = service.zip(waited);
-        let without = without.map(|(all, waited)| all.clone().without(waited));
+        let without = service
+            .zip(waited)
+            .map(|(all, waited)| all.clone().without(waited));
         let p99_us = service.and_then(|all| all.percentile(p99).least_us());
         let network = stats.timing(Series::Network);
         Self {

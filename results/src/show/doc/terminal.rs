@@ -185,8 +185,7 @@ impl Table {
 /// The columns of a table that fit beside each other, with their widths; none if even those that
 /// never leave do not.
 fn fitting(table: &Table, columns: &[usize], room: usize) -> Option<Vec<(usize, usize)>> {
-    let columns = columns.iter().map(|at| (*at, table.width(*at)));
-    let mut kept: Vec<(usize, usize)> = columns.collect();
+    let mut kept: Vec<(usize, usize)> = columns.iter().map(|at| (*at, table.width(*at))).collect();
     while kept.iter().map(|(_, width)| width + GAP).sum::<usize>() > room.saturating_add(GAP) {
         let (_, place) = kept
             .iter()

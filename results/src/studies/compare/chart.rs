@@ -161,8 +161,10 @@ impl<'a> Row<'a> {
         let role = self.role();
         let y = row as f64 + ESTIMATE;
         let [top, bottom] = PAIRS;
-        let pairs = self.pairs.iter().enumerate();
-        let pairs = pairs
+        let pairs = self
+            .pairs
+            .iter()
+            .enumerate()
             .filter(|(_, change)| (low..=high).contains(*change))
             .map(|(n, change)| {
                 let part = top + (bottom - top) * (n as f64 * STEP).fract();

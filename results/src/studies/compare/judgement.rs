@@ -397,11 +397,12 @@ pub(super) struct Seen<'a> {
 impl<'a> Seen<'a> {
     /// View the pairs up to the `most`-th undisturbed one, or to the last.
     pub(super) fn until(metrics: &'a [Metric], pairs: &'a [Pair], most: usize) -> Self {
-        let undisturbed = pairs
+        let last = pairs
             .iter()
             .enumerate()
-            .filter(|(_, pair)| pair.undisturbed());
-        let last = undisturbed.map(|(at, _)| at).nth(most - 1);
+            .filter(|(_, pair)| pair.undisturbed())
+            .map(|(at, _)| at)
+            .nth(most - 1);
         let seen = last.map_or(pairs.len(), |last| last + 1);
         let run = &pairs[..seen];
         Self {

@@ -91,8 +91,9 @@ impl ScenarioReadings {
             .filter(|service| service.count > 0);
         let connect = report.latency(Series::Connect);
         let budget_used = report.budget.as_ref().map(|budget| budget.utilisation);
-        let shards = report.shards.iter();
-        let memory = shards
+        let memory = report
+            .shards
+            .iter()
             .map(|shard| shard.usage.max_rss_bytes)
             .sum::<Option<u64>>();
         Self {
