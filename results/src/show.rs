@@ -6,6 +6,7 @@
 //! | [`page`] | documents as pages, with interactive charts of a run |
 //! | [`plot`] | the plots of runs and studies, as SVG and PNG |
 //! | [`chart`] | description of a chart, its colours, and its painter (`chart/svg.rs`) |
+//! | `figures` | what people ask for first of a run, for page and Markdown |
 //! | `line`, `histogram` | lines for a terminal as data; times drawn with characters |
 //! | [`text`] | numbers and sentences |
 //! | `xml` | text escaped for XML and HTML |
@@ -13,6 +14,7 @@
 
 pub mod chart;
 pub mod doc;
+pub(crate) mod figures;
 pub(crate) mod histogram;
 pub mod line;
 pub mod page;

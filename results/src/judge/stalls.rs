@@ -6,6 +6,7 @@ use super::thresholds::{FREEZE_US, PAUSED};
 use crate::run::report::{Event, IntervalRow, Report, Spread};
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{STEP, Series};
+use crawlmark_harness::units::whole;
 
 /// Least length of a stall, s: a shorter one is not noticed.
 const LEAST_S: f64 = 0.1;
@@ -71,11 +72,6 @@ impl Stalls {
             each: each.into_iter().map(|gap| gap.stall).collect(),
             of_s,
         }
-    }
-
-    /// Each of them, in order.
-    pub(crate) fn each(&self) -> &[Event] {
-        &self.each
     }
 
     /// The first of the longest ones.
@@ -194,12 +190,7 @@ impl<'a> Judge<'a> {
         Some(Self {
             rows,
             least_s: least_s.into_iter().fold(0.0, f64::max),
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "less than a u32"
-            )]
-            released: ((usual * RELEASED) as u64).max(WAITING),
+            released: whole(usual * RELEASED).max(WAITING),
             timeout_s: report.plan.run.timeout.as_secs_f64(),
         })
     }

@@ -63,8 +63,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
     ];
     let (title, shards) = (heading(report), capital(report.shard_word()) + "s");
     let times = Times::of(report);
-    let (share, errors) = (failures::share(&report.measured()), failures::table(report));
-    let lead = lead::of(report, share, times.figures);
+    let (lead, errors) = (lead::of(report), failures::table(report));
     let thresholds = Part::Tables(vec![thresholds::table(report)]);
     let course = Part::Tables(vec![sparkline::course(report)]);
     let plots = plots

@@ -220,8 +220,6 @@ pub enum Role {
     Limit,
     /// Limited by connections.
     Connections,
-    /// Limited by the target's quota.
-    Quota,
     /// Limited by the storing of results.
     Storage,
     /// Nothing to do.
@@ -240,12 +238,8 @@ pub enum Role {
     AtRest,
     /// Median.
     P50,
-    /// 90th percentile.
-    P90,
     /// 99th percentile.
     P99,
-    /// Maximum.
-    Max,
     /// A law, an estimate or a threshold.
     Reference,
     /// One of several runs or curves.

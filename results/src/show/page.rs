@@ -13,13 +13,13 @@
 //! | `page.js`, `style.css`, `uplot/` | the script, which draws with uPlot, and the style |
 
 mod colours;
-mod columns;
+pub(crate) mod columns;
 mod document;
-mod events;
+pub(super) mod events;
 mod hero;
 mod live;
 mod markup;
-mod panels;
+pub(super) mod panels;
 mod parts;
 mod percentiles;
 
@@ -91,7 +91,7 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
                 .filter(|plot| WITHOUT_SCRIPTS.contains(&plot.name) && fits(plot, data.len()));
             html.plots(shown);
         });
-        html.with("div", &[("class", "two")], |html| {
+        html.classed("div", "two", |html| {
             events.write(html, report);
             if let Some(percentiles) = &percentiles {
                 percentiles.write(html);
@@ -103,13 +103,13 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
 
 /// The panels over time, with their heading.
 fn write_over_time(html: &mut Html, events: &Events, panels: &[Panel], columns: &Columns<'_>) {
-    html.with("div", &[("class", "head")], |html| {
+    html.classed("div", "head", |html| {
         html.say("h2", "Over time");
         let hint = "drag to zoom; arrow keys read values";
         html.with("span", &[("class", "hint"), ("id", "range")], |html| {
             html.text(hint);
         });
-        html.with("span", &[("class", "gap")], |_| {});
+        html.classed("span", "gap", |_| {});
         html.button("whole", "Whole run");
     });
     write_stack(html, events, panels, columns);
@@ -125,7 +125,7 @@ fn write_stack(html: &mut Html, events: &Events, panels: &[Panel], columns: &Col
         ("aria-label", label),
     ];
     html.with("div", &stack, |html| {
-        html.with("div", &[("class", "lane")], |html| {
+        html.classed("div", "lane", |html| {
             events.write_marks(html);
             html.with("span", &[("class", "at"), ("hidden", "hidden")], |_| {});
         });

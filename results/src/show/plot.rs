@@ -7,21 +7,21 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
-//! | `course` | throughput and response times in the short steps of the course |
+//! | `over_time`, `time` | pictures of the [panels](super::page) of a page, and their axis |
 //! | `spectrum`, `cells` | percentiles, heat map and shards of a run |
 //! | `answers`, `source` | the title of each picture, and its last line |
 
 mod answers;
 mod cells;
-mod course;
 mod over_time;
-mod seconds;
 mod source;
 mod spectrum;
+mod time;
 
-use self::over_time::OverTime;
+use self::over_time::chart;
 pub(crate) use self::source::{date, source};
+use super::page::columns::{Columns, Most};
+use super::page::panels::{self, Run};
 use crate::run::report::Report;
 use crate::show::chart::Chart;
 pub use crate::show::chart::{Plot, PngError};
@@ -29,43 +29,55 @@ pub use crate::show::chart::{Plot, PngError};
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";
 
-/// A chart of a run, with its name.
-type RunChart = (&'static str, fn(&Report) -> Option<Chart>);
+/// Name of a chart of a run, and what makes it.
+type RunChart = (&'static str, fn(&'static str, &Run<'_>) -> Option<Chart>);
 
 /// Every chart of a run, in reading order.
-const CHARTS: [RunChart; 9] = [
-    ("throughput", |it| {
-        course::throughput(it).or_else(|| over_time("throughput", it))
+const CHARTS: [RunChart; 8] = [
+    ("throughput", |name, run| {
+        let words = [name, "Throughput"];
+        chart(words, answers::throughput, &[panels::throughput], run)
     }),
-    ("latency", |it| {
-        course::latency(it).or_else(|| over_time("latency", it))
+    ("latency", |name, run| {
+        let words = [name, "Latency over time"];
+        chart(words, answers::heat, &[panels::latency], run)
     }),
-    ("split", |it| over_time("split", it)),
-    ("spectrum", spectrum::chart),
-    // The course has it in the picture of the latency.
-    ("heat", |it| {
-        cells::heat(it).filter(|_| course::latency(it).is_none())
+    ("split", |name, run| {
+        let words = [name, "Where a request's time goes"];
+        chart(words, answers::split, &[panels::split, panels::cpu], run)
     }),
-    ("in-flight", |it| over_time("in-flight", it)),
+    ("spectrum", |name, run| spectrum::chart(name, run.report)),
+    ("in-flight", |name, run| {
+        let words = [name, "Requests in flight, and their limit"];
+        let rows = [panels::in_flight, panels::limits];
+        chart(words, answers::in_flight, &rows, run)
+    }),
     ("shards", cells::shards),
-    ("errors", |it| over_time("errors", it)),
-    ("connections", |it| over_time("connections", it)),
+    ("errors", |name, run| {
+        let words = [name, "Errors and retries"];
+        chart(words, answers::errors, &[panels::errors], run)
+    }),
+    ("connections", |name, run| {
+        let words = [name, "Connections opened"];
+        chart(words, answers::connections, &[panels::connections], run)
+    }),
 ];
 
-fn over_time(name: &str, report: &Report) -> Option<Chart> {
-    OverTime::named(name)?.chart(report)
-}
-
 /// Names of the plots that a report can have.
-pub fn names() -> [&'static str; 9] {
+pub fn names() -> [&'static str; 8] {
     CHARTS.map(|(name, _)| name)
 }
 
 /// Every chart that the report has something for, as a picture, in reading order.
 pub fn all(report: &Report) -> Vec<Plot> {
+    let columns = Columns::at_most(report, Most::PICTURE);
+    let run = Run {
+        report,
+        columns: &columns,
+    };
     CHARTS
         .iter()
-        .filter_map(|(_, chart)| chart(report))
+        .filter_map(|(name, chart)| chart(name, &run))
         .map(Plot::of)
         .collect()
 }
@@ -80,15 +92,4 @@ pub fn pngs(plots: &[Plot]) -> Result<Vec<(String, Vec<u8>)>, PngError> {
         .filter(|plot| !plot.is_empty)
         .map(|plot| Ok((format!("{FOLDER}/{}.png", plot.name), plot.png()?)))
         .collect()
-}
-
-/// The last line of the charts of a run.
-fn source_of(report: &Report) -> String {
-    let target = report.plan.run.target.clone();
-    source(
-        "run",
-        [target],
-        Some(&report.environment),
-        &report.started_at,
-    )
 }

@@ -9,6 +9,7 @@ use hdrhistogram::serialization::Deserializer;
 use super::latency::REPORTED;
 use super::{Latency, Report};
 use crawlmark_harness::stats::{CLOSE, Percentile, SAMPLES_BEYOND, Series, rank, samples_for};
+use crawlmark_harness::units::whole;
 use crawlmark_harness::wire::v2;
 
 /// A distribution of times with its histogram.
@@ -56,20 +57,31 @@ impl Distribution<'_> {
         self.latency.count.saturating_add(self.latency.censored)
     }
 
+    /// Nines at the last sample that has a value, which stands for as many as there are samples; none
+    /// of a histogram without one.
+    pub(crate) fn nines(&self) -> Option<f64> {
+        let (inside, all) = (self.histogram.len(), self.all());
+        let is_known = inside > 0 && all >= inside;
+        is_known.then(|| (all as f64 / (all - inside).max(1) as f64).log10())
+    }
+
+    /// The time at so many nines, us. What overflowed or was cut off ranks last: it is slower than
+    /// what the histogram holds, as far as is known.
+    pub(crate) fn us_at(&self, nines: f64) -> f64 {
+        let rank = self.all() as f64 * (1.0 - 10f64.powf(-nines));
+        let quantile = (rank / self.histogram.len().max(1) as f64).clamp(0.0, 1.0);
+        self.histogram.value_at_quantile(quantile) as f64 / 1e3
+    }
+
     /// The `q`-th quantile, `0 < q < 1`, ns. Those that the report names are as it has them. Of
     /// others, how old those were that were cut off is not known: they may rank anywhere, so less
     /// may be known than of a percentile with a name. But those with a name, lower and higher, hold
     /// it between them.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "times are positive, far below 2^63 ns"
-    )]
     pub fn percentile(&self, q: f64) -> Percentile {
         let figures = self.latency.figures();
         let named = REPORTED.iter().zip(figures);
-        let ns = |us: f64| (us * 1e3).round() as u64;
+        let ns = |us: f64| whole((us * 1e3).round());
         // The percentiles with a name, lower and higher, hold it between them.
         let (mut floor, mut ceiling) = (0, u64::MAX);
         for ((named, _), (_, key, us)) in named {

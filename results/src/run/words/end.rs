@@ -102,8 +102,10 @@ pub fn end(
 
 /// The first finding above `info`, in a sentence with its remedy.
 pub fn news(report: &Report) -> Option<String> {
-    let mut news = report.findings.iter();
-    let first = news.find(|one| one.severity() > Gravity::Info)?;
+    let first = report
+        .findings
+        .iter()
+        .find(|one| one.severity() > Gravity::Info)?;
     Some(first.sentence())
 }
 
@@ -152,8 +154,10 @@ impl End<'_> {
             figures.extend(self.population());
         }
         let most_rows = ROWS[usize::from(!self.is_wide())];
-        let histogram = self.histogram.as_ref();
-        let histogram = histogram.map(|it| it.lines(room.rows().min(most_rows), self.display));
+        let histogram = self
+            .histogram
+            .as_ref()
+            .map(|it| it.lines(room.rows().min(most_rows), self.display));
         let mut findings = self.findings(room);
         findings.extend(self.validity());
         findings.extend(
@@ -201,10 +205,10 @@ impl End<'_> {
             let text = if is_short { brief(&text) } else { text };
             lines.extend(self.said(Severity::Bad, &text));
         }
-        let mut news = all
+        let Some(first) = all
             .iter()
-            .filter(|one| one.severity() > Gravity::Info && threshold(one).is_none());
-        let Some(first) = news.next() else {
+            .find(|one| one.severity() > Gravity::Info && threshold(one).is_none())
+        else {
             return lines;
         };
         left -= 1;
@@ -223,7 +227,7 @@ impl End<'_> {
         } else {
             title
         };
-        lines.extend(self.said(lead::colour(first.severity()), &title));
+        lines.extend(self.said(first.severity().into(), &title));
         if let Some(remedy) = remedy {
             let remedy = visible(&remedy).into_owned() + &more;
             lines.extend(self.display.wrapped("  → ", &remedy, Tone::Plain));
@@ -261,11 +265,7 @@ impl End<'_> {
         let text = limited
             .filter(|text| self.is_wide() && fits(text))
             .unwrap_or(text);
-        let severity = match verdict {
-            Verdict::Valid => Severity::Good,
-            verdict => lead::severity(verdict),
-        };
-        self.said(severity, &text)
+        self.said(verdict.into(), &text)
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::cmp::Reverse;
 
-use crate::run::report::{
-    FailureReport, Report, cause_in_words, failures, listed, remedy_in_words,
-};
-use crate::show::doc::{Column, Figure, Table};
+use crate::run::report::{FailureReport, Report, cause_in_words, failures, remedy_in_words};
+use crate::show::doc::{Column, Table};
 use crate::show::text::grouped;
 use crawlmark_harness::stats::{Counters, FailureCause};
 use crawlmark_harness::units::rounded_percent;
@@ -15,18 +13,6 @@ const CUT_OFF: &str = "cut off at the end";
 
 /// Most causes in the table.
 const MOST: usize = 20;
-
-/// Errors after the warm-up, those that were cut off included, as a part of all requests, with
-/// their causes: `2,519 connection refused, 3 × status 500`.
-pub(super) fn share(counted: &Counters) -> Figure {
-    let attempts = counted.requests.attempts.max(1);
-    let causes = Some(listed(errors(counted))).filter(|causes| !causes.is_empty());
-    Figure {
-        name: "errors".into(),
-        value: rounded_percent(counted.errors() as f64 / attempts as f64),
-        detail: causes.unwrap_or_else(|| "of requests".to_owned()),
-    }
-}
 
 /// Errors by cause, those that were cut off included, the commonest first.
 pub fn errors(counted: &Counters) -> Vec<(String, u64)> {

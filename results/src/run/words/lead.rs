@@ -3,25 +3,22 @@
 use crate::judge::{Finding, Severity as Gravity};
 use crate::run::report::{Report, Verdict, is_endless};
 use crate::show::doc::{Figure, Lead, Severity, Status};
-use crate::show::text::{counted, decimal, grouped, micros, seconds};
+use crate::show::figures;
+use crate::show::text::{counted, grouped, seconds};
 use crawlmark_harness::process::signal_in_words;
 use crawlmark_harness::units::rounded_percent;
 
-/// The lead of a document: `errors` and `times` are figures of errors and of times.
-pub(super) fn of(report: &Report, errors: Figure, times: Vec<Figure>) -> Lead {
+/// The lead of a document.
+pub(super) fn of(report: &Report) -> Lead {
+    let others = figures::others(report).map(|(name, value)| Figure {
+        name: name.into(),
+        value,
+        detail: String::new(),
+    });
     Lead {
         outcome: outcome(report),
         validity: validity(report),
-        figures: figures(report, errors, times),
-    }
-}
-
-/// Colour of the findings of a run.
-pub(super) const fn colour(gravity: Gravity) -> Severity {
-    match gravity {
-        Gravity::Info => Severity::Good,
-        Gravity::Warning => Severity::Warning,
-        Gravity::Error => Severity::Bad,
+        figures: figures::main(report).into_iter().chain(others).collect(),
     }
 }
 
@@ -34,7 +31,7 @@ fn outcome(report: &Report) -> Status {
     let gravest = report.findings.iter().map(Finding::severity).max();
     let severity = match gravest {
         _ if report.ledger.ok == 0 => Severity::Bad,
-        gravest => colour(gravest.unwrap_or(Gravity::Info)),
+        gravest => gravest.unwrap_or(Gravity::Info).into(),
     };
     Status {
         id: Some("outcome"),
@@ -109,7 +106,7 @@ fn validity(report: &Report) -> Status {
         text: validity.verdict.meaning().to_owned(),
         details: Some((summary, checks.into_iter().chain(unavailable).collect())),
         ..Status::new(
-            severity(validity.verdict),
+            validity.verdict.into(),
             format!("Validity: {}", word(validity.verdict)),
         )
     }
@@ -120,118 +117,14 @@ pub(super) fn word(verdict: Verdict) -> String {
     verdict.name().replace('_', "-")
 }
 
-/// Severity of a verdict. One that is valid is no success yet: the outcome says that.
-pub(super) const fn severity(verdict: Verdict) -> Severity {
-    match verdict {
-        Verdict::Valid => Severity::Neutral,
-        Verdict::Disturbed | Verdict::NothingMeasured | Verdict::Incomplete => Severity::Bad,
-        _ => Severity::Warning,
-    }
-}
-
-/// Main figures of a run, the most important first, those of its errors and times among them.
-fn figures(report: &Report, errors: Figure, times: Vec<Figure>) -> Vec<Figure> {
-    let totals = &report.totals;
-    let figure = |name: &'static str, value: String, detail: String| Figure {
-        name: name.into(),
-        value,
-        detail,
-    };
-    let of_requests = |n: u64| rounded_percent(n as f64 / totals.attempts.max(1) as f64);
-    let per_s = |rate: f64| format!("{}/s", decimal(rate));
-    let (cpu, of_target) = (
-        report.cpu_us_per_attempt(),
-        report.target_cpu_us_per_attempt(),
-    );
-    let (got, share) = (got_items(report), got_share(report));
-    let mut figures = vec![
-        if report.got.ok < report.got.of {
-            figure("got", got, share)
-        } else {
-            figure("got", share, got)
-        },
-        figure(
-            "good",
-            report.good_rate(),
-            format!("items, over {}", seconds(report.measured_s())),
-        ),
-        errors,
-    ];
-    if totals.throttled > 0 {
-        let detail = format!("of requests, {} in all", grouped(totals.throttled));
-        figures.push(figure("throttled", of_requests(totals.throttled), detail));
-    }
-    if totals.resent > 0 {
-        let detail = format!(
-            "of requests, {} in all: the target had not begun them",
-            grouped(totals.resent)
-        );
-        figures.push(figure("sent again", of_requests(totals.resent), detail));
-    }
-    if let Some((unsent, share)) = report.never_sent() {
-        let detail = format!("of those due, {} in all", grouped(unsent));
-        figures.push(figure("never sent", rounded_percent(share), detail));
-    }
-    figures.extend(times);
-    let requests = format!(
-        "{} in all, peak in flight {}",
-        grouped(totals.attempts),
-        grouped(totals.peak_in_flight)
-    );
-    figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
-    if totals.events > 0 {
-        let all = format!("{} in all", grouped(totals.events));
-        let rate = totals.events as f64 / report.measured_s();
-        figures.push(figure("events", per_s(rate), all));
-    }
-    let names = report
-        .target
-        .iter()
-        .flat_map(|target| &target.names)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let rows = [
-        (
-            "rate ratio",
-            report.rate_ratio.map(|ratio| format!("{ratio:.3}")),
-            "rate sent / rate asked for".to_owned(),
-        ),
-        (
-            "client CPU per request",
-            cpu.map(micros),
-            format!("all {}s", report.shard_word()),
-        ),
-        ("target CPU per request", of_target.map(micros), names),
-    ];
-    figures.extend(
-        rows.into_iter()
-            .filter_map(|(name, value, detail)| Some(figure(name, value?, detail))),
-    );
-    figures
-}
-
 /// Good items of those wanted: `246 of 400 items (61.5 %)`.
 pub fn got(report: &Report) -> String {
-    format!("{} ({})", got_items(report), got_share(report))
-}
-
-fn got_share(report: &Report) -> String {
-    report
-        .got
-        .share
-        .map_or_else(|| "-".to_owned(), rounded_percent)
-}
-
-fn got_items(report: &Report) -> String {
     let tried = if is_endless(&report.plan.run) {
         " tried"
     } else {
         ""
     };
-    format!(
-        "{} of {} items{tried}",
-        grouped(report.got.ok),
-        grouped(report.got.of)
-    )
+    let [got, of] = [report.got.ok, report.got.of].map(grouped);
+    let share = report.got.share.map_or("-".to_owned(), rounded_percent);
+    format!("{got} of {of} items{tried} ({share})")
 }

@@ -1,10 +1,11 @@
 //! A part of a run as a document.
 
-use super::tables::{figures, limited_by};
+use super::tables::{self, limited_by};
 use super::{LEGEND, MARKDOWN, Times, heading, moment, sparkline};
 use crate::run::cut::Cut;
 use crate::run::report::Report;
 use crate::show::doc::{Doc, Figure, Lead, Part, Readers, Severity, Status};
+use crate::show::figures;
 use crate::show::plot::Plot;
 use crate::show::text::{counted, decimal, grouped, seconds};
 
@@ -32,7 +33,7 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
     let lead = Lead {
         outcome,
         validity: Status::new(Severity::Neutral, "Validity: see the whole run"),
-        figures: main_figures(cut, times.figures),
+        figures: main_figures(cut, report),
     };
     let limits = ("limited by", Some(limited_by(report)));
     let facts = times
@@ -40,7 +41,7 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
         .into_iter()
         .chain([limits])
         .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let counts = Part::Tables(vec![figures("Counts and rates", &cut.totals)]);
+    let counts = Part::Tables(vec![tables::figures("Counts and rates", &cut.totals)]);
     let times = vec![
         Part::Tables(vec![times.table]),
         Part::Text(LEGEND.to_owned()),
@@ -66,8 +67,8 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
     Doc::of(format!("{}, {span}", heading(report)), about, lead, blocks)
 }
 
-/// Main figures, `times` among them.
-fn main_figures(cut: &Cut<'_>, times: Vec<Figure>) -> Vec<Figure> {
+/// Main figures.
+fn main_figures(cut: &Cut<'_>, report: &Report) -> Vec<Figure> {
     let (totals, counts) = (&cut.totals, &cut.totals.counts);
     let figure = |name: &'static str, per_s, detail| Figure {
         name: name.into(),
@@ -78,5 +79,9 @@ fn main_figures(cut: &Cut<'_>, times: Vec<Figure>) -> Vec<Figure> {
     let good = figure("good", totals.ok_per_s, over);
     let all = format!("{} in all", grouped(counts.attempts));
     let requests = figure("requests", totals.attempts_per_s, all);
-    [good].into_iter().chain(times).chain([requests]).collect()
+    [good]
+        .into_iter()
+        .chain(figures::times(report))
+        .chain([requests])
+        .collect()
 }

@@ -2,28 +2,17 @@
 
 use crate::run::report::{IntervalRow, Report};
 use crate::show::doc::{Column, Table};
+use crate::show::page::columns::{Columns, Most};
 use crate::show::text::{block, grouped_f64, micros};
 
-/// Characters at most: what a narrow page shows without a scroll bar.
-const WIDTH: usize = 60;
-
-/// The line of the values of seconds, and the value of its greatest character. Where there are more
-/// seconds than characters, each stands for the mean of as many of them; seconds without a value are
-/// a dot. None of fewer than two seconds, and of nothing but zeros.
-fn sparkline(seconds: &[Option<f64>]) -> Option<(String, f64)> {
-    let per_character = seconds.len().div_ceil(WIDTH).max(1);
-    let means: Vec<Option<f64>> = seconds
-        .chunks(per_character)
-        .map(|some| {
-            let known: Vec<f64> = some.iter().flatten().copied().collect();
-            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-        })
-        .collect();
-    let greatest = means.iter().flatten().copied().fold(0.0, f64::max);
-    let drawn = means
+/// The line of values, and the greatest of them; a value that is not known is a dot. None of fewer
+/// than two that are, and of nothing but zeros.
+fn sparkline(values: &[Option<f64>]) -> Option<(String, f64)> {
+    let greatest = values.iter().flatten().copied().fold(0.0, f64::max);
+    let drawn = values
         .iter()
-        .map(|mean| mean.map_or('·', |mean| block(mean / greatest)));
-    (seconds.len() > 1 && greatest > 0.0).then(|| (drawn.collect(), greatest))
+        .map(|value| value.map_or('·', |value| block(value / greatest)));
+    (values.iter().flatten().count() > 1 && greatest > 0.0).then(|| (drawn.collect(), greatest))
 }
 
 /// A figure of a second.
@@ -32,11 +21,10 @@ type Reading = fn(&IntervalRow) -> Option<f64>;
 /// Its peak with its unit.
 type Wording = fn(f64) -> String;
 
-/// A line of characters for each of the main figures; nothing of a run without two seconds.
+/// A line of characters for each of the main figures, of the means of as many seconds where there
+/// are many; nothing of a run without two seconds.
 pub(super) fn course(report: &Report) -> Table {
-    let rows = &report.intervals;
-    let end = rows.iter().map(|row| row.start_s + 1).max().unwrap_or(0);
-    let start = rows.first().map_or(0, |row| row.start_s);
+    let columns = Columns::at_most(report, Most::CHARACTERS);
     let figures: [(&str, Reading, Wording); 4] = [
         ("requests/s", |row| Some(row.attempts as f64), grouped_f64),
         match report.schedule {
@@ -47,12 +35,7 @@ pub(super) fn course(report: &Report) -> Table {
         ("failed/s", |row| Some(row.failed as f64), grouped_f64),
     ];
     let rows = figures.into_iter().filter_map(|(name, of, unit)| {
-        let mut seconds = vec![None; usize::try_from(end.checked_sub(start)?).ok()?];
-        for row in rows {
-            seconds[usize::try_from(row.start_s.checked_sub(start)?).ok()?] =
-                of(row).filter(|value| value.is_finite());
-        }
-        let (drawn, greatest) = sparkline(&seconds)?;
+        let (drawn, greatest) = sparkline(&columns.mean(of).values)?;
         Some(vec![name.to_owned(), drawn, unit(greatest)])
     });
     Table {

@@ -1,8 +1,8 @@
 //! Times of a run: which series count, how a figure is written, and the whole distribution.
 
 use crate::run::report::{Latency, Report};
-use crate::show::doc::{Column, Figure, Table};
-use crate::show::text::{counted, grouped, micros};
+use crate::show::doc::{Column, Table};
+use crate::show::text::{grouped, micros};
 use crawlmark_harness::stats::{Percentile, Series};
 
 /// Percentiles of the whole distribution, with their labels in percent.
@@ -43,8 +43,6 @@ const FIGURES: [&str; 9] = [
 
 /// Times as a document shows them.
 pub(super) struct Times {
-    /// Main figures.
-    pub(super) figures: Vec<Figure>,
     /// Names and values of the summary.
     pub(super) facts: Vec<(&'static str, Option<String>)>,
     /// Every series that holds anything, those that people ask for first.
@@ -71,7 +69,6 @@ impl Times {
             .filter_map(|name| row(name, report.latency.get(name)?));
         let columns = FIGURES.into_iter().map(Column::numbers);
         Self {
-            figures: times.map_or_else(Vec::new, |times| main_figures(report, main, times)),
             facts: vec![
                 (main.name(), times.map(self::spectrum)),
                 ("first event", spectrum(Series::FirstEvent)),
@@ -93,60 +90,6 @@ impl Times {
 
 fn is_any(latency: &Latency) -> bool {
     latency.count + latency.censored > 0
-}
-
-/// Part of what users wait from which on the time to open connections is a main figure: a tenth is
-/// more than most comparisons are about.
-const OPENING: f64 = 0.1;
-
-/// Time to open connections, which the service times leave out, where it is a notable part of what
-/// users wait.
-fn opening(report: &Report, main: Series) -> Option<Figure> {
-    let sum_us = |series| {
-        let latency = report.latency(series);
-        latency.map_or(0.0, |all| all.count as f64 * all.mean_us.unwrap_or(0.0))
-    };
-    let opening_us: f64 = [Series::Connect, Series::Tunnel, Series::Tls]
-        .map(sum_us)
-        .into_iter()
-        .sum();
-    let opened = report.latency(Series::Connect)?.count;
-    let all_us = opening_us + sum_us(Series::ServiceOk);
-    let is_notable =
-        main == Series::ServiceOk && opening_us > 0.0 && opening_us >= OPENING * all_us;
-    is_notable.then(|| Figure {
-        name: "connect".into(),
-        value: micros(opening_us / opened as f64),
-        detail: format!(
-            "mean of {}, not in the service times",
-            counted(opened, "new connection")
-        ),
-    })
-}
-
-/// p50, p99 and the greatest of `times`, what they are of, and what they leave out.
-fn main_figures(report: &Report, series: Series, times: &Latency) -> Vec<Figure> {
-    let of = match times.censored {
-        0 if report.ledger.not_found > 0 => counted(times.count, "good or not-found response"),
-        0 => counted(times.count, "good response"),
-        n => {
-            let all = counted(times.count.saturating_add(n), "request");
-            format!("{all} ({} of them unfinished)", grouped(n))
-        }
-    };
-    times
-        .figures()
-        .into_iter()
-        .filter(|(name, ..)| ["p50", "p99", "max"].contains(name))
-        .filter_map(|(name, key, us)| {
-            Some(Figure {
-                name: name.into(),
-                value: times.shown(key, us)?,
-                detail: format!("{} time of {of}", series.name()),
-            })
-        })
-        .chain(opening(report, series))
-        .collect()
 }
 
 /// The figures of a series with its meaning; none of an empty one.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::judge::{self, Verdict};
+
 /// Beginning of a document, in the order of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lead {
@@ -66,6 +68,26 @@ impl Lead {
             [&self.validity, &self.outcome]
         } else {
             [&self.outcome, &self.validity]
+        }
+    }
+}
+
+impl From<judge::Severity> for Severity {
+    fn from(gravity: judge::Severity) -> Self {
+        match gravity {
+            judge::Severity::Info => Self::Good,
+            judge::Severity::Warning => Self::Warning,
+            judge::Severity::Error => Self::Bad,
+        }
+    }
+}
+
+impl From<Verdict> for Severity {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Valid => Self::Good,
+            Verdict::Disturbed | Verdict::NothingMeasured | Verdict::Incomplete => Self::Bad,
+            _ => Self::Warning,
         }
     }
 }

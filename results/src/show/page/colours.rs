@@ -5,7 +5,7 @@ use crate::show::chart::inks;
 
 /// Name, on white, and on nearly black. Words have a contrast of 4.5:1 and more on what they stand
 /// on, and marks of 3:1.
-const COLOURS: [(&str, &str, &str); 15] = [
+const COLOURS: [(&str, &str, &str); 14] = [
     ("raised", "#f6f7f9", "#161b22"),
     ("accent", "#0b5fc0", "#6cb2ff"),
     ("wash", "#eef3fb", "#14202f"),
@@ -22,28 +22,19 @@ const COLOURS: [(&str, &str, &str); 15] = [
     ("badband", "rgba(196,48,43,.09)", "rgba(255,107,97,.14)"),
     ("warnband", "rgba(201,130,0,.10)", "rgba(240,176,48,.14)"),
     ("infoband", "rgba(89,98,111,.09)", "rgba(161,171,184,.12)"),
-    // What the target's processes did, beside the colour of all of it.
-    ("work", "#07453e", "#8fe6d8"),
-];
-
-/// Parts of times that no chart has.
-const PARTS: [(&str, &str, &str); 2] = [
-    ("rest", "#45a092", "#1c776a"),
-    ("late", "#a17ee6", "#7a62cc"),
 ];
 
 /// Return all colours as custom properties: those of the reader's choice, of the system, and light
 /// on paper.
 pub(super) fn variables() -> String {
-    let own = COLOURS.iter().chain(&PARTS);
+    let own = COLOURS.iter();
     let own =
         own.map(|(name, light, dark)| [format!("--{name}:{light};"), format!("--{name}:{dark};")]);
     let charts = inks().map(|(name, of)| of.map(|colour| format!("--{name}:#{colour:06x};")));
     let (light, dark): (Vec<String>, Vec<String>) = own.chain(charts).map(Into::into).unzip();
     let (light, dark) = (light.concat(), dark.concat());
-    let figures: String = inks()
-        .map(|(name, _)| format!(".crawlmark-plot .{name}{{color:var(--{name})}}"))
-        .collect();
+    let figures = inks().map(|(name, _)| format!(".crawlmark-plot .{name}{{color:var(--{name})}}"));
+    let figures = figures.collect::<String>();
     format!(
         ":root{{color-scheme:light;{light}}}\
          @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\

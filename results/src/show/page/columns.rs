@@ -4,27 +4,52 @@
 use crate::run::report::{self, IntervalRow, Report};
 use crawlmark_harness::stats::CELLS_PER_DECADE as FINE_CELLS;
 
-/// The most steps of a line.
-const MOST: f64 = 600.0;
+/// The most steps of what is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Most {
+    /// Of a line.
+    lines: u32,
+    /// Columns of cells.
+    cells: usize,
+}
+
+impl Most {
+    pub(in crate::show) const PAGE: Self = Self {
+        lines: 600,
+        cells: usize::MAX,
+    };
+
+    /// What a narrow page shows without a scroll bar.
+    pub(crate) const CHARACTERS: Self = Self {
+        lines: 60,
+        cells: 0,
+    };
+
+    /// Two pixels and more for each.
+    pub(in crate::show) const PICTURE: Self = Self {
+        lines: 300,
+        cells: 160,
+    };
+}
 
 /// A step of which less than this part was in the run has no rate: a single request would be a peak.
 const LEAST: f64 = 0.2;
 
 /// Values in steps of equal length, the first of which begins at the start of the axis.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Steps {
-    pub(super) step_s: f64,
-    pub(super) values: Vec<Option<f64>>,
+pub(crate) struct Steps {
+    pub(in crate::show) step_s: f64,
+    pub(crate) values: Vec<Option<f64>>,
 }
 
 impl Steps {
     /// The greatest value.
-    pub(super) fn highest(&self) -> f64 {
+    pub(in crate::show) fn highest(&self) -> f64 {
         self.values.iter().flatten().copied().fold(0.0, f64::max)
     }
 
     /// The least value.
-    pub(super) fn lowest(&self) -> f64 {
+    pub(in crate::show) fn lowest(&self) -> f64 {
         self.values
             .iter()
             .flatten()
@@ -34,18 +59,18 @@ impl Steps {
     }
 
     /// The mean of the values that are known.
-    pub(super) fn mean(&self) -> Option<f64> {
+    pub(in crate::show) fn mean(&self) -> Option<f64> {
         let known: Vec<f64> = self.values.iter().flatten().copied().collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     }
 
     /// True if a value is above 0.
-    pub(super) fn is_any(&self) -> bool {
+    pub(in crate::show) fn is_any(&self) -> bool {
         self.highest() > 0.0
     }
 
     /// One value all the time.
-    pub(super) fn constant(value: f64, columns: &Columns<'_>) -> Self {
+    pub(in crate::show) fn constant(value: f64, columns: &Columns<'_>) -> Self {
         Self {
             step_s: columns.to_s - columns.from_s,
             values: vec![Some(value)],
@@ -54,20 +79,21 @@ impl Steps {
 }
 
 /// Time of a run.
-pub(super) struct Columns<'a> {
+pub(crate) struct Columns<'a> {
     /// Start of the axis, s since the common start: 0 but of a part of a run.
-    pub(super) from_s: f64,
+    pub(in crate::show) from_s: f64,
     /// End of the axis.
-    pub(super) to_s: f64,
+    pub(in crate::show) to_s: f64,
     rows: &'a [IntervalRow],
     /// Length of a step of what is known by the second, s.
     second_s: f64,
-    /// What is known in shorter columns; none of an old result.
+    most: Most,
+    /// What is known in shorter columns; none of a part of a run whose columns are longer.
     fine: Option<Fine>,
 }
 
 /// Times of a column: the number of the first cell, and counts from there on.
-pub(super) type Cells = Option<(u32, Vec<u64>)>;
+pub(in crate::show) type Cells = Option<(u32, Vec<u64>)>;
 
 /// Counts, times and requests in flight in columns of the course, or in several of these together.
 struct Fine {
@@ -87,7 +113,7 @@ const TOGETHER: [usize; 6] = [1, 2, 5, 10, 25, 50];
 
 impl Fine {
     /// None without a course from the start of the axis on.
-    fn of(report: &Report, from_s: f64) -> Option<Self> {
+    fn of(report: &Report, from_s: f64, most: Most) -> Option<Self> {
         let course = report.course.as_ref()?;
         let is_here = (course.start_ms as f64 / 1e3 - from_s).abs() < 1e-6;
         if !is_here || course.step_ms == 0 || course.good.is_empty() {
@@ -106,7 +132,10 @@ impl Fine {
         let (least, longest_ms) = LEAST_OF_COLUMN;
         let columns = course.good.len();
         let fits = |by: &&usize| course.step_ms.saturating_mul(**by as u64) <= longest_ms;
-        let is_enough = |by: &&usize| all.saturating_mul(**by as u64) / columns as u64 >= least;
+        let is_enough = |by: &&usize| {
+            all.saturating_mul(**by as u64) / columns as u64 >= least
+                && columns.div_ceil(**by) <= most.lines as usize
+        };
         let together = TOGETHER.iter().filter(fits);
         let by = together
             .clone()
@@ -141,7 +170,11 @@ impl Fine {
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn of(report: &'a Report) -> Self {
+    pub(in crate::show) fn of(report: &'a Report) -> Self {
+        Self::at_most(report, Most::PAGE)
+    }
+
+    pub(crate) fn at_most(report: &'a Report, most: Most) -> Self {
         let rows = &report.intervals[..];
         let first = rows.first().map_or(0, |row| row.start_s);
         let last = rows
@@ -160,8 +193,9 @@ impl<'a> Columns<'a> {
             from_s,
             to_s,
             rows,
-            second_s: ((to_s - from_s) / MOST).ceil().max(1.0),
-            fine: Fine::of(report, from_s),
+            second_s: ((to_s - from_s) / f64::from(most.lines)).ceil().max(1.0),
+            most,
+            fine: Fine::of(report, from_s, most),
         }
     }
 
@@ -193,7 +227,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Counts of each second, per second.
-    pub(super) fn rate(&self, count: impl Fn(&IntervalRow) -> Option<f64>) -> Steps {
+    pub(in crate::show) fn rate(&self, count: impl Fn(&IntervalRow) -> Option<f64>) -> Steps {
         self.steps(|rows, length_s| {
             let known: Vec<f64> = rows.iter().filter_map(&count).collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>() / length_s)
@@ -201,12 +235,12 @@ impl<'a> Columns<'a> {
     }
 
     /// The greatest of each step.
-    pub(super) fn most(&self, value: impl Fn(&IntervalRow) -> Option<f64>) -> Steps {
+    pub(in crate::show) fn most(&self, value: impl Fn(&IntervalRow) -> Option<f64>) -> Steps {
         self.steps(|rows, _| rows.iter().filter_map(&value).reduce(f64::max))
     }
 
     /// The mean of each step.
-    pub(super) fn mean(&self, value: impl Fn(&IntervalRow) -> Option<f64>) -> Steps {
+    pub(crate) fn mean(&self, value: impl Fn(&IntervalRow) -> Option<f64>) -> Steps {
         self.steps(|rows, _| {
             let known: Vec<f64> = rows.iter().filter_map(&value).collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
@@ -214,7 +248,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Requests of an outcome, in all columns.
-    pub(super) fn count(&self, outcome: Outcome) -> u64 {
+    pub(in crate::show) fn count(&self, outcome: Outcome) -> u64 {
         match &self.fine {
             Some(fine) => fine.counts[outcome as usize].iter().sum(),
             None => self.rows.iter().map(|row| outcome.of(row)).sum(),
@@ -222,7 +256,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Requests per second by outcome, in columns.
-    pub(super) fn outcome(&self, outcome: Outcome) -> Steps {
+    pub(in crate::show) fn outcome(&self, outcome: Outcome) -> Steps {
         let Some(fine) = &self.fine else {
             return self.rate(|row| Some(outcome.of(row) as f64));
         };
@@ -241,7 +275,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Requests in flight, the most of each column.
-    pub(super) fn in_flight(&self, report: &Report) -> Steps {
+    pub(in crate::show) fn in_flight(&self, report: &Report) -> Steps {
         let Some(fine) = &self.fine else {
             return self.most(|row| {
                 let is_whole = (row.start_s + 1) as f64 <= report.totals.duration_s + 0.01;
@@ -259,36 +293,36 @@ impl<'a> Columns<'a> {
     }
 
     /// Times of good responses: length of a column, cells in a factor of ten, and the columns.
-    pub(super) fn heat(&self) -> (f64, usize, Vec<Cells>) {
-        let Some(fine) = &self.fine else {
-            let steps = self.gathered().into_iter().map(|(rows, _)| {
+    pub(in crate::show) fn heat(&self) -> (f64, usize, Vec<Cells>) {
+        let (step_s, per_decade, known) = if let Some(fine) = &self.fine {
+            (fine.step_s, FINE_CELLS, fine.heat.clone())
+        } else {
+            let spreads = self.gathered().into_iter().map(|(rows, _)| {
                 let spreads = rows.iter().filter_map(|row| row.spread.as_ref());
                 merged(spreads.map(|spread| (spread.first, &spread.counts[..])))
             });
-            return (
-                self.second_s,
-                report::CELLS_PER_DECADE as usize,
-                steps.collect(),
-            );
+            let per_decade = report::CELLS_PER_DECADE as usize;
+            (self.second_s, per_decade, spreads.collect())
         };
-        let (mut by, mut columns) = (1, fine.heat.clone());
-        while columns
-            .iter()
-            .flatten()
-            .map(|(_, counts)| counts.len())
-            .sum::<usize>()
-            > MOST_OF_HEAT
-        {
+        let count = |columns: &[Cells]| -> usize {
+            columns
+                .iter()
+                .flatten()
+                .map(|(_, counts)| counts.len())
+                .sum()
+        };
+        let (mut by, mut columns) = (1, known.clone());
+        while columns.len() > self.most.cells || count(&columns) > MOST_OF_HEAT {
             by *= 2;
-            let parts = fine.heat.chunks(by);
+            let parts = known.chunks(by);
             columns = parts.map(|part| merged(borrowed(part))).collect();
         }
-        (fine.step_s * by as f64, FINE_CELLS, columns)
+        (step_s * by as f64, per_decade, columns)
     }
 
     /// Medians of the columns, us, to the width of a cell; none where too many columns have too
     /// few.
-    pub(super) fn medians(&self) -> Option<Steps> {
+    pub(in crate::show) fn medians(&self) -> Option<Steps> {
         let fine = self.fine.as_ref()?;
         let medians: Vec<Option<f64>> = fine.heat.iter().map(median).collect();
         let known = medians.iter().flatten().count();
@@ -358,7 +392,7 @@ fn merged<'s>(parts: impl Iterator<Item = (u32, &'s [u64])>) -> Cells {
 
 /// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(in crate::show) enum Outcome {
     Good,
     NotFound,
     Throttled,

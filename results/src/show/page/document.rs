@@ -162,25 +162,25 @@ impl Layout<'_> {
     }
 
     fn write_top(&self, html: &mut Html) {
-        html.with("header", &[("class", "top")], |html| {
-            html.with("span", &[("class", "brand")], |html| {
+        html.classed("header", "top", |html| {
+            html.classed("span", "brand", |html| {
                 html.raw(markup::BRAND);
                 html.text("crawlmark");
             });
-            html.with("span", &[("class", "run")], |html| {
+            html.classed("span", "run", |html| {
                 html.text(self.doc.title());
             });
-            html.with("span", &[("class", "gap")], |_| {});
+            html.classed("span", "gap", |_| {});
             html.button("copy", "Copy summary");
             if self.data.is_some() {
                 html.button("save", "Save as slide");
             }
             html.button("theme", "Light or dark");
-            html.with("div", &[("class", "meta")], |html| {
+            html.classed("div", "meta", |html| {
                 // Of a run that goes on, the document knows no end.
                 let about = self.doc.about().iter().flatten().filter(|_| !self.is_live);
                 for fact in self.meta.iter().chain(about) {
-                    html.with("span", &[], |html| html.text(fact));
+                    html.element("span", |html| html.text(fact));
                 }
             });
         });
@@ -188,7 +188,7 @@ impl Layout<'_> {
 
     /// The sections, folded.
     fn write_details(&self, html: &mut Html, plots: &[Plot]) {
-        html.with("div", &[("class", "head")], |html| {
+        html.classed("div", "head", |html| {
             html.say("h2", "Details");
         });
         for group in groups(self.doc) {
@@ -225,7 +225,7 @@ impl Layout<'_> {
             checks.unavailable.len()
         );
         html.folded(Some("checks"), ["Checks", &hint], false, |html| {
-            html.with("ul", &[("class", "checks")], |html| {
+            html.classed("ul", "checks", |html| {
                 for check in &checks.checked {
                     html.say("li", &format!("\u{2713} {check}"));
                 }
@@ -245,7 +245,7 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
         Part::List(sentences) => write_list(html, sentences),
         Part::Tables(tables) => match &**tables {
             [table] => write_table(html, table),
-            tables => html.with("div", &[("class", "tables")], |html| {
+            tables => html.classed("div", "tables", |html| {
                 for table in tables {
                     write_table(html, table);
                 }
@@ -285,7 +285,7 @@ fn write_list(html: &mut Html, sentences: &[String]) {
 
 /// Write a finding that is not the first.
 fn write_status(html: &mut Html, status: &Status) {
-    html.with("ol", &[("class", "findings")], |html| {
+    html.classed("ol", "findings", |html| {
         html.with("li", &[("class", tint(status.severity))], |html| {
             html.with("span", &[("class", "n"), ("aria-hidden", "true")], |html| {
                 html.text(status.severity.symbol());

@@ -1,6 +1,6 @@
 //! Findings as a numbered list, and what happened when, as marks over the panels.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::colours::tone;
 use super::columns::Columns;
@@ -14,32 +14,48 @@ const MOST: usize = 60;
 
 /// Something that happened at a time, s since the common start.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Mark {
-    from: f64,
-    to: f64,
-    tone: &'static str,
+pub(in crate::show) struct Mark {
+    pub(in crate::show) from: f64,
+    pub(in crate::show) to: f64,
+    #[serde(rename = "tone", serialize_with = "as_tone")]
+    pub(in crate::show) severity: Severity,
+    /// What it was, in a word or two.
+    #[serde(skip)]
+    pub(in crate::show) what: String,
     label: String,
     /// The number of its finding; none of one that no finding is about.
     number: Option<usize>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn as_tone<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(tone(*severity))
+}
+
 /// What happened when.
-pub(super) struct Events {
+pub(in crate::show) struct Events {
     /// Marks in the order of the findings, and then of time.
-    pub(super) marks: Vec<Mark>,
+    pub(in crate::show) marks: Vec<Mark>,
 }
 
 impl Events {
-    pub(super) fn of(report: &Report, columns: &Columns<'_>) -> Self {
+    pub(in crate::show) fn of(report: &Report, columns: &Columns<'_>) -> Self {
         let mut marks = Vec::new();
         for (n, finding) in numbered(report) {
             for event in finding.events() {
                 let (from, to) = (event.from_s, event.to_s);
+                let what = what(finding);
                 marks.push(Mark {
                     from,
                     to,
-                    tone: tone(finding.severity()),
-                    label: label(finding, to - from),
+                    severity: finding.severity(),
+                    what: what.to_owned(),
+                    label: match finding.kind() {
+                        FindingKind::Stalled | FindingKind::Silent => {
+                            format!("{what} {}", seconds(to - from))
+                        }
+                        _ => what.to_owned(),
+                    },
                     number: Some(n),
                 });
             }
@@ -54,15 +70,15 @@ impl Events {
     }
 
     /// Buttons over the panels that zoom to the marks.
-    pub(super) fn write_marks(&self, html: &mut Html) {
+    pub(in crate::show) fn write_marks(&self, html: &mut Html) {
         for (at, mark) in self.marks.iter().enumerate() {
             let Mark {
-                tone,
                 label,
                 number,
+                severity,
                 ..
             } = mark;
-            let class = format!("mark {tone}");
+            let class = format!("mark {}", tone(*severity));
             let number = number.map_or_else(String::new, |number| number.to_string());
             let name = format!("Zoom to {label} at {}", seconds(mark.from));
             let attributes = [
@@ -74,26 +90,26 @@ impl Events {
             ];
             html.with("button", &attributes, |html| {
                 if !number.is_empty() {
-                    html.with("i", &[], |html| html.text(&number));
+                    html.element("i", |html| html.text(&number));
                 }
-                html.with("span", &[], |html| html.text(label));
+                html.element("span", |html| html.text(label));
             });
         }
     }
 
     /// The list of findings, the gravest first; nothing of a report that was not judged.
-    pub(super) fn write(&self, html: &mut Html, report: &Report) {
+    pub(in crate::show) fn write(&self, html: &mut Html, report: &Report) {
         if report.validity.checked.is_empty() {
             return;
         }
         html.with("section", &[("id", "findings")], |html| {
-            html.with("div", &[("class", "head")], |html| {
+            html.classed("div", "head", |html| {
                 html.say("h2", "Findings");
-                html.with("span", &[("class", "hint")], |html| {
+                html.classed("span", "hint", |html| {
                     html.text("the gravest first");
                 });
             });
-            html.with("ol", &[("class", "findings")], |html| {
+            html.classed("ol", "findings", |html| {
                 for (n, finding) in numbered(report) {
                     self.write_finding(html, n, finding);
                 }
@@ -104,20 +120,20 @@ impl Events {
 
     fn write_finding(&self, html: &mut Html, n: usize, finding: &Finding) {
         html.with("li", &[("class", tone(finding.severity()))], |html| {
-            html.with("span", &[("class", "n")], |html| html.text(&n.to_string()));
+            html.classed("span", "n", |html| html.text(&n.to_string()));
             html.element("div", |html| {
                 html.say("h3", &finding.headline());
                 html.element("p", |html| html.sentences(&(finding.text() + ".")));
                 if let Some(remedy) = finding.remedy() {
-                    html.with("p", &[("class", "do")], |html| {
-                        html.with("b", &[], |html| html.text("Do:"));
+                    html.classed("p", "do", |html| {
+                        html.element("b", |html| html.text("Do:"));
                         html.text(" ");
                         html.sentences(&remedy);
                     });
                 }
                 let first = self.marks.iter().position(|mark| mark.number == Some(n));
                 if let Some(first) = first {
-                    html.with("p", &[("class", "acts")], |html| {
+                    html.classed("p", "acts", |html| {
                         let first = first.to_string();
                         let attributes = [
                             ("type", "button"),
@@ -152,16 +168,16 @@ fn write_known(html: &mut Html, report: &Report) {
         .filter(|finding| finding.severity() == Severity::Info)
         .collect();
     if known.len() == report.findings.len() {
-        html.with("li", &[("class", "ok")], |html| {
-            html.with("span", &[("class", "n")], |html| html.text("\u{2713}"));
+        html.classed("li", "ok", |html| {
+            html.classed("span", "n", |html| html.text("\u{2713}"));
             html.element("div", |html| html.say("h3", "Nothing unusual"));
         });
     }
     if known.is_empty() {
         return;
     }
-    html.with("li", &[("class", "info")], |html| {
-        html.with("span", &[("class", "n")], |html| html.text("i"));
+    html.classed("li", "info", |html| {
+        html.classed("span", "n", |html| html.text("i"));
         html.element("div", |html| {
             html.say("h3", "Good to know");
             html.element("ul", |html| {
@@ -183,29 +199,28 @@ const LABELS: [(FindingKind, &str); 6] = [
     (FindingKind::ShardDied, "shard died"),
 ];
 
-/// A finding in a word or two, and its length where it is one of a stop.
-fn label(finding: &Finding, length_s: f64) -> String {
-    let label = LABELS.iter().find(|(kind, _)| *kind == finding.kind());
-    let label = label.map_or("", |(_, label)| label);
-    match finding.kind() {
-        FindingKind::Stalled | FindingKind::Silent => format!("{label} {}", seconds(length_s)),
-        _ => label.to_owned(),
-    }
+/// A finding in a word or two.
+fn what(finding: &Finding) -> &'static str {
+    LABELS
+        .iter()
+        .find(|(kind, _)| *kind == finding.kind())
+        .map_or("", |(_, label)| label)
 }
 
 /// What no finding is about: the warm-up, pauses, and an early end.
 fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
-    let mark = |from, to, tone, label: String| Mark {
+    let mark = |from, to, severity, label: String| Mark {
         from,
         to,
-        tone,
+        severity,
+        what: label.clone(),
         label,
         number: None,
     };
     let mut marks = Vec::new();
     let warmup_s = report.plan.run.warmup.as_secs_f64();
     if warmup_s > columns.from_s {
-        marks.push(mark(0.0, warmup_s, "info", "warm-up".to_owned()));
+        marks.push(mark(0.0, warmup_s, Severity::Info, "warm-up".to_owned()));
     }
     let mut pauses: Vec<(f64, f64)> = Vec::new();
     for row in &report.intervals {
@@ -218,12 +233,12 @@ fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
             _ => pauses.push((from_s, to_s)),
         }
     }
-    let pause = |(from, to)| mark(from, to, "warn", "throttle pause".to_owned());
+    let pause = |(from, to)| mark(from, to, Severity::Warning, "throttle pause".to_owned());
     marks.extend(pauses.into_iter().map(pause));
     if report.interrupted {
         let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
         let label = format!("stopped{}", by.unwrap_or_default());
-        marks.push(mark(columns.to_s, columns.to_s, "bad", label));
+        marks.push(mark(columns.to_s, columns.to_s, Severity::Error, label));
     }
     marks
 }

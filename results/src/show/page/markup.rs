@@ -153,6 +153,16 @@ impl Html {
         self.with(tag, &[], inside);
     }
 
+    /// An element of a class.
+    pub(in crate::show) fn classed(
+        &mut self,
+        tag: &'static str,
+        class: &str,
+        inside: impl FnOnce(&mut Self),
+    ) {
+        self.with(tag, &[("class", class)], inside);
+    }
+
     /// An element with attributes.
     pub(in crate::show) fn with(
         &mut self,
@@ -243,10 +253,10 @@ impl Html {
             html.element("summary", |html| {
                 html.say("h3", heading);
                 if !hint.is_empty() {
-                    html.with("span", &[("class", "quiet")], |html| html.text(hint));
+                    html.classed("span", "quiet", |html| html.text(hint));
                 }
             });
-            html.with("div", &[("class", "inside")], inside);
+            html.classed("div", "inside", inside);
         });
     }
 
@@ -260,7 +270,7 @@ impl Html {
 
     /// Plots, side by side where there is room.
     pub(in crate::show) fn plots<'a>(&mut self, plots: impl Iterator<Item = &'a Plot>) {
-        self.with("div", &[("class", "plots")], |html| {
+        self.classed("div", "plots", |html| {
             plots.for_each(|plot| html.plot(plot));
         });
     }
@@ -280,7 +290,7 @@ impl Html {
                     html.with("p", &[("id", &caption)], |html| html.text(&plot.caption));
                 });
                 // The one thing that is no text: drawn by us, and escaped there.
-                html.with("div", &[("class", "scroll")], |html| {
+                html.classed("div", "scroll", |html| {
                     html.out.push_str(&plot.figure);
                 });
             },

@@ -19,7 +19,7 @@ const REOPENED: u64 = 2;
 /// Cells of a panel, and the values of its axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Format {
+pub(in crate::show) enum Format {
     Rate,
     Micros,
     Count,
@@ -42,7 +42,7 @@ impl Format {
 /// Drawing of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Drawn {
+pub(in crate::show) enum Drawn {
     /// An area on top of that of the series before it.
     Area,
     /// A line.
@@ -61,28 +61,33 @@ enum Drawn {
 
 /// A series of a panel.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Series {
-    name: String,
-    /// Name of its colour.
-    colour: &'static str,
-    drawn: Drawn,
+pub(in crate::show) struct Series {
+    pub(in crate::show) name: String,
+    /// Its meaning, of which a page has the name of the colour.
+    #[serde(rename = "colour", serialize_with = "colour")]
+    pub(in crate::show) role: Role,
+    pub(in crate::show) drawn: Drawn,
     #[serde(flatten)]
-    steps: Steps,
+    pub(in crate::show) steps: Steps,
     /// True if its values are only known to two digits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_about: bool,
     /// Its value over the whole run.
     #[serde(skip)]
-    total: String,
+    pub(in crate::show) total: String,
+}
+
+fn colour<S: Serializer>(role: &Role, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(role.colour())
 }
 
 /// Cells of a panel: the counts of each column, from the cell with the first number on.
 #[derive(Debug, Clone, Serialize)]
-struct Heat {
-    step: f64,
-    per_decade: usize,
+pub(in crate::show) struct Heat {
+    pub(in crate::show) step: f64,
+    pub(in crate::show) per_decade: usize,
     #[serde(serialize_with = "cells")]
-    columns: Vec<Cells>,
+    pub(in crate::show) columns: Vec<Cells>,
 }
 
 fn cells<S: Serializer>(columns: &[Cells], to: S) -> Result<S::Ok, S::Error> {
@@ -94,27 +99,27 @@ fn cells<S: Serializer>(columns: &[Cells], to: S) -> Result<S::Ok, S::Error> {
 
 /// A panel.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Panel {
+pub(in crate::show) struct Panel {
     name: &'static str,
-    format: Format,
+    pub(in crate::show) format: Format,
     /// Heights on a wide screen and on a narrow one, CSS pixels.
-    height: [u32; 2],
+    pub(in crate::show) height: [u32; 2],
     /// Lines of the grid, about.
     lines: u32,
     /// The end of its axis; none where the values set it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    top: Option<f64>,
+    pub(in crate::show) top: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    heat: Option<Heat>,
+    pub(in crate::show) heat: Option<Heat>,
     /// From back to front, areas from bottom to top.
-    series: Vec<Series>,
+    pub(in crate::show) series: Vec<Series>,
     /// True if the rail names the series from top to bottom.
     #[serde(skip)]
     is_upside_down: bool,
     #[serde(skip)]
-    title: &'static str,
+    pub(in crate::show) title: &'static str,
     #[serde(skip)]
-    hint: String,
+    pub(in crate::show) hint: String,
 }
 
 impl Serialize for Steps {
@@ -164,18 +169,18 @@ impl Serialize for Digits {
 }
 
 /// A run as it is drawn.
-struct Run<'a> {
-    report: &'a Report,
-    columns: &'a Columns<'a>,
+pub(in crate::show) struct Run<'a> {
+    pub(in crate::show) report: &'a Report,
+    pub(in crate::show) columns: &'a Columns<'a>,
 }
 
 /// A value of a second; none where it is not known.
 type Value = fn(&IntervalRow) -> Option<f64>;
 
 /// A panel of a run; none without anything to say.
-type Row = fn(&Run<'_>) -> Option<Panel>;
+pub(in crate::show) type Row = fn(&Run<'_>) -> Option<Panel>;
 
-/// Every panel, from top to bottom.
+/// Every panel of a page, from top to bottom.
 const PANELS: [Row; 8] = [
     throughput,
     latency,
@@ -184,7 +189,7 @@ const PANELS: [Row; 8] = [
     limits,
     cpu,
     retries,
-    connections,
+    |run| connections(run).filter(|_| reopens(run.report)),
 ];
 
 /// The panels of a run.
@@ -209,7 +214,7 @@ impl Run<'_> {
                     _ => Role::Reference,
                 };
                 let steps = Steps::constant(gate.limit, self.columns);
-                let line = Series::new("threshold", Drawn::Dash, role.colour(), steps);
+                let line = Series::new("threshold", Drawn::Dash, role, steps);
                 line.of(in_unit(&gate.unit, gate.limit))
             });
         lines.collect()
@@ -221,10 +226,10 @@ impl Run<'_> {
 }
 
 impl Series {
-    fn new(name: impl Into<String>, drawn: Drawn, colour: &'static str, steps: Steps) -> Self {
+    fn new(name: impl Into<String>, drawn: Drawn, role: Role, steps: Steps) -> Self {
         Self {
             name: name.into(),
-            colour,
+            role,
             drawn,
             is_about: false,
             total: String::new(),
@@ -238,7 +243,7 @@ impl Series {
     }
 }
 
-fn throughput(run: &Run<'_>) -> Option<Panel> {
+pub(in crate::show) fn throughput(run: &Run<'_>) -> Option<Panel> {
     let (report, columns) = (run.report, run.columns);
     let outcomes = [
         (Outcome::Good, "good", Role::Good),
@@ -253,7 +258,7 @@ fn throughput(run: &Run<'_>) -> Option<Panel> {
         if is_always_shown || steps.is_any() {
             let run_s = report.shown_s().max(f64::MIN_POSITIVE);
             let per_s = columns.count(outcome) as f64 / run_s;
-            let area = Series::new(name, Drawn::Area, role.colour(), steps);
+            let area = Series::new(name, Drawn::Area, role, steps);
             series.push(area.of(Format::Rate.shown(per_s)));
         }
     }
@@ -267,7 +272,7 @@ fn throughput(run: &Run<'_>) -> Option<Panel> {
         row.offered.filter(|_| is_due)
     });
     if let Some(rate) = report.plan.run.shaped_rate().filter(|_| asked.is_any()) {
-        let line = Series::new("asked", Drawn::Dash, "quiet", asked);
+        let line = Series::new("asked", Drawn::Dash, Role::Asked, asked);
         series.push(line.of(rate_in_words(&rate.to_string())));
     }
     series.extend(run.thresholds(&["rate", "attempts_rate"]));
@@ -282,7 +287,7 @@ fn throughput(run: &Run<'_>) -> Option<Panel> {
     })
 }
 
-fn latency(run: &Run<'_>) -> Option<Panel> {
+pub(in crate::show) fn latency(run: &Run<'_>) -> Option<Panel> {
     let (report, columns) = (run.report, run.columns);
     let (step, per_decade, heat) = columns.heat();
     let main = if run.is_open_loop() {
@@ -297,23 +302,23 @@ fn latency(run: &Run<'_>) -> Option<Panel> {
         let (_, key, us) = figures.find(|(name, ..)| *name == wanted)?;
         of_run.shown(key, us)
     };
-    let rows: [(&'static str, Drawn, &'static str, Value); 3] = [
-        ("max", Drawn::Hidden, "heat1", |row| row.max_us),
-        ("p99", Drawn::Broken, "text", |row| {
+    let rows: [(&'static str, Drawn, Role, Value); 3] = [
+        ("max", Drawn::Hidden, Role::Level(1), |row| row.max_us),
+        ("p99", Drawn::Broken, Role::Reference, |row| {
             row.response_p99_us.or(row.p99_us)
         }),
-        ("p50", Drawn::Cased, "text", |row| {
+        ("p50", Drawn::Cased, Role::Reference, |row| {
             row.response_p50_us.or(row.p50_us)
         }),
     ];
     let mut series = Vec::new();
-    for (name, drawn, colour, value) in rows {
+    for (name, drawn, role, value) in rows {
         let medians = columns.medians().filter(|_| drawn == Drawn::Cased);
         let is_about = medians.is_some();
         let steps = medians.unwrap_or_else(|| columns.most(value));
         if steps.is_any() {
             let total = shown(name).unwrap_or_else(|| "-".to_owned());
-            let line = Series::new(name, drawn, colour, steps).of(total);
+            let line = Series::new(name, drawn, role, steps).of(total);
             series.push(Series { is_about, ..line });
         }
     }
@@ -339,13 +344,20 @@ fn latency(run: &Run<'_>) -> Option<Panel> {
     })
 }
 
-/// Colours of the parts of a response time, in the order of [`Split::PARTS`].
-pub(super) const PART_COLOURS: [&str; 7] =
-    ["purple", "grey", "green", "rest", "work", "sky", "late"];
+/// Meanings of the parts of a response time, in the order of [`Split::PARTS`].
+pub(super) const PARTS: [Role; 7] = [
+    Role::ClientQueue,
+    Role::Network,
+    Role::Target,
+    Role::AtRest,
+    Role::AtWork,
+    Role::NotFound,
+    Role::ReadLate,
+];
 
-fn split(run: &Run<'_>) -> Option<Panel> {
+pub(in crate::show) fn split(run: &Run<'_>) -> Option<Panel> {
     let mut series = Vec::new();
-    for ((name, part), colour) in Split::PARTS.into_iter().zip(PART_COLOURS) {
+    for ((name, part), role) in Split::PARTS.into_iter().zip(PARTS) {
         let steps = run.columns.mean(|row| part(row.split.as_ref()?));
         if steps.is_any() {
             let total = run
@@ -355,7 +367,7 @@ fn split(run: &Run<'_>) -> Option<Panel> {
                 .and_then(part)
                 .or_else(|| steps.mean())
                 .unwrap_or(0.0);
-            let area = Series::new(name, Drawn::Area, colour, steps);
+            let area = Series::new(name, Drawn::Area, role, steps);
             series.push(area.of(micros(total)));
         }
     }
@@ -368,15 +380,15 @@ fn split(run: &Run<'_>) -> Option<Panel> {
     .filter(|panel| !panel.series.is_empty())
 }
 
-fn in_flight(run: &Run<'_>) -> Option<Panel> {
+pub(in crate::show) fn in_flight(run: &Run<'_>) -> Option<Panel> {
     let (report, columns) = (run.report, run.columns);
     let steps = columns.in_flight(report);
     let limit = f64::from(report.plan.run.in_flight());
     let peak = report.totals.peak_in_flight;
     let is_far = limit > FAR * steps.highest().max(1.0);
     let drawn = if is_far { Drawn::Hidden } else { Drawn::Dash };
-    let level = Series::new("in flight", Drawn::Level, Role::Good.colour(), steps);
-    let limit = Series::new("limit", drawn, "quiet", Steps::constant(limit, columns));
+    let level = Series::new("in flight", Drawn::Level, Role::Good, steps);
+    let limit = Series::new("limit", drawn, Role::Asked, Steps::constant(limit, columns));
     let learned = columns.most(|row| row.limit.map(f64::from));
     let mut series = vec![
         level.of(format!("peak {}", grouped(peak))),
@@ -385,7 +397,7 @@ fn in_flight(run: &Run<'_>) -> Option<Panel> {
     if learned.is_any() {
         let last = learned.values.iter().rev().flatten().next();
         let last = last.map_or_else(String::new, |last| Format::Count.shown(*last));
-        let line = Series::new("learned limit", Drawn::Dash, Role::Limit.colour(), learned);
+        let line = Series::new("learned limit", Drawn::Dash, Role::Limit, learned);
         series.push(line.of(last));
     }
     (peak > 0).then(|| Panel {
@@ -394,27 +406,27 @@ fn in_flight(run: &Run<'_>) -> Option<Panel> {
     })
 }
 
-fn limits(run: &Run<'_>) -> Option<Panel> {
-    /// A limit: its colour, and its part of the time.
+pub(in crate::show) fn limits(run: &Run<'_>) -> Option<Panel> {
+    /// A limit: its part of the time, and its meaning.
     type Part = fn(&BindingReport) -> f64;
-    let parts: [(Part, &'static str); 6] = [
-        (|it| it.rate, Role::Asked.colour()),
-        (|it| it.concurrency, "purple"),
-        (|it| it.pause, Role::Throttled.colour()),
-        (|it| it.target, Role::Failed.colour()),
-        (|it| it.storage, "olive"),
-        (|it| it.idle, "grid"),
+    let parts: [(Part, Role); 6] = [
+        (|it| it.rate, Role::Asked),
+        (|it| it.concurrency, Role::Connections),
+        (|it| it.pause, Role::Throttled),
+        (|it| it.target, Role::Failed),
+        (|it| it.storage, Role::Storage),
+        (|it| it.idle, Role::Idle),
     ];
     let report = run.report;
     let names = Limit::names(report);
     let mut series = Vec::new();
-    for ((part, colour), name) in parts.into_iter().zip(names) {
+    for ((part, role), name) in parts.into_iter().zip(names) {
         let steps = run.columns.mean(|row| {
             let is_known = row.binding.parts().iter().any(|part| *part > 0.0);
             is_known.then(|| part(&row.binding))
         });
         if steps.is_any() {
-            let area = Series::new(name, Drawn::Area, colour, steps);
+            let area = Series::new(name, Drawn::Area, role, steps);
             series.push(area.of(short_percent(part(&report.binding))));
         }
     }
@@ -427,7 +439,7 @@ fn limits(run: &Run<'_>) -> Option<Panel> {
     })
 }
 
-fn cpu(run: &Run<'_>) -> Option<Panel> {
+pub(in crate::show) fn cpu(run: &Run<'_>) -> Option<Panel> {
     let (report, columns) = (run.report, run.columns);
     let client_us = report.shards.len().max(1) as f64 * 1e6;
     let target_cpus = report.target.as_ref().map_or(0, |target| target.cpus.len());
@@ -439,38 +451,38 @@ fn cpu(run: &Run<'_>) -> Option<Panel> {
         (
             "client",
             Drawn::Line,
-            "purple",
+            Role::ClientQueue,
             columns.rate(|row| Some(row.cpu_us as f64 / client_us)),
         ),
         (
             "client waits",
             Drawn::Dash,
-            "late",
+            Role::ReadLate,
             columns.rate(|row| Some(row.run_delay_us? / client_us)),
         ),
         (
             "target",
             Drawn::Line,
-            "green",
+            Role::Target,
             of_target(|second| second.cpu_us),
         ),
         (
             "target waits",
             Drawn::Dash,
-            "orange",
+            Role::Limit,
             of_target(|second| second.run_delay_us),
         ),
         (
             "target's quota",
             Drawn::Dash,
-            "red",
+            Role::Failed,
             of_target(|second| second.throttled_us),
         ),
     ];
     let mut series = Vec::new();
-    for (name, drawn, colour, steps) in rows {
+    for (name, drawn, role, steps) in rows {
         if let Some(mean) = steps.mean().filter(|_| steps.is_any()) {
-            series.push(Series::new(name, drawn, colour, steps).of(short_percent(mean)));
+            series.push(Series::new(name, drawn, role, steps).of(short_percent(mean)));
         }
     }
     (!series.is_empty()).then(|| Panel {
@@ -482,23 +494,60 @@ fn cpu(run: &Run<'_>) -> Option<Panel> {
 fn retries(run: &Run<'_>) -> Option<Panel> {
     let steps = run.columns.rate(|row| Some(row.retries as f64));
     let total = grouped(run.report.totals.retries);
-    let line = Series::new("retries", Drawn::Line, Role::Retried.colour(), steps);
+    let line = Series::new("retries", Drawn::Line, Role::Retried, steps);
     (run.report.totals.retries > 0).then(|| {
         let series = vec![line.of(format!("{total} in all"))];
         Panel::new("retries", "Retries per second", Format::Rate, series)
     })
 }
 
-fn connections(run: &Run<'_>) -> Option<Panel> {
+pub(in crate::show) fn connections(run: &Run<'_>) -> Option<Panel> {
     let opened = run.report.totals.connections_opened;
-    let allowed = u64::from(run.report.plan.run.connections);
     let steps = run.columns.rate(|row| Some(row.connections_opened as f64));
-    let line = Series::new("opened", Drawn::Line, Role::Good.colour(), steps);
-    (opened > REOPENED * allowed).then(|| {
+    let line = Series::new("opened", Drawn::Line, Role::Good, steps);
+    (opened > 0).then(|| {
         let series = vec![line.of(format!("{} in all", grouped(opened)))];
         Panel::new(
             "connections",
             "Connections opened per second",
+            Format::Rate,
+            series,
+        )
+    })
+}
+
+/// True if so many connections were opened that a page shows when.
+fn reopens(report: &Report) -> bool {
+    report.totals.connections_opened > REOPENED * u64::from(report.plan.run.connections)
+}
+
+/// What did not go well, which a page says in other words.
+pub(in crate::show) fn errors(run: &Run<'_>) -> Option<Panel> {
+    type Count = fn(&IntervalRow) -> u64;
+    let rows: [(&str, Role, Count); 6] = [
+        ("retries", Role::Retried, |row| row.retries),
+        ("throttled", Role::Throttled, |row| row.throttled),
+        ("failed", Role::Failed, |row| {
+            let others = row.ok + row.not_found + row.throttled + row.aborted;
+            row.attempts.saturating_sub(others)
+        }),
+        ("challenged", Role::Challenged, |row| row.soft_blocked),
+        ("items failed", Role::Reference, |row| row.failed),
+        ("cut off at the end", Role::CutOff, |row| row.aborted),
+    ];
+    let series: Vec<Series> = rows
+        .into_iter()
+        .map(|(name, role, count)| {
+            let steps = run.columns.rate(|row| Some(count(row) as f64));
+            Series::new(name, Drawn::Line, role, steps)
+        })
+        .filter(|series| series.steps.is_any())
+        .collect();
+    (!series.is_empty()).then(|| Panel {
+        height: [130, 130],
+        ..Panel::new(
+            "errors",
+            "Errors and retries per second",
             Format::Rate,
             series,
         )
@@ -553,12 +602,12 @@ impl Panel {
 
     /// The `n`-th panel, with its values in the rail.
     pub(super) fn write(&self, html: &mut Html, n: usize, length_s: f64) {
-        html.with("div", &[("class", "panel")], |html| {
-            html.with("div", &[("class", "plot")], |html| {
+        html.classed("div", "panel", |html| {
+            html.classed("div", "plot", |html| {
                 html.element("h3", |html| {
-                    html.with("b", &[], |html| html.text(self.title));
+                    html.element("b", |html| html.text(self.title));
                     html.text(" ");
-                    html.with("span", &[], |html| html.text(&self.hint));
+                    html.element("span", |html| html.text(&self.hint));
                 });
                 let label = self.label(length_s);
                 let plot = [
@@ -568,7 +617,7 @@ impl Panel {
                 ];
                 html.with("div", &plot, |_| {});
             });
-            html.with("div", &[("class", "rail")], |html| {
+            html.classed("div", "rail", |html| {
                 if self.heat.is_some() {
                     let hist = [("class", "hist"), ("aria-hidden", "true")];
                     html.with("canvas", &hist, |_| {});
@@ -595,12 +644,12 @@ impl Series {
             Drawn::Line | Drawn::Level | Drawn::Cased => ("sw l", "border-color"),
             Drawn::Dash | Drawn::Broken => ("sw s", "border-color"),
         };
-        let style = format!("{property}:var(--{})", self.colour);
+        let style = format!("{property}:var(--{})", self.role.colour());
         let zero = [("class", "zero")];
         let is_zero = !self.steps.is_any();
         html.with("li", if is_zero { &zero } else { &[] }, |html| {
             html.with("i", &[("class", swatch), ("style", &style)], |_| {});
-            html.with("span", &[], |html| html.text(&self.name));
+            html.element("span", |html| html.text(&self.name));
             html.with("b", &[("data-at", id)], |html| html.text(&self.total));
         });
     }

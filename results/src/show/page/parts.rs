@@ -1,7 +1,7 @@
 //! Whose time a response takes: this client's, the network's, the target's.
 
 use super::markup::Html;
-use super::panels::PART_COLOURS;
+use super::panels::PARTS;
 use crate::judge::thresholds::MOST_OF_TIME;
 use crate::run::report::{Report, Split, share};
 use crate::show::text::{counted, micros, short_percent};
@@ -51,7 +51,7 @@ fn parts(report: &Report, split: &Split) -> Vec<Part> {
         let Some(us) = part(split).filter(|us| *us > 0.0) else {
             continue;
         };
-        let (colour, owner) = (PART_COLOURS[at], OF_PARTS[at]);
+        let (colour, owner) = (PARTS[at].colour(), OF_PARTS[at]);
         let own = report
             .target
             .as_ref()
@@ -68,7 +68,7 @@ fn parts(report: &Report, split: &Split) -> Vec<Part> {
         };
         let mut rest = us;
         for (name, spent_us, colour) in [
-            ("at work on a CPU", own.cpu_us, "work"),
+            ("at work on a CPU", own.cpu_us, "dark"),
             ("waits for a CPU", own.run_queue_us.unwrap_or(0.0), "orange"),
             ("stopped by its CPU quota", own.throttled_us, "red"),
         ] {
@@ -83,7 +83,7 @@ fn parts(report: &Report, split: &Split) -> Vec<Part> {
                 });
             }
         }
-        let (name, colour) = ("asleep, locked or queued", "rest");
+        let (name, colour) = ("asleep, locked or queued", "teal");
         parts.push(Part {
             name,
             us: rest,
@@ -107,16 +107,16 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     let all_us: f64 = parts.iter().map(|part| part.us).sum();
     let sentence = sentence(&parts, all_us);
     html.with("section", &[("id", "parts")], |html| {
-        html.with("div", &[("class", "head")], |html| {
+        html.classed("div", "head", |html| {
             html.say("h2", "Whose microseconds");
             let hint = format!(
                 "mean response of {}, in the order in which the time passes; sample of {}",
                 micros(split.response_us),
                 counted(split.n, "response")
             );
-            html.with("span", &[("class", "hint")], |html| html.text(&hint));
+            html.classed("span", "hint", |html| html.text(&hint));
         });
-        html.with("div", &[("class", "whose")], |html| {
+        html.classed("div", "whose", |html| {
             let label = [
                 ("class", "bar"),
                 ("role", "img"),
@@ -124,13 +124,13 @@ pub(super) fn write(html: &mut Html, report: &Report) {
             ];
             html.with("div", &label, |html| write_bar(html, &parts, all_us));
             write_enlarged(html, &parts, all_us);
-            html.with("div", &[("class", "owners")], |html| {
+            html.classed("div", "owners", |html| {
                 for (owner, name, colour) in OWNERS {
                     write_owner(html, &parts, all_us, (owner, name, colour));
                 }
                 html.element("div", |html| {
                     html.say("h3", "In a sentence");
-                    html.with("p", &[("class", "quiet")], |html| html.text(&sentence));
+                    html.classed("p", "quiet", |html| html.text(&sentence));
                 });
             });
         });
@@ -159,8 +159,8 @@ fn write_enlarged(html: &mut Html, parts: &[Part], all_us: f64) {
         return;
     }
     let others_us: f64 = others.iter().map(|part| part.us).sum();
-    html.with("div", &[("class", "enlarged")], |html| {
-        html.with("span", &[], |html| {
+    html.classed("div", "enlarged", |html| {
+        html.element("span", |html| {
             html.text(&format!("the other {}, enlarged", micros(others_us)));
         });
         let bar = [("class", "bar thin"), ("aria-hidden", "true")];
@@ -179,7 +179,7 @@ fn write_owner(html: &mut Html, parts: &[Part], all_us: f64, owner: (Owner, &str
         let style = format!("border-color:var(--{colour})");
         html.with("h3", &[("style", &style)], |html| {
             html.text(name);
-            html.with("span", &[], |html| {
+            html.element("span", |html| {
                 html.text(&short_percent(share(us, all_us)));
             });
         });
@@ -188,8 +188,8 @@ fn write_owner(html: &mut Html, parts: &[Part], all_us: f64, owner: (Owner, &str
                 let style = format!("background:var(--{})", part.colour);
                 html.element("li", |html| {
                     html.with("i", &[("class", "sw"), ("style", &style)], |_| {});
-                    html.with("span", &[], |html| html.text(part.name));
-                    html.with("b", &[], |html| html.text(&micros(part.us)));
+                    html.element("span", |html| html.text(part.name));
+                    html.element("b", |html| html.text(&micros(part.us)));
                 });
             }
         });
@@ -213,7 +213,7 @@ fn sentence(parts: &[Part], all_us: f64) -> String {
     );
     let idle = parts
         .iter()
-        .find(|part| part.colour == "rest" && part.owner == Owner::Target)
+        .find(|part| part.colour == "teal" && part.owner == Owner::Target)
         .map(|part| share(part.us, target_us));
     match idle.filter(|part| *part >= MOST_OF_TIME) {
         Some(part) => format!(

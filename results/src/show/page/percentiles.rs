@@ -49,16 +49,7 @@ impl Percentiles {
         let main = report.main_series();
         let latency = report.latency(main)?;
         let distribution = latency.distribution()?;
-        let inside = distribution.histogram().len() as f64;
-        let all = distribution.all() as f64;
-        if inside < 1.0 || all < inside {
-            return None;
-        }
-        // To the last sample that has a value, which stands for as many nines as there are samples.
-        let end = (all / (all - inside).max(1.0)).log10();
-        if end <= 0.0 {
-            return None;
-        }
+        let end = distribution.nines().filter(|end| *end > 0.0)?;
         let nines: Vec<f64> = (0..=POINTS)
             .map(|n| end * f64::from(n) / f64::from(POINTS))
             .collect();
@@ -106,7 +97,7 @@ impl Percentiles {
 
     pub(super) fn write(&self, html: &mut Html) {
         html.with("section", &[("id", "percentiles")], |html| {
-            html.with("div", &[("class", "head")], |html| {
+            html.classed("div", "head", |html| {
                 html.say("h2", self.title);
                 html.with("span", &[("class", "hint"), ("id", "percentile")], |html| {
                     html.text(&self.population);
@@ -119,14 +110,14 @@ impl Percentiles {
                 .collect::<Vec<_>>()
                 .join(", ");
             let label = format!("{}: {points}", self.title);
-            html.with("div", &[("class", "box")], |html| {
+            html.classed("div", "box", |html| {
                 let plot = [
                     ("role", "img"),
                     ("data-plot", "percentiles"),
                     ("aria-label", &*label),
                 ];
                 html.with("div", &plot, |_| {});
-                html.with("p", &[("class", "legend")], |html| {
+                html.classed("p", "legend", |html| {
                     if self.service.is_some() {
                         html.with(
                             "i",
@@ -150,12 +141,8 @@ impl Percentiles {
 
 /// The times at these nines, us.
 fn curve(distribution: &Distribution<'_>, nines: &[f64]) -> Vec<f64> {
-    let histogram = distribution.histogram();
-    let (inside, all) = (histogram.len().max(1) as f64, distribution.all() as f64);
-    let us = nines.iter().map(|nines| {
-        let rank = all * (1.0 - 10f64.powf(-nines));
-        let quantile = (rank / inside).clamp(0.0, 1.0);
-        histogram.value_at_quantile(quantile) as f64 / 1e3
-    });
-    us.collect()
+    nines
+        .iter()
+        .map(|nines| distribution.us_at(*nines))
+        .collect()
 }

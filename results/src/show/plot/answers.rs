@@ -1,6 +1,6 @@
 //! Titles of the charts of a run: its answer to the question of each, and what is drawn.
 
-use super::source_of;
+use super::source::source_of;
 use crate::run::report::{Limit, Report, Split};
 use crate::show::chart::{Chart, Panel};
 use crate::show::text::{counted, decimal, seconds};
@@ -168,7 +168,7 @@ pub(super) fn in_flight(report: &Report) -> [String; 2] {
             "At most {peak} of {allowed} in flight, limited by {}",
             limit.name()
         ),
-        "requests in flight at the end of each second, and what held more back".to_owned(),
+        "the most requests in flight at once, and what held more back".to_owned(),
     ]
 }
 

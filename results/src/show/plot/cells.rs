@@ -1,16 +1,20 @@
-//! Charts whose colours are levels: the times of responses second by second, and the shards below
-//! each other.
+//! Charts whose colours are levels: the times of responses, and the shards below each other.
 
 use super::answers;
-use super::seconds::{Gather, LEAST_S, Seconds, TimeAxis};
-use crate::run::report::{CELLS_PER_DECADE, IntervalRow, Report, ShardCourse, ShardReport, Spread};
+use super::time::TimeAxis;
+use crate::run::report::{Report, ShardCourse, ShardReport};
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, RowName, Shape};
+use crate::show::page::panels::{Heat, Run};
 use crate::show::text::counted;
 use crawlmark_harness::stats;
 use crawlmark_harness::units::rounded_percent;
 
+/// A step of which less than this was part of the run has no value: a single attempt would be a
+/// peak.
+const LEAST_S: f64 = 0.2;
+
 /// The share of a column's responses from which a level begins.
-pub(super) const SHARES: [f64; 5] = [0.003, 0.01, 0.03, 0.1, 0.3];
+const SHARES: [f64; 5] = [0.003, 0.01, 0.03, 0.1, 0.3];
 
 /// The most rows of shards: each is at least three pixels high.
 const MOST_ROWS: usize = 64;
@@ -21,33 +25,32 @@ const MOST_CELLS: usize = 4_800;
 /// The most columns of shards, four pixels each.
 const MOST_COLUMNS: usize = 136;
 
-/// A value over a part of the time.
-pub(super) struct Cell {
-    pub(super) from_s: f64,
-    pub(super) to_s: f64,
-    pub(super) value: f64,
+/// A value, and the ends of the part of the time that it is of, on its axis.
+struct Cell {
+    ends: [f64; 2],
+    value: f64,
 }
 
 /// Cells by their levels.
 #[derive(Default)]
-pub(super) struct Levels([Vec<Block>; 6]);
+struct Levels([Vec<Block>; 6]);
 
 impl Levels {
     /// Add the cells of one height: neighbours of a level are one. A level begins at each of
     /// `bounds`, and one below them.
-    pub(super) fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64; 5], axis: TimeAxis) {
+    fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64; 5]) {
         let level = |cell: &Cell| bounds.iter().filter(|bound| cell.value >= **bound).count();
-        for run in cells.chunk_by(|a, b| level(a) == level(b) && a.to_s >= b.from_s) {
+        for run in cells.chunk_by(|a, b| level(a) == level(b) && a.ends[1] >= b.ends[0]) {
             let (first, last) = (&run[0], &run[run.len() - 1]);
             self.0[level(first)].push(Block {
-                x: (axis.at(first.from_s), axis.at(last.to_s)),
-                y: (y[0], y[1]),
+                x: (first.ends[0], last.ends[1]),
+                y: y.into(),
             });
         }
     }
 
     /// A mark for each level.
-    pub(super) fn marks(self) -> Vec<Mark> {
+    fn marks(self) -> Vec<Mark> {
         self.0
             .into_iter()
             .enumerate()
@@ -56,79 +59,46 @@ impl Levels {
     }
 }
 
-/// Distribution of the times of responses, second by second; none without a good one. It shows what
-/// percentiles hide, such as two modes or a stall.
-pub(super) fn heat(report: &Report) -> Option<Chart> {
-    let axis = TimeAxis::of([report]);
-    let seconds = Seconds::of(report, axis);
-    let columns: Vec<(f64, f64, Vec<u64>)> = seconds
-        .gathered()
-        .iter()
-        .map(|step| (step.from_s, step.to_s, counts(step.rows)))
-        .collect();
-    let longest = columns.iter().map(|(.., counts)| counts.len()).max()?;
-    let first = (0..longest).find(|n| {
-        columns
-            .iter()
-            .any(|(.., counts)| counts.get(*n).is_some_and(|count| *count > 0))
-    })?;
-    let (low, end) = (
-        u32::try_from(first).ok()?.saturating_sub(1),
-        u32::try_from(longest).ok()?,
-    );
-    let high = (end + 1).max(low + CELLS_PER_DECADE);
+/// Times of responses by columns, which show what percentiles hide, such as two modes or a stall,
+/// and the range of their axis; none without a response.
+pub(super) fn heat(heat: &Heat, axis: TimeAxis) -> Option<(Vec<Mark>, Range)> {
+    let known = heat.columns.iter().flatten();
+    let low = known
+        .clone()
+        .map(|(first, _)| *first)
+        .min()?
+        .saturating_sub(1);
+    let high = known
+        .map(|(first, counts)| first + u32::try_from(counts.len()).unwrap_or(0))
+        .max()?;
+    let starts_us = |cell: u32| 10f64.powf(f64::from(cell) / heat.per_decade as f64);
     let mut levels = Levels::default();
     for cell in low..high {
-        let mut cells = Vec::new();
-        for (from_s, to_s, counts) in &columns {
-            let count = counts.get(cell as usize).copied().unwrap_or(0);
-            // A sliver of a second at the end has too few responses for shares of them.
-            if count > 0 && (to_s - from_s >= LEAST_S || columns.len() == 1) {
-                cells.push(Cell {
-                    from_s: *from_s,
-                    to_s: *to_s,
-                    value: count as f64 / counts.iter().sum::<u64>() as f64,
-                });
-            }
-        }
-        let y = [cell, cell + 1].map(Spread::starts_us);
-        levels.add(&cells, y, &SHARES, axis);
+        let cells: Vec<Cell> = heat
+            .columns
+            .iter()
+            .enumerate()
+            .filter_map(|(n, column)| {
+                let (first, counts) = column.as_ref()?;
+                let count = counts.get(cell.checked_sub(*first)? as usize)?;
+                let all: u64 = counts.iter().sum();
+                (*count > 0).then(|| Cell {
+                    ends: axis.ends(n, heat.step),
+                    value: *count as f64 / all as f64,
+                })
+            })
+            .collect();
+        levels.add(&cells, [cell, cell + 1].map(starts_us), &SHARES);
     }
-    let range = Range::LogBetween(Spread::starts_us(low), Spread::starts_us(high));
-    let panel = Panel {
-        x: axis.axis(),
-        y: Axis::new("", range, Format::Micros),
-        height: 240.0,
-        marks: levels.marks(),
-        cells: Vec::new(),
-    };
-    let title = "Times of responses, second by second";
-    Some(answers::chart(
-        ["heat", title],
-        answers::heat,
-        report,
-        vec![panel],
-    ))
-}
-
-/// The counts of the responses of rows, from cell 0 on.
-fn counts(rows: &[IntervalRow]) -> Vec<u64> {
-    let mut counts: Vec<u64> = Vec::new();
-    for spread in rows.iter().filter_map(|row| row.spread.as_ref()) {
-        // No response takes a million seconds; a file that says so is not followed.
-        let first = spread.first.min(12 * CELLS_PER_DECADE) as usize;
-        counts.resize(counts.len().max(first + spread.counts.len()), 0);
-        for (all, one) in counts[first..].iter_mut().zip(&spread.counts) {
-            *all += one;
-        }
-    }
-    counts
+    let range = Range::LogBetween(starts_us(low), starts_us(high));
+    Some((levels.marks(), range))
 }
 
 /// Measure of shards that a panel shows.
 struct Measure {
     unit: &'static str,
-    gather: Gather,
+    /// One value of several that took this time.
+    gather: fn(&[f64], f64) -> f64,
     /// Values of the steps of a course.
     column: fn(&ShardCourse) -> Vec<Option<f64>>,
     /// Value that each level but the lowest begins at, given the greatest value.
@@ -139,26 +109,34 @@ struct Measure {
 const MEASURES: [Measure; 3] = [
     Measure {
         unit: "requests per second",
-        gather: Gather::Rate,
+        gather: rate,
         column: |course| counts_of(&course.attempts, 1.0),
         least: |top| [1.0, 2.0, 3.0, 4.0, 5.0].map(|n| n * round_above(top / 6.0)),
         format: Format::Number,
     },
     Measure {
         unit: "longest send delay",
-        gather: Gather::Most,
+        gather: most,
         column: |course| course.max_sched_lag_us.clone(),
         least: |_| [100.0, 1e3, 1e4, 1e5, 1e6],
         format: Format::Micros,
     },
     Measure {
         unit: "share of one CPU",
-        gather: Gather::Rate,
+        gather: rate,
         column: |course| counts_of(&course.cpu_us, 1e6),
         least: |_| [0.1, 0.3, 0.5, 0.7, 0.9],
         format: Format::Percent,
     },
 ];
+
+fn rate(counts: &[f64], time_s: f64) -> f64 {
+    counts.iter().sum::<f64>() / time_s
+}
+
+fn most(values: &[f64], _: f64) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
 
 /// The least of 1, 2 and 5 times a power of ten that is no less.
 fn round_above(value: f64) -> f64 {
@@ -181,18 +159,17 @@ impl Measure {
         format!("{}, from below {low} to {high} and more", self.unit)
     }
 
-    /// The cells of a shard, of so many steps each, in a run that ended then.
-    fn cells(&self, course: &ShardCourse, steps: usize, end_s: f64) -> Vec<Cell> {
+    /// The cells of a shard, of so many steps each.
+    fn cells(&self, course: &ShardCourse, steps: usize, axis: TimeAxis) -> Vec<Cell> {
         let (mut cells, mut from_s) = (Vec::new(), 0.0);
         for group in (self.column)(course).chunks(steps) {
-            let to_s = (from_s + (group.len() as u64 * course.step_s) as f64).min(end_s);
+            let to_s = (from_s + (group.len() as u64 * course.step_s) as f64).min(axis.to_s);
             let values: Vec<f64> = group.iter().flatten().copied().collect();
             // A sliver of a second at the end has no rate.
-            if !values.is_empty() && to_s - from_s >= LEAST_S.min(end_s) {
+            if !values.is_empty() && to_s - from_s >= LEAST_S.min(axis.to_s) {
                 cells.push(Cell {
-                    from_s,
-                    to_s,
-                    value: self.gather.of(&values, to_s - from_s),
+                    ends: [from_s, to_s].map(|s| axis.at(s)),
+                    value: (self.gather)(&values, to_s - from_s),
                 });
             }
             from_s = to_s;
@@ -202,9 +179,8 @@ impl Measure {
 }
 
 /// The shards below each other; none without one that reported a second.
-pub(super) fn shards(report: &Report) -> Option<Chart> {
-    let axis = TimeAxis::of([report]);
-    let end_s = Seconds::of(report, axis).end_s;
+pub(super) fn shards(name: &'static str, run: &Run<'_>) -> Option<Chart> {
+    let (report, axis) = (run.report, TimeAxis::of(run.columns));
     let shards = rows(report);
     let names: Vec<RowName> = shards
         .iter()
@@ -226,9 +202,9 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
     let apart = if shards.len() > 24 { 0.0 } else { 0.06 };
     let mut panels = Vec::new();
     for measure in MEASURES.iter().filter(|_| all > 0) {
-        let cells = shards.iter();
-        let cells: Vec<Vec<Cell>> = cells
-            .map(|one| measure.cells(&one.course, ticks, end_s))
+        let cells: Vec<Vec<Cell>> = shards
+            .iter()
+            .map(|one| measure.cells(&one.course, ticks, axis))
             .collect();
         let top = cells
             .iter()
@@ -239,7 +215,7 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
         let mut levels = Levels::default();
         for (n, cells) in cells.iter().enumerate() {
             let (from, to) = (n as f64 + apart, n as f64 + 1.0 - apart);
-            levels.add(cells, [from, to], &least, axis);
+            levels.add(cells, [from, to], &least);
         }
         panels.push(Panel {
             x: axis.axis(),
@@ -259,7 +235,7 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
         "Shards side by side"
     };
     let panels = Panel::below_each_other(panels);
-    (!panels.is_empty()).then(|| answers::chart(["shards", title], answer, report, panels))
+    (!panels.is_empty()).then(|| answers::chart([name, title], answer, report, panels))
 }
 
 /// The shards in order: of too many, those with the fewest requests.

@@ -1,6 +1,6 @@
 //! The last line of a picture: where its numbers are from.
 
-use crate::run::report::Environment;
+use crate::run::report::{Environment, Report};
 
 /// Marks and words of the names of CPUs that tell nothing apart.
 const IDLE: [&str; 5] = ["(R)", "(TM)", "(tm)", " CPU", " Processor"];
@@ -53,4 +53,15 @@ pub(crate) fn date(time: &str) -> String {
         return format!("{day} {} {year}", MONTHS[month - 1]);
     }
     day.to_owned()
+}
+
+/// The last line of the charts of a run.
+pub(super) fn source_of(report: &Report) -> String {
+    let target = report.plan.run.target.clone();
+    source(
+        "run",
+        [target],
+        Some(&report.environment),
+        &report.started_at,
+    )
 }

@@ -34,7 +34,7 @@ const OTHERS: [(Series, Role, Dash, &str); 3] = [
 const NINES: [f64; 4] = [std::f64::consts::LOG10_2, 1.0, 2.0, 3.0];
 
 /// None when no request was answered, or timed.
-pub(super) fn chart(report: &Report) -> Option<Chart> {
+pub(super) fn chart(name: &'static str, report: &Report) -> Option<Chart> {
     let main = report.main_series();
     let first = report.latency(main);
     let mut curves = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
     };
     let title = "Latency by percentile";
     Some(answers::chart(
-        ["spectrum", title],
+        [name, title],
         answers::spectrum,
         report,
         vec![panel],
@@ -128,30 +128,18 @@ impl Curve {
     /// None without a value that lies in the histogram.
     fn of(latency: &Latency, role: Role, legend: &str) -> Option<Self> {
         let distribution = latency.distribution()?;
-        let histogram = distribution.histogram();
-        let inside = histogram.len() as f64;
-        // What overflowed or was cut off is slower than what the histogram holds, as far as is
-        // known: it ranks last.
-        let total = distribution.all() as f64;
-        if inside < 1.0 || total < inside {
-            return None;
-        }
-        // To the last sample that has a value, which stands for as many nines as there are samples.
-        let end = (total / (total - inside).max(1.0)).log10();
-        let mut points = Vec::new();
-        for n in 0..=POINTS {
-            let nines = end * f64::from(n) / f64::from(POINTS);
-            let rank = total * (1.0 - 10f64.powf(-nines));
-            let quantile = (rank / inside).clamp(0.0, 1.0);
-            points.push((nines, histogram.value_at_quantile(quantile) as f64 / 1e3));
-        }
+        let last = distribution.nines()?;
         // The last one has no percentile below 100 %, which lies at no place: it ends the curve.
-        let end = (end, histogram.max() as f64 / 1e3);
-        points.push(end);
+        let end = (last, distribution.histogram().max() as f64 / 1e3);
+        let points = (0..=POINTS)
+            .map(|n| last * f64::from(n) / f64::from(POINTS))
+            .map(|nines| (nines, distribution.us_at(nines)))
+            .chain([end])
+            .collect();
         Some(Self {
             mark: Mark::new(role, legend, Shape::Line(points)),
             end,
-            total,
+            total: distribution.all() as f64,
         })
     }
 }
