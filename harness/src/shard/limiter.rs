@@ -42,6 +42,8 @@ struct Spacing {
     /// The next request is sent no sooner than this.
     next: Word,
     quickest_ns: u64,
+    /// Responses until the quickest one is known: the first ones may all have been late.
+    unsure: u8,
     allowance_ns: u64,
 }
 
@@ -67,17 +69,20 @@ impl Spacing {
             apart_ns,
             next: Word::Own(AtomicU64::new(0)),
             quickest_ns: u64::MAX,
-            allowance_ns: apart_ns / 4,
+            unsure: 4,
+            allowance_ns: apart_ns / 8,
         }
     }
 
     /// Claims the time from `now` on, if no other request has it.
     fn claim(&mut self, now: Nanos) -> bool {
         let after = now.0.saturating_add(self.apart_ns);
-        let claim = |next| (next <= now.0).then_some(after);
-        let word = self.next.get();
-        let is_claimed = word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, claim)
+        let is_claimed = self
+            .next
+            .get()
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |next| {
+                (next <= now.0).then_some(after)
+            })
             .is_ok();
         if is_claimed {
             self.allowance_ns = (self.allowance_ns + self.apart_ns / ALLOWANCE).min(self.apart_ns);
@@ -87,10 +92,13 @@ impl Spacing {
 
     fn ended(&mut self, sent: Nanos, done: Nanos) {
         let took_ns = done.since(sent);
-        // The first one has nothing to be compared with, and the target was not prepared for it.
-        let quickest_ns = Some(self.quickest_ns).filter(|quickest| *quickest < u64::MAX);
-        let late_ns = took_ns.saturating_sub(quickest_ns.unwrap_or(0));
         self.quickest_ns = self.quickest_ns.min(took_ns);
+        let late_ns = if self.unsure == 0 {
+            took_ns - self.quickest_ns
+        } else {
+            took_ns
+        };
+        self.unsure = self.unsure.saturating_sub(1);
         let next =
             (sent.0.saturating_add(self.apart_ns)).saturating_add(late_ns.min(self.allowance_ns));
         let before = self.next.get().fetch_max(next, Ordering::AcqRel);
@@ -172,14 +180,13 @@ mod tests {
     #[test]
     fn the_next_request_waits_for_a_late_one_as_far_as_the_allowance_goes() {
         let mut spacing = Spacing::new(512 * MS);
-        // Responses after 30, 1, 11 and 400 ms: the allowance begins with 128 ms, and each request
-        // adds 2 ms.
-        let waits = [30, 1, 11, 400].map(|took| {
+        // The allowance begins with 64 ms, and each request adds 2 ms.
+        let waits = [10, 1, 9, 1, 11, 400].map(|took| {
             let sent = spacing.next.get().load(Ordering::Relaxed);
             assert!(spacing.claim(Nanos(sent)) && !spacing.claim(Nanos(sent + 511 * MS)));
             spacing.ended(Nanos(sent), Nanos(sent + took * MS));
-            (spacing.next.get().load(Ordering::Relaxed) - sent) / MS
+            (spacing.next.get().load(Ordering::Relaxed) - sent) / MS - 512
         });
-        assert_eq!(waits, [542, 512, 522, 512 + 128 + 4 * 2 - 40]);
+        assert_eq!(waits, [10, 1, 9, 1, 10, 64 + 6 * 2 - 31]);
     }
 }
