@@ -427,6 +427,12 @@ pub struct OutputArgs {
     /// Do not show progress
     #[arg(hide_short_help = true, long)]
     pub no_progress: bool,
+    /// Serve the page of each round while it goes on, on 127.0.0.1
+    ///
+    /// As that of `run --page`: the first line on standard error has its address, with a secret in its path. Without PORT, a free one. It says which
+    /// round it is, and becomes the page of the result in the end. A browser on the machine that measures takes CPU time from the rounds.
+    #[arg(hide_short_help = true, long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub page: Option<u16>,
 }
 
 /// Format of a printed result.

@@ -1,16 +1,22 @@
 //! `--page` and `--metrics`: a run while it goes on, served by a process of its own.
 //!
-//! The supervisor writes each second once into a pipe that never blocks it; what does not fit is
+//! The supervisor writes each second once into a channel that never blocks it; what does not fit is
 //! dropped, and counted. The process makes pages, events and metrics of it, only for readers that
 //! are there. It changes nothing: every request is a read.
+//!
+//! The channel keeps messages apart (`SOCK_SEQPACKET`), so that several may write to it: a study
+//! says which of its rounds goes on, and each round, whose standard output is the channel, tells its
+//! seconds as a single run does. What a round that is killed leaves unsaid harms no other.
 
 mod server;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
@@ -18,17 +24,26 @@ use crawlmark_harness::process::{Child, Role, fork};
 use crawlmark_harness::supervisor::{Interval, ShardSecond};
 use crawlmark_harness::wire::{EncodedStats, IntervalFrame, encode};
 use crawlmark_results::run::report::SoFar;
-use nix::fcntl::OFlag;
+use crawlmark_results::run::words;
+use crawlmark_results::show::doc::Doc;
+use crawlmark_results::show::page::Live;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::pipe2;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::RunArgs;
 use crate::error::Error;
 use crate::terminal;
 
-/// Bytes that wait for the process before seconds are dropped.
-const MOST_PENDING: usize = 4 << 20;
+/// Messages that wait for the process before seconds are dropped.
+const MOST_PENDING: usize = 256;
+
+/// Bytes of a message but its first: less than the channel holds.
+const MOST_PART: usize = 64 << 10;
+
+/// The first byte of a message, by whether a frame begins with it.
+const BEGINS: u8 = 0;
+const GOES_ON: u8 = 1;
 
 /// Time that readers have to take the report, at the end.
 const AT_END: Duration = Duration::from_secs(2);
@@ -39,11 +54,20 @@ const SECRET: usize = 12;
 /// What the supervisor tells the process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
+    /// A run begins: its report so far, as JSON.
+    Begin(String),
+    /// Place of the next run among the rounds of a study.
+    Step(String),
     /// A second over all shards, and each of them.
     Second(Box<IntervalFrame>, Vec<ShardSecond>),
+    /// A page without charts: its title, and what stands on it.
+    Document(String, String),
     /// The run is over, and its result is in this directory.
     End(PathBuf),
 }
+
+/// Variable that a study sets for its rounds: standard output is the channel.
+const ROUND: &str = "CRAWLMARK_ROUND";
 
 /// Where a run is served while it goes on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,23 +76,36 @@ pub(crate) struct ServedAt {
     pub(crate) page: Option<u16>,
     /// Address of the metrics; none without them.
     pub(crate) metrics: Option<SocketAddr>,
+    /// True if it is a round of a study, whose page shows it.
+    is_round: bool,
 }
 
 impl ServedAt {
-    pub(crate) const fn of(args: &RunArgs) -> Self {
+    pub(crate) fn of(args: &RunArgs) -> Self {
         Self {
             page: args.page,
             metrics: args.metrics,
+            is_round: std::env::var_os(ROUND).is_some(),
+        }
+    }
+
+    /// Of what is no single run: a page, if it is wanted.
+    pub(crate) const fn page(page: Option<u16>) -> Self {
+        Self {
+            page,
+            metrics: None,
+            is_round: false,
         }
     }
 }
 
-/// Process that serves a run.
+/// The process that serves a run, as who tells it sees it.
 #[derive(Debug)]
 pub(crate) struct LivePage {
-    child: Child,
-    pipe: File,
-    pending: Vec<u8>,
+    /// None in a round, whose study has started it.
+    child: Option<Child>,
+    channel: File,
+    pending: VecDeque<Vec<u8>>,
     /// Seconds that were dropped.
     dropped: u64,
 }
@@ -90,15 +127,42 @@ impl Listening {
 }
 
 impl LivePage {
+    /// Start it for a run, and say where it is; none where nothing is to be served.
+    ///
+    /// # Errors
+    /// When a port is taken, or the process cannot be started.
+    pub(crate) fn of_run(at: ServedAt, run: impl FnOnce() -> SoFar) -> Result<Option<Self>, Error> {
+        let channel = io::stdout().as_fd().try_clone_to_owned();
+        let page = if at.is_round {
+            channel.ok().map(|channel| Self::told_by(None, channel))
+        } else {
+            Self::start(at)?
+        };
+        Ok(page.map(|mut page| {
+            page.tell(&Told::Begin(run().to_json()));
+            page
+        }))
+    }
+
+    fn told_by(child: Option<Child>, channel: OwnedFd) -> Self {
+        Self {
+            child,
+            channel: File::from(channel),
+            pending: VecDeque::new(),
+            dropped: 0,
+        }
+    }
+
     /// Start it, and say where it is; none where nothing is to be served.
     ///
     /// # Errors
     /// When a port is taken, or the process cannot be started.
-    pub(crate) fn start(at: ServedAt, run: impl FnOnce() -> SoFar) -> Result<Option<Self>, Error> {
-        let ServedAt { page, metrics } = at;
-        let page = page.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    pub(crate) fn start(at: ServedAt) -> Result<Option<Self>, Error> {
+        let page = at
+            .page
+            .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let page = page.map(|at| Listening::at("--page", at)).transpose()?;
-        let metrics = metrics.map(|at| Listening::at("--metrics", at));
+        let metrics = at.metrics.map(|at| Listening::at("--metrics", at));
         let metrics = metrics.transpose()?;
         if page.is_none() && metrics.is_none() {
             return Ok(None);
@@ -111,50 +175,78 @@ impl LivePage {
         if let Some(metrics) = &metrics {
             terminal::say(&format!("Metrics: http://{}/metrics\n", metrics.address));
         }
-        let (read, write) =
-            pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(|error| failed(error.into()))?;
-        let (mut read, mut write) = (Some(read), Some(write));
-        let run = run();
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let (theirs, ours) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)
+            .map_err(|error| failed(error.into()))?;
+        let (mut theirs, mut ours) = (Some(theirs), Some(ours));
         let child = fork("crawlmark-page", Role::Part, || {
-            // Else it would never see the end of the pipe.
-            write = None;
-            let served = read
+            // Else it would never see the end of the channel.
+            ours = None;
+            let live = Live::new(words::doc);
+            let served = theirs
                 .take()
-                .map(|pipe| server::serve(pipe, page, metrics, &secret, run));
+                .map(|channel| server::serve(channel, page, metrics, &secret, live));
             u8::from(!matches!(served, Some(Ok(()))))
         })?;
-        let pipe = write.take().map(File::from);
-        Ok(Some(Self {
-            child,
-            pipe: pipe.ok_or_else(|| failed(ErrorKind::BrokenPipe.into()))?,
-            pending: Vec::new(),
-            dropped: 0,
-        }))
+        let channel = ours.take();
+        let channel = channel.ok_or_else(|| failed(ErrorKind::BrokenPipe.into()))?;
+        Ok(Some(Self::told_by(Some(child), channel)))
+    }
+
+    /// Have a command, which is a round of a study, tell its seconds.
+    ///
+    /// # Errors
+    /// When there is no descriptor for that.
+    pub(crate) fn told_by_round(&self, round: &mut Command) -> io::Result<()> {
+        round.env(ROUND, "").stdout(self.channel.try_clone()?);
+        Ok(())
+    }
+
+    /// Tell it which of several runs is next.
+    pub(crate) fn step(&mut self, step: String) {
+        self.tell(&Told::Step(step));
+    }
+
+    /// Show a document.
+    pub(crate) fn show(&mut self, doc: &Doc) {
+        self.tell(&Told::Document(doc.title().to_owned(), doc.live()));
     }
 
     /// Tell it of a second. Never blocks.
     pub(crate) fn second(&mut self, interval: &Interval) {
-        let stats = EncodedStats::of(&interval.merged);
-        let frame = stats.map(|stats| IntervalFrame {
-            figures: interval.figures.clone(),
-            stats,
-        });
-        let told = frame
-            .and_then(|frame| encode(&Told::Second(Box::new(frame), interval.seconds.clone())));
-        match told {
-            Ok(bytes) if self.pending.len() + bytes.len() <= MOST_PENDING => {
-                self.pending.extend_from_slice(&bytes);
+        match EncodedStats::of(&interval.merged) {
+            Ok(stats) => {
+                let frame = IntervalFrame {
+                    figures: interval.figures.clone(),
+                    stats,
+                };
+                self.tell(&Told::Second(Box::new(frame), interval.seconds.clone()));
             }
-            _ => self.dropped += 1,
+            Err(_) => self.dropped += 1,
+        }
+    }
+
+    /// Tell it something, in messages of which each says first if it goes on with the last one.
+    fn tell(&mut self, told: &Told) {
+        let frame = encode(told).unwrap_or_default();
+        let parts = frame.chunks(MOST_PART);
+        if frame.is_empty() || self.pending.len() + parts.len() > MOST_PENDING {
+            self.dropped += 1;
+        } else {
+            let starts = std::iter::once(BEGINS).chain(std::iter::repeat(GOES_ON));
+            let messages = parts
+                .zip(starts)
+                .map(|(part, start)| [&[start][..], part].concat());
+            self.pending.extend(messages);
         }
         self.write();
     }
 
-    /// Write what the pipe takes.
+    /// Write what the channel takes.
     fn write(&mut self) {
-        while !self.pending.is_empty() {
-            match self.pipe.write(&self.pending) {
-                Ok(written) => drop(self.pending.drain(..written)),
+        while let Some(message) = self.pending.front() {
+            match self.channel.write(message) {
+                Ok(_) => drop(self.pending.pop_front()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 // It has ended: a page is no reason to end a run.
@@ -167,21 +259,22 @@ impl LivePage {
     pub(crate) fn end(mut self, saved: Option<&Path>) -> u64 {
         let clock = Clock::start();
         let deadline = clock.now().plus(AT_END);
-        if let Some(bytes) = saved.and_then(|saved| encode(&Told::End(saved.to_owned())).ok()) {
-            self.pending.extend_from_slice(&bytes);
+        if let (Some(saved), Some(_)) = (saved, &self.child) {
+            self.tell(&Told::End(saved.to_owned()));
         }
-        self.write();
         while !self.pending.is_empty() && clock.now() < deadline {
-            let mut ready = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLOUT)];
+            let mut ready = [PollFd::new(self.channel.as_fd(), PollFlags::POLLOUT)];
             let _ = poll(&mut ready, PollTimeout::from(100_u8));
             self.write();
         }
-        // Without a result to show, the end of the pipe ends it.
-        drop(self.pipe);
-        while !self.child.has_ended() && clock.now() < deadline.plus(AT_END) {
-            std::thread::sleep(Duration::from_millis(10));
+        // Without a result to show, the end of the channel ends it.
+        drop(self.channel);
+        if let Some(child) = self.child {
+            while !child.has_ended() && clock.now() < deadline.plus(AT_END) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            child.end(Duration::from_millis(200));
         }
-        self.child.end(Duration::from_millis(200));
         self.dropped
     }
 }

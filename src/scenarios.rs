@@ -212,6 +212,7 @@ impl ScenarioStudy {
         let flags = self.words(scenario);
         let name = format!("{} {}", self.list.words()[1], scenario.number);
         let folder = PathBuf::from(ROUNDS).join(scenario.number.to_string());
+        rounds.step(&name, scenario.name);
         rounds
             .stages
             .begin(&name, scenario.name, self.duration + BESIDE);

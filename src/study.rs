@@ -24,6 +24,7 @@ use crawlmark_results::run::report::rfc3339;
 use crawlmark_results::run::result_dir::{
     self, PAGE, ResultDir, holds_measurements, is_announced, mark_announced,
 };
+use crawlmark_results::show::doc::Doc;
 use crawlmark_results::show::text;
 use crawlmark_results::studies::{Conclusion, Header, StudyResult, end};
 
@@ -32,6 +33,7 @@ pub(crate) use self::rounds::{LONGEST_REST, Rounds, Setup, rest};
 use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::export;
+use crate::live_page::{LivePage, ServedAt};
 use crate::terminal::{self, Stages};
 
 /// The folder of the rounds.
@@ -84,13 +86,29 @@ pub(crate) trait Study {
 /// # Errors
 /// When its directory cannot be made, a round failed, or the result could not be saved or printed;
 /// what was measured is saved all the same.
-pub(crate) fn conduct<S: Study>(
-    mut study: S,
-    keep: &OutputArgs,
-    command: &str,
-) -> Result<u8, Error> {
+pub(crate) fn conduct<S: Study>(study: S, keep: &OutputArgs, command: &str) -> Result<u8, Error> {
     let name = keep.name.as_deref().unwrap_or(command);
     let directory = ResultDir::begin(keep.out.as_deref(), name)?;
+    let place = directory.path().to_owned();
+    let mut page = LivePage::start(ServedAt::page(keep.page))?;
+    if let Some(page) = &mut page {
+        page.show(&Doc::new(name).text(study.announcement()));
+    }
+    let ended = conducted(study, keep, name, directory, &mut page);
+    if let Some(page) = page {
+        page.end(Some(&*place).filter(|place| place.join(PAGE).exists()));
+    }
+    ended
+}
+
+/// The same with a page that shows each round.
+fn conducted<S: Study>(
+    mut study: S,
+    keep: &OutputArgs,
+    name: &str,
+    directory: ResultDir,
+    page: &mut Option<LivePage>,
+) -> Result<u8, Error> {
     if !keep.quiet {
         terminal::say(&left_over(directory.path()));
     }
@@ -107,7 +125,9 @@ pub(crate) fn conduct<S: Study>(
     }
     let started_at = rfc3339(wall_time());
     let mut rounds = Rounds::new(&held, &mut stages, study.ready(), directory.place());
+    rounds.page = page.take();
     let ended = study.run(&mut rounds);
+    *page = rounds.page.take();
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
     let header = Header {

@@ -11,11 +11,12 @@ use crawlmark_harness::units::percent;
 use crawlmark_results::run::parts::{
     PartRow, PartState, PartsDirectory, PartsOverview, PartsWatch, PlanFile,
 };
-use crawlmark_results::show::doc::{Column, Doc, Table};
-use crawlmark_results::show::text::{decimal, grouped, micros, shell_word};
+use crawlmark_results::show::doc::{Column, Doc, Severity, Status, Table};
+use crawlmark_results::show::text::{counted, decimal, grouped, grouped_f64, micros, shell_word};
 
 use crate::cli::WatchArgs;
 use crate::error::{DONE, Error};
+use crate::live_page::{LivePage, ServedAt};
 use crate::terminal;
 
 /// Interval between two looks at so many parts: they write once a second, and a file server answers
@@ -42,12 +43,16 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
         return print_snapshot(args, &mut parts, clock);
     }
     let (mut next, mut was_failing) = (Duration::ZERO, false);
+    let mut page = LivePage::start(ServedAt::page(args.page))?;
     loop {
         let now = Duration::from_nanos(clock.now().0);
         let read = parts.look(now);
         let all = parts.overview(now);
         let is_failing = all.unread.is_some();
         let is_over = all.parts.done == all.parts.planned;
+        if let Some(page) = &mut page {
+            page.show(&page_of(&all));
+        }
         if now >= next || is_failing != was_failing || is_over {
             (next, was_failing) = (now + LINES, is_failing);
             terminal::say(&(facts(&all).map(|(_, fact)| fact).join("  ") + "\n"));
@@ -57,6 +62,9 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
         }
         let looks = u32::try_from(read.div_ceil(PARTS)).unwrap_or(u32::MAX);
         sleep(EVERY * looks.max(1));
+    }
+    if let Some(page) = page {
+        page.end(None);
     }
     terminal::say(&format!(
         "All parts have a result. Merge them with: crawlmark merge {}\n",
@@ -170,8 +178,44 @@ fn snapshot(all: &PartsOverview) -> Doc {
     if all.rows.is_empty() {
         return doc;
     }
+    doc.table(table(all))
+}
+
+/// What the page shows: the sums, lost parts as a finding, and the parts with the names of their
+/// attempts, which begin with their machines'.
+fn page_of(all: &PartsOverview) -> Doc {
+    let lost = all.parts.lost;
+    let others = facts(all).map(|(_, fact)| fact);
+    let status = Status {
+        id: None,
+        severity: if lost > 0 {
+            Severity::Bad
+        } else {
+            Severity::Neutral
+        },
+        title: if lost > 0 {
+            format!("{} lost", counted(lost.into(), "part"))
+        } else {
+            counts(all)
+        },
+        text: others[1..].join(", "),
+        list: Vec::new(),
+        details: None,
+    };
+    let mut table = table(all);
+    table
+        .columns
+        .extend([Column::words("attempt"), Column::numbers("heard of")]);
+    for (cells, part) in table.rows.iter_mut().zip(&all.rows) {
+        let heard = format!("{} s ago", grouped_f64(part.silent_s.round()));
+        cells.extend([part.attempt.clone(), heard]);
+    }
+    Doc::new("Parts").status(status).table(table)
+}
+
+fn table(all: &PartsOverview) -> Table {
     let shown = all.rows.len().min(MOST_ROWS);
-    doc.table(Table {
+    Table {
         caption: format!("{shown} of {} parts at work or lost", all.rows.len()),
         columns: vec![
             Column::numbers("part"),
@@ -184,7 +228,7 @@ fn snapshot(all: &PartsOverview) -> Doc {
         ],
         rows: all.rows.iter().take(MOST_ROWS).map(row).collect(),
         ..Table::default()
-    })
+    }
 }
 
 fn row(part: &PartRow) -> Vec<String> {

@@ -22,27 +22,28 @@ mod stalls;
 pub(crate) mod thresholds;
 pub(crate) mod verdict;
 
+use self::checks::When;
 pub use self::experiments::{experiment_plan, next_experiment};
 pub(crate) use self::findings::serialize;
 pub use self::findings::{CauseCount, Finding, FindingKind, Severity, TimePart, causes};
-pub(crate) use self::stalls::Stalls;
 pub use self::verdict::{Missing, Validity, Verdict};
 pub use crate::run::report::Event;
 use crate::run::report::Report;
 
 /// Findings of the checks of a run, most severe first, without those that others make redundant.
 pub fn judge(report: &Report) -> Vec<Finding> {
-    checked(report).0
+    checked(report, When::AtEnd).0
 }
 
-/// Run every check. Parts that were merged were judged where they ran by what limited or disturbed
-/// their machines.
-fn checked(report: &Report) -> (Vec<Finding>, Validity) {
+/// Run every check that can be made then. Parts that were merged were judged where they ran by what
+/// limited or disturbed their machines.
+fn checked(report: &Report, now: When) -> (Vec<Finding>, Validity) {
     let (mut findings, mut validity) = (Vec::new(), Validity::default());
     let of_machine = checks::OF_MACHINE
         .iter()
         .filter(|_| report.merged.is_none());
-    for (name, look) in checks::OF_RUN.iter().chain(of_machine) {
+    let all = checks::OF_RUN.iter().chain(of_machine);
+    for (name, _, look) in all.filter(|(_, when, _)| *when == now || *when == When::Always) {
         let name = (*name).to_owned();
         match look(report) {
             Ok(found) => {
@@ -88,7 +89,20 @@ impl Report {
     /// Run every check of the report.
     pub fn judge(&mut self) {
         self.rate_ratio = checks::rate_ratio(self);
-        (self.findings, self.validity) = checked(self);
+        (self.findings, self.validity) = checked(self, When::AtEnd);
+    }
+
+    /// Run the checks that need nothing but the seconds so far, of a run that goes on. It has no
+    /// verdict yet.
+    pub(crate) fn judge_so_far(&mut self) {
+        let (findings, Validity { checked, .. }) = checked(self, When::Always);
+        (self.findings, self.validity) = (
+            findings,
+            Validity {
+                checked,
+                ..Validity::default()
+            },
+        );
     }
 
     /// Note a check of what the report itself does not hold, and what it found.

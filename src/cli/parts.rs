@@ -113,6 +113,12 @@ pub struct WatchArgs {
     /// Call a part lost when it has written nothing for TIME
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub lost_after: Duration,
+    /// Serve the page of all parts while it goes on, on 127.0.0.1
+    ///
+    /// As that of `run --page`: the first line on standard error has its address, with a secret in its path. Without PORT, a free one. It has
+    /// the sums of all machines, and a table of the parts.
+    #[arg(conflicts_with = "once", long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub page: Option<u16>,
 }
 
 pub(super) const MERGE_EXAMPLES: &str = "\

@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -14,14 +14,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::stats::ShardStats;
-use crawlmark_harness::supervisor::{Interval, ShardSecond};
+use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::wire::{FrameDecoder, IntervalFrame};
 use crawlmark_results::export::{Exposition, openmetrics, openmetrics_so_far};
 use crawlmark_results::run::report::SoFar;
 use crawlmark_results::run::result_dir::{self, PAGE};
-use crawlmark_results::run::words;
-use crawlmark_results::show::page;
+use crawlmark_results::show::page::{Live, Seen};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::header::{
@@ -32,12 +30,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::pipe;
+use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{LocalSet, spawn_local};
 
-use super::{AT_END, Listening, Told};
+use super::{AT_END, BEGINS, GOES_ON, Listening, MOST_PART, Told};
 
 /// Connections at most: ten readers of the page, and what they load.
 const MOST_CONNECTIONS: u32 = 16;
@@ -53,27 +50,27 @@ const HEAD: Duration = Duration::from_secs(5);
 
 /// Serve until the run is over, or its supervisor is gone.
 pub(super) fn serve(
-    pipe: OwnedFd,
+    channel: OwnedFd,
     page: Option<Listening>,
     metrics: Option<Listening>,
     secret: &str,
-    run: SoFar,
+    live: Live,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     LocalSet::new().block_on(&runtime, async {
         let address = page.as_ref().map(|page| page.address.to_string());
-        let site = Rc::new(Site::new(address, secret, run));
+        let site = Rc::new(Site::new(address, secret, live));
         for (listening, part) in [(page, Served::Page), (metrics, Served::Metrics)] {
             if let Some(Listening { listener, .. }) = listening {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 spawn_local(accept(listener, part, Rc::clone(&site)));
             }
         }
-        listen(pipe::Receiver::from_owned_fd(pipe)?, &site).await;
+        let heard = listen(channel, &site).await;
         site.end().await;
-        Ok(())
+        heard
     })
 }
 
@@ -95,10 +92,8 @@ struct Site {
     /// Path of the page: `/secret/`.
     root: String,
     policy: HeaderValue,
-    run: RefCell<SoFar>,
-    /// Event of the last second, once a reader has asked for it.
-    event: RefCell<Option<Bytes>>,
-    /// Number of seconds so far.
+    live: RefCell<Live>,
+    /// Number of messages so far.
     told: watch::Sender<u64>,
     /// Directory of the result, once it is there.
     saved: RefCell<Option<PathBuf>>,
@@ -110,16 +105,15 @@ struct Site {
 }
 
 impl Site {
-    fn new(page: Option<String>, secret: &str, run: SoFar) -> Self {
+    fn new(page: Option<String>, secret: &str, live: Live) -> Self {
         let page = page.unwrap_or_default();
         let port = page.rsplit_once(':').map_or("", |(_, port)| port);
         Self {
             hosts: [format!("localhost:{port}"), page],
             root: format!("/{secret}/"),
-            policy: HeaderValue::try_from(page::live_policy())
+            policy: HeaderValue::try_from(Live::policy())
                 .unwrap_or(HeaderValue::from_static("default-src 'none'")),
-            run: RefCell::new(run),
-            event: RefCell::new(None),
+            live: RefCell::new(live),
             told: watch::Sender::new(0),
             saved: RefCell::new(None),
             connections: [Cell::new(0), Cell::new(0)],
@@ -128,33 +122,38 @@ impl Site {
         }
     }
 
-    /// Take a second.
-    fn add(&self, IntervalFrame { figures, stats }: IntervalFrame, seconds: Vec<ShardSecond>) {
-        let merged: ShardStats = stats.unpacked();
-        self.run.borrow_mut().add(&Interval {
-            figures,
-            merged,
-            shards: Vec::new(),
-            seconds,
-        });
-        self.event.take();
-        self.told.send_modify(|seconds| *seconds += 1);
-    }
-
-    /// Event of the last second.
-    fn event(&self) -> Bytes {
-        let make = || {
-            let json = page::second(&mut self.run.borrow_mut());
-            let number = *self.told.borrow();
-            Bytes::from(format!("event: second\nid: {number}\ndata: {json}\n\n"))
-        };
-        self.event.borrow_mut().get_or_insert_with(make).clone()
+    /// Take what is told.
+    fn take(&self, told: Told) {
+        let mut live = self.live.borrow_mut();
+        match told {
+            Told::Begin(report) => {
+                if let Some(run) = SoFar::of_json(&report) {
+                    live.begin(run);
+                }
+            }
+            Told::Step(step) => live.set_step(step),
+            Told::Second(frame, seconds) => {
+                if let Some(run) = live.run() {
+                    let IntervalFrame { figures, stats } = *frame;
+                    run.add(&Interval {
+                        figures,
+                        merged: stats.unpacked(),
+                        shards: Vec::new(),
+                        seconds,
+                    });
+                }
+            }
+            Told::Document(title, main) => live.show(title, main),
+            Told::End(saved) => drop(self.saved.replace(Some(saved))),
+        }
+        self.told.send_modify(|told| *told += 1);
     }
 
     /// Wait until readers have taken the report, and scrapers the last counts.
     async fn end(&self) {
         if self.saved.borrow().is_none() {
-            return;
+            // What was told last is written.
+            return tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let taken = async {
             let is_open = || self.connections.iter().any(|open| open.get() > 0);
@@ -173,12 +172,12 @@ impl Site {
         let answer = match (part, path.strip_prefix(&*self.root)) {
             (Served::Metrics, _) if path == "/metrics" => Some(self.metrics(request)),
             (Served::Page, Some("")) => {
-                let page = page::live(&mut self.run.borrow_mut(), words::doc);
+                let page = self.live.borrow_mut().page();
                 Some(self.respond(StatusCode::OK, HTML, page))
             }
             (Served::Page, Some("events")) => {
                 let (to, from) = mpsc::channel(1);
-                spawn_local(Rc::clone(self).tell(to));
+                spawn_local(Rc::clone(self).tell(to, seen(request)));
                 let mut response = self.respond(StatusCode::OK, "text/event-stream", String::new());
                 *response.body_mut() = Either::Right(Events(from));
                 Some(response)
@@ -209,11 +208,16 @@ impl Site {
             .as_ref()
             .and_then(|saved| result_dir::read(saved).ok());
         self.is_scraped.set(saved.is_none());
-        let text = match report {
-            Some(report) => openmetrics(&report, format),
-            None => openmetrics_so_far(&mut self.run.borrow_mut(), format),
-        };
-        self.respond(StatusCode::OK, format.content_type(), text)
+        let mut live = self.live.borrow_mut();
+        let so_far = || live.run().map(|run| openmetrics_so_far(run, format));
+        let text = report
+            .map(|report| openmetrics(&report, format))
+            .or_else(so_far);
+        self.respond(
+            StatusCode::OK,
+            format.content_type(),
+            text.unwrap_or_default(),
+        )
     }
 
     /// Refuse what no reader of the page sends.
@@ -258,29 +262,27 @@ impl Site {
         response
     }
 
-    /// Tell a reader of each second. One that does not read is told nothing more until it does: one
-    /// event waits for it at most.
-    async fn tell(self: Rc<Self>, to: mpsc::Sender<Bytes>) {
+    /// Tell a reader of what it lacks, each second. One that does not read is told nothing more until
+    /// it does, and then of all that it missed: one event waits for it at most.
+    async fn tell(self: Rc<Self>, to: mpsc::Sender<Bytes>, seen: Option<Seen>) {
         self.readers.set(self.readers.get() + 1);
-        if !self.tell_to_the_end(to).await {
+        if !self.tell_to_the_end(&to, seen).await {
             self.readers.set(self.readers.get().saturating_sub(1));
         }
     }
 
-    /// Tell it of each second and of the end; false if it went away before.
-    async fn tell_to_the_end(&self, to: mpsc::Sender<Bytes>) -> bool {
+    /// False if it went away before the end.
+    async fn tell_to_the_end(&self, to: &mpsc::Sender<Bytes>, mut seen: Option<Seen>) -> bool {
         let mut told = self.told.subscribe();
-        if *told.borrow_and_update() > 0 && to.send(self.event()).await.is_err() {
-            return false;
-        }
+        told.mark_changed();
         while told.changed().await.is_ok() {
             let is_over = self.saved.borrow().is_some();
-            let event = if is_over {
-                Bytes::from_static(b"event: end\ndata: {}\n\n")
-            } else {
-                self.event()
-            };
-            if to.send(event).await.is_err() {
+            let (mut events, now) = self.live.borrow_mut().events(seen);
+            seen = Some(now);
+            if is_over {
+                events += "event: end\ndata: {}\n\n";
+            }
+            if !events.is_empty() && to.send(Bytes::from(events)).await.is_err() {
                 return false;
             }
             if is_over {
@@ -289,6 +291,15 @@ impl Site {
         }
         false
     }
+}
+
+/// What a reader of events has: that of its last event, or of its page.
+fn seen(request: &Request<Incoming>) -> Option<Seen> {
+    let last = request.headers().get("last-event-id");
+    let last = last.and_then(|id| id.to_str().ok());
+    let page = request.uri().query();
+    let page = page.and_then(|query| query.strip_prefix("since="));
+    last.or(page)?.parse().ok()
 }
 
 /// Body of a response.
@@ -343,24 +354,30 @@ async fn accept(listener: tokio::net::TcpListener, part: Served, site: Rc<Site>)
     }
 }
 
-/// Take what the supervisor tells until the run is over, or it is gone.
-async fn listen(mut pipe: pipe::Receiver, site: &Site) {
-    let (mut decoder, mut chunk) = (FrameDecoder::default(), vec![0; 64 << 10]);
+/// Take what is told until the run is over, or nobody is left to tell.
+async fn listen(channel: OwnedFd, site: &Site) -> io::Result<()> {
+    let channel = UnixStream::from_std(channel.into())?;
+    let (mut decoder, mut message) = (FrameDecoder::default(), vec![0; 1 + MOST_PART]);
     loop {
-        match pipe.read(&mut chunk).await {
-            Ok(0) | Err(_) => return,
-            Ok(read) => decoder.push(&chunk[..read]),
+        channel.readable().await?;
+        // A message each: another may be there, however short this one is.
+        let read = match channel.try_read(&mut message) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        };
+        match message[0] {
+            BEGINS => decoder = FrameDecoder::default(),
+            GOES_ON => {}
+            // What a round prints at its end is none.
+            _ => continue,
         }
-        loop {
-            match decoder.next_frame() {
-                Ok(Some(Told::Second(second, shards))) => site.add(*second, shards),
-                Ok(Some(Told::End(saved))) => {
-                    site.saved.replace(Some(saved));
-                    site.told.send_modify(|seconds| *seconds += 1);
-                    return;
-                }
-                Ok(None) => break,
-                Err(_) => return,
+        decoder.push(&message[1..read]);
+        if let Ok(Some(told)) = decoder.next_frame() {
+            site.take(told);
+            if site.saved.borrow().is_some() {
+                return Ok(());
             }
         }
     }

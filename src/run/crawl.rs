@@ -54,7 +54,7 @@ pub(super) fn crawl(
     let bundled = resolved.bundled.as_ref();
     let target = bundled.map(BundledTarget::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
-    let page = LivePage::start(resolved.served_at, || so_far(&resolved))?;
+    let page = LivePage::of_run(resolved.served_at, || so_far(&resolved))?;
     announce(&resolved, part.as_ref(), voice);
     let mut file = directory.log()?;
     let probe = probe(&resolved, clock, voice)?;

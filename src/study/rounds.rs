@@ -23,6 +23,7 @@ use nix::sys::signal::Signal;
 use super::service::Service;
 use super::{PORT, minutes};
 use crate::error::Error;
+use crate::live_page::LivePage;
 use crate::terminal::Stages;
 
 /// Between two looks at the terminal.
@@ -66,6 +67,8 @@ pub(crate) struct Rounds<'a> {
     pub(crate) stages: &'a mut Stages,
     ready: Duration,
     place: &'a Path,
+    /// The page that shows each round; none without one.
+    pub(crate) page: Option<LivePage>,
 }
 
 /// Program, arguments and target of a round.
@@ -145,11 +148,21 @@ impl<'a> Rounds<'a> {
             stages,
             ready,
             place,
+            page: None,
+        }
+    }
+
+    /// Say on the page which round is next.
+    pub(crate) fn step(&mut self, name: &str, does: &str) {
+        if let Some(page) = &mut self.page {
+            let does = Some(does).filter(|does| !does.is_empty());
+            page.step(does.map_or_else(|| name.to_owned(), |does| format!("{name}: {does}")));
         }
     }
 
     /// Show what is being done, where that is drawn: elsewhere a line says what came of it.
     pub(crate) fn begin(&mut self, name: &str, does: &str, takes: Duration) {
+        self.step(name, does);
         if self.stages.is_drawn() {
             self.stages.begin(name, does, takes);
         }
@@ -280,6 +293,9 @@ impl<'a> Rounds<'a> {
         run.arg("--out").arg(place);
         let errors = errors.try_clone().map_err(Error::Output)?;
         run.stdin(flags).stdout(Stdio::null()).stderr(errors);
+        if let Some(page) = &self.page {
+            page.told_by_round(&mut run).map_err(Error::Output)?;
+        }
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {

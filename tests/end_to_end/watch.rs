@@ -1,11 +1,13 @@
 //! All parts of a crawl, watched from the directory that they share.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::command::{assert_fits, call_line, run, start};
+use crate::live_page::{Page, Reader};
 use crate::process::wait_for;
 use crate::report::holds;
 use crate::target::Target;
@@ -36,7 +38,9 @@ fn a_watch_ends_with_the_last_part() {
         "{}",
         failed.stderr
     );
-    let watch = start(&format!("watch {directory}"));
+    let watch = start(&format!("watch {directory} --page"));
+    let page = Page::told(&watch, "Live: http://");
+    let mut reader = Reader::of(&page, "");
     wait_for("what it cannot read", || {
         watch.stderr().contains("1 unread: ").then_some(())
     });
@@ -45,6 +49,12 @@ fn a_watch_ends_with_the_last_part() {
         let plan = format!("--plan {directory}/plan.json --node {node} --into {directory}");
         run(&format!("run {plan} --quiet")).code(&[0]);
     }
+    let mut seen = BTreeSet::new();
+    while reader.next().is_some() {
+        let mut known = ["0 of 2 done", "2 of 2 done", "20 of 20 items"].into_iter();
+        seen.extend(known.by_ref().filter(|text| reader.hero.contains(text)));
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}: {}", reader.hero);
     let said = watch.end().code(&[0]).stderr;
     assert!(
         said.contains("2 of 2 done  20 of 20 items, 0 failed"),

@@ -25,56 +25,72 @@ use crawlmark_harness::supervisor::ShardFault;
 
 type Found = Result<Vec<Finding>, Missing>;
 
-/// A check: its name, and what it finds.
-pub(super) type Check = (&'static str, fn(&Report) -> Found);
+/// When the report of a run holds what a check needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// While it goes on: the seconds and the counts so far.
+    Always,
+    /// What only the shards tell, at their ends.
+    AtEnd,
+}
+use When::{Always, AtEnd};
+
+/// A check: its name, when it can be made, and what it finds.
+pub(super) type Check = (&'static str, When, fn(&Report) -> Found);
 
 /// Every check that is made of what the run itself saw. What others know (counts and processes of
 /// the target, thresholds, leases) is noted by them.
 pub(super) const OF_RUN: [Check; 27] = [
-    ("start", start),
-    ("shard exits", ends),
-    ("totals", sums),
-    ("budgets", budgets),
-    ("stored results", storage),
-    ("measured time", measured_time),
-    ("failed requests", failed),
-    ("hosts", hosts),
-    ("time without a good response", dead),
-    ("silence at the end", |report| some(silent(report))),
-    ("stalls", |report| some(Stalls::of(report).finding())),
-    ("requests cut off at the end", cut_off),
-    ("throttling", throttling),
-    ("items", items),
-    ("interruptions", interruptions),
-    ("TCP retransmits", retransmits),
-    ("requests that timed out", timeouts),
-    ("closed connections", closed),
-    ("requests never sent", never_sent),
-    ("waits of an open loop", open_loop_waits),
-    ("requested rate", pace),
-    ("connections", connections),
-    ("CPU and queues of the target", faults::target_side),
-    ("delayed acknowledgements", |report| {
+    ("start", AtEnd, start),
+    ("shard exits", AtEnd, ends),
+    ("totals", AtEnd, sums),
+    ("budgets", AtEnd, budgets),
+    ("stored results", Always, storage),
+    ("measured time", AtEnd, measured_time),
+    ("failed requests", Always, failed),
+    ("hosts", AtEnd, hosts),
+    ("time without a good response", Always, dead),
+    ("silence at the end", AtEnd, |report| some(silent(report))),
+    ("stalls", Always, |report| {
+        some(Stalls::of(report).finding())
+    }),
+    ("requests cut off at the end", AtEnd, cut_off),
+    ("throttling", Always, throttling),
+    ("items", Always, items),
+    ("interruptions", AtEnd, interruptions),
+    ("TCP retransmits", AtEnd, retransmits),
+    ("requests that timed out", AtEnd, timeouts),
+    ("closed connections", AtEnd, closed),
+    ("requests never sent", AtEnd, never_sent),
+    ("waits of an open loop", AtEnd, open_loop_waits),
+    ("requested rate", AtEnd, pace),
+    ("connections", Always, connections),
+    ("CPU and queues of the target", AtEnd, faults::target_side),
+    ("delayed acknowledgements", AtEnd, |report| {
         some(faults::delayed_ack(report))
     }),
-    ("requests worked on at a time", |report| {
+    ("requests worked on at a time", AtEnd, |report| {
         let found = [faults::ceiling(report), faults::mostly_one_part(report)];
         Ok(found.into_iter().flatten().collect())
     }),
-    ("limits that refuse", |report| some(faults::refusal(report))),
-    ("clocks of the target", |report| some(faults::clock(report))),
+    ("limits that refuse", AtEnd, |report| {
+        some(faults::refusal(report))
+    }),
+    ("clocks of the target", AtEnd, |report| {
+        some(faults::clock(report))
+    }),
 ];
 
 /// Those that are about this machine: parts that were merged were judged where they ran.
 pub(super) const OF_MACHINE: [Check; 8] = [
-    ("CPU use of each shard", cpu_use),
-    ("wait for a CPU", run_delay),
-    ("event-loop delay", loop_lag),
-    ("send delay", sched_lag),
-    ("receive delay", receive_delay),
-    ("CPU steal", steal),
-    ("CPU speed", speed),
-    ("local ports and descriptors", local_lacks),
+    ("CPU use of each shard", AtEnd, cpu_use),
+    ("wait for a CPU", AtEnd, run_delay),
+    ("event-loop delay", AtEnd, loop_lag),
+    ("send delay", AtEnd, sched_lag),
+    ("receive delay", AtEnd, receive_delay),
+    ("CPU steal", AtEnd, steal),
+    ("CPU speed", AtEnd, speed),
+    ("local ports and descriptors", Always, local_lacks),
 ];
 
 fn some(finding: Option<Finding>) -> Found {

@@ -228,7 +228,8 @@ impl Doc {
         }
     }
 
-    pub(in crate::show) fn title(&self) -> &str {
+    /// Its title.
+    pub fn title(&self) -> &str {
         &self.title
     }
 

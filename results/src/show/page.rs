@@ -39,13 +39,13 @@ use super::doc::Doc;
 use super::text::{counted, grouped, micros, rate_in_words, seconds};
 use crate::run::report::Report;
 pub use hero::{answer, headline};
-pub use live::{DocOf, live, live_policy, second};
+pub use live::{DocOf, Live, Seen};
 
 /// Pictures for readers without scripts.
 const WITHOUT_SCRIPTS: [&str; 2] = ["throughput", "latency"];
 
 /// What the script of a page draws.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Data<'a> {
     /// The time axis, s.
     from: f64,
@@ -78,9 +78,10 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
         hints: hints(report),
         is_uneven: is_uneven(report),
         checks: Some(&report.validity),
-        is_live: false,
+        live: None,
     };
     layout.page(plots, |html| {
+        hero.write(html);
         write_over_time(html, &events, &panels, &columns);
         html.element("noscript", |html| {
             let hint =
@@ -92,7 +93,7 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
             html.plots(shown);
         });
         html.classed("div", "two", |html| {
-            events.write(html, report);
+            events.write(html, report, true);
             if let Some(percentiles) = &percentiles {
                 percentiles.write(html);
             }

@@ -361,12 +361,12 @@ fn with(kind: FindingKind) -> Report {
 #[test]
 fn every_kind_of_finding_and_every_check_fires() {
     let checks = OF_RUN.iter().chain(&OF_MACHINE);
-    let mut silent: BTreeSet<&str> = checks.clone().map(|(name, _)| *name).collect();
+    let mut silent: BTreeSet<&str> = checks.clone().map(|(name, ..)| *name).collect();
     let mut missing = Vec::new();
     for kind in FindingKind::ALL {
         let report = with(*kind);
         let mut found: Vec<FindingKind> = report.findings.iter().map(Finding::kind).collect();
-        for (name, look) in checks.clone() {
+        for (name, _, look) in checks.clone() {
             // Also those that others cover.
             let of_check = look(&report).unwrap_or_default();
             if !of_check.is_empty() {

@@ -161,6 +161,8 @@ pub struct Seconds {
     /// Steps of the run, each so many of 20 ms as `scale` says.
     steps: Vec<Step>,
     scale: usize,
+    /// The first second that the steps are of.
+    from_s: u64,
 }
 
 /// What happened in a step.
@@ -196,7 +198,17 @@ fn folded(steps: &[Step], by: usize) -> Vec<Step> {
 impl Seconds {
     /// Add a second, and return its row.
     pub fn add(&mut self, interval: &Interval) -> &mut IntervalRow {
-        let begin = usize::try_from(interval.index).unwrap_or(usize::MAX / STEPS) * STEPS;
+        self.add_steps(interval);
+        self.rows.push(IntervalRow::new(interval));
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    fn add_steps(&mut self, interval: &Interval) {
+        let Some(index) = interval.index.checked_sub(self.from_s) else {
+            return;
+        };
+        let begin = usize::try_from(index).unwrap_or(usize::MAX / STEPS) * STEPS;
         self.scale = self.scale.max(1);
         while (begin + STEPS).div_ceil(self.scale) > MOST_STEPS {
             self.steps = folded(&self.steps, FOLD);
@@ -216,26 +228,60 @@ impl Seconds {
             }
             self.steps[at].append(step);
         }
-        self.rows.push(IntervalRow::new(interval));
-        let last = self.rows.len() - 1;
-        &mut self.rows[last]
+    }
+
+    /// Forget the steps before a second, if they are still of 20 ms.
+    pub(crate) fn forget_before(&mut self, second: u64) {
+        let seconds = second.saturating_sub(self.from_s);
+        if self.scale <= 1 && seconds > 0 {
+            let steps = usize::try_from(seconds).unwrap_or(usize::MAX / STEPS) * STEPS;
+            self.steps.drain(..steps.min(self.steps.len()));
+            self.from_s = second;
+        }
     }
 
     /// The course of a run of so many seconds; none without one.
     pub(crate) fn course(&self, duration_s: f64) -> Option<Course> {
+        self.course_in_steps(duration_s, |length| {
+            [1, 2, 5]
+                .into_iter()
+                .find(|by| length.div_ceil(*by) <= MOST_COLUMNS)
+                .unwrap_or(FOLD)
+        })
+    }
+
+    /// The course so far of a run that goes on and is going to be as long as `planned_s`: in the
+    /// steps of its end, of `least_ms` at least, so that what was shown of a second stays as it is.
+    pub(crate) fn course_so_far(&self, planned_s: f64, least_ms: u64) -> Option<Course> {
+        self.course_in_steps(planned_s, |_| {
+            let step_ms = STEP_MS * self.scale.max(1) as u64;
+            let longest_ms = planned_s * 1e3 / MOST_COLUMNS as f64;
+            [1, 2, 5, 10, 20, 50, 100]
+                .into_iter()
+                .find(|by| {
+                    let ms = step_ms * *by as u64;
+                    ms >= least_ms && ms as f64 >= longest_ms
+                })
+                .unwrap_or(1)
+        })
+    }
+
+    /// The course in steps that are the more of those that are kept as `together` says, of so many.
+    fn course_in_steps(
+        &self,
+        duration_s: f64,
+        together: impl Fn(usize) -> usize,
+    ) -> Option<Course> {
         let is_empty = |step: &Step| step.counts == StepCounts::default() && step.times.is_empty();
         let known = self.steps.iter().rposition(|step| !is_empty(step))? + 1;
         let step_ms = STEP_MS * self.scale as u64;
         let lasted = place((duration_s * 1e3 / step_ms as f64).ceil());
         let length = known.max(lasted).min(self.steps.len());
-        let by = [1, 2, 5]
-            .into_iter()
-            .find(|by| length.div_ceil(*by) <= MOST_COLUMNS)
-            .unwrap_or(FOLD);
+        let by = together(length);
         let columns = folded(&self.steps[..length], by);
         let count = |of: fn(&StepCounts) -> u64| columns.iter().map(|it| of(&it.counts)).collect();
         Some(Course {
-            start_ms: 0,
+            start_ms: self.from_s * 1_000,
             step_ms: step_ms * by as u64,
             good: count(|it| it.good),
             not_found: count(|it| it.not_found),

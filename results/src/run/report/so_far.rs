@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::{
     BindingReport, Detail, Environment, Labels, Latency, Report, Seconds, Source, Totals, Validity,
 };
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
 use crawlmark_harness::supervisor::{Interval, RunRecord};
 
@@ -19,6 +19,15 @@ pub struct ShardSoFar {
     pub cpu_us: u64,
 }
 
+/// Seconds whose course is kept of a run without a planned end.
+const KEPT_S: u64 = 60;
+
+/// The shortest step of its course, ms: ten columns a second.
+const LEAST_STEP_MS: u64 = 100;
+
+/// Seconds of a run that are judged each time: a longer run is judged less often.
+const JUDGED: usize = 600;
+
 /// A run that goes on.
 #[derive(Debug)]
 pub struct SoFar {
@@ -26,6 +35,10 @@ pub struct SoFar {
     seconds: Seconds,
     stats: ShardStats,
     shards: BTreeMap<u32, ShardSoFar>,
+    /// The number of each second, in the order in which they came.
+    told: Vec<u64>,
+    /// Seconds that were there when it was judged.
+    judged: usize,
 }
 
 impl SoFar {
@@ -42,18 +55,51 @@ impl SoFar {
         (report.findings, report.validity) = (Vec::new(), Validity::default());
         // Of no request, all were sent.
         report.rate_ratio = None;
+        Self::of(report)
+    }
+
+    fn of(report: Report) -> Self {
+        let bounds = Bounds::for_timeout(report.plan.run.timeout);
         Self {
             report,
             seconds: Seconds::default(),
-            stats: ShardStats::new(Bounds::for_timeout(plan.timeout)),
+            stats: ShardStats::new(bounds),
             shards: BTreeMap::new(),
+            told: Vec::new(),
+            judged: 0,
         }
+    }
+
+    /// The run as another process [reads](Self::of_json) it, before its first second.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&self.report).unwrap_or_default()
+    }
+
+    /// The run that another process began; none of a text that is no report.
+    pub fn of_json(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().map(Self::of)
     }
 
     /// Add a second.
     pub fn add(&mut self, interval: &Interval) {
+        self.told.push(interval.index);
+        if self.report.plan.run.duration.is_none() {
+            let from_s = (interval.index + 1).saturating_sub(KEPT_S);
+            self.seconds.forget_before(from_s);
+        }
         self.seconds.add(interval);
-        self.report.intervals.append(&mut self.seconds.rows);
+        let plan = &self.report.plan.run;
+        let has_offer = plan.rate.is_some() && plan.arrivals != Arrivals::Replay;
+        let end_s = (interval.index + 1) as f64;
+        let rows = self.seconds.rows.drain(..).map(|row| {
+            if has_offer {
+                row.with_offer(plan, end_s)
+            } else {
+                row
+            }
+        });
+        let rows: Vec<_> = rows.collect();
+        self.report.intervals.extend(rows);
         self.report.intervals.sort_by_key(|row| row.start_s);
         self.stats.merge(&interval.merged);
         for second in &interval.seconds {
@@ -63,8 +109,49 @@ impl SoFar {
         }
     }
 
-    /// Its report as far as it goes: no finding, no verdict, and nothing of what only the shards
-    /// know at their ends.
+    /// Return how many seconds have come.
+    pub const fn told(&self) -> usize {
+        self.told.len()
+    }
+
+    /// The first of the seconds that came after the first `told`; none if there was none.
+    pub(crate) fn since(&self, told: usize) -> Option<u64> {
+        self.told.get(told..)?.iter().min().copied()
+    }
+
+    /// The part of the time that is shown, s: of a run without a planned end, the last minute.
+    pub(crate) fn shown_s(&self) -> [f64; 2] {
+        let rows = &self.report.intervals;
+        let so_far = rows.last().map_or(0, |row| row.start_s + 1);
+        match self.report.plan.run.duration {
+            Some(planned) => [0.0, planned.as_secs_f64().max(so_far as f64)],
+            None => [
+                so_far.saturating_sub(KEPT_S) as f64,
+                so_far.max(KEPT_S) as f64,
+            ],
+        }
+    }
+
+    /// Bring the report to where the run is, with what its checks find.
+    pub(crate) fn judge(&mut self) {
+        let (told, judged) = (self.told(), self.judged);
+        let [from_s, to_s] = self.shown_s();
+        let is_due = told - judged >= told.div_ceil(JUDGED);
+        self.judged = if is_due { told } else { judged };
+        self.report(Detail::Figures);
+        self.report.course = self.seconds.course_so_far(to_s - from_s, LEAST_STEP_MS);
+        if is_due {
+            self.report.judge_so_far();
+        }
+    }
+
+    /// The report as it was brought last.
+    pub(crate) const fn known(&self) -> &Report {
+        &self.report
+    }
+
+    /// Its report as far as it goes: no verdict, and nothing of what only the shards know at their
+    /// ends.
     pub fn report(&mut self, detail: Detail) -> &mut Report {
         let report = &mut self.report;
         let rows = &report.intervals;
@@ -77,7 +164,6 @@ impl SoFar {
         report.totals = Totals::new(&self.stats.counters, lasted_s, 0);
         report.ledger.items = self.stats.counters.items;
         report.latency = Latency::all(&self.stats, series, detail);
-        report.course = self.seconds.course(lasted_s);
         report.binding = binding;
         report
     }

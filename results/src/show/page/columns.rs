@@ -1,7 +1,7 @@
 //! A run's time in columns: requests by outcome, times and requests in flight in steps of the
 //! course, and everything else in seconds, gathered where there are many.
 
-use crate::run::report::{self, IntervalRow, Report};
+use crate::run::report::{self, Course, IntervalRow, Report};
 use crawlmark_harness::stats::CELLS_PER_DECADE as FINE_CELLS;
 
 /// The most steps of what is drawn.
@@ -72,7 +72,7 @@ impl Steps {
     /// One value all the time.
     pub(in crate::show) fn constant(value: f64, columns: &Columns<'_>) -> Self {
         Self {
-            step_s: columns.to_s - columns.from_s,
+            step_s: columns.end_s - columns.from_s,
             values: vec![Some(value)],
         }
     }
@@ -82,14 +82,18 @@ impl Steps {
 pub(crate) struct Columns<'a> {
     /// Start of the axis, s since the common start: 0 but of a part of a run.
     pub(in crate::show) from_s: f64,
-    /// End of the axis.
+    /// End of what is known of it.
     pub(in crate::show) to_s: f64,
+    /// End of the axis: of a run that goes on, that of its plan.
+    pub(in crate::show) end_s: f64,
     rows: &'a [IntervalRow],
     /// Length of a step of what is known by the second, s.
     second_s: f64,
     most: Most,
     /// What is known in shorter columns; none of a part of a run whose columns are longer.
     fine: Option<Fine>,
+    /// [`Choice::has_medians`], once it was chosen.
+    has_medians: Option<bool>,
 }
 
 /// Times of a column: the number of the first cell, and counts from there on.
@@ -108,12 +112,22 @@ struct Fine {
 /// would show chance.
 const LEAST_OF_COLUMN: (u64, u64) = (20, 1_000);
 
+/// What is chosen of a run that goes on only now and then: a line whose steps change each second
+/// would have to be sent as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// Columns of the course that are one.
+    together: usize,
+    /// True if the medians of the columns are drawn, and not those of the seconds.
+    has_medians: bool,
+}
+
 /// Columns together.
 const TOGETHER: [usize; 6] = [1, 2, 5, 10, 25, 50];
 
 impl Fine {
     /// None without a course from the start of the axis on.
-    fn of(report: &Report, from_s: f64, most: Most) -> Option<Self> {
+    fn of(report: &Report, from_s: f64, most: Most, together: Option<usize>) -> Option<Self> {
         let course = report.course.as_ref()?;
         let is_here = (course.start_ms as f64 / 1e3 - from_s).abs() < 1e-6;
         if !is_here || course.step_ms == 0 || course.good.is_empty() {
@@ -125,24 +139,7 @@ impl Fine {
             &course.throttled,
             &course.failed,
         ];
-        let all: u64 = outcomes
-            .iter()
-            .flat_map(|counts| counts.iter())
-            .fold(0, |a, b| a.saturating_add(*b));
-        let (least, longest_ms) = LEAST_OF_COLUMN;
-        let columns = course.good.len();
-        let fits = |by: &&usize| course.step_ms.saturating_mul(**by as u64) <= longest_ms;
-        let is_enough = |by: &&usize| {
-            all.saturating_mul(**by as u64) / columns as u64 >= least
-                && columns.div_ceil(**by) <= most.lines as usize
-        };
-        let together = TOGETHER.iter().filter(fits);
-        let by = together
-            .clone()
-            .find(is_enough)
-            .or_else(|| together.max())
-            .copied()
-            .unwrap_or(1);
+        let by = together.unwrap_or_else(|| Self::together(course, most));
         let sums = |counts: &[u64]| {
             counts
                 .chunks(by)
@@ -169,6 +166,36 @@ impl Fine {
     }
 }
 
+impl Fine {
+    /// The columns of a course to draw as one, so that each has some requests.
+    fn together(course: &Course, most: Most) -> usize {
+        let outcomes = [
+            &course.good,
+            &course.not_found,
+            &course.throttled,
+            &course.failed,
+        ];
+        let all: u64 = outcomes
+            .iter()
+            .flat_map(|counts| counts.iter())
+            .fold(0, |a, b| a.saturating_add(*b));
+        let (least, longest_ms) = LEAST_OF_COLUMN;
+        let columns = course.good.len().max(1);
+        let fits = |by: &&usize| course.step_ms.saturating_mul(**by as u64) <= longest_ms;
+        let is_enough = |by: &&usize| {
+            all.saturating_mul(**by as u64) / columns as u64 >= least
+                && columns.div_ceil(**by) <= most.lines as usize
+        };
+        let together = TOGETHER.iter().filter(fits);
+        together
+            .clone()
+            .find(is_enough)
+            .or_else(|| together.max())
+            .copied()
+            .unwrap_or(1)
+    }
+}
+
 impl<'a> Columns<'a> {
     pub(in crate::show) fn of(report: &'a Report) -> Self {
         Self::at_most(report, Most::PAGE)
@@ -192,10 +219,45 @@ impl<'a> Columns<'a> {
         Self {
             from_s,
             to_s,
+            end_s: to_s,
             rows,
             second_s: ((to_s - from_s) / f64::from(most.lines)).ceil().max(1.0),
             most,
-            fine: Fine::of(report, from_s, most),
+            fine: Fine::of(report, from_s, most, None),
+            has_medians: None,
+        }
+    }
+
+    /// The part of the time of a run that goes on which is shown; what was chosen stays as it is.
+    pub(super) fn so_far(
+        report: &'a Report,
+        [from_s, end_s]: [f64; 2],
+        chosen: Option<Choice>,
+    ) -> Self {
+        let rows = &report.intervals[..];
+        let shown = rows.partition_point(|row| (row.start_s as f64) < from_s);
+        Self {
+            from_s,
+            to_s: rows.last().map_or(from_s, |row| (row.start_s + 1) as f64),
+            end_s,
+            rows: &rows[shown..],
+            second_s: ((end_s - from_s) / f64::from(Most::PAGE.lines))
+                .ceil()
+                .max(1.0),
+            most: Most::PAGE,
+            fine: Fine::of(report, from_s, Most::PAGE, chosen.map(|it| it.together)),
+            has_medians: chosen.map(|it| it.has_medians),
+        }
+    }
+
+    /// What the steps are chosen by.
+    pub(super) fn choice(&self, report: &Report) -> Choice {
+        Choice {
+            together: report
+                .course
+                .as_ref()
+                .map_or(1, |course| Fine::together(course, self.most)),
+            has_medians: self.medians().is_some(),
         }
     }
 
@@ -327,10 +389,12 @@ impl<'a> Columns<'a> {
         let medians: Vec<Option<f64>> = fine.heat.iter().map(median).collect();
         let known = medians.iter().flatten().count();
         let used = fine.heat.iter().flatten().count();
-        (known * 2 > used).then_some(Steps {
-            step_s: fine.step_s,
-            values: medians,
-        })
+        self.has_medians
+            .unwrap_or(known * 2 > used)
+            .then_some(Steps {
+                step_s: fine.step_s,
+                values: medians,
+            })
     }
 }
 

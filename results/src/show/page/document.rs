@@ -31,8 +31,8 @@ pub(super) struct Layout<'a> {
     pub(super) is_uneven: bool,
     /// Checks that were made; none of a document that is no run.
     pub(super) checks: Option<&'a Validity>,
-    /// True of a run that goes on: its page has no details yet.
-    pub(super) is_live: bool,
+    /// What the page of a run that goes on has; none of one that is over. It has no details yet.
+    pub(super) live: Option<&'a str>,
 }
 
 impl Doc {
@@ -48,12 +48,32 @@ impl Doc {
             hints: BTreeMap::new(),
             is_uneven: false,
             checks: None,
-            is_live: false,
+            live: None,
         };
         layout.page(plots, |html| {
+            hero.write(html);
             for group in groups(self) {
                 if let Group::Open(part) = group {
                     write_part(html, part, plots);
+                }
+            }
+        })
+    }
+}
+
+impl Doc {
+    /// What stands on a page that shows the document while something goes on: all of it, open.
+    pub fn live(&self) -> String {
+        markup::fragment(|html| {
+            Hero::of_doc(self).write(html);
+            for group in groups(self) {
+                match group {
+                    Group::Open(part) => write_part(html, part, &[]),
+                    Group::Folded(_, _, parts) => {
+                        for part in parts {
+                            write_part(html, part, &[]);
+                        }
+                    }
                 }
             }
         })
@@ -116,8 +136,24 @@ fn caption(tables: &[Table]) -> &str {
         .unwrap_or("All figures")
 }
 
+impl<'a> Layout<'a> {
+    /// That of a page of something that goes on, of which a reader has what `seen` says.
+    pub(super) fn live(seen: &'a str, data: &'a str, doc: &'a Doc, hero: &'a Hero) -> Self {
+        Self {
+            doc,
+            hero,
+            meta: Vec::new(),
+            data: Some(data),
+            hints: BTreeMap::new(),
+            is_uneven: false,
+            checks: None,
+            live: Some(seen),
+        }
+    }
+}
+
 impl Layout<'_> {
-    /// The page; `open` writes what stands between the hero and the folded sections.
+    /// The page; `open` writes what stands above the folded sections.
     pub(super) fn page(&self, plots: &[Plot], open: impl FnOnce(&mut Html)) -> String {
         let title = format!(
             "{} \u{b7} {} \u{b7} crawlmark",
@@ -128,14 +164,15 @@ impl Layout<'_> {
             title: &title,
             tint: self.hero.tint(),
             data: self.data,
-            is_live: self.is_live,
+            is_live: self.live.is_some(),
         };
         markup::document(&head, |html| {
             self.write_top(html);
-            html.with("main", &[("id", "main")], |html| {
-                self.hero.write(html);
+            let main = [("id", "main"), ("data-seen", self.live.unwrap_or(""))];
+            let main = &main[..=usize::from(self.live.is_some())];
+            html.with("main", main, |html| {
                 open(html);
-                if !self.is_live {
+                if self.live.is_none() {
                     self.write_details(html, plots);
                 }
             });
@@ -148,7 +185,7 @@ impl Layout<'_> {
                 html.with("span", &[("id", "source")], |html| {
                     html.text(&source.join(" \u{b7} "));
                 });
-                html.text(if self.is_live {
+                html.text(if self.live.is_some() {
                     " \u{b7} this page shows a run that goes on"
                 } else {
                     " \u{b7} this page loads nothing"
@@ -178,7 +215,12 @@ impl Layout<'_> {
             html.button("theme", "Light or dark");
             html.classed("div", "meta", |html| {
                 // Of a run that goes on, the document knows no end.
-                let about = self.doc.about().iter().flatten().filter(|_| !self.is_live);
+                let about = self
+                    .doc
+                    .about()
+                    .iter()
+                    .flatten()
+                    .filter(|_| self.live.is_none());
                 for fact in self.meta.iter().chain(about) {
                     html.element("span", |html| html.text(fact));
                 }

@@ -97,8 +97,9 @@ impl Events {
         }
     }
 
-    /// The list of findings, the gravest first; nothing of a report that was not judged.
-    pub(in crate::show) fn write(&self, html: &mut Html, report: &Report) {
+    /// The list of findings, the gravest first, with remedies at the end of a run; nothing of a
+    /// report that was not judged.
+    pub(in crate::show) fn write(&self, html: &mut Html, report: &Report, is_over: bool) {
         if report.validity.checked.is_empty() {
             return;
         }
@@ -111,20 +112,20 @@ impl Events {
             });
             html.classed("ol", "findings", |html| {
                 for (n, finding) in numbered(report) {
-                    self.write_finding(html, n, finding);
+                    self.write_finding(html, n, finding, is_over);
                 }
                 write_known(html, report);
             });
         });
     }
 
-    fn write_finding(&self, html: &mut Html, n: usize, finding: &Finding) {
+    fn write_finding(&self, html: &mut Html, n: usize, finding: &Finding, is_over: bool) {
         html.with("li", &[("class", tone(finding.severity()))], |html| {
             html.classed("span", "n", |html| html.text(&n.to_string()));
             html.element("div", |html| {
                 html.say("h3", &finding.headline());
                 html.element("p", |html| html.sentences(&(finding.text() + ".")));
-                if let Some(remedy) = finding.remedy() {
+                if let Some(remedy) = finding.remedy().filter(|_| is_over) {
                     html.classed("p", "do", |html| {
                         html.element("b", |html| html.text("Do:"));
                         html.text(" ");

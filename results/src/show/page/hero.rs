@@ -10,12 +10,9 @@ use crate::run::report::{Latency, Report};
 use crate::show::doc::{Doc, Figure, Severity, escaped, write_fenced};
 use crate::show::figures::{self, HELD};
 use crate::show::text::{
-    capital, counted, decimal, grouped, grouped_f64, micros, seconds, shell_word, short_percent,
+    capital, counted, decimal, grouped, grouped_f64, micros, seconds, shell_word,
 };
 use crawlmark_harness::stats::Percentile;
-
-/// Part of the requests of a run that goes on, from which on it is said that they were not good.
-const NOTABLY_BAD: f64 = 0.01;
 
 /// Top of a page.
 #[derive(Debug, Default)]
@@ -159,35 +156,24 @@ impl Hero {
     }
 
     /// Top of the page of a run that goes on: no verdict, and no remedies yet.
-    pub(super) fn live(report: &Report) -> Self {
+    pub(super) fn live(report: &Report, step: &str) -> Self {
         let first = gravest(report);
-        let totals = &report.totals;
-        let bad = totals
-            .attempts
-            .saturating_sub(report.ledger.items.ok + report.ledger.items.not_found);
-        let bad_share = bad as f64 / totals.attempts.max(1) as f64;
-        let is_bad = bad_share >= NOTABLY_BAD;
-        let headline = match first {
-            Some(first) => first.headline(),
-            None if is_bad => format!("{} of requests were not good", short_percent(bad_share)),
-            None => "No stall so far".to_owned(),
-        };
+        let so_far = [
+            seconds(report.totals.duration_s),
+            format!("{} requests", grouped(report.totals.attempts)),
+            step.to_owned(),
+        ];
+        let known = so_far.into_iter().filter(|text| !text.is_empty());
         Self {
-            tint: first.map_or(if is_bad { "warn" } else { "info" }, |first| {
-                tone(first.severity())
-            }),
+            tint: first.map_or("info", |first| tone(first.severity())),
             pills: vec![Pill {
                 tone: "info",
                 text: "Live".to_owned(),
                 link: None,
-                note: format!(
-                    "{}, {} requests",
-                    seconds(report.totals.duration_s),
-                    grouped(report.totals.attempts)
-                ),
+                note: known.collect::<Vec<_>>().join(", "),
             }],
-            headline,
-            figures: toned(report),
+            headline: first.map_or("Nothing unusual so far".to_owned(), Finding::headline),
+            figures: live_figures(report),
             ..Self::default()
         }
     }
@@ -375,4 +361,29 @@ fn toned(report: &Report) -> Vec<(Figure, &'static str)> {
         .into_iter()
         .zip(PLACES.map(|place| place.map_or("", tone_of)))
         .collect()
+}
+
+/// The five figures of a run that goes on: those of its last second, and what was not good, and the
+/// slowest, so far.
+fn live_figures(report: &Report) -> Vec<(Figure, &'static str)> {
+    let mut figures = toned(report);
+    let Some(last) = report.intervals.last() else {
+        return figures;
+    };
+    let us = [
+        last.response_p50_us.or(last.p50_us),
+        last.response_p99_us.or(last.p99_us),
+    ];
+    let [p50, p99] = us.map(|us| us.map_or_else(|| "-".to_owned(), micros));
+    let good = format!("{}/s", decimal(last.ok as f64));
+    let texts = [good, String::new(), p50, p99, String::new()];
+    for ((figure, _), text) in figures.iter_mut().zip(texts) {
+        if text.is_empty() {
+            "so far".clone_into(&mut figure.detail);
+        } else {
+            figure.value = text;
+            "in the last second".clone_into(&mut figure.detail);
+        }
+    }
+    figures
 }

@@ -1,15 +1,19 @@
-// Script of a live page: takes the figures and the data of the charts each second, and shows the report in the end.
+// Script of a live page: takes what changed each second, and shows the report in the end.
 {
-  const live = document.getElementById("live"), source = new EventSource("events");
-  source.addEventListener("second", ({ data }) => {
-    if (document.hidden) return;
-    const next = JSON.parse(data);
-    if (next.form !== live.dataset.form) return location.reload();
-    document.getElementById("outcome").outerHTML = next.hero;
-    crawlmark.setData(next.data, next.totals);
+  const main = document.getElementById("main"), source = new EventSource(`events?since=${main.dataset.seen}`);
+  const on = (name, act) => source.addEventListener(name, ({ data }) => act(JSON.parse(data)));
+  on("hello", (next) => {
+    main.innerHTML = next.main;
+    crawlmark.begin(next.data);
   });
-  source.addEventListener("end", () => {
+  on("second", (next) => {
+    document.getElementById("outcome").outerHTML = next.hero;
+    crawlmark.add(next);
+  });
+  on("finding", crawlmark.find);
+  on("end", () => {
     source.close();
     location.replace("report");
   });
+  document.addEventListener("visibilitychange", crawlmark.draw);
 }

@@ -1,5 +1,5 @@
 // Script of a page: draws a run over time and by percentile with uPlot, sorts tables, and gives readers what they take away.
-// Every figure is on the page without it. `crawlmark.setData` shows other data of the same form.
+// Every figure is on the page without it. `crawlmark` shows what a run that goes on has more of.
 {
   const root = document.documentElement;
   const $ = (selector, from = document) => from.querySelector(selector);
@@ -296,10 +296,11 @@
       zoom((from + to - wide) / 2, (from + to + wide) / 2);
       place.scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion:reduce)").matches ? "auto" : "smooth" });
     };
-    for (const button of $$("[data-event]")) {
+    const bind = () => $$("[data-event]").forEach((button) => {
       button.hidden = false;
       button.onclick = () => show(data.events[button.dataset.event]);
-    }
+    });
+    bind();
 
     // Each name in a rail hides its series, and shows it again.
     for (const { output, at } of outputs) {
@@ -336,15 +337,35 @@
       said.textContent = `${seconds(key_at)}: ${names.join(", ")}`;
     };
 
-    const setData = (next, totals) => {
-      data = next;
-      for (const it of totals ? outputs : []) it.output.textContent = it.usual = totals[it.at[0]][it.at[1]];
-      view = [data.from, data.to];
+    // A drag that zooms goes on; what is hidden is drawn once it is seen.
+    const draw = () => {
+      if (document.hidden || charts.some(({ u }) => u.select.width > 0)) return;
       build();
+      read(wanted);
+    };
+    // What a run that goes on has more of: the ends of its lines from a time on. The zoom stays.
+    const add = ({ from, to, at, panels, totals }) => {
+      const is_whole = view[0] <= data.from && view[1] >= data.to;
+      data.panels.forEach(({ heat, series }, n) => [...(heat ? [heat] : []), ...series].forEach((line, i) => {
+        const key = line === heat ? "columns" : "values", first = Math.round((from - data.from) / line.step);
+        line[key] = [...line[key].slice(first, first + Math.floor((at - from) / line.step + 1e-6)), ...panels[n][i]];
+      }));
+      Object.assign(data, { from, to });
+      if (is_whole || view[0] < from) view = [from, to];
+      for (const it of outputs) it.output.textContent = it.usual = totals[it.at[0]][it.at[1]];
+      draw();
+    };
+    const find = ({ list, marks: buttons, events }) => {
+      data.events = events;
+      for (const button of $$(".mark", place)) button.remove();
+      $(".lane", place).insertAdjacentHTML("afterbegin", buttons);
+      $("#findings").outerHTML = list;
+      bind();
+      draw();
     };
     // A panel for a slide.
     const again = (n, width, height, is_last, at) => new uPlot(options(data.panels[n], n, width, height, is_last), values(data.panels[n], n), at);
-    return { build, setData, again, data: () => data, view: () => view };
+    return { build, draw, add, find, again, data: () => data, view: () => view };
   };
 
   // Percentiles, on an axis of nines.
@@ -395,13 +416,14 @@
     );
   };
 
-  const charts = $("#data") && stack(JSON.parse($("#data").textContent));
+  let charts = $("#stack") && stack(JSON.parse($("#data").textContent));
   const build = () => {
     charts?.build();
     if (charts?.data().percentiles) percentiles(charts.data().percentiles);
   };
   build();
-  if (charts) globalThis.crawlmark = { setData: (data, totals) => (charts.setData(data, totals), build()) };
+  const draw = () => charts?.draw();
+  globalThis.crawlmark = { begin: (data) => draw((charts = $("#stack") && stack(data))), add: (next) => charts.add(next), find: (next) => charts.find(next), draw };
 
   // The reader's light or dark, or the one chosen here; always light on paper, and no wider.
   for (const button of $$("button[id], button[data-copies]")) if (button.id !== "whole") button.hidden = false;

@@ -90,6 +90,25 @@ pub(in crate::show) struct Heat {
     pub(in crate::show) columns: Vec<Cells>,
 }
 
+/// The end of what a panel draws.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Tail<'a> {
+    Cells(#[serde(serialize_with = "cells")] &'a [Cells]),
+    Values(#[serde(serialize_with = "values")] &'a [Option<f64>]),
+}
+
+/// The steps from the one on that a time is in, s after the first.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part of the axis"
+)]
+fn since<T>(all: &[T], step_s: f64, after_s: f64) -> &[T] {
+    let first = (after_s / step_s + 1e-6) as usize;
+    &all[first.min(all.len())..]
+}
+
 fn cells<S: Serializer>(columns: &[Cells], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(columns.iter().map(|column| {
         let (first, counts) = column.as_ref()?;
@@ -124,27 +143,24 @@ pub(in crate::show) struct Panel {
 
 impl Serialize for Steps {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        /// Values to four digits.
-        struct Short<'a>(&'a [Option<f64>]);
-
-        impl Serialize for Short<'_> {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_seq(self.0.iter().map(|value| value.map(Digits)))
-            }
-        }
-
         #[derive(Serialize)]
         struct Saved<'a> {
             step: f64,
-            values: Short<'a>,
+            #[serde(serialize_with = "values")]
+            values: &'a [Option<f64>],
         }
 
         Saved {
             step: self.step_s,
-            values: Short(&self.values),
+            values: &self.values,
         }
         .serialize(to)
     }
+}
+
+/// Values to four digits.
+fn values<S: Serializer>(values: &[Option<f64>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(|value| value.map(Digits)))
 }
 
 /// A value to four digits, a whole one without a point.
@@ -555,10 +571,24 @@ pub(in crate::show) fn errors(run: &Run<'_>) -> Option<Panel> {
 }
 
 impl Panel {
-    /// Names of what it draws.
+    /// What it draws, without the values: names and steps.
     pub(super) fn form(&self) -> String {
-        let series = self.series.iter().map(|series| &*series.name);
-        format!("{}:{}", self.name, series.collect::<Vec<_>>().join(","))
+        let series = self.series.iter();
+        let series = series.map(|series| format!("{}/{}", series.name, series.steps.step_s));
+        let heat = self.heat.as_ref().map_or(0.0, |heat| heat.step);
+        let series: Vec<String> = series.collect();
+        format!("{}/{heat}:{}", self.name, series.join(","))
+    }
+
+    /// What it draws from a time on, in the order of its data: its cells and its series.
+    pub(super) fn tails(&self, after_s: f64) -> Vec<Tail<'_>> {
+        let heat = self.heat.iter();
+        let heat = heat.map(|heat| Tail::Cells(since(&heat.columns, heat.step, after_s)));
+        let series = self.series.iter().map(|series| {
+            let steps = &series.steps;
+            Tail::Values(since(&steps.values, steps.step_s, after_s))
+        });
+        heat.chain(series).collect()
     }
 
     fn new(name: &'static str, title: &'static str, format: Format, series: Vec<Series>) -> Self {
