@@ -114,8 +114,11 @@ impl<D: Dial> Crawl<D> {
             _ => return,
         };
         let host = self.request(answered).host();
-        let flow = self.spec.targets.flow_of(answered.id);
-        let flow = flow.filter(|_| answered.step.is_none());
+        let flow = self
+            .spec
+            .targets
+            .flow_of(answered.id)
+            .filter(|_| answered.step.is_none());
         let values = match (flow.and_then(|flow| self.flows.shared(flow)), &taken) {
             (Some(shared), Ok(taken)) => Some(shared.set(taken.values.clone())),
             _ => None,
@@ -308,8 +311,10 @@ impl<D: Dial> Crawl<D> {
         if let Some(list) = &mut list {
             list.has_some |= !taken.is_missing && list.element(number).is_some();
         }
-        let visited = progress.as_ref().map(|it| it.visited.clone());
-        let visited = visited.unwrap_or_default();
+        let visited = progress
+            .as_ref()
+            .map(|it| it.visited.clone())
+            .unwrap_or_default();
         // Nothing else of an element that there is not is requested.
         let (from, page) = if taken.is_missing {
             (flow.steps.len(), None)

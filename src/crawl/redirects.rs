@@ -52,8 +52,10 @@ impl Redirects {
     /// Follow redirects among these hosts.
     pub(crate) fn among(hosts: &[Host]) -> Self {
         let urls: Vec<_> = hosts.iter().map(url).collect();
-        let numbered = urls.iter().enumerate().rev();
-        let numbers = numbered
+        let numbers = urls
+            .iter()
+            .enumerate()
+            .rev()
             .filter_map(|(number, url)| Some((url.as_ref()?.origin(), number)))
             .collect();
         Self {

@@ -116,8 +116,9 @@ impl CrawlSpec {
     #[must_use]
     pub fn direct(&self) -> Vec<&[SocketAddr]> {
         let proxies = self.proxies.as_ref();
-        let hosts = self.addresses.iter().enumerate();
-        hosts
+        self.addresses
+            .iter()
+            .enumerate()
             .map(|(host, addresses)| match proxies {
                 Some(proxies) if proxies.serves(host) => &[],
                 _ => &**addresses,

@@ -205,14 +205,15 @@ impl FromStr for LocalIps {
             text: text.to_owned(),
         };
         for item in text.split(',') {
-            let added = span(item.trim()).and_then(|(family, first, last)| match family {
-                Family::V4 => all.v4.add(first, last),
-                Family::V6 => all.v6.add(first, last),
-            });
-            added.map_err(|problem| LocalIpsError {
-                item: item.trim().to_owned(),
-                problem,
-            })?;
+            span(item.trim())
+                .and_then(|(family, first, last)| match family {
+                    Family::V4 => all.v4.add(first, last),
+                    Family::V6 => all.v6.add(first, last),
+                })
+                .map_err(|problem| LocalIpsError {
+                    item: item.trim().to_owned(),
+                    problem,
+                })?;
         }
         Ok(all)
     }

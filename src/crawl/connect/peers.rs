@@ -135,11 +135,16 @@ impl HostAddresses {
     ) -> Option<LookedUp> {
         let (name, port) = lookups.names.get(number)?.as_ref()?;
         if let Some(result) = self.lookup.take_if(|lookup| lookup.get().is_some()) {
-            let found = result.get().into_iter().flatten().flatten();
-            let usable = found.filter(|at| {
-                (lookups.may_use)(at.ip()) && ips.is_none_or(|ips| ips.has(Family::of(at.ip())))
-            });
-            let addresses: Vec<Address> = usable.map(Address::new).collect();
+            let addresses: Vec<Address> = result
+                .get()
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter(|at| {
+                    (lookups.may_use)(at.ip()) && ips.is_none_or(|ips| ips.has(Family::of(at.ip())))
+                })
+                .map(Address::new)
+                .collect();
             if addresses.is_empty() {
                 return Some(LookedUp::Failed);
             }

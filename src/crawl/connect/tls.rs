@@ -243,8 +243,7 @@ fn config(
     let versions = versions(settings)?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
-        .map_err(SettingsError::Setup)?;
-    let builder = builder
+        .map_err(SettingsError::Setup)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(verifier));
     let mut config = match &settings.identity {
@@ -369,8 +368,9 @@ fn certificates(
 
 /// Read a PEM file.
 fn pem_text(flag: &'static str, path: &Path) -> Result<Vec<u8>, SettingsError> {
-    let read = std::fs::read(path).map(plain);
-    read.map_err(|error| SettingsError::file(flag, path, format!("cannot be read: {error}")))
+    std::fs::read(path)
+        .map(plain)
+        .map_err(|error| SettingsError::file(flag, path, format!("cannot be read: {error}")))
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SettingsError> {

@@ -369,8 +369,10 @@ impl Connection {
             loop {
                 let stream = &mut self.streams[at];
                 let window = stream.window.min(self.window).max(0);
-                let most = usize::try_from(window).unwrap_or(usize::MAX);
-                let most = most.min(FRAME_BYTES).min(stream.body.len());
+                let most = usize::try_from(window)
+                    .unwrap_or(usize::MAX)
+                    .min(FRAME_BYTES)
+                    .min(stream.body.len());
                 if most == 0 || self.output.len() - self.written > MOST_QUEUED {
                     break;
                 }
@@ -782,7 +784,9 @@ fn unpadded(frame: Frame, payload: &[u8]) -> Result<&[u8], Fault> {
         return Ok(payload);
     }
     let (&padding, rest) = payload.split_first().ok_or(WRONG_LENGTH)?;
-    let length = rest.len().checked_sub(padding.into());
-    let length = length.ok_or(fault("a frame has more padding than it is long"))?;
+    let length = rest
+        .len()
+        .checked_sub(padding.into())
+        .ok_or(fault("a frame has more padding than it is long"))?;
     Ok(&rest[..length])
 }

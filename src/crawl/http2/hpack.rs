@@ -332,8 +332,10 @@ fn decode_huffman(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Undecodable> {
             count += 8;
         }
         let word = (bits >> 32) as u32;
-        let codes = BY_LENGTH.iter().find(|codes| word <= codes.last);
-        let codes = codes.ok_or(Undecodable)?;
+        let codes = BY_LENGTH
+            .iter()
+            .find(|codes| word <= codes.last)
+            .ok_or(Undecodable)?;
         if codes.bits > count {
             // What is left is the start of a code that only padding completes.
             let is_padding = count < 8 && bits == u64::MAX;

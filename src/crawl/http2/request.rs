@@ -87,8 +87,12 @@ impl Requests {
 /// Append what comes before the path of a request to a host.
 fn write_start(request: &Request<'_>, targets: &Targets, host: usize, block: &mut Vec<u8>) {
     let of_url = &targets.hosts()[host];
-    let typed = request.shape.headers.iter().find(|(name, _)| *name == HOST);
-    let typed = typed.filter(|_| request.sends(&HOST));
+    let typed = request
+        .shape
+        .headers
+        .iter()
+        .find(|(name, _)| *name == HOST)
+        .filter(|_| request.sends(&HOST));
     write_field(":method", request.method().as_str().as_bytes(), block);
     let scheme = of_url.scheme.prefix().trim_end_matches("://");
     write_field(":scheme", scheme.as_bytes(), block);

@@ -250,8 +250,11 @@ impl Receiving<'_> {
     async fn receive(mut self, expected: &mut Expected) -> Result<Nanos, Failure> {
         let (seen, watch) = (self.seen, self.watch);
         let head = loop {
-            let head = self.stream.recv_response().await;
-            let head = head.map_err(|error| self.shared.failure(&error))?;
+            let head = self
+                .stream
+                .recv_response()
+                .await
+                .map_err(|error| self.shared.failure(&error))?;
             if !head.status().is_informational() {
                 break head;
             }
@@ -288,8 +291,11 @@ impl Receiving<'_> {
                 format!("at least {count} bytes of content, of a content-length of {declared}");
             return Err(Failure::new(ErrorKind::Http3Protocol, &details));
         }
-        let trailers = self.stream.recv_trailers().await;
-        let trailers = trailers.map_err(|error| self.shared.failure(&error))?;
+        let trailers = self
+            .stream
+            .recv_trailers()
+            .await
+            .map_err(|error| self.shared.failure(&error))?;
         if expected.has_events() {
             let head = (count == 0).then_some(head.headers());
             if let Some(fields) = trailers.as_ref().or(head) {

@@ -65,8 +65,10 @@ fn write(request: &Request<'_>, targets: &Targets, body: &Bytes, parts: &mut Par
         authority.extend_from_slice(own.as_bytes());
     }
     request.write_path(&mut path);
-    let url = Uri::builder().scheme(Scheme::HTTPS);
-    let url = url.authority(authority.as_slice()).path_and_query(path);
+    let url = Uri::builder()
+        .scheme(Scheme::HTTPS)
+        .authority(authority.as_slice())
+        .path_and_query(path);
     parts.uri = url.build().ok()?;
     Some(())
 }

@@ -75,10 +75,9 @@ impl Codings {
     /// Read the codings of a response from its head.
     pub(crate) fn of(fields: HeaderFields<'_>) -> Self {
         // Several fields are one list (RFC 9110, 5.3).
-        let list = fields
+        let mut codings = fields
             .all("content-encoding")
-            .flat_map(|value| value.split(|byte| *byte == b','));
-        let mut codings = list
+            .flat_map(|value| value.split(|byte| *byte == b','))
             .map(Coding::named)
             .filter(|coding| *coding != Coding::Identity);
         let [first, second, third] = [(); 3].map(|()| codings.next().unwrap_or_default());
@@ -194,15 +193,17 @@ const NAMES: [(&str, Coding); 7] = [
 
 impl Coding {
     fn named(text: &[u8]) -> Self {
-        let found = NAMES
+        NAMES
             .iter()
-            .find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name.as_bytes()));
-        found.map_or(Self::Unknown, |(_, coding)| *coding)
+            .find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+            .map_or(Self::Unknown, |(_, coding)| *coding)
     }
 
     fn name(self) -> &'static str {
-        let found = NAMES.iter().find(|(_, coding)| *coding == self);
-        found.map_or("", |(name, _)| name)
+        NAMES
+            .iter()
+            .find(|(_, coding)| *coding == self)
+            .map_or("", |(name, _)| name)
     }
 
     /// Pass the content of `compressed` to `take`, part by part.

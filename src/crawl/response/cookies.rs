@@ -231,10 +231,10 @@ fn path_of(request: &[u8]) -> &[u8] {
 
 /// Return the host of a request's `Host` field, without its port.
 fn host_of(request: &[u8]) -> &[u8] {
-    let field = request
+    let host = request
         .split(|byte| *byte == b'\n')
-        .find(|line| line.len() > 5 && line[..5].eq_ignore_ascii_case(b"host:"));
-    let host = field.map_or(&b""[..], |line| line[5..].trim_ascii());
+        .find(|line| line.len() > 5 && line[..5].eq_ignore_ascii_case(b"host:"))
+        .map_or(&b""[..], |line| line[5..].trim_ascii());
     match host.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !host.ends_with(b"]") => &host[..colon],
         _ => host,

@@ -302,8 +302,12 @@ impl BodyRegex {
         }
         Regex::new(text).map(Self).map_err(|error| {
             // The lines before the last repeat the pattern and point at the place.
-            let last = error.to_string().lines().last().map(str::to_owned);
-            let last = last.unwrap_or_default();
+            let last = error
+                .to_string()
+                .lines()
+                .last()
+                .map(str::to_owned)
+                .unwrap_or_default();
             last.strip_prefix("error:")
                 .unwrap_or(&last)
                 .trim()

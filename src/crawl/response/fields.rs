@@ -65,7 +65,8 @@ pub(crate) fn lent_map<T>(
     headers: &http::HeaderMap,
     read: impl FnOnce(HeaderFields<'_>) -> T,
 ) -> T {
-    let fields = headers.iter();
-    let fields = fields.map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let fields = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()));
     lent(fields.collect::<Vec<_>>().into_iter(), read)
 }

@@ -113,12 +113,17 @@ impl CallReader {
     /// Take the fields in which the call ends: its trailers, or the head of a response without
     /// content. Return its message, decoded, if it failed.
     pub(crate) fn end(&mut self, fields: HeaderFields<'_>) -> Option<Vec<u8>> {
-        let status = fields.all("grpc-status").next();
-        let status = status.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
+        let status = fields
+            .all("grpc-status")
+            .next()
+            .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
         self.status = status.filter(|status| *status < STATUSES);
         self.pushback = fields.all(PUSHBACK).next().map(Pushback::of);
-        let message = fields.all("grpc-message").next();
-        message.filter(|_| self.failure().is_some()).map(decoded)
+        fields
+            .all("grpc-message")
+            .next()
+            .filter(|_| self.failure().is_some())
+            .map(decoded)
     }
 
     /// Return how a call failed by its status.

@@ -59,8 +59,11 @@ pub(crate) enum ContentKind {
 
 impl ContentKind {
     fn of(content_type: &[u8]) -> Self {
-        let mut parts = content_type.split(|&byte| byte == b';');
-        let essence = parts.next().unwrap_or_default().trim_ascii();
+        let essence = content_type
+            .split(|&byte| byte == b';')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
         let is = |name: &[u8]| essence.eq_ignore_ascii_case(name);
         let ends = |end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json");
         let is_xml = |end: &[u8; 3]| end.eq_ignore_ascii_case(b"xml");
@@ -85,8 +88,10 @@ impl ContentKind {
 
 /// True for the content type of gRPC, with the name of a format or without.
 fn is_grpc(essence: &[u8]) -> bool {
-    let mut parts = essence.splitn(2, |&byte| byte == b'+');
-    let name = parts.next().unwrap_or_default();
+    let name = essence
+        .splitn(2, |&byte| byte == b'+')
+        .next()
+        .unwrap_or_default();
     name.eq_ignore_ascii_case(grpc::CONTENT_TYPE.as_bytes())
 }
 
@@ -151,21 +156,22 @@ impl HeadFacts {
 /// Return the time that a target says a response took, ns: that of its metric `total`, or else
 /// `app`, or else the longest, of which the others are parts in the fields of most frameworks.
 fn server_timing_ns(fields: HeaderFields<'_>) -> Option<u64> {
-    let metrics = fields.all(SERVER_TIMING);
-    let metrics = metrics.filter_map(|value| std::str::from_utf8(value).ok());
-    let metrics = metrics.flat_map(|value| value.split(','));
-    let timed = metrics.filter_map(|metric| {
-        let mut parts = metric.split(';').map(str::trim);
-        let rank = match parts.next()? {
-            "total" => 2,
-            "app" => 1,
-            _ => 0,
-        };
-        let duration = parts.find_map(|part| part.strip_prefix("dur="))?;
-        let ms: f64 = duration.trim_matches('"').parse().ok()?;
-        let duration = Duration::try_from_secs_f64(ms / 1e3).ok()?;
-        Some((rank, duration_ns(duration)))
-    });
+    let timed = fields
+        .all(SERVER_TIMING)
+        .filter_map(|value| std::str::from_utf8(value).ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|metric| {
+            let mut parts = metric.split(';').map(str::trim);
+            let rank = match parts.next()? {
+                "total" => 2,
+                "app" => 1,
+                _ => 0,
+            };
+            let duration = parts.find_map(|part| part.strip_prefix("dur="))?;
+            let ms: f64 = duration.trim_matches('"').parse().ok()?;
+            let duration = Duration::try_from_secs_f64(ms / 1e3).ok()?;
+            Some((rank, duration_ns(duration)))
+        });
     timed.max().map(|(_, ns)| ns)
 }
 

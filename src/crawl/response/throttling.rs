@@ -198,9 +198,10 @@ impl Fields {
 
     /// Return the strictest of all quotas, so that the crawl slows down before it is refused.
     fn quota(&self) -> Option<Quota> {
-        let of_requests = QUOTAS.iter().zip(&self.named);
-        let of_requests = of_requests.filter(|(names, _)| names.counts_requests);
-        let quotas = of_requests
+        let quotas = QUOTAS
+            .iter()
+            .zip(&self.named)
+            .filter(|(names, _)| names.counts_requests)
             .map(|(_, quota)| quota)
             .chain([&self.rate_limit.draft_07])
             .filter_map(QuotaFields::quota);

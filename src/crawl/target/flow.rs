@@ -198,8 +198,9 @@ impl ItemList {
         number: usize,
         items: Vec<Values>,
     ) -> Result<Self, String> {
-        let earlier = earlier.filter(|list| list.number == number);
-        let mut all = earlier.map_or_else(Vec::new, |list| list.items.to_vec());
+        let mut all = earlier
+            .filter(|list| list.number == number)
+            .map_or_else(Vec::new, |list| list.items.to_vec());
         all.extend(items);
         let bytes: usize = all.iter().map(Values::bytes).sum();
         if all.len() > MOST_ITEMS || bytes > MOST_ITEM_BYTES {

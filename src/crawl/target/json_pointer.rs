@@ -21,8 +21,7 @@ pub(crate) fn document(body: &[u8]) -> Option<&RawValue> {
 
 /// Return the value at a pointer.
 pub(crate) fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
-    let mut names = pointer.split('/').skip(1);
-    names.try_fold(value, |value, name| {
+    pointer.split('/').skip(1).try_fold(value, |value, name| {
         let name = name.replace("~1", "/").replace("~0", "~");
         match items(value) {
             Some(items) => items.into_iter().nth(index(&name)?),
@@ -33,8 +32,9 @@ pub(crate) fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValu
 
 /// Split a pointer into each item of a list: into those to the list, and to the value in an item.
 pub(crate) fn split_each(pointer: &str) -> Option<(&str, &str)> {
-    let split = pointer.split_once(EACH);
-    split.filter(|(_, rest)| rest.is_empty() || rest.starts_with('/'))
+    pointer
+        .split_once(EACH)
+        .filter(|(_, rest)| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Return the values at a pointer, in which `*` stands for each item of a list.
@@ -43,8 +43,10 @@ pub(crate) fn find_all<'a>(value: &'a RawValue, pointer: &str) -> Vec<&'a RawVal
         return find(value, pointer).into_iter().collect();
     };
     let items = find(value, before).and_then(each).unwrap_or_default();
-    let values = items.into_iter();
-    values.flat_map(|item| find_all(item, rest)).collect()
+    items
+        .into_iter()
+        .flat_map(|item| find_all(item, rest))
+        .collect()
 }
 
 /// Return what `*` stands for: the items of a list, or the member of an object with this name.

@@ -132,8 +132,7 @@ impl RequestShape {
         map.remove(CONTENT_LENGTH);
         let method = method.unwrap_or(self.method.as_str());
         // What this one withholds, it withholds itself.
-        let own = Self::build(map, method, headers, body, text)?;
-        let own = own.with_ids(self.id_format);
+        let own = Self::build(map, method, headers, body, text)?.with_ids(self.id_format);
         Ok(if self.framing == Framing::Message {
             own.as_message()
         } else {
@@ -245,8 +244,7 @@ impl RequestShape {
         let body = &self.body[self.prefix_bytes()..];
         let context = match self.framing {
             Framing::Plain => {
-                let content_type = self.values(&CONTENT_TYPE).next();
-                let content_type = content_type.map(HeaderValue::as_bytes);
+                let content_type = self.values(&CONTENT_TYPE).next().map(HeaderValue::as_bytes);
                 Context::of_body(content_type, || values.bare(body))
             }
             Framing::Message => Context::Text,
@@ -336,8 +334,10 @@ impl RequestShape {
 
     /// The values of a header.
     pub(crate) fn values(&self, name: &HeaderName) -> impl Iterator<Item = &HeaderValue> {
-        let of_name = self.headers.iter().filter(move |(other, _)| other == name);
-        of_name.map(|(_, value)| value)
+        self.headers
+            .iter()
+            .filter(move |(other, _)| other == name)
+            .map(|(_, value)| value)
     }
 
     /// The names of the headers. Values may be secrets.
@@ -356,8 +356,8 @@ impl RequestShape {
         let agent = self
             .values(&USER_AGENT)
             .next()
-            .and_then(|agent| agent.to_str().ok());
-        let agent = agent.unwrap_or_default();
+            .and_then(|agent| agent.to_str().ok())
+            .unwrap_or_default();
         agent
             .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
             .next()
@@ -367,11 +367,11 @@ impl RequestShape {
     /// Return what reports must not repeat: the values of its headers, but for the default
     /// `User-Agent`, its body, and texts to withhold.
     pub(crate) fn texts(&self) -> Vec<Cow<'_, str>> {
-        let typed = self
+        let values = self
             .headers
             .iter()
-            .filter(|(_, value)| *value != USER_AGENT_VALUE);
-        let values = typed.map(|(_, value)| value.as_bytes());
+            .filter(|(_, value)| *value != USER_AGENT_VALUE)
+            .map(|(_, value)| value.as_bytes());
         let withheld = self.withheld.iter().map(String::as_bytes);
         values
             .chain([&self.body[self.prefix_bytes()..]])
@@ -383,8 +383,10 @@ impl RequestShape {
     /// Return the parts of credentials that are shorter than the words that are removed from
     /// excerpts, but no mere punctuation.
     pub(crate) fn short_secrets(&self) -> impl Iterator<Item = &str> {
-        let withheld = self.withheld.iter().map(String::as_str);
-        withheld.filter(|text| text.len() < SHORTEST_WORD && text.contains(char::is_alphanumeric))
+        self.withheld
+            .iter()
+            .map(String::as_str)
+            .filter(|text| text.len() < SHORTEST_WORD && text.contains(char::is_alphanumeric))
     }
 }
 

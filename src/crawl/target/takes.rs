@@ -130,8 +130,7 @@ enum Kind {
 
 impl Source {
     fn parse(text: &str) -> Result<Self, String> {
-        let kind = FORMS.iter().find_map(|form| (form.read)(text));
-        let kind = kind.ok_or_else(|| {
+        let kind = FORMS.iter().find_map(|form| (form.read)(text)).ok_or_else(|| {
             let examples: Vec<_> = FORMS.iter().map(|form| form.example).collect();
             let examples = examples.join(", ");
             format!("`{text}` is no place of a value, or has no valid regular expression: write it as one of {examples}")
@@ -318,8 +317,12 @@ impl Takes {
         else {
             return Ok(());
         };
-        let places = self.extracts.iter().filter(|it| it.from.each().is_none());
-        let names: Vec<_> = places.map(|extract| extract.name.clone()).collect();
+        let names: Vec<_> = self
+            .extracts
+            .iter()
+            .filter(|it| it.from.each().is_none())
+            .map(|extract| extract.name.clone())
+            .collect();
         if without_places(&without_places(url, earlier), &names).contains(['{', '}']) {
             return Err(format!(
                 "`next` {} has a place for a value that no response so far has: add it to `extract`",
@@ -343,18 +346,21 @@ impl Takes {
 
     /// Return what leads to a page after the first, whose path is known.
     pub(crate) fn page_at(&self, path: &str) -> NextPage {
-        let pages = self.pages.iter();
-        let mut urls = pages.filter(|it| matches!(it.from.kind, Kind::Template));
-        let template = urls
-            .next()
-            .map(|pages| NextPage::Template(pages.from.text.clone()));
-        template.unwrap_or_else(|| NextPage::Url(path.to_owned()))
+        self.pages
+            .iter()
+            .find(|it| matches!(it.from.kind, Kind::Template))
+            .map_or_else(
+                || NextPage::Url(path.to_owned()),
+                |pages| NextPage::Template(pages.from.text.clone()),
+            )
     }
 
     /// Names of the values that later requests have.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let names = self.extracts.iter().map(|extract| extract.name.as_str());
-        names.filter(|name| !self.is_of_pages(name))
+        self.extracts
+            .iter()
+            .map(|extract| extract.name.as_str())
+            .filter(|name| !self.is_of_pages(name))
     }
 
     /// True if a value is for the URL of the next page, and may be missing.
@@ -370,8 +376,9 @@ impl Takes {
 
     /// Values in each item of a list, with the list, and their places in an item.
     fn each(&self) -> impl Iterator<Item = (&Extract, (&str, &str))> {
-        let extracts = self.extracts.iter();
-        extracts.filter_map(|extract| Some((extract, extract.from.each()?)))
+        self.extracts
+            .iter()
+            .filter_map(|extract| Some((extract, extract.from.each()?)))
     }
 
     /// Places of what is taken: the values, then the next page.
@@ -414,8 +421,9 @@ impl Takes {
             ));
         }
         let has_json = self.sources().any(|it| matches!(it.kind, Kind::Json(_)));
-        let document = has_json.then(|| json_pointer::document(from.body));
-        let document = document.flatten();
+        let document = has_json
+            .then(|| json_pointer::document(from.body))
+            .flatten();
         let mut taken = Taken::default();
         let mut is_last = false;
         for (at, Extract { name, from: place }) in self.extracts.iter().enumerate() {
@@ -456,9 +464,10 @@ impl Takes {
         }
         let of_item = |item: &RawValue| {
             let values = self.each().map(|(Extract { name, .. }, (_, rest))| {
-                let value = json_pointer::find(item, rest).ok_or(Missing::Absent);
-                let value = value.and_then(scalar);
-                let value = value.map_err(|missing| format!("{{{name}}}: {}", failed(missing)))?;
+                let value = json_pointer::find(item, rest)
+                    .ok_or(Missing::Absent)
+                    .and_then(scalar)
+                    .map_err(|missing| format!("{{{name}}}: {}", failed(missing)))?;
                 Ok((name.clone(), value))
             });
             values.collect::<Result<_, _>>().map(Values)

@@ -80,9 +80,12 @@ impl Context {
             let is_json = is_json && serde_json::from_slice::<&RawValue>(&bare).is_ok();
             return if is_json { Self::Json } else { Self::Text };
         };
-        let essence = content_type.split(|byte| *byte == b';').next();
-        let essence = essence.unwrap_or_default().trim_ascii();
-        let essence = essence.to_ascii_lowercase();
+        let essence = content_type
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii()
+            .to_ascii_lowercase();
         // `application/json`, `application/ld+json`, `application/x-ndjson`.
         if essence.ends_with(b"json") {
             return Self::Json;
@@ -204,13 +207,13 @@ impl Values {
 
     /// Return a URL without those of these values whose names are of secrets.
     pub(crate) fn redacted(&self, url: String) -> String {
-        let secrets = self
+        let forms = self
             .0
             .iter()
-            .filter(|(name, value)| value.text.len() >= SHORTEST_WORD && redact::is_secret(name));
-        let forms = secrets.flat_map(|(_, TakenValue { text, .. })| {
-            [RESERVED, NO_URL].map(|set| percent_encode(text.as_bytes(), set).to_string())
-        });
+            .filter(|(name, value)| value.text.len() >= SHORTEST_WORD && redact::is_secret(name))
+            .flat_map(|(_, TakenValue { text, .. })| {
+                [RESERVED, NO_URL].map(|set| percent_encode(text.as_bytes(), set).to_string())
+            });
         forms.fold(url, |url, form| url.replace(&form, redact::WITHHELD))
     }
 
@@ -242,10 +245,9 @@ impl Values {
 
 /// Return a text with `0` in the places of the ID and of these values.
 pub(crate) fn without_places(text: &str, names: &[String]) -> String {
-    let places = names
+    names
         .iter()
-        .flat_map(|name| [format!("{{{name}}}"), format!("{{{name}{RAW}}}")]);
-    places
+        .flat_map(|name| [format!("{{{name}}}"), format!("{{{name}{RAW}}}")])
         .chain([PLACE.to_owned()])
         .fold(text.to_owned(), |text, place| text.replace(&place, "0"))
 }

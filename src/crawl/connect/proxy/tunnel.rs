@@ -191,11 +191,11 @@ fn answer(input: &[u8]) -> Result<Option<Answer>, httparse::Error> {
     let Status::Complete(length) = head.parse(input)? else {
         return Ok(None);
     };
-    let asks = head
+    let scheme = head
         .headers
         .iter()
-        .find(|field| field.name.eq_ignore_ascii_case("proxy-authenticate"));
-    let scheme = asks.and_then(|field| field.value.split(|byte| *byte == b' ').next());
+        .find(|field| field.name.eq_ignore_ascii_case("proxy-authenticate"))
+        .and_then(|field| field.value.split(|byte| *byte == b' ').next());
     Ok(Some(Answer {
         length,
         status: head.code.unwrap_or(0),
@@ -260,8 +260,9 @@ where
         return Err(other_version(version));
     }
     if reply != 0 {
-        let known = REPLIES.get(usize::from(reply) - 1);
-        let (kind, what) = known.unwrap_or(&(ErrorKind::ProxyNotSpoken, "unknown reply"));
+        let (kind, what) = REPLIES
+            .get(usize::from(reply) - 1)
+            .unwrap_or(&(ErrorKind::ProxyNotSpoken, "unknown reply"));
         return Err(Failure::new(*kind, &format!("{what} (SOCKS reply {reply})")).into());
     }
     let length = match read(stream).await? {

@@ -180,8 +180,9 @@ fn patterns(text: &str, protocol: Protocol) -> Result<[SessionTemplate; 2], Prox
         })
         .map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
     let [user, password] = [user, password].map(|text| {
-        let text = percent_decode_str(text).decode_utf8();
-        let text = text.map_err(|_| ProxyUrlError::Credentials)?;
+        let text = percent_decode_str(text)
+            .decode_utf8()
+            .map_err(|_| ProxyUrlError::Credentials)?;
         SessionTemplate::parse(&text).ok_or(ProxyUrlError::Placeholder)
     });
     let patterns = [user?, password?];

@@ -44,10 +44,9 @@ struct Policy {
 impl RateLimit {
     /// Reads all lines of the field.
     pub(crate) fn read(headers: HeaderFields<'_>) -> Self {
-        let lines = headers
+        let policies: Vec<Policy> = headers
             .all(POLICY)
-            .filter_map(|line| Parser::new(line).parse::<List>().ok());
-        let policies: Vec<Policy> = lines
+            .filter_map(|line| Parser::new(line).parse::<List>().ok())
             .flatten()
             .filter_map(policy)
             .take(MAX_POLICIES)

@@ -88,11 +88,14 @@ pub(crate) fn is_plausible(span: &Duration) -> bool {
 /// semicolon describes it.
 pub(crate) fn count(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
-    let counts = text.split(',').map(|piece| {
-        let number = piece.split(';').next().unwrap_or_default().trim();
-        number.parse().ok().filter(|_| is_digits(number.as_bytes()))
-    });
-    counts.collect::<Option<Vec<u64>>>()?.into_iter().min()
+    text.split(',')
+        .map(|piece| {
+            let number = piece.split(';').next().unwrap_or_default().trim();
+            number.parse().ok().filter(|_| is_digits(number.as_bytes()))
+        })
+        .collect::<Option<Vec<u64>>>()?
+        .into_iter()
+        .min()
 }
 
 /// Digits, and perhaps a decimal fraction: no sign, no exponent.
@@ -146,8 +149,10 @@ fn date(value: &[u8]) -> Option<Duration> {
         [b'0'..=b'9', ..] => true,
         name => UTC.iter().any(|utc| name.eq_ignore_ascii_case(utc)),
     };
-    let instant = date::time(value).filter(|_| is_utc && value.is_ascii())?;
-    instant.duration_since(UNIX_EPOCH).ok()
+    date::time(value)
+        .filter(|_| is_utc && value.is_ascii())?
+        .duration_since(UNIX_EPOCH)
+        .ok()
 }
 
 #[cfg(test)]
