@@ -65,7 +65,7 @@ const TARGET_STREAMS: u32 = 6;
 /// Code of a connection that ends without an error (RFC 9114, 8.1).
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
-/// A connection whose handshake is complete.
+/// A connection whose handshake is complete. Dropped, it is closed.
 #[derive(Debug)]
 pub(crate) struct Connected {
     quic: Quic,
@@ -108,7 +108,10 @@ async fn connect_to(end: End, name: String, tls: tls::Quic, clock: Clock) -> io:
     let connecting = connecting.map_err(io::Error::other)?;
     let quic = select! {
         opened = connecting => {
-            opened.map_err(|error| failure::of_connection(&error, flaw.get(), None))?
+            opened.map_err(|error| {
+                socket.end();
+                failure::of_connection(&error, flaw.get(), None)
+            })?
         }
         error = socket.failed() => return Err(error.into()),
     };
@@ -193,8 +196,8 @@ impl Greeted {
     }
 }
 
-/// State that the streams of a connection share. Dropped with the last of them, it closes the
-/// connection.
+/// State that the streams of a connection share. Dropped with the last of them, the connection is
+/// closed.
 #[derive(Debug)]
 struct Shared {
     connected: Connected,
@@ -228,8 +231,17 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.connected.quic.close(NO_ERROR, b"");
         self.driver.abort();
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        match self.quic.close_reason() {
+            Some(_) => self.socket.end(),
+            None => self.socket.end_after_next(),
+        }
+        self.quic.close(NO_ERROR, b"");
     }
 }
 

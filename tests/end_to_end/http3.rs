@@ -357,6 +357,9 @@ mod floods {
     const INTERIM: [u8; 5] = [1, 3, 0, 0, 0xd8];
     const OK: [u8; 5] = [1, 3, 0, 0, 0xd9];
 
+    /// The row whose connections are closed at their first request.
+    const CLOSED: &str = "closed connections";
+
     /// What a server sends first, and then without end, on a stream of its own and on those of requests.
     #[derive(Clone, Copy)]
     struct Flood {
@@ -373,7 +376,8 @@ mod floods {
         std::future::pending::<()>().await;
     }
 
-    async fn serve(connection: Connection, flood: Flood) {
+    /// Serve a connection, until its first request if it `closes` then.
+    async fn serve(connection: Connection, flood: Flood, closes: bool) {
         if !flood.own[0].starts_with(&CONTROL) {
             let control = connection.open_uni().await.unwrap();
             tokio::task::spawn_local(send(control, [&CONTROL, &[]]));
@@ -381,12 +385,15 @@ mod floods {
         let own = connection.open_uni().await.unwrap();
         tokio::task::spawn_local(send(own, flood.own));
         while let Ok((stream, _)) = connection.accept_bi().await {
+            if closes {
+                return connection.close(0_u8.into(), &[]);
+            }
             tokio::task::spawn_local(send(stream, flood.on_requests));
         }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the test forks nothing")]
-    fn start(flood: Flood) -> SocketAddr {
+    fn start(flood: Flood, closes: bool) -> SocketAddr {
         let made = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -411,7 +418,7 @@ mod floods {
                 while let Some(incoming) = endpoint.accept().await {
                     tokio::task::spawn_local(async move {
                         if let Ok(connection) = incoming.await {
-                            serve(connection, flood).await;
+                            serve(connection, flood, closes).await;
                         }
                     });
                 }
@@ -440,8 +447,9 @@ mod floods {
             ("QPACK encoder", [&[2], &[0x3f, 0xe1, 0x1f]], [&[], &[]]),
             ("QPACK decoder", [&[3], &[0x81]], [&[], &[]]),
             ("another stream", [&[0x40, 0x54], &[1]], [&[], &[]]),
+            (CLOSED, [&CONTROL, &[0x21, 1, 7]], [&[], &[]]),
         ] {
-            let address = start(Flood { own, on_requests });
+            let address = start(Flood { own, on_requests }, name == CLOSED);
             assert_bounded_at(
                 name,
                 &format!("https://{address}/{{id}} --http 3 --insecure"),

@@ -72,19 +72,6 @@ pub(super) struct Bounded<S> {
     read: Bytes,
     /// Bytes up to the next frame.
     left: u64,
-    of: Of,
-}
-
-/// What a frame that is too long ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Of {
-    /// The request.
-    Request,
-    /// What is read of the stream. Without its connection, the next one would bring as much, and
-    /// each that was closed keeps a receive buffer of 3 MiB until late packets are over.
-    Control,
-    /// Nothing more: such a frame has come.
-    Refused,
 }
 
 impl<S> Bounded<S> {
@@ -93,7 +80,6 @@ impl<S> Bounded<S> {
             inner,
             read: Bytes::new(),
             left: 0,
-            of: Of::Request,
         }
     }
 }
@@ -102,18 +88,11 @@ impl<S: RecvStream<Buf = Bytes>> RecvStream for Bounded<S> {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Refused>> {
-        while self.of != Of::Refused {
+        loop {
             match next_frame(&mut self.read, &mut self.left) {
                 Ok(Some(frame)) => return Poll::Ready(Ok(Some(frame))),
                 Ok(None) => {}
-                Err(error) if self.of == Of::Request => {
-                    return Poll::Ready(Err(Refused::Unknown(error.into())));
-                }
-                Err(_) => {
-                    self.inner.stop_sending(Code::H3_EXCESSIVE_LOAD.value());
-                    (self.of, self.read) = (Of::Refused, Bytes::new());
-                    break;
-                }
+                Err(error) => return Poll::Ready(Err(Refused::Unknown(error.into()))),
             }
             let Some(bytes) = ready!(self.inner.poll_data(cx))? else {
                 // A part of a frame, if any: `h3` tells that its rest is missing.
@@ -130,7 +109,6 @@ impl<S: RecvStream<Buf = Bytes>> RecvStream for Bounded<S> {
                 }
             };
         }
-        Poll::Pending
     }
 
     fn stop_sending(&mut self, code: u64) {
@@ -174,12 +152,10 @@ where
 
     fn split(self) -> (Self::SendStream, Self::RecvStream) {
         let (sending, inner) = self.inner.split();
-        let (read, left, of) = (self.read, self.left, self.of);
         let receiving = Bounded {
             inner,
-            read,
-            left,
-            of,
+            read: self.read,
+            left: self.left,
         };
         (sending, receiving)
     }
@@ -259,7 +235,6 @@ impl Connection<Bytes> for Streams<h3_quinn::Connection> {
                         inner,
                         read,
                         left: 1,
-                        of: Of::Control,
                     }));
                 }
                 Some(kind) if QPACK.contains(kind) => self.unread.push(inner),

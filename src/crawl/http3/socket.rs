@@ -7,12 +7,14 @@ use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket as Unregistered};
 use std::os::fd::AsRawFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+use nix::sys::socket::{
+    AddressFamily, Shutdown, SockFlag, SockType, SockaddrStorage, connect, shutdown, socket,
+};
 use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
@@ -22,17 +24,66 @@ use tokio::sync::Notify;
 
 use crate::crawl::connect::dial::{End, go_from};
 
+/// The longest that datagrams are that the kernel joins (UDP_GRO).
+const LONGEST: usize = 1 << 16;
+
+/// Datagrams that were read at once, joined, and of which the first are handed on.
+///
+/// The library has room for 32 times as many, which it writes zeros into: 3 MiB of each connection.
+#[derive(Debug)]
+struct Joined {
+    bytes: Box<[u8]>,
+    of_all: RecvMeta,
+    handed_on: usize,
+}
+
+impl Joined {
+    fn new() -> Self {
+        Self {
+            bytes: vec![0; LONGEST].into(),
+            of_all: RecvMeta::default(),
+            handed_on: 0,
+        }
+    }
+
+    /// Hand on as many datagrams as there is room for, and return their number.
+    fn hand_on(&mut self, bufs: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> usize {
+        let mut count = 0;
+        for (buf, of_one) in bufs.iter_mut().zip(meta) {
+            let left = &self.bytes[self.handed_on..self.of_all.len];
+            let len = left.len().min(self.of_all.stride).min(buf.len());
+            if len == 0 {
+                break;
+            }
+            buf[..len].copy_from_slice(&left[..len]);
+            *of_one = RecvMeta {
+                len,
+                stride: len,
+                ..self.of_all
+            };
+            self.handed_on += len;
+            count += 1;
+        }
+        count
+    }
+}
+
 /// Socket of one connection. Atomic, because the library asks for `Sync`; one thread uses it.
 #[derive(Debug)]
 pub(super) struct Socket {
     io: UdpSocket,
     state: UdpSocketState,
     clock: Clock,
+    joined: Mutex<Joined>,
     sent: AtomicU64,
     received: AtomicU64,
     read_at: AtomicU64,
     error: OnceLock<io::ErrorKind>,
     failed: Notify,
+    /// True once the next datagram is the last one.
+    is_closing: AtomicBool,
+    /// True once it is neither read nor written any more.
+    is_over: AtomicBool,
 }
 
 impl Socket {
@@ -54,12 +105,32 @@ impl Socket {
             state: UdpSocketState::new((&own).into())?,
             io: UdpSocket::from_std(own)?,
             clock,
+            joined: Mutex::new(Joined::new()),
             sent: AtomicU64::default(),
             received: AtomicU64::default(),
             read_at: AtomicU64::default(),
             error: OnceLock::new(),
             failed: Notify::new(),
+            is_closing: AtomicBool::default(),
+            is_over: AtomicBool::default(),
         }))
+    }
+
+    /// Read no more once the next datagram was sent, which tells the target that the connection is
+    /// closed.
+    ///
+    /// The library would go on for three probe timeouts (RFC 9000, 10.2) and keep all that it has of
+    /// the connection, so that a target which closes 400 a second would make a shard grow.
+    pub(super) fn end_after_next(&self) {
+        self.is_closing.store(true, Relaxed);
+    }
+
+    /// Read no more, for the target has closed the connection.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Relaxed);
+        // What waits for the socket wakes, and finds that it is over. That fails only where the
+        // kernel has an error for the socket, which wakes as well.
+        let _ = shutdown(self.io.as_raw_fd(), Shutdown::Read);
     }
 
     /// Bytes of the datagrams sent and received so far.
@@ -128,6 +199,9 @@ impl AsyncUdpSocket for Socket {
             Err(error) => self.note(&error),
             Ok(()) => drop(self.sent.fetch_add(transmit.contents.len() as u64, Relaxed)),
         }
+        if self.is_closing.load(Relaxed) {
+            self.end();
+        }
         Ok(())
     }
 
@@ -137,15 +211,27 @@ impl AsyncUdpSocket for Socket {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
+            let count = joined.hand_on(bufs, meta);
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
             ready!(self.io.poll_recv_ready(cx))?;
-            let mut receive = || self.state.recv((&self.io).into(), bufs, meta);
-            match self.io.try_io(Interest::READABLE, &mut receive) {
-                Ok(count) => {
-                    let bytes: usize = meta[..count].iter().map(|meta| meta.len).sum();
-                    self.received.fetch_add(bytes as u64, Relaxed);
+            if self.is_over.load(Relaxed) {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            }
+            let mut read = [RecvMeta::default()];
+            let receive = || {
+                let into = &mut [IoSliceMut::new(&mut joined.bytes)];
+                self.state.recv((&self.io).into(), into, &mut read)
+            };
+            match self.io.try_io(Interest::READABLE, receive) {
+                Ok(_) => {
+                    let [of_all] = read;
+                    self.received.fetch_add(of_all.len as u64, Relaxed);
                     self.read_at.store(self.clock.now().0, Relaxed);
-                    return Poll::Ready(Ok(count));
+                    (joined.of_all, joined.handed_on) = (of_all, 0);
                 }
                 Err(error) => self.note(&error),
             }
@@ -164,8 +250,9 @@ impl AsyncUdpSocket for Socket {
         self.state.max_gso_segments()
     }
 
+    /// Datagrams are handed on one by one.
     fn max_receive_segments(&self) -> usize {
-        self.state.gro_segments()
+        1
     }
 }
 
