@@ -74,7 +74,7 @@ fn add_uncovered(findings: &mut Vec<Finding>, finding: Finding) {
 
 impl Validity {
     /// Add a finding to others, and its effect to the verdict, whether it is covered or not.
-    fn add(&mut self, findings: &mut Vec<Finding>, finding: Finding) {
+    pub(crate) fn add(&mut self, findings: &mut Vec<Finding>, finding: Finding) {
         if let Some(verdict) = finding.effect() {
             self.verdict = self.verdict.max(verdict);
             if let Err(at) = self.verdicts.binary_search(&verdict) {

@@ -247,8 +247,11 @@ fn results_that_resemble_those_before_them_are_named() {
     assert!(wandering.series[0].correlation > 0.4);
     let json = wandering.json().unwrap();
     assert!(json.contains("\"kind\": \"wanders\""), "{json}");
-    let independent = history(&[values(&mut draw, gaussian, 2.0, &[(60, 100.0)])]);
-    assert!(!independent.json().unwrap().contains("wanders"));
+    // The results beside a step are alike, and those on each side of it are not.
+    for levels in [&[(60, 100.0)][..], &[(30, 100.0), (30, 150.0)]] {
+        let independent = history(&[values(&mut draw, gaussian, 2.0, levels)]);
+        assert!(!independent.json().unwrap().contains("wanders"));
+    }
 }
 
 #[test]

@@ -370,6 +370,15 @@ mod tests {
         let named = Some(crate::judge::FindingKind::MostlyOnePart);
         assert_eq!([body(0.61, |_| {}), body(0.59, |_| {})], [named, None]);
         assert_eq!(body(0.9, |it| it.totals.throttled = 9), None);
+        let full = |it: &mut Report| {
+            it.target = Some(TargetReport {
+                cpus: vec![0],
+                cpu_us: Some(it.totals.duration_s * 1e6),
+                ..TargetReport::default()
+            });
+            it.plan.run.warmup = std::time::Duration::ZERO;
+        };
+        assert_eq!(body(0.9, full), None);
         assert_eq!(
             body(0.9, |it| it.plan.run.rate = "100/s".parse().ok()),
             None

@@ -443,6 +443,10 @@ findings! {
     /// A threshold could not be evaluated.
     ThresholdUndecided { expression: String, reason: String } => fit(format!("Threshold undecided: {expression}"), "A threshold is undecided");
         format!("Threshold undecided: {expression} ({reason})");
+    /// A threshold on service times held, and would not with the waits before sending.
+    WaitsLeftOut { expression: String, metric: String, us: f64 } => fit(format!("Passed without waits: {expression}"), "A threshold passed without waits");
+        format!("{expression} passed, and leaves out the waits before sending: with them, {metric} is {}", micros(us)),
+        remedy: format!("Judge {metric} in its place.");
     /// A signal stopped the run.
     Interrupted { signal: i32, after_s: f64, planned_s: Option<f64> } => fit(format!("{} stopped the run at {}", signal_in_words(signal), seconds(after_s)), "A signal stopped the run");
         format!(

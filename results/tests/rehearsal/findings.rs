@@ -274,6 +274,13 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         report.binding = binding(0.1, 0.9);
     };
     assert_eq!(judged(&ramp), (true, Some(Limit::Connections)));
+    // All was sent at the rate, in the first third of the time: the last response took the rest.
+    let tail = |report: &mut Report| {
+        let totals = &mut report.totals;
+        totals.duration_s = 3.0 * totals.sent_until_s;
+        totals.attempts_per_s /= 3.0;
+    };
+    assert!(!judged(&tail).0);
     let adaptive = |report: &mut Report| {
         report.plan.run.throttling.adaptive = Some(AdaptiveKind::Aimd);
         report.binding = BindingReport {

@@ -95,15 +95,17 @@ pub fn tells_of_quota(headers: HeaderFields<'_>) -> bool {
         .map(|(name, _)| name)
         .filter(|name| name.starts_with(['r', 'R', 'x', 'X', 'a', 'A']))
         .any(|name| {
-            ["ratelimit", "x-rate", "anthropic-ratelimit"]
+            ["ratelimit", "x-rate", "anthropic-"]
                 .iter()
                 .any(|start| strip_prefix(name, start).is_some())
         })
 }
 
 /// Fields that say for how long to wait, with their form: that of HTTP, those of services.
-const WAITS: [(&str, WaitForm); 3] = [
+const WAITS: [(&str, WaitForm); 5] = [
     ("retry-after", value::delay),
+    ("x-retry-after", value::delay),
+    ("x-ratelimit-retry-after", value::delay),
     ("retry-after-ms", value::delay_ms),
     ("x-ms-retry-after-ms", value::delay_ms),
 ];
@@ -128,7 +130,7 @@ const fn quota_of(start: &'static str, end: &'static str, counts_requests: bool)
 }
 
 /// All quotas that are read: from before the drafts, of draft 03, and of services.
-const QUOTAS: [QuotaNames; 9] = [
+const QUOTAS: [QuotaNames; 13] = [
     quota_of("x-ratelimit-", "", true),
     quota_of("x-rate-limit-", "", true),
     quota_of("ratelimit-", "", true),
@@ -138,6 +140,10 @@ const QUOTAS: [QuotaNames; 9] = [
     quota_of("anthropic-ratelimit-tokens-", "", false),
     quota_of("anthropic-ratelimit-input-tokens-", "", false),
     quota_of("anthropic-ratelimit-output-tokens-", "", false),
+    quota_of("anthropic-ratelimit-unified-", "", false),
+    quota_of("anthropic-priority-input-tokens-", "", false),
+    quota_of("anthropic-priority-output-tokens-", "", false),
+    quota_of("x-ratelimit-", "-project-tokens", false),
 ];
 
 /// Every field that can be read about limits.

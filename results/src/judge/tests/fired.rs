@@ -219,6 +219,14 @@ fn with(kind: FindingKind) -> Report {
             it.gates = vec![gate(Some(false)), gate(None)];
             it.note_thresholds();
         }),
+        Is::WaitsLeftOut => noted(|it| {
+            let finding = Finding::WaitsLeftOut {
+                expression: "service_p99 < 1ms".to_owned(),
+                metric: "response_p99".to_owned(),
+                us: 9e5,
+            };
+            it.validity.add(&mut it.findings, finding);
+        }),
         Is::Interrupted => report(|it| it.interrupted_by = Some(2)),
         Is::OnlyThrottled => report(|it| it.only_throttled_s = Some(86_400.0)),
         Is::Suspended => report(|it| it.suspended_s = 1.0),

@@ -15,7 +15,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::client::excuse;
-use super::{Breach, Condition, Measured, Metric, Objective, Window, of_condition, of_stats};
+use super::{
+    Breach, Condition, Measured, Metric, Objective, Window, of_condition, of_report, of_stats,
+};
+use crate::judge::Finding;
 use crate::run::report::{GateReport, Report};
 use crate::show::text::seconds;
 use crawlmark_harness::plan::RunPlan;
@@ -144,6 +147,7 @@ impl LiveThresholds {
             .end
             .map_or(ended.as_secs(), |end| end.min(ended.as_secs()));
         let watched = self.watched.into_iter();
+        let mut with_waits = Vec::new();
         report.gates = watched
             .map(|watched| {
                 let condition = watched.condition();
@@ -151,10 +155,15 @@ impl LiveThresholds {
                     corrected: condition.metric.is_corrected(report.plan.run.arrivals),
                     ..watched.close(report, end_s)
                 };
-                excuse(&condition, gate, report)
+                let gate = excuse(&condition, gate, report);
+                with_waits.extend(broken_by_waits(&condition, &gate, report));
+                gate
             })
             .collect();
         report.note_thresholds();
+        for finding in with_waits {
+            report.validity.add(&mut report.findings, finding);
+        }
     }
 
     /// Judge what the last second is part of, which is whole if the run lasted as long.
@@ -410,6 +419,23 @@ fn never_judged(unjudged: Vec<Seen>, window: Option<Window>, measured_s: f64) ->
         },
         |fullest| fullest.measured,
     )
+}
+
+/// A condition on service times that held, and does not with the waits before sending: on the same
+/// figure of the response times of the run.
+fn broken_by_waits(condition: &Condition, gate: &GateReport, report: &Report) -> Option<Finding> {
+    let is_blind = gate.ok == Some(true) && gate.corrected == Some(false);
+    let Metric::Time(_, stat) = condition.metric else {
+        return None;
+    };
+    let metric = Metric::Time(Series::ResponseOk, stat);
+    let measured = of_report(metric, report);
+    let is_broken = is_blind && condition.judge(&measured) == Some(false);
+    is_broken.then(|| Finding::WaitsLeftOut {
+        expression: gate.expression.clone(),
+        metric: metric.to_string(),
+        us: measured.value().unwrap_or_default(),
+    })
 }
 
 #[cfg(test)]

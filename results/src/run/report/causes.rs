@@ -18,8 +18,11 @@ const MOST: usize = 4;
 /// Remedy for a plain-text request that reached a TLS port.
 const USE_HTTPS: &str = "use https://";
 
+/// Remedy for a side that closes connections without a word.
+const CLOSES: &str = "see the log of the target, or of a proxy before it; if connections are closed after some responses, pass --max-requests-per-connection";
+
 /// Remedy for a target that asks for credentials.
-const PASS_CREDENTIALS: &str = "pass credentials: --auth USER:PASSWORD, --bearer-env NAME, or a header of the target's own (-H)";
+const PASS_CREDENTIALS: &str = "pass credentials, or check those that were passed: --auth USER:PASSWORD, --bearer-env NAME, or a header of the target's own (-H)";
 
 /// Remedy for redirects that are not followed.
 const FOLLOW: &str = "crawl the URL that they name, or follow them with --follow 5 (to another host only if --urls has one of its URLs)";
@@ -134,6 +137,11 @@ pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'s
             let of_status = match status {
                 301..=303 | 307 | 308 => Some(FOLLOW),
                 401 => Some(PASS_CREDENTIALS),
+                403 => Some(
+                    "check whom the target lets in: credentials (--auth), addresses, user agents (-H)",
+                ),
+                405 => Some("check the method (-X)"),
+                415 => Some("check the content type (-H 'content-type: ...')"),
                 503 => Some(LOWER_RATE),
                 500..=599 => Some("look at the target's log"),
                 _ => None,
@@ -154,7 +162,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::BadEncoding => (
             "content that cannot be decoded",
             Some(
-                "see the details: add --compressed, or ask for no coding (-H 'accept-encoding: identity')",
+                "see the details; if the target compresses unasked, or a header of the requests asks for it, add --compressed or -H 'accept-encoding: identity'",
             ),
         ),
         Kind::BodyTooLong => (
@@ -163,7 +171,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
                 "crawl shorter resources, or remove --compressed: at most 16 MiB are decoded, or read as one message",
             ),
         ),
-        Kind::Closed => ("closed without a response", None),
+        Kind::Closed => ("closed without a response", Some(CLOSES)),
         Kind::ConnectFailed => ("connection failed", None),
         Kind::ConnectRefused => (
             "connection refused",
@@ -202,7 +210,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             Some("use fewer streams (--streams) or connections (-c), or a lower --rate"),
         ),
         Kind::Http3Reset => ("reset by the target (HTTP/3)", Some("see the target's log")),
-        Kind::Incomplete => ("closed in the response", None),
+        Kind::Incomplete => (
+            "closed in the response",
+            Some("see the log of the target, or of a proxy before it"),
+        ),
         Kind::Io => ("io", None),
         Kind::Malformed => ("malformed", None),
         Kind::ProxyAuth => (
@@ -230,7 +241,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             "redirect refused",
             Some("to crawl another host too, add one of its URLs to --urls"),
         ),
-        Kind::Reset => ("reset", None),
+        Kind::Reset => ("reset", Some(CLOSES)),
         Kind::RobotsForbidden => (
             "redirected to a path that robots.txt forbids",
             Some("leave these items out: such a path is not requested"),
@@ -298,7 +309,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::WrongBody => (
             "wrong body",
             Some(
-                "compare a response with --expect: `json`, `sse` and `grpc` need their content type, `json` valid JSON",
+                "compare a response with --expect: `json`, `sse` and `grpc` need their content type, `json` valid JSON, and the last event a blank line behind it",
             ),
         ),
     }

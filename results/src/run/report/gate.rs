@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::show::text::{decimal, grouped_f64, micros};
+use super::Report;
+use crate::show::text::{counted, decimal, grouped_f64, micros};
 
 /// A gate: an expression, what was seen, and the verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,21 @@ impl GateReport {
             Some(false) => "FAILED",
             None => "undecided",
         }
+    }
+}
+
+impl Report {
+    /// The thresholds that held, in words; none without one.
+    pub(crate) fn passed(&self) -> Option<String> {
+        let held = self.gates.iter().filter(|gate| gate.ok == Some(true));
+        let without_waits = held.filter(|gate| gate.corrected == Some(false)).count();
+        let held = self.thresholds(Some(true)) as u64;
+        let passed = format!("{} passed", counted(held, "threshold"));
+        let passed = match without_waits {
+            0 => passed,
+            count => format!("{passed} ({count} not corrected for waits)"),
+        };
+        (held > 0).then_some(passed)
     }
 }
 

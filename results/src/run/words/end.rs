@@ -251,11 +251,10 @@ impl End<'_> {
             "" => format!("{word}: {checks} found no problem"),
             brief => format!("{word}: {brief} ({checks})"),
         };
-        let passed = match report.thresholds(Some(true)) {
-            0 => String::new(),
-            passed => format!(", {} passed", counted(passed as u64, "threshold")),
+        let text = match report.passed() {
+            Some(passed) => format!("{meaning}, {passed}."),
+            None => format!("{meaning}."),
         };
-        let text = format!("{meaning}{passed}.");
         // What a run was limited by is believed only if the run is.
         let is_believed = matches!(verdict, Verdict::Valid | Verdict::Errors);
         let limited = limit(report)

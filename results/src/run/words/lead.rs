@@ -57,10 +57,10 @@ fn outcome_line(report: &Report) -> String {
         format!("INCOMPLETE. {ended}")
     } else if undecided > 0 {
         format!("{doubt}UNDECIDED: {undecided} of {all}. {ended}")
-    } else if report.gates.is_empty() {
-        ended
+    } else if let Some(passed) = report.passed() {
+        format!("{ended}, {passed}")
     } else {
-        format!("{ended}, {all} passed")
+        ended
     }
 }
 

@@ -335,7 +335,7 @@ fn thresholds(report: &Report) -> Option<Pill> {
     let [failed, undecided] = [Some(false), None].map(|ok| report.thresholds(ok));
     let all = counted(report.gates.len() as u64, "threshold");
     let (severity, text) = match (failed, undecided) {
-        (0, 0) => (Severity::Good, format!("{all} passed")),
+        (0, 0) => (Severity::Good, report.passed().unwrap_or_default()),
         (0, undecided) => (Severity::Warning, format!("{undecided} of {all} undecided")),
         (failed, _) => (Severity::Bad, format!("{failed} of {all} failed")),
     };

@@ -154,8 +154,14 @@ fn digits(text: &[u8]) -> Option<u64> {
 
 /// Return the seconds of `timeout=5`.
 fn kept_seconds(parameter: &[u8]) -> Option<u32> {
-    let (name, value) = parameter.split_at_checked("timeout=".len())?;
-    let seconds = digits(value).filter(|_| name.eq_ignore_ascii_case(b"timeout="))?;
+    let equals = parameter.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = parameter.split_at(equals);
+    let value = value[1..].trim_ascii();
+    let inner = value
+        .strip_prefix(b"\"")
+        .and_then(|it| it.strip_suffix(b"\""));
+    let is_meant = name.trim_ascii().eq_ignore_ascii_case(b"timeout");
+    let seconds = digits(inner.unwrap_or(value)).filter(|_| is_meant)?;
     // Less than a second is written as 0.
     u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)
 }

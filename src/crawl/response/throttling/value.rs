@@ -39,13 +39,31 @@ impl<'a> Now<'a> {
     }
 }
 
-/// `Retry-After`: seconds, or a date. One that is too long to be believed is cut: a target that
-/// asks for a century wants no request now.
+/// `Retry-After`: seconds, or a date; of some targets a duration with units, or several delays, of
+/// which the longest holds. One that is too long to be believed is cut: a target that asks for a
+/// century wants no request now.
 pub(crate) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
-    seconds(value)
-        .or_else(|| is_digits(value).then_some(LONGEST))
-        .or_else(|| date(value).map(|instant| now.until(instant)))
-        .map(|delay| delay.min(LONGEST))
+    let value = unquoted(value);
+    let one = |value: &[u8]| {
+        seconds(value)
+            .or_else(|| is_digits(value).then_some(LONGEST))
+            .or_else(|| duration(value))
+    };
+    let several = || {
+        let all = value.split(|byte| *byte == b',');
+        let all: Option<Vec<_>> = all.map(|value| one(value.trim_ascii())).collect();
+        all?.into_iter().max()
+    };
+    let delay = several().or_else(|| date(value).map(|instant| now.until(instant)));
+    delay.map(|delay| delay.min(LONGEST))
+}
+
+/// A value without the quotes around it.
+fn unquoted(value: &[u8]) -> &[u8] {
+    let inner = value.strip_prefix(b"\"");
+    inner
+        .and_then(|inner| inner.strip_suffix(b"\""))
+        .unwrap_or(value)
 }
 
 /// The same in milliseconds.
@@ -107,7 +125,8 @@ fn seconds(value: &[u8]) -> Option<Duration> {
 
 /// A duration as Go writes it: numbers, each with its unit, as in `1h2m3.5s` or `120ms`.
 fn duration(value: &[u8]) -> Option<Duration> {
-    const UNITS: [(&str, f64); 6] = [
+    const UNITS: [(&str, f64); 7] = [
+        ("d", 86_400.0),
         ("h", 3_600.0),
         ("m", 60.0),
         ("s", 1.0),
@@ -171,6 +190,11 @@ mod tests {
             ("0.5", Some(500)),
             ("31622401", Some(31_622_400_000)),
             ("99999999999999999999999", Some(31_622_400_000)),
+            ("90s", Some(90_000)),
+            ("1d", Some(86_400_000)),
+            ("\"30\"", Some(30_000)),
+            ("30, 60", Some(60_000)),
+            ("30, x", None),
             ("Fri, 31 Dec 9999 23:59:59 GMT", Some(31_622_400_000)),
             ("", None),
             (".5", None),
