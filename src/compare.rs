@@ -13,6 +13,7 @@ use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, Disturbance, RoundReport, Side, run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
+use crawlmark_results::studies::overlay::{OverlaidRun, Overlay};
 use crawlmark_results::studies::sides::Sides;
 use crawlmark_results::studies::{Header, StudyResult};
 
@@ -27,6 +28,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
     let Some(candidate) = &args.candidate else {
         return show(out, form, &saved(base)?);
     };
+    if args.overlay || !args.more.is_empty() {
+        let paths = [base, candidate].into_iter().chain(&args.more);
+        return show(out, form, &overlay(&paths.collect::<Vec<_>>())?);
+    }
     match [base, candidate].map(|path| Saved::of(path)) {
         [Saved::Foreign, Saved::Foreign] => show(out, form, &sides(base, candidate)?),
         [Saved::Foreign, _] | [_, Saved::Foreign] => usage(format!(
@@ -97,6 +102,31 @@ fn sides(base: &Path, candidate: &Path) -> Result<Sides, Error> {
         },
         Ok,
     )
+}
+
+/// Lay single results over each other.
+fn overlay(paths: &[&PathBuf]) -> Result<Overlay, Error> {
+    let mut runs = Vec::new();
+    let mut times = Vec::new();
+    for path in paths {
+        let report: Report = read(path)?;
+        let path = path
+            .parent()
+            .filter(|_| path.ends_with(RESULT))
+            .unwrap_or(path);
+        let name = path.file_name().map_or(path.as_os_str(), |name| name);
+        runs.push(OverlaidRun::new(
+            name.to_string_lossy().into_owned(),
+            &report,
+        ));
+        times.extend([report.started_at, report.finished_at]);
+    }
+    times.sort();
+    let ends = [times.first(), times.last()].map(|time| time.map_or("", |time| time));
+    Ok(Overlay {
+        header: Header::new::<Overlay>("compare", ends),
+        runs,
+    })
 }
 
 /// Save a result where one was asked for, print it, and return the exit code.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`history`] | single runs of one plan over time, and where they changed |
+//! | [`overlay`] | single runs over each other |
 //! | [`sides`], [`shift`] | results of another tool beside each other, and the size of a difference |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
@@ -25,6 +26,7 @@ mod findings;
 mod headlines;
 pub mod history;
 mod load;
+pub mod overlay;
 pub mod scale;
 pub mod scenarios;
 pub mod shift;

@@ -16,7 +16,8 @@ pub(super) const COMPARE_EXAMPLES: &str = "\
 Two directories of results, whose runs took turns (base, candidate, candidate,
 base, ...), get a verdict; so does the directory of an `ab`. Two single results
 get a table of their figures and no verdict: single runs prove nothing. Runs that
-did not take turns are refused.
+did not take turns are refused. More than two single results, or two with
+--overlay, are drawn over each other, whatever they differ in.
 
 Results of other tools get a table of changes with intervals and no verdict,
 because one side ran after the other: the JSON of `hyperfine --export-json`,
@@ -30,6 +31,8 @@ Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, other tool
 Examples:
   Two runs beside each other:
     crawlmark compare results/runs/before results/runs/after
+  Three runs over each other, as page and plot:
+    crawlmark compare monday tuesday friday --out week
   The verdict of a saved `ab` as Markdown, for a comment on a change:
     crawlmark compare results/runs/2026-11-22T10-00-00Z-ab --markdown
   Two results of hyperfine:
@@ -44,6 +47,12 @@ pub struct CompareArgs {
     /// A result, or a directory of results
     #[arg(value_name = "CAND")]
     pub candidate: Option<PathBuf>,
+    /// Further single results: all are drawn over each other
+    #[arg(value_name = "MORE")]
+    pub more: Vec<PathBuf>,
+    /// Draw single results over each other, also where there are two
+    #[arg(long)]
+    pub overlay: bool,
     /// Save the comparison, with page and plot, to DIR
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
