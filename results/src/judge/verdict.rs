@@ -79,7 +79,7 @@ impl Verdict {
                 "errors",
                 "Some requests failed or were cut off, which times leave out and the rate of requests counts; or most were not found.",
                 "See the errors by kind and what was not found; mend them, or state them beside the rate.",
-                "much failed, was cut off or was not found: state it beside the figures",
+                "much failed or was not found",
             ],
             Self::BudgetLimited => [
                 "budget_limited",

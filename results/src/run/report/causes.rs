@@ -400,10 +400,10 @@ mod tests {
                 "{page}"
             );
         }
-        for status in [400, 304, 403] {
+        for status in [400, 304, 418] {
             assert_eq!(remedy_in_words(FailureCause::Status(status), None), None);
         }
-        for status in [301, 302, 303, 307, 308, 401, 500, 503] {
+        for status in [301, 302, 303, 307, 308, 401, 403, 405, 415, 500, 503] {
             assert!(remedy_in_words(FailureCause::Status(status), None).is_some());
         }
         assert_eq!(
