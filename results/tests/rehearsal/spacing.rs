@@ -115,12 +115,15 @@ proptest! {
     /// The alarm has whole milliseconds.
     #[test]
     fn a_spaced_budget_is_used(shards in 1..9_u32, apart_ms in 5..100_u64, start in 0..3_u64) {
-        let mut plan = run_of(shards, 4 * shards, 60 * u64::from(shards));
+        // Enough of them to open some while others wait.
+        let mut plan = run_of(shards, 12 * shards, 100 * u64::from(shards));
         plan.rate = Some(Rate { permits: 1, period_ns: apart_ms * 1_000_000 });
         let rehearsal = rehearsed(&plan, &[], &[start * 20, 0, 0], &[GOOD]);
         let ends = rehearsal.samples.iter().map(|sample| sample.sent().0);
         let took_ms = (ends.clone().max().unwrap() - ends.min().unwrap()) / 1_000_000;
         let needed_ms = (plan.ids.len() - 1) * apart_ms;
-        prop_assert!(took_ms <= needed_ms + needed_ms / 100 + apart_ms, "{took_ms} ms, not {needed_ms}");
+        // At the end, a shard has its own share of the rate for what the others were ahead.
+        let end_ms = 2 * apart_ms * u64::from(shards);
+        prop_assert!(took_ms <= needed_ms + needed_ms / 100 + end_ms, "{took_ms} ms, not {needed_ms}");
     }
 }
