@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 
 use crate::crawl::connect::dial::{End, go_from};
 
-/// The longest that datagrams are that the kernel joins (UDP_GRO).
+/// The longest that datagrams are that the kernel joins (`UDP_GRO`).
 const LONGEST: usize = 1 << 16;
 
 /// Datagrams that were read at once, joined, and of which the first are handed on.
