@@ -318,7 +318,7 @@ fn saved_results_are_compared_as_they_were_run() {
     let three = format!("{one} {other} {one}/result.json");
     for (line, runs) in [(three, 3), (format!("{one} {other} --overlay"), 2)] {
         let drawn = run(&format!("compare {line} --out out")).code(&[5]);
-        let saved = drawn.saved("overlay.json");
+        let saved = read_json(&drawn.out().join("overlay.json"));
         assert_eq!(saved["runs"].as_array().unwrap().len(), runs);
         assert!(saved["runs"][0]["seconds"][0]["ok"].as_u64().unwrap() > 0);
         assert!(drawn.out().join("plots/overlay.svg").exists());
