@@ -100,6 +100,30 @@ fn contest(rounds: Vec<RoundReport>) -> Contest {
 }
 
 #[test]
+fn what_surely_got_worse_is_told_before_what_varies() {
+    let mut rounds = rounds(20, 0.0);
+    for of in &mut rounds {
+        let varying = [0.8, 1.3][(of.pair + of.round.arm as usize) % 2];
+        let readings = &mut of.round.readings;
+        readings.set(THROUGHPUT, reading(1_000.0 * varying));
+        let worse = [1.0, 1.5][of.round.arm as usize];
+        readings.set(SERVICE_P99, coarse(30_000.0 * worse));
+    }
+    let findings = contest(rounds).findings();
+    let StudyFinding::Comparison {
+        verdict, metrics, ..
+    } = &findings[0]
+    else {
+        panic!("{findings:?}")
+    };
+    let names: Vec<&str> = metrics.iter().map(|one| &*one.metric.name).collect();
+    assert_eq!(
+        (*verdict, &names[..]),
+        (Overall::Inconclusive, &[SERVICE_P99, THROUGHPUT][..])
+    );
+}
+
+#[test]
 fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     let mut report = saved();
     report.shards[0].usage.cpu_user_s = Some(0.1);

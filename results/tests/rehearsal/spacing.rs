@@ -122,8 +122,9 @@ proptest! {
         let ends = rehearsal.samples.iter().map(|sample| sample.sent().0);
         let took_ms = (ends.clone().max().unwrap() - ends.min().unwrap()) / 1_000_000;
         let needed_ms = (plan.ids.len() - 1) * apart_ms;
-        // At the end, a shard has its own share of the rate for what the others were ahead.
-        let end_ms = 2 * apart_ms * u64::from(shards);
-        prop_assert!(took_ms <= needed_ms + needed_ms / 100 + end_ms, "{took_ms} ms, not {needed_ms}");
+        // At the end, a shard has its own share of the rate for what the others were ahead; at the
+        // start, it learns once how long connections take to open.
+        let ends_ms = 2 * apart_ms * u64::from(shards) + 20 * start;
+        prop_assert!(took_ms <= needed_ms + needed_ms / 100 + ends_ms, "{took_ms} ms, not {needed_ms}");
     }
 }

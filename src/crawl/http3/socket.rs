@@ -80,9 +80,9 @@ pub(super) struct Socket {
     read_at: AtomicU64,
     error: OnceLock<io::ErrorKind>,
     failed: Notify,
-    /// True once the next datagram is the last one.
+    /// Set once the next datagram is the last one.
     is_closing: AtomicBool,
-    /// True once it is neither read nor written any more.
+    /// Set once it is neither read nor written any more.
     is_over: AtomicBool,
 }
 

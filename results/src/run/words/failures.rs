@@ -85,11 +85,9 @@ fn example(cause: FailureCause, seen: &FailureReport) -> String {
 /// Join the details of a failure and the remedy of its cause: `it expired 3days ago (renew ...)`.
 /// Empty without any.
 pub fn explained(cause: FailureCause, details: Option<&str>, excerpt: Option<&str>) -> String {
-    let remedy = remedy_in_words(cause, excerpt).map(|remedy| format!("({remedy})"));
-    details
-        .map(str::to_owned)
-        .into_iter()
-        .chain(remedy)
-        .collect::<Vec<_>>()
-        .join(" ")
+    match (details, remedy_in_words(cause, excerpt)) {
+        (Some(details), Some(remedy)) => format!("{details} ({remedy})"),
+        (Some(only), None) | (None, Some(only)) => only.to_owned(),
+        (None, None) => String::new(),
+    }
 }

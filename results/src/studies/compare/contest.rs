@@ -312,7 +312,9 @@ impl StudyResult for Contest {
         );
         let led = |one: &&MetricResult| one.verdict.weight() == Some(verdict);
         let bounds = all.iter().map(|one| one.metric.passes_below);
-        let led: Vec<MetricResult> = all.iter().filter(led).cloned().collect();
+        let mut led: Vec<MetricResult> = all.iter().filter(led).cloned().collect();
+        // What surely got worse is the reason to be told, with what would decide.
+        led.sort_by_key(|one| one.verdict.longer().is_none());
         let longer = led.iter().find_map(|one| one.verdict.longer());
         let mut found = vec![StudyFinding::Comparison {
             verdict,
