@@ -422,10 +422,11 @@ fn never_judged(unjudged: Vec<Seen>, window: Option<Window>, measured_s: f64) ->
 }
 
 /// A condition on service times that held, and does not with the waits before sending: on the same
-/// figure of the response times of the run.
+/// figure of the response times of the run. Times of parts of a request, such as its body, are no
+/// response times without waits.
 fn broken_by_waits(condition: &Condition, gate: &GateReport, report: &Report) -> Option<Finding> {
     let is_blind = gate.ok == Some(true) && gate.corrected == Some(false);
-    let Metric::Time(_, stat) = condition.metric else {
+    let Metric::Time(Series::ServiceOk, stat) = condition.metric else {
         return None;
     };
     let metric = Metric::Time(Series::ResponseOk, stat);

@@ -67,6 +67,39 @@ fn closed(
     live.watched.remove(0).close_by_seconds(end_s, duration_s)
 }
 
+#[test]
+fn a_threshold_that_holds_without_waits_alone_is_told_and_none_on_a_part_of_a_request() {
+    let mut report: Report =
+        serde_json::from_str(include_str!("../../../../example/result.json")).unwrap();
+    // All of the time is before sending.
+    let none = report.latency["body"].clone();
+    for series in [Series::ServiceOk, Series::Ttfb] {
+        report
+            .latency
+            .insert(series.name().to_owned(), none.clone());
+    }
+    let told = |text: &str| {
+        let condition: Condition = text.parse().unwrap();
+        let objective = Objective {
+            condition,
+            breach: Breach::Fails,
+        };
+        let gate = GateReport {
+            corrected: condition.metric.is_corrected(report.plan.run.arrivals),
+            ..objective.row(&of_report(condition.metric, &report))
+        };
+        assert_eq!(gate.ok, Some(true), "{text}");
+        broken_by_waits(&condition, &gate, &report).is_some()
+    };
+    let texts = [
+        "service_p99 < 500ms",
+        "body_p99 < 500ms",
+        "ttfb_p99 < 500ms",
+        "response_p99 < 5s",
+    ];
+    assert_eq!(texts.map(told), [true, false, false, false]);
+}
+
 fn in_order(seconds: &[Second]) -> Vec<(usize, Second)> {
     seconds.iter().copied().enumerate().collect()
 }
