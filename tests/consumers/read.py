@@ -135,7 +135,7 @@ def recipes(result, report):
     if not shutil.which("jq"):
         yield "skipped: jq is not installed"
         return
-    book = Path(__file__).parents[2] / "docs/src/how-to/exports.md"
+    book = Path(__file__).parents[2] / "docs/src/compare/exports.md"
     blocks = [text for text in re.findall(r"^```sh\n(.*?)^```", book.read_text(encoding="utf-8"), re.M | re.S) if text.startswith("jq ")]
     same(2, len(blocks), "recipes in the book")
     for block in blocks:

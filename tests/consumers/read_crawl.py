@@ -96,7 +96,7 @@ def recipes(place, records):
     """Parquet and CSV, by the statements of the book for DuckDB, read back."""
     import duckdb
 
-    book = Path(__file__).parents[2] / "docs/src/how-to/datasets.md"
+    book = Path(__file__).parents[2] / "docs/src/crawl/saved-crawls.md"
     statements = re.findall(r'^duckdb -c "(COPY .*)"$', book.read_text(encoding="utf-8"), re.M)
     same(2, len(statements), "recipes in the book")
     os.chdir(place)

@@ -108,7 +108,7 @@ fn each_pattern_does_what_its_name_says() {
         }
     }
     // The book has the same table.
-    let book = include_str!("../../docs/src/explanation/patterns.md").replace("\\<", "<");
+    let book = include_str!("../../docs/src/measure/patterns.md").replace("\\<", "<");
     for pattern in PATTERNS {
         for cell in pattern.elsewhere {
             assert!(book.contains(&format!("| {cell} |")), "{cell}");

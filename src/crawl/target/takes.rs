@@ -773,7 +773,7 @@ mod tests {
 
     #[test]
     fn the_book_has_each_form() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/how-to/flows.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/measure/flows.md");
         let page = fs::read_to_string(page).unwrap();
         let forms = FORMS
             .iter()
@@ -786,7 +786,10 @@ mod tests {
             // As in a file of JSON.
             let first = first.replace('\\', "\\\\");
             let row = format!("| {first} | {second} |");
-            assert!(page.contains(&row), "docs/src/how-to/flows.md lacks: {row}");
+            assert!(
+                page.contains(&row),
+                "docs/src/measure/flows.md lacks: {row}"
+            );
         }
         for form in &FORMS {
             assert!((form.read)(form.example).is_some());
