@@ -392,7 +392,10 @@ fn no_request_harms_the_process() {
         let pages = children.filter(|(_, name)| name == "crawlmark-page");
         pages.map(|(pid, _)| pid).collect::<Vec<_>>()
     };
-    let before = process();
+    // The address is told before the process has its name.
+    let before = wait_for("the page's process", || {
+        Some(process()).filter(|pids| !pids.is_empty())
+    });
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for n in 0..requests {
         let place = if n % 4 == 0 { &metrics } else { &page };
