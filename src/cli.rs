@@ -216,7 +216,7 @@ const OTHER_COMMANDS: [(&str, &str); 5] = [
 const CRAWL_A_URL: &str = "to crawl a URL: crawlmark run URL";
 
 /// Flags of other programs, and the flag of `run` that does the same.
-const OTHER_FLAGS: [(&str, &str); 6] = [
+pub const OTHER_FLAGS: [(&str, &str); 6] = [
     ("-o --output", "--out DIR"),
     ("-u --user", "--auth USER:PASSWORD"),
     ("-A --user-agent", "--header 'user-agent: NAME'"),
@@ -315,7 +315,7 @@ pub(crate) fn built() -> clap::Command {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Crawl a range of IDs, and measure its rate, times and errors
-    #[command(after_long_help = run::RUN_EXAMPLES, mut_args = table::described)]
+    #[command(after_long_help = run::help(), mut_args = table::described)]
     Run(Box<RunArgs>),
     /// Compare two configurations, targets or builds in paired rounds
     #[command(after_long_help = ab::EXAMPLES)]
@@ -798,6 +798,26 @@ mod tests {
                     (1..=70).contains(&length) && !help.contains('\n'),
                     "{help}: {length}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_of_run_has_the_other_names_of_its_flags() {
+        let mut command = built();
+        let run = command.find_subcommand_mut("run").unwrap();
+        let help = run.render_long_help().to_string();
+        for argument in run.get_arguments() {
+            let long = argument.get_long().unwrap_or_default();
+            let shorts = argument.get_all_short_aliases().unwrap_or_default();
+            let shorts = shorts.into_iter().map(|letter| format!("-{letter}"));
+            let longs = argument.get_all_aliases().unwrap_or_default();
+            for name in shorts.chain(longs.into_iter().map(|name| format!("--{name}"))) {
+                let has = help.lines().any(|line| {
+                    let mut words = line.split_whitespace();
+                    words.next() == Some(&format!("--{long}")) && words.any(|word| word == name)
+                });
+                assert!(has, "{long}: {name}");
             }
         }
     }

@@ -215,7 +215,7 @@ mod tests {
         "--proxy http://127.0.0.1:3128 --session per-request",
         "--cert file --key file",
         "--tag key=value --tag other=value",
-        "--threshold rate>7 --stop-if error_rate[5s]<7% --slo-p99 7s",
+        "--threshold rate>7 --stop-unless error_rate[5s]<7% --slo-p99 7s",
         "--save items --save-fields id,status,outcome --save-bodies all --max-body 7 --durability process --mode 640",
     ];
 

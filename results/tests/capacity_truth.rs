@@ -315,7 +315,7 @@ fn probe(
         if at >= warmup {
             attempts += 1;
             refused += u64::from(answer.is_none());
-            // As `--stop-if throttled_rate < 50%` does, at the end of a second.
+            // As `--stop-unless throttled_rate < 50%` does, at the end of a second.
             if attempts >= 100 && refused * 2 >= attempts && stopped.is_none() {
                 stopped = Some(at.floor() + 1.0);
             }

@@ -30,7 +30,7 @@ const OBJECTIVES: [&str; 3] = [
 
 /// Flags of every probe. It is stopped at once where going on would show nothing more; throttling is
 /// counted, because pauses and retries within a probe would change its rate.
-const OWN: &str = "--on-throttle count --retries 0 --name probe --stop-if error_rate<50% --stop-if throttled_rate<50%";
+const OWN: &str = "--on-throttle count --retries 0 --name probe --stop-unless error_rate<50% --stop-unless throttled_rate<50%";
 
 /// Time for which a scout measures, and the most that it warms up.
 const SCOUT: Duration = Duration::from_secs(1);

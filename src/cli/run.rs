@@ -36,7 +36,7 @@ impl RunArgs {
 
     /// Return how requests are scheduled: as typed, or by the default.
     pub fn arrivals(&self) -> Arrivals {
-        let mut conditions = self.threshold.iter().chain(&self.stop_if);
+        let mut conditions = self.threshold.iter().chain(&self.stop_unless);
         let is_of_times = self.slo_p99.is_some()
             || conditions.any(|it| it.metric.is_corrected(Arrivals::Asap).is_some());
         let is_limit = self.burst.is_some()
@@ -94,7 +94,7 @@ fn parse_linger(text: &str) -> Result<Auto<Duration>, String> {
     })
 }
 
-pub(super) const RUN_EXAMPLES: &str = "\
+const RUN_EXAMPLES: &str = "\
 Examples:
   Ten seconds against the bundled target:
     crawlmark run
@@ -102,6 +102,9 @@ Examples:
     crawlmark run --ids 0..200k --shards 2 -c 64 --out first
   Your own target, at 5,000 requests a second at most:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 5000
+  Open loop: 500 requests a second are due, whatever the target does:
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500 \\
+        --arrivals constant -c 500 -d 30s
   A ramp from 100 to 5,000/s in a minute:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 100:5000 -d 60s
   Each URL of a list once, with at most 2 requests in flight and 5 a second per host:
@@ -110,7 +113,7 @@ Examples:
   For CI: exit with 3 if the threshold fails, stop if most requests fail:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500 \\
         --arrivals constant --threshold 'response_p99 < 250ms' \\
-        --stop-if 'error_rate[5s] < 50%' \\
+        --stop-unless 'error_rate[5s] < 50%' \\
         --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
   HTTP/2 with 100 requests in flight on one connection:
     crawlmark run 'https://127.0.0.1/items/{id}' --http 2 -c 1 --streams 100
@@ -120,6 +123,23 @@ Examples:
   One number for a script:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -n 10k --json \\
         | jq .latency.service.p99_us";
+
+const ALIASES: &str = "\
+Names of other programs, accepted as well:
+  --items        --requests --count --iterations
+  --duration     -z --time
+  --method       -X
+  --body         --data
+  --shards       -t --threads --workers (a shard is a process)
+  --connections  --clients --concurrency --parallel --users --vus
+  --rate         -q --qps --rps
+  --threshold    --fail-if
+  --stop-unless  --stop-if";
+
+/// Return what follows the flags of `run`: other names of flags, exit codes and examples.
+pub(super) fn help() -> String {
+    format!("{ALIASES}\n\n{}\n\n{RUN_EXAMPLES}", super::EXIT_CODES)
+}
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -221,6 +241,7 @@ pub struct RunArgs {
 
     /// Crawl processes, from cores and --rate
     ///
+    /// A shard is a process; where other tools have threads (-t), crawlmark has shards.
     /// auto is one per core, or three for five cores if the target is on this machine, too; with a --rate it is at most one for each 200/s of it, and one below 400/s.
     #[arg(
         short = 's',
@@ -275,7 +296,7 @@ pub struct RunArgs {
     /// limits requests in flight. Set it to at least RATE x the longest response
     /// time; otherwise you measure the wait for a connection.
     ///
-    /// Default: asap; constant where a --threshold, --stop-if or --slo-p99 is about
+    /// Default: asap; constant where a --threshold, --stop-unless or --slo-p99 is about
     /// times at a --rate, because a closed loop sends less while the target stands
     /// still, and passes. It stays asap where the rate is a limit: with --burst,
     /// --adaptive, limits per host, a --rate in windows, and in parts.
@@ -541,7 +562,7 @@ pub struct RunArgs {
     ///              budget_utilisation, rate_ratio (sent of --rate): 0.01 or 1%
     ///   counts     items, ok, not_found, failed, gave_up, aborted, lost,
     ///              unfinished, not_attempted, attempts, retries, throttled,
-    ///              soft_blocked, errors, dropped, connections_opened, events: 100, 10k
+    ///              soft_blocked, errors, dropped, connections_opened: 100, 10k
     ///   others     cpu_us_per_attempt (of the client), target_cpu_per_request: 40us;
     ///              valid (== or != true or false)
     ///
@@ -561,8 +582,8 @@ pub struct RunArgs {
     /// that names the threshold, and exit code 3. Shares and means need 100 requests,
     /// percentiles 100 samples beyond them; with fewer requests, a share still fails if
     /// their errors alone would break the limit among 100.
-    #[arg(long, value_name = "EXPR", verbatim_doc_comment)]
-    pub stop_if: Vec<Condition>,
+    #[arg(long, alias = "stop-if", value_name = "EXPR", verbatim_doc_comment)]
+    pub stop_unless: Vec<Condition>,
     /// Fail if p99 exceeds TIME
     ///
     /// Short for --threshold `service_p99 <= TIME`, in an open loop, which it makes of a --rate

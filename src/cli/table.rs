@@ -394,7 +394,7 @@ const GROUPS: [Group; 13] = [
         may_differ: true,
         flags: &[
             typed("threshold").not_for_rounds().common(),
-            typed("stop_if").not_for_rounds(),
+            typed("stop_unless").not_for_rounds(),
             typed("slo_p99").not_for_rounds(),
             typed("max_error_rate").not_for_rounds().common(),
             typed("k6_exit_codes"),

@@ -31,7 +31,7 @@ fn an_undecided_threshold_has_an_exit_code_of_its_own() {
     let line = format!("{} --shards 2 -c 8", target.url());
     let ended = ended(&format!(
         "{line} -n 2k --slo-p99 1h --max-error-rate 1% --fail-if 'items == 2k' \
-         --threshold 'service_p90<1h' --stop-if 'error_rate < 50%'"
+         --threshold 'service_p90<1h' --stop-unless 'error_rate < 50%'"
     ));
     // 2,000 samples are too few for a p99 to be judged by.
     let report = ended.report(5);
@@ -43,7 +43,7 @@ fn an_undecided_threshold_has_an_exit_code_of_its_own() {
     );
     report.holds(&json!({
         "/gates/0/expression": "items == 2000", "/gates/0/value": 2_000.0,
-        "/gates/3/expression": "error_rate <= 1%", "/gates/4/kind": "stop_if",
+        "/gates/3/expression": "error_rate <= 1%", "/gates/4/kind": "stop_unless",
         "/stopped_by": null, "/interrupted": false,
     }));
     let junit = ended.file("junit.xml");
@@ -96,7 +96,7 @@ fn a_failed_threshold_fails_the_run_and_outweighs_an_undecided_one() {
 fn a_run_is_stopped_by_the_threshold_that_it_breaks() {
     let target = Target::start("--fault error:0.5:500 --processes 1");
     let report = ended(&format!(
-        "{} -d 60s --rate 500 --shards 2 -c 8 {ONE_ATTEMPT} --stop-if 'error_rate[1s] < 1%' \
+        "{} -d 60s --rate 500 --shards 2 -c 8 {ONE_ATTEMPT} --stop-unless 'error_rate[1s] < 1%' \
          --threshold 'lost == 0'",
         target.url()
     ))

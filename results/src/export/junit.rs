@@ -15,7 +15,7 @@ struct TestCase {
     name: String,
     /// Result in words.
     said: String,
-    /// Type of a failure: `threshold`, `stop_if` or `comparison`.
+    /// Type of a failure: `threshold`, `stop_unless` or `comparison`.
     kind: &'static str,
     /// True if it holds: if not, that is a failure, and if that could not be decided, an error.
     ok: Option<bool>,

@@ -272,6 +272,44 @@ fn the_kernel_is_suspected_only_where_a_process_was_not_ended_by_its_run() {
 }
 
 #[test]
+fn the_guide_has_the_limits() {
+    use super::thresholds::*;
+
+    let guide = include_str!("../../../docs/src/reference/verdicts.md");
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    for phrase in [
+        format!("more than {} of a CPU", percent(CPU_USE)),
+        format!(
+            "without a CPU, for more than {} of its time",
+            percent(RUN_DELAY)
+        ),
+        format!("with `--rate`: p99 over {} ms", SCHED_LAG_US / 1e3),
+        format!(
+            "p99 over {} ms and over a tenth of the median",
+            RECEIVE_DELAY_US / 1e3
+        ),
+        format!("a single timer more than {} ms late", FREEZE_US / 1e3),
+        format!("more than {} of a shard's CPU", percent(STEAL)),
+        format!("took {} longer", percent(SPEED)),
+        format!(
+            "one in {},000 responses, and at least {LEAST_LATE}",
+            1e-3 / RETRANSMITS
+        ),
+        format!("the same number of requests: {KEEP_ALIVE} at most"),
+        format!(
+            "more than {} of the requests that were due",
+            percent(DROPPED)
+        ),
+        format!("p99 of `pool_wait` over {} ms", WAIT_US / 1e3),
+        format!("Runs below {SHORTEST_S} s"),
+        format!("from {}: `errors`", percent(FAILED)),
+        format!("for the last {LEAST_DEAD_S} s"),
+    ] {
+        assert!(guide.contains(&phrase), "verdicts.md lacks: {phrase}");
+    }
+}
+
+#[test]
 fn of_two_findings_the_verdict_is_the_one_to_know_first_and_the_guide_has_the_order() {
     let order = Verdict::ALL
         .map(|verdict| format!("`{}`", verdict.name()))

@@ -1,7 +1,7 @@
 //! Objectives of a run, such as `service_p99 < 250ms`: parsed, watched while the run goes on, and
 //! judged.
 //!
-//! Called by the commands: a [`Condition`] is what `--threshold` and `--stop-if` take, a
+//! Called by the commands: a [`Condition`] is what `--threshold` and `--stop-unless` take, a
 //! [`LiveThresholds`] receives the seconds of a run and closes its report with a verdict for each.
 //! Everything here is pure; nothing of it runs in a shard. Not to be confused with the gate of a
 //! shard, which lets requests go, or with the checks of validity, which say whether the numbers are
@@ -55,7 +55,7 @@ impl Breach {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fails => "threshold",
-            Self::Stops => "stop_if",
+            Self::Stops => "stop_unless",
         }
     }
 
@@ -63,7 +63,7 @@ impl Breach {
     pub const fn flag(self) -> &'static str {
         match self {
             Self::Fails => "--threshold",
-            Self::Stops => "--stop-if",
+            Self::Stops => "--stop-unless",
         }
     }
 }

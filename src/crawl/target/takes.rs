@@ -78,7 +78,7 @@ const FORMS: [Form; 7] = [
 /// What each form takes, as the book says it.
 #[cfg(test)]
 const TAKES: [&str; 7] = [
-    "the value in each item of a list of the body, for [requests for each](#request-each-item-of-a-list)",
+    "the value in each item of a list of the body, for [requests for each](pages-and-lists.md#request-each-item-of-a-list)",
     "a text, a number or a boolean of the body, by its JSON pointer (RFC 6901)",
     "the first group of the pattern in a header of this name, or all that it matches",
     "the first header of this name",

@@ -319,7 +319,7 @@ pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective
         .chain(slo_p99)
         .chain(args.max_error_rate)
         .map(|condition| (condition, Breach::Fails));
-    let stops = args.stop_if.iter();
+    let stops = args.stop_unless.iter();
     fails
         .chain(stops.map(|condition| (*condition, Breach::Stops)))
         .map(|(condition, breach)| Objective { condition, breach })
@@ -429,7 +429,7 @@ mod tests {
             ("--rate 50 --slo-p99 1s", Arrivals::Constant),
             ("--rate 50 --threshold service_max<1s", Arrivals::Constant),
             ("--rate 50 --threshold response_mean<1s", Arrivals::Constant),
-            ("--rate 50 --stop-if service_p50<1s", Arrivals::Constant),
+            ("--rate 50 --stop-unless service_p50<1s", Arrivals::Constant),
             ("--rate 50:90 -d 9s --slo-p99 1s", Arrivals::Constant),
             (
                 "--rate 50 --slo-p99 1s --arrivals poisson",

@@ -11,7 +11,7 @@ use crate::show::text::{counted, decimal, grouped_f64, micros};
 pub struct GateReport {
     /// Condition, as in `service_p99[10s] < 250ms`.
     pub expression: String,
-    /// Option that set it: `threshold` or `stop_if`.
+    /// Option that set it: `threshold` or `stop_unless`.
     pub kind: String,
     /// Metric of the condition.
     pub metric: String,

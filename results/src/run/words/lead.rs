@@ -77,7 +77,7 @@ fn ending(report: &Report) -> String {
     };
     match (report.interrupted_by, &report.stopped_by) {
         (Some(signal), _) => format!("Stopped by {} after {of}", signal_in_words(signal)),
-        (None, Some(threshold)) => format!("Stopped by --stop-if '{threshold}' after {of}"),
+        (None, Some(threshold)) => format!("Stopped by --stop-unless '{threshold}' after {of}"),
         (None, None) if report.storage_failure.is_some() => {
             format!("Stopped by a failure to store results after {of}")
         }
