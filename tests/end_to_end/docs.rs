@@ -5,8 +5,10 @@
 //! `UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::` writes the generated pages of
 //! the reference again.
 
+mod agents;
 mod commands;
 mod fields;
+mod figures;
 mod markdown;
 mod shell;
 
@@ -17,6 +19,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crawlmark::cli::{Cli, Command as Typed};
@@ -35,7 +38,7 @@ use crate::process::{DEADLINE, signal, wait_for, working_in};
 const HOME: &str = "https://github.com/crawlmark/crawlmark/";
 
 /// Programs that the documents name beside crawlmark; any other name is a misspelling.
-const OTHERS: &str = "brew cargo cat cp curl do docker done duckdb echo fi for gh git grep head hq hyperfine if ip jq kill kubectl ls man mdbook mkdir \
+const OTHERS: &str = "brew cargo cat cd cp curl do docker done duckdb echo fi for gh git grep head hq hyperfine if ip jq kill kubectl ls man mdbook mkdir \
     openssl parallel podman printf protoc python rm sbatch scontrol seq sleep ssh tar tee then until wait zstdcat .ci/pgo unshare tc";
 
 /// Pictures of the book, with the plots that they are copies of: GitHub shows no picture through a
@@ -50,6 +53,9 @@ const PICTURES: &[(&str, &str)] = &[
     ("scaling.svg", "results/scale/plots/scaling.svg"),
     ("spectrum.svg", "results/example/plots/spectrum.svg"),
 ];
+
+/// Pictures of the book that are copies of nothing.
+const DRAWN: [&str; 2] = ["architecture.svg", "page.png"];
 
 /// The root of the tree.
 fn root() -> &'static Path {
@@ -139,7 +145,10 @@ fn pictures_of_the_book_are_those_of_the_results() {
             "{picture} is stale: run UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::"
         );
     }
-    assert_eq!(fs::read_dir(images).unwrap().count(), PICTURES.len());
+    assert_eq!(
+        fs::read_dir(images).unwrap().count(),
+        PICTURES.len() + DRAWN.len()
+    );
 }
 
 #[test]
@@ -235,8 +244,33 @@ fn command_lines_are_understood() {
     );
 }
 
-/// Notes the exit code of each crawlmark that a page runs, beside the code that its block allows.
+/// Note the exit code of each crawlmark that a page runs, beside the code that its block allows. In a
+/// rehearsal, flags that make a command short are added to its own, and to those of its rounds.
 const WRAPPER: &str = r#"#!/bin/bash
+own=() rounds=() is_round=
+for word; do
+  case "$is_round:$word" in :--) is_round=1 ;; 1:*) rounds+=("$word") ;; *) own+=("$word") ;; esac
+done
+if [ -n "$REHEARSED" ]; then
+  case "$*" in
+    serve*--listen\ 127.0.0.1:[1-9]*) ;;
+    serve*) own+=(--listen 127.0.0.1:0); set -- timeout -s INT 0.5 "$PROGRAM" "${own[@]}"; exec "$@" ;;
+    run*--resume*|run*--plan*) own+=(-d 1s) ;;
+    run*\[1s\]*) own+=(-d 2s) ;;
+    run*--warmup*) own+=(-d 600ms --warmup 200ms --out "run-$$") ;;
+    run*) own+=(-d 300ms --warmup 0s --out "run-$$") ;;
+    ab*--base-command*) own+=(--pairs 1 --executions 1) ;;
+    ab*) own+=(--pairs 1) rounds+=(-d 300ms) ;;
+    scale*) own+=(--repeats 1 -d 200ms) ;;
+    capacity*) own+=(--from 100 --max-rate 200 --probe 1s --budget 3s) ;;
+    ladder*) own+=(--rungs 4 -d 1s) ;;
+    patterns*) own+=(-d 1s) ;;
+    selftest*) own+=(--quick --rows R2) ;;
+    watch*) own+=(--once) ;;
+  esac
+fi
+set -- "${own[@]}"
+[ -z "${rounds[*]}" ] || set -- "$@" -- "${rounds[@]}"
 [ "$1" != serve ] || exec "$PROGRAM" "$@"
 "$PROGRAM" "$@"
 code=$?
@@ -250,13 +284,70 @@ trap 'trap - ERR; kill $(jobs -p) 2>/dev/null' EXIT
 trap 'case "$BASH_COMMAND" in crawlmark*) ;; *) echo "failed: $BASH_COMMAND" ;; esac' ERR
 "#;
 
-/// Run the blocks of a page that are marked `sh,run`, one after another in one shell, as a reader
-/// would. `exit-3` allows exit code 3, too; `readers` needs the Python of `.ci/run`.
-fn run_page(page: &Page) {
+/// Programs that a rehearsal replaces by one that reads its input and succeeds.
+const REPLACED: &str = "cargo curl duckdb git hq hyperfine jq kubectl man openssl parallel podman protoc python \
+    sbatch scontrol ssh zstdcat";
+
+/// What the commands of the pages find: targets, files, programs and results.
+const SCENERY: &str = r#"
+export REHEARSED=1 URL='http://127.0.0.1:8080/items/{id}' API_TOKEN=t TOKEN=t GITHUB_STEP_SUMMARY=$PWD/steps HOME=$PWD
+mkdir -p stubs/mappings wiremock/mappings recorded/mappings history rounds results/runs crawlmark stand-ins \
+  .local/share/bash-completion/completions .zfunc .config/fish/completions .local/share/man/man1
+echo '{"mappings": [{"priority": 9, "request": {"urlPattern": ".*"}, "response": {"headers": {"Content-Type": "application/json"},
+  "jsonBody": {"token": "t", "next": null, "data": {"id": 1}, "posts": [{"id": 1}]}}},
+  {"request": {"urlPattern": "/v1/.*"}, "response": {"headers": {"Content-Type": "text/event-stream"}, "body": "data: 1\n\ndata: [DONE]\n\n"}}]}' > stubs/mappings/all.json
+cp stubs/mappings/all.json wiremock/mappings; cp stubs/mappings/all.json recorded/mappings
+echo 'http://127.0.0.1:8080/items/{id}' | tee urls.txt > crawl.flags
+echo '--rate 500/s --arrivals constant' >> crawl.flags
+echo '{"url": "http://127.0.0.1:8080/items/{id}", "extract": {"token": "json:/token"}, "then": [{"url": "/{token}"}]}' > flow.jsonl
+echo '{"url": "http://127.0.0.1:8080/items/{id}"}' > requests.jsonl
+echo '127.0.0.1 - - [22/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 2 "-" "-"' > access.log
+echo hello > item.bin
+for name in old new bench-old bench-new server-a server-b; do
+  echo 'case "$*" in *--port*) exec "$PROGRAM" serve --listen "127.0.0.1:${@: -1}" ;; *--json*) echo "{\"latency\":{\"p99\":3}}" ;; *) echo "throughput=100 MB/s" ;; esac' |
+    cat <(echo '#!/bin/bash') - > $name
+done
+for name in $REPLACED; do echo 'cat > /dev/null' | cat <(echo '#!/bin/bash') - > stand-ins/$name; done
+chmod +x old new bench-* server-* stand-ins/*
+PATH=$PWD/stand-ins:$PATH
+for name in results/runs/2026-11-22T10-00-00Z-crawl result first monday tuesday friday; do cp -r "$TREE/results/example" $name; done
+cp -r "$TREE/results/ab" results/runs/2026-11-22T10-00-00Z-ab
+cp "$TREE/results/tests/import/hyperfine.json" before.json; cp before.json after.json
+"$PROGRAM" serve --listen 127.0.0.1:8080 --stubs stubs > served &
+"$PROGRAM" serve --listen 127.0.0.1:8081 > served1 &
+"$PROGRAM" serve --listen 127.0.0.1:8443 --stubs stubs --tls --tls-cert authority.pem > served &
+"#;
+
+/// Hosts of the pages, and the target that plays them in a rehearsal.
+const PLAYED: &[(&str, &str)] = &[
+    ("[10s]", "[1s]"),
+    (
+        "serve --listen 127.0.0.1:8080",
+        "serve --listen 127.0.0.1:0",
+    ),
+    (
+        "serve --listen 127.0.0.1:8443",
+        "serve --listen 127.0.0.1:0",
+    ),
+    ("https://api.example.com", "http://127.0.0.1:8080"),
+    ("https://shop.example.com", "http://127.0.0.1:8080"),
+    ("https://staging.internal:8443", "https://127.0.0.1:8443"),
+    ("http://staging.example.com", "http://127.0.0.1:8080"),
+    ("http://10.0.0.5:8080", "http://127.0.0.1:8080"),
+    ("http://10.0.0.5:9000", "http://127.0.0.1:8080"),
+    ("http://server:8080", "http://127.0.0.1:8080"),
+    ("http://127.0.0.1:50051", "http://127.0.0.1:8081"),
+    ("--metrics 127.0.0.1:9464", "--metrics 127.0.0.1:0"),
+];
+
+/// Run blocks of a page, one after another in one shell, as a reader would: those that are marked
+/// `sh,run` as they are, or the other ones in a rehearsal, made short. `exit-3` allows exit code 3,
+/// too; `readers` needs the Python of `.ci/run`; `elsewhere` needs what no test has.
+fn run_page(page: &Page, is_rehearsal: bool) {
     let readers = root().join("target/consumers/bin");
     let has_readers = readers.join("python").is_file();
-    let has_curl = Command::new("curl").arg("--version").output().is_ok();
-    let can_run = |block: &&Block| {
+    let has_curl = is_rehearsal || Command::new("curl").arg("--version").output().is_ok();
+    let can_run = |block: &Block| {
         let can =
             (has_readers || !block.is("readers")) && (has_curl || !block.text.contains("curl "));
         if !can {
@@ -268,11 +359,17 @@ fn run_page(page: &Page) {
         }
         can
     };
-    let runs = page
+    let is_ours = |block: &Block| {
+        block.is("sh")
+            && block.is("run") != is_rehearsal
+            && !block.is("elsewhere")
+            && (!is_rehearsal || block.text.contains("crawlmark"))
+    };
+    let blocks: Vec<_> = page
         .blocks
         .iter()
-        .filter(|block| block.is("sh") && block.is("run"));
-    let blocks: Vec<_> = runs.filter(can_run).collect();
+        .filter(|block| is_ours(block) && can_run(block))
+        .collect();
     if blocks.is_empty() {
         return;
     }
@@ -291,37 +388,48 @@ fn run_page(page: &Page) {
         .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
         .collect();
     let mut script = TRAPS.to_owned();
-    for block in blocks {
+    if is_rehearsal {
+        add_lines(&mut script, SCENERY);
+        script
+            .push_str("for try in {1..200}; do [ -s authority.pem ] && break; sleep 0.05; done\n");
+        if !blocks
+            .iter()
+            .any(|block| block.text.contains("--save items"))
+        {
+            script.push_str("\"$PROGRAM\" run \"$URL\" -n 3 --save items --quiet --out -\n");
+        }
+    }
+    for block in &blocks {
         let allowed: Vec<&str> = block
             .info
             .split(',')
             .filter_map(|word| word.strip_prefix("exit-"))
             .collect();
-        let _ = writeln!(script, "export ALLOWED=0,{}", allowed.join(","));
-        for line in block.text.lines() {
-            script.push_str(line);
-            script.push('\n');
-            if let Some(port) = line
-                .strip_suffix('&')
-                .and_then(|line| line.split("--listen 127.0.0.1:").nth(1))
-            {
-                let port = port.split_whitespace().next().unwrap();
-                let _ = writeln!(
-                    script,
-                    "for try in {{1..600}}; do (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.05; done"
-                );
+        let allowed = if is_rehearsal {
+            "3,4,5".to_owned()
+        } else {
+            allowed.join(",")
+        };
+        let _ = writeln!(
+            script,
+            "export ALLOWED=0,{allowed}; echo; echo '{}'",
+            begins(block)
+        );
+        if is_rehearsal {
+            let mut text = block.text.clone();
+            for (named, played) in PLAYED {
+                text = text.replace(named, played);
             }
+            let _ = writeln!(script, "({text}) || true");
+        } else {
+            add_lines(&mut script, &block.text);
         }
     }
     for (written, listener) in ["8080", "8081", "8443", "3128"].iter().zip(&listeners) {
-        script = script.replace(
-            &format!("127.0.0.1:{written}"),
-            &format!("127.0.0.1:{}", listener.local_addr().unwrap().port()),
-        );
-        script = script.replace(
-            &format!("127.0.0.1/{written}"),
-            &format!("127.0.0.1/{}", listener.local_addr().unwrap().port()),
-        );
+        let port = listener.local_addr().unwrap().port();
+        for before in ["127.0.0.1:", "127.0.0.1/"] {
+            script = script.replace(&format!("{before}{written}"), &format!("{before}{port}"));
+        }
     }
     drop(listeners);
     let path = format!(
@@ -338,6 +446,8 @@ fn run_page(page: &Page) {
         .env("PATH", path)
         .env("PROGRAM", program())
         .env("CODES", &codes)
+        .env("TREE", root())
+        .env("REPLACED", REPLACED)
         .stdin(Stdio::null())
         .stdout(output.try_clone().unwrap())
         .stderr(output)
@@ -375,17 +485,110 @@ fn run_page(page: &Page) {
         );
     }
     assert!(
-        !codes.is_empty() && !said.contains("command not found") && !said.contains("\nfailed: "),
+        (is_rehearsal || !codes.is_empty())
+            && !said.contains("command not found")
+            && !said.contains("\nfailed: "),
         "{}: {status}\n{said}",
         page.path.display()
     );
+    for block in blocks {
+        assert_sample(page, block, &said);
+    }
+}
+
+/// Line before the output of a block.
+fn begins(block: &Block) -> String {
+    format!("-- output of the block in line {}", block.line)
+}
+
+/// Add lines to a script; after one that starts a target, wait until it listens.
+fn add_lines(script: &mut String, lines: &str) {
+    for line in lines.lines() {
+        script.push_str(line);
+        script.push('\n');
+        if let Some(port) = line
+            .strip_suffix('&')
+            .and_then(|line| line.split("--listen 127.0.0.1:").nth(1))
+        {
+            let port = port.split_whitespace().next().unwrap();
+            let _ = writeln!(
+                script,
+                "for try in {{1..600}}; do (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.05; done"
+            );
+        }
+    }
+}
+
+/// Check that a sample (`text,sample`) behind a block has the shape of what the block prints: for
+/// each line there is one with the same words. Findings and verdicts (`!`, `✓` ...) depend on the
+/// machine, and figures on the run.
+fn assert_sample(page: &Page, block: &Block, said: &str) {
+    let next = page.blocks.iter().find(|next| next.line > block.line);
+    let Some(sample) = next.filter(|next| next.is("sample")) else {
+        return;
+    };
+    let (_, said) = said.split_once(&begins(block)).unwrap();
+    let said = said.split("\n-- output of").next().unwrap();
+    let lines: Vec<&str> = said.lines().chain([""]).collect();
+    let mut is_finding = false;
+    for line in sample.text.lines() {
+        is_finding = line.starts_with(['!', '✓', '✕']) || is_finding && line.starts_with("  ");
+        let words = words_of(line);
+        // A line may be broken elsewhere.
+        let has = lines
+            .windows(2)
+            .any(|printed| words.is_subset(&words_of(&printed.join(" "))));
+        assert!(
+            is_finding || words.is_empty() || has,
+            "{}:{}: nothing like this line is printed: {line}\n{said}",
+            page.path.display(),
+            sample.line
+        );
+    }
+}
+
+/// Words of a line, without figures, units and what depends on the outcome.
+fn words_of(line: &str) -> BTreeSet<&str> {
+    const LEFT_OUT: [&str; 5] = ["ms", "of", "in", "below", "passed"];
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| word.len() > 1 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+        .filter(|word| !LEFT_OUT.contains(word))
+        .collect()
 }
 
 #[test]
 fn pages_that_are_marked_do_what_they_say() {
     for page in pages() {
-        run_page(&page);
+        run_page(&page, false);
     }
+}
+
+#[test]
+fn all_other_commands_run() {
+    let is_user = |page: &Page| {
+        !page.path.starts_with("docs/src/reference/commands")
+            && (page.path.starts_with("docs") || page.path.ends_with("README.md"))
+    };
+    let (pages, next) = (pages(), AtomicUsize::new(0));
+    let pages: Vec<&Page> = pages.iter().filter(|page| is_user(page)).collect();
+    // All pages are run, a few at a time, whatever is wrong with one of them.
+    let run = || {
+        let mut wrong = Vec::new();
+        while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if std::panic::catch_unwind(|| run_page(page, true)).is_err() {
+                wrong.push(page.path.clone());
+            }
+        }
+        wrong
+    };
+    let wrong: Vec<PathBuf> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap())
+            .collect()
+    });
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// Compare a generated page with the committed one, or write it.
@@ -526,5 +729,49 @@ fn every_kind_of_failure_has_its_row() {
             cause_in_words(FailureCause::Error(kind))
         );
         assert!(failures.contains(&row), "failures.md lacks {row}");
+    }
+}
+
+#[test]
+fn agents_read_the_tables_of_the_program() {
+    assert_generated("../start/agents.md", &agents::page(root()));
+    assert_generated("../../../llms.txt", &agents::llms(root()));
+}
+
+#[test]
+fn every_verdict_has_its_section() {
+    let page = Page::read(
+        root(),
+        &root().join("docs/src/understand/troubleshooting.md"),
+    );
+    let anchors = page.anchors();
+    for verdict in Verdict::ALL {
+        assert!(anchors.contains(verdict.name()), "{}", verdict.name());
+    }
+}
+
+#[test]
+fn pages_are_short() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 160);
+    for page in pages() {
+        let text = fs::read_to_string(root().join(&page.path)).unwrap();
+        let is_guide =
+            page.path.starts_with("docs") && !page.path.starts_with("docs/src/reference");
+        let words = text.split_whitespace().count();
+        assert!(
+            !is_guide || words <= 1_200,
+            "{}: {words} words",
+            page.path.display()
+        );
+    }
+}
+
+#[test]
+fn figures_are_those_of_the_results_and_the_constants() {
+    for (page, phrase) in figures::claims(root()) {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&phrase), "{page} lacks: {phrase}");
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory};
-use crawlmark::cli::Cli;
+use crawlmark::cli::{Cli, OTHER_FLAGS};
 
 /// Opening of each page.
 const GENERATED: &str = "<!-- Generated from the program: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n";
@@ -68,6 +68,9 @@ fn page(mut command: Command) -> String {
             headings.push(heading);
         }
     }
+    if headings.len() > 5 {
+        text.push_str(&index(&own, &headings));
+    }
     for name in headings {
         let _ = writeln!(text, "\n## {name}\n");
         own.iter()
@@ -76,6 +79,47 @@ fn page(mut command: Command) -> String {
     }
     if let Some(after) = command.get_after_long_help() {
         text.push_str(&after_help(&after.to_string()));
+    }
+    if command.get_name() == "run" {
+        text.push_str("\n## Flags of other programs\n\n| refused | use |\n|---|---|\n");
+        for (flags, ours) in OTHER_FLAGS {
+            let flags = flags.replace(' ', "`, `");
+            let _ = writeln!(text, "| `{flags}` | `{ours}` |");
+        }
+    }
+    text
+}
+
+/// The flags of each group, in a table.
+fn index(own: &[&Arg], headings: &[&str]) -> String {
+    let mut text = "\n| group | flags |\n|---|---|\n".to_owned();
+    for name in headings {
+        let flags: Vec<String> = own
+            .iter()
+            .filter(|arg| heading(arg) == *name)
+            .filter_map(|arg| {
+                let short = arg.get_short().map(|short| format!("-{short} "));
+                Some(format!(
+                    "`{}--{}`",
+                    short.unwrap_or_default(),
+                    arg.get_long()?
+                ))
+            })
+            .collect();
+        let anchor: String = name
+            .chars()
+            .filter(|c| c.is_alphanumeric() || *c == ' ')
+            .map(|c| {
+                if c == ' ' {
+                    '-'
+                } else {
+                    c.to_ascii_lowercase()
+                }
+            })
+            .collect();
+        if !flags.is_empty() {
+            let _ = writeln!(text, "| [{name}](#{anchor}) | {} |", flags.join(", "));
+        }
     }
     text
 }
@@ -134,13 +178,19 @@ fn argument(arg: &Arg) -> String {
         notes.push(format!("Default: `{}`.", default.join(" ")));
     }
     let aliases: Vec<_> = arg
-        .get_visible_aliases()
+        .get_all_short_aliases()
         .unwrap_or_default()
         .iter()
-        .map(|alias| format!("`--{alias}`"))
+        .map(|alias| format!("`-{alias}`"))
+        .chain(
+            arg.get_all_aliases()
+                .unwrap_or_default()
+                .iter()
+                .map(|alias| format!("`--{alias}`")),
+        )
         .collect();
     if !aliases.is_empty() {
-        notes.push(format!("Alias: {}.", aliases.join(", ")));
+        notes.push(format!("Also: {}.", aliases.join(", ")));
     }
     let notes = if notes.is_empty() {
         String::new()
@@ -250,7 +300,8 @@ fn marked(text: &str) -> String {
             }
             words.push(piece(&word));
         }
-        words.join(" ")
+        // A flag and its value are one piece.
+        words.join(" ").replace("` `", " ")
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -265,7 +316,9 @@ fn piece(word: &str) -> String {
     let is_short = letters.len() == 2
         && letters.starts_with('-')
         && letters.ends_with(|c: char| c.is_ascii_alphabetic());
-    let has_signs = letters.contains(['_', '{', '<', '*', '|', '=']) && letters.len() > 1;
+    let is_range = letters.contains("..") && !letters.contains("...");
+    let has_signs =
+        is_range || letters.contains(['_', '{', '<', '*', '|', '=']) && letters.len() > 1;
     let start = word.len() - word.trim_start_matches('(').len();
     let end = without_stops(word).len();
     if start < end && (is_short || has_signs || letters.starts_with("--")) {
