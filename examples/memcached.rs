@@ -24,7 +24,7 @@ use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::supervisor::{Interval, Live, Observer, supervise};
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_harness::workload::{Clearance, Flight, InFlight, Workload};
 use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Objective};
 use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Seconds, Source};
 use crawlmark_results::run::result_dir::{PAGE, ResultDir};
@@ -66,9 +66,10 @@ impl Workload for Memcached {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        let mut attempt = Attempt {
+        clearance: &impl Clearance,
+        attempt: &mut Attempt,
+    ) -> Option<()> {
+        *attempt = Attempt {
             sent: None,
             first_byte: None,
             done: Nanos::default(),
@@ -83,7 +84,7 @@ impl Workload for Memcached {
         };
         let outcome = async {
             let mut connection = self.connection(flight).await?;
-            let Some(sent) = clear_to_send().await else {
+            let Some(sent) = clearance.wait().await else {
                 return Ok(None);
             };
             attempt.sent = Some(sent);
@@ -93,8 +94,7 @@ impl Workload for Memcached {
                 bytes_sent: 0,
                 bytes_received: 0,
             });
-            let outcome =
-                timeout(self.timeout, self.get(id, &mut connection, &mut attempt)).await??;
+            let outcome = timeout(self.timeout, self.get(id, &mut connection, attempt)).await??;
             self.idle.borrow_mut().push(connection);
             Ok(Some(outcome))
         };
@@ -102,7 +102,7 @@ impl Workload for Memcached {
             .await
             .unwrap_or_else(|error: io::Error| Some(Outcome::Error(kind(&error))))?;
         attempt.done = self.clock.now();
-        Some(attempt)
+        Some(())
     }
 }
 

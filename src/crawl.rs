@@ -13,12 +13,14 @@
 //! | `target` | URLs, hosts, IDs, and the request of an item |
 //! | `connect` | opening and lending connections: TCP, [`tls`], [`proxy`], source addresses |
 //! | `response` | what is expected, what a response says and means: [`throttling`], cookies, codings, gRPC |
+//! | `carry`, `streams` | what a protocol does for the crawl; what those with streams have in common |
 //! | `http1` | exchanges of HTTP/1.1; decoding of responses ([`codec`]) |
-//! | `http2`, `http3` | connections of HTTP/2 and HTTP/3, and their streams |
-//! | here: `spec`, `carrier`, `attempt`, `next`, `redirects`, `flows`, `retry`, `saving`, `excerpt`, `fetch` | settings, carriers of requests, an attempt, what follows it, records, robots.txt |
+//! | `http2`, `http3` | connections of HTTP/2 and HTTP/3 |
+//! | here: `spec`, `protocols`, `carrier`, `attempt`, `next`, `redirects`, `flows`, `retry`, `saving`, `excerpt`, `fetch` | settings, carriers of requests, an attempt, what follows it, records, robots.txt |
 
 mod attempt;
 mod carrier;
+mod carry;
 mod connect;
 mod excerpt;
 mod fetch;
@@ -28,6 +30,7 @@ mod http2;
 #[cfg(feature = "http3")]
 mod http3;
 mod next;
+mod protocols;
 mod redirects;
 mod response;
 mod retry;
@@ -40,7 +43,7 @@ use std::cell::RefCell;
 use std::future::pending;
 use std::rc::Rc;
 
-use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Sample};
 use crawlmark_harness::trace::Traces;
 use crawlmark_harness::workload::{Clearance, Flight, Workload};
@@ -61,10 +64,9 @@ use self::connect::tcp_info::SlowLimit;
 pub use self::connect::{proxy, tls};
 use self::flows::Flows;
 pub use self::http1::codec;
-use self::http1::request::Writer as RequestWriter;
-use self::http2::Requests;
 #[cfg(any(test, fuzzing))]
 pub use self::http2::laws as http2_laws;
+use self::protocols::Requests;
 use self::redirects::Redirects;
 pub use self::response::compressed::Content;
 pub use self::response::cookies::Cookies;
@@ -108,12 +110,11 @@ pub struct Crawl<D: Dial = Tcp> {
     spec: Rc<CrawlSpec>,
     clock: Clock,
     carriers: Carriers<D>,
-    writer: RequestWriter,
+    requests: Requests,
     checker: Rc<Checker>,
     /// Receivers of responses, lent to one request after another.
     #[expect(clippy::vec_box, reason = "lent for each request: a pointer is moved")]
     receivers: RefCell<Vec<Box<Expected>>>,
-    requests: Requests,
     redirects: Redirects,
     flows: Flows,
     /// True if anything may follow a response beside a retry.
@@ -150,7 +151,7 @@ impl<D: Dial> Crawl<D> {
         Self {
             clock,
             carriers: Carriers::new(dial, Rc::clone(&spec), connections, clock),
-            writer: RequestWriter::new(&spec.request, &spec.targets),
+            requests: Requests::new(&spec.request, &spec.targets),
             checker: Rc::new(Checker::new(
                 spec.expect.clone(),
                 HeadUse {
@@ -162,7 +163,6 @@ impl<D: Dial> Crawl<D> {
                 },
             )),
             receivers: RefCell::default(),
-            requests: Requests::new(&spec.request, &spec.targets),
             flows: Flows::default(),
             follows_up: spec.options.follow > 0
                 || spec.options.retry_on.is_some()
@@ -275,19 +275,6 @@ impl<D: Dial> Crawl<D> {
             .as_ref()
             .and_then(|robots| robots.get(host)?.as_ref());
         rules.is_none_or(|rules| rules.is_allowed(path))
-    }
-}
-
-/// Permission that is asked for each time.
-struct Asked<F>(F);
-
-impl<F: AsyncFn() -> Option<Nanos>> Clearance for Asked<F> {
-    fn at_once(&self) -> Option<Nanos> {
-        None
-    }
-
-    async fn wait(&self) -> Option<Nanos> {
-        (self.0)().await
     }
 }
 
@@ -406,7 +393,6 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     async fn finish(&self) -> Result<(), String> {
-        #[cfg(feature = "http3")]
         self.carriers.close().await;
         match &self.collector {
             Some(collector) => collector.writer.finish().await,
@@ -421,26 +407,14 @@ impl<D: Dial> Workload for Crawl<D> {
         }
     }
 
-    async fn perform(
-        &self,
-        id: u64,
-        flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        let mut attempt = self.unsent(ErrorKind::Io);
-        let clearance = Asked(clear_to_send);
-        let performed = self.attempt(id, flight, &clearance, &mut attempt);
-        performed.await.then_some(attempt)
-    }
-
     #[inline]
-    fn perform_into(
+    fn perform(
         &self,
         id: u64,
         flight: &Flight,
         clearance: &impl Clearance,
-        attempt: &mut Attempt,
-    ) -> impl Future<Output = bool> {
-        self.attempt(id, flight, clearance, attempt)
+        ended: &mut Attempt,
+    ) -> impl Future<Output = Option<()>> {
+        self.attempt(id, flight, clearance, ended)
     }
 }

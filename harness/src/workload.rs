@@ -76,38 +76,22 @@ pub trait Workload: 'static {
         0
     }
 
-    /// Performs one attempt for `id` and says what happened. Failures are outcomes. A connection
-    /// that was opened for it is noted in `flight` at once; once something was sent, how far the
-    /// attempt is has to be noted there whenever it waits.
+    /// Perform one attempt for `id`, and write what happened into `ended`, which need not be moved
+    /// then. Failures are outcomes. A connection that was opened for it is noted in `flight` at once;
+    /// once something was sent, how far the attempt is has to be noted there whenever it waits.
     ///
-    /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte
-    /// of the request is written: it waits until the budgets allow that, and returns when it was,
-    /// which is [`Attempt::sent`]; none if they did not before the end, and then the attempt is none
-    /// either. An attempt that is none before the end says that the workload sends nothing more: the
-    /// shard ends, and its other items stay as they are. A request of which nothing could be written goes on another
-    /// connection: it awaits this again, and is counted once.
+    /// `clearance` is to be asked once the connection is in hand, right before the first byte of the
+    /// request is written. A request of which nothing could be written goes on another connection: it
+    /// asks again, and is counted once. None if it was not cleared before the end; before the end,
+    /// that says that the workload sends nothing more: the shard ends, and its other items stay as
+    /// they are.
     fn perform(
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> impl Future<Output = Option<Attempt>>;
-
-    /// As [`perform`](Self::perform), with the attempt put in place of `attempt`; false instead of
-    /// none. For a workload whose attempts are cheap: what it performs need not be moved.
-    fn perform_into(
-        &self,
-        id: u64,
-        flight: &Flight,
         clearance: &impl Clearance,
-        attempt: &mut Attempt,
-    ) -> impl Future<Output = bool> {
-        async move {
-            let cleared = async || clearance.wait().await;
-            let performed = self.perform(id, flight, cleared).await;
-            performed.map(|performed| *attempt = performed).is_some()
-        }
-    }
+        ended: &mut Attempt,
+    ) -> impl Future<Output = Option<()>>;
 
     /// Return the start of the body of the last attempt's answer, for people and without secrets;
     /// none without a body. Called right after a failed attempt, which was for `id`, for the first
@@ -158,10 +142,19 @@ pub trait Workload: 'static {
 pub trait Clearance {
     /// Return the time at which it may be, if that is now and nothing limits any request; otherwise
     /// [`wait`](Self::wait).
-    fn at_once(&self) -> Option<Nanos>;
+    fn at_once(&self) -> Option<Nanos> {
+        None
+    }
 
-    /// Wait until the budgets allow it: see [`Workload::perform`].
+    /// Wait until the budgets allow it, and return when they did, which is [`Attempt::sent`]; none if
+    /// they did not before the end.
     fn wait(&self) -> impl Future<Output = Option<Nanos>>;
+}
+
+impl<F: AsyncFn() -> Option<Nanos>> Clearance for F {
+    async fn wait(&self) -> Option<Nanos> {
+        self().await
+    }
 }
 
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.
@@ -412,7 +405,7 @@ impl Flight {
     }
 
     /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its
-    /// tunnel and TLS handshake. Call once it is open, before `clear_to_send`: the engine counts it
+    /// tunnel and TLS handshake. Call once it is open, before it is cleared: the engine counts it
     /// then, however the attempt ends.
     pub fn opened(&self, connect_ns: u64) {
         self.has_notes.set(true);

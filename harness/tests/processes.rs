@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::fixtures::{attempt_of, in_flight};
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::{ForkError, ShardExit};
@@ -28,7 +28,7 @@ use crawlmark_harness::supervisor::{
     supervise,
 };
 use crawlmark_harness::units::IdRange;
-use crawlmark_harness::workload::{Flight, Workload};
+use crawlmark_harness::workload::{Clearance, Flight, Workload};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::getpid;
 
@@ -48,20 +48,22 @@ impl Workload for Scripted {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        let sent = clear_to_send().await?;
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, 0, 0));
         tokio::time::sleep(Duration::from_millis(self.takes_ms)).await;
         if self.at == Some(id) {
             (self.deed)();
         }
-        Some(Attempt {
+        *ended = Attempt {
             // The sums of these over a run prove that each ID was performed once.
             bytes_sent: id * id,
             bytes_received: id,
             ..attempt_of(sent, self.clock.now(), Outcome::Ok)
-        })
+        };
+        Some(())
     }
 }
 
@@ -230,9 +232,10 @@ impl Workload for Storing {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        self.0.perform(id, flight, clear_to_send).await
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
+        self.0.perform(id, flight, clearance, ended).await
     }
 
     fn booked(&self, sample: &Sample) {

@@ -20,7 +20,7 @@ use crawlmark_harness::stats::ShardStats;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::EncodedStats;
-use crawlmark_harness::workload::{Flight, Workload};
+use crawlmark_harness::workload::{Clearance, Flight, Workload};
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
@@ -43,20 +43,22 @@ impl Workload for Spread {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        let sent = clear_to_send().await?;
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, 100, 0));
         // Weyl's sequence, so that a second has many different times.
         let part = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
         tokio::time::sleep(Duration::from_secs_f64(0.02 * 10_f64.powf(part))).await;
         // Timers have whole milliseconds, and times of a network any.
         let done = Nanos(self.0.now().0 - id.wrapping_mul(0xd1b5_4a32_d192_ed03) % 1_000_000);
-        Some(Attempt {
+        *ended = Attempt {
             bytes_sent: 100,
             bytes_received: 300,
             ..attempt_of(sent, done, Outcome::Ok)
-        })
+        };
+        Some(())
     }
 }
 

@@ -46,7 +46,7 @@ use proptest::prelude::*;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat, Sample};
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::workload::{Flight, Workload};
+use crawlmark_harness::workload::{Clearance, Flight, Workload};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
@@ -64,13 +64,15 @@ impl Workload for Target {
         &self,
         _: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        let sent = clear_to_send().await?;
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, 0, 0));
         tokio::time::sleep((self.takes)(self.shard, sent)).await;
         let answer = (self.answer)(self.shard, sent);
-        Some(attempt(Some(sent), self.clock.now(), answer))
+        *ended = attempt(Some(sent), self.clock.now(), answer);
+        Some(())
     }
 }
 
@@ -403,8 +405,9 @@ impl Workload for Hanging {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         let Self(clock) = self;
         let (part, limit, hang) = (id / Self::PART, 200 * MS, 3_600 * S);
         flight.opening(clock.now());
@@ -415,13 +418,14 @@ impl Workload for Hanging {
         }
         let failed = |sent, kind| {
             let error = (Outcome::Error(kind), Advice::default());
-            Some(attempt(sent, clock.now(), error))
+            attempt(sent, clock.now(), error)
         };
         if part == 3 {
-            return failed(None, ErrorKind::ConnectTimeout);
+            *ended = failed(None, ErrorKind::ConnectTimeout);
+            return Some(());
         }
         flight.opened(1_000_000);
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         let mut in_flight = in_flight(sent, 0, 0);
         flight.note(in_flight);
         match part {
@@ -430,17 +434,19 @@ impl Workload for Hanging {
             _ => tokio::time::sleep(MS).await,
         }
         if part == 4 {
-            return failed(Some(sent), ErrorKind::Timeout);
+            *ended = failed(Some(sent), ErrorKind::Timeout);
+            return Some(());
         }
         in_flight.first_byte = Some(clock.now());
         flight.note(in_flight);
         if part == 2 {
             tokio::time::sleep(hang).await;
         }
-        Some(Attempt {
+        *ended = Attempt {
             first_byte: in_flight.first_byte,
             ..attempt(Some(sent), clock.now(), GOOD)
-        })
+        };
+        Some(())
     }
 }
 
@@ -533,17 +539,19 @@ impl Workload for Cold {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         let began = self.clock.now();
         let delay_ms = self.delays_ms[usize::try_from(id).unwrap() % self.delays_ms.len()];
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         let connect_ns = self.clock.now().since(began);
         flight.opened(connect_ns);
         self.opened.borrow_mut().insert(id, connect_ns);
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         tokio::time::sleep(MS).await;
-        Some(attempt(Some(sent), self.clock.now(), GOOD))
+        *ended = attempt(Some(sent), self.clock.now(), GOOD);
+        Some(())
     }
 }
 
@@ -556,13 +564,14 @@ impl Workload for Opening {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         if id > 0 && self.0.now() < Nanos::default().plus(500 * MS) {
             tokio::time::sleep(500 * MS).await;
             flight.opened(500_000_000);
         }
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, 0, 0));
         let is_first = sent < Nanos::default().plus(100 * MS);
         tokio::time::sleep(if is_first { 200 * MS } else { MS }).await;
@@ -571,7 +580,8 @@ impl Workload for Opening {
         } else {
             GOOD
         };
-        Some(attempt(Some(sent), self.0.now(), answer))
+        *ended = attempt(Some(sent), self.0.now(), answer);
+        Some(())
     }
 }
 
@@ -808,8 +818,9 @@ impl Workload for CountingTarget {
         &self,
         _: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         self.started.borrow_mut()[self.shard as usize] += 1;
         let takes = |_, _| Duration::ZERO;
         let target = Target {
@@ -819,7 +830,7 @@ impl Workload for CountingTarget {
             answer: |_, _| GOOD,
         };
         tokio::time::sleep(self.takes).await;
-        target.perform(0, flight, clear_to_send).await
+        target.perform(0, flight, clearance, ended).await
     }
 }
 

@@ -1,20 +1,21 @@
-//! An attempt: its request is chosen, carried to a connection, cleared, sent and answered.
+//! An attempt: its request is chosen, carried to a connection, cleared, sent and answered; then it is
+//! settled (`next`). Each state has what is known in it.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crawlmark_harness::clock::{Nanos, wall_time};
+use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Attempt, ErrorKind, TcpReading};
 use crawlmark_harness::workload::{Clearance, Flight};
 
 use super::Crawl;
-use super::carrier::{Carrier, Past};
+use super::carrier::Past;
+use super::carry::{Carry, End, Wanted, Written};
 use super::connect::dial::Dial;
 use super::connect::receive_stamps::ReceiveStamps;
-use super::flows::ItemProgress;
+use super::flows::{Begun, ItemProgress, Turn};
 use super::http2;
-#[cfg(feature = "http3")]
-use super::http3;
+use super::protocols::Carrier;
 use super::redirects::Redirected;
 use super::response::cookies::SharedJar;
 use super::response::exchange::{ExchangeFailure, Progress, Watch};
@@ -29,9 +30,11 @@ pub(super) struct Chosen<'a> {
     /// ID that is crawled for it.
     id: u64,
     /// Requests of its line, if those are several.
-    pub(super) flow: Option<&'a Flow>,
+    pub(super) flow: Option<&'a Arc<Flow>>,
     /// The item, if its request is not the first of its line as it is.
     pub(super) progress: Option<Rc<ItemProgress>>,
+    /// The turn, if the request is one that is sent once for a shard.
+    pub(super) turn: Option<Turn>,
     redirected: Option<Rc<Redirected>>,
     host: usize,
 }
@@ -54,6 +57,35 @@ impl Chosen<'_> {
         let of_chain = self.redirected.as_ref().and_then(|it| it.jar.as_ref());
         of_chain.or_else(|| self.progress.as_ref()?.jar.as_ref())
     }
+}
+
+/// A request on a connection, which may not be sent yet.
+struct Carried<'a, C> {
+    carrier: C,
+    past: Past,
+    written: Written<'a>,
+    /// True if it is the first one from its source address.
+    is_first: bool,
+}
+
+/// A request on a connection, which may be sent.
+struct Cleared<'a, C> {
+    request: Carried<'a, C>,
+    /// When it was cleared.
+    sent: Nanos,
+    /// When its attempt began to be sent: earlier, if the target held it and did not begin it.
+    began: Nanos,
+}
+
+/// A request that was sent, and its response, unless it failed.
+pub(super) struct Answered {
+    pub(super) expected: Box<Expected>,
+    /// Cookies of its connection.
+    pub(super) jar: Option<SharedJar>,
+    pub(super) reading: Option<TcpReading>,
+    /// True if it was the first one from its source address.
+    pub(super) is_first: bool,
+    failed: Option<(ExchangeFailure, Past)>,
 }
 
 /// Exchanges of an attempt that the target did not begin.
@@ -80,103 +112,73 @@ enum AfterFailure {
 }
 
 impl<D: Dial> Crawl<D> {
-    /// Perform item `number` once, into `attempt`. False if nothing is sent any more.
+    /// Perform item `number` once, into `ended`. None if nothing is sent any more.
     #[inline]
     pub(super) async fn attempt(
         &self,
         number: u64,
         flight: &Flight,
         clearance: &impl Clearance,
-        attempt: &mut Attempt,
-    ) -> bool {
+        ended: &mut Attempt,
+    ) -> Option<()> {
         flight.sent_from(u32::MAX);
         let flow = self.spec.targets.flow_of(self.id(number));
-        let once = flow.filter(|_| self.flows.of(number).is_none());
-        let once = once.and_then(|flow| self.flows.shared(flow));
-        let (mut progress, mut turn) = (None, None);
-        if flow.is_some() {
-            (progress, turn) = match self.begin(number, once.as_deref(), flight).await {
-                Ok(begun) => begun,
-                Err(kind) => return kind.map(|kind| *attempt = self.unsent(kind)).is_some(),
+        let mut item = Begun::default();
+        if let Some(flow) = flow {
+            item = match self.begin(number, flow, flight).await {
+                Ok(item) => item,
+                Err(kind) => return kind.map(|kind| *ended = self.unsent(kind)),
             };
         }
-        let chosen = self.choose(number, flow.map(Arc::as_ref), progress);
+        let chosen = self.choose(number, flow, item);
         let mut unbegun = Unbegun::default();
-        loop {
-            let (mut carrier, past) = match self.carriers.at_rest(chosen.host, flight) {
+        let answered = loop {
+            let (carrier, past) = match self.carriers.at_rest(chosen.host, flight) {
                 Some(carrier) => (carrier, Past::Kept),
                 // Boxed, for it is larger than all that is needed for a request on a kept
                 // connection.
                 None => match Box::pin(self.carriers.obtain(chosen.host, flight)).await {
                     Ok(obtained) => obtained,
                     Err(kind) => {
-                        *attempt = self.unsent(kind);
-                        break;
+                        *ended = self.unsent(kind);
+                        break None;
                     }
                 },
             };
-            let (body, jar) = self.write(&chosen, &mut carrier, flight);
-            let is_first = self.carriers.note_source(&carrier, flight);
-            let mut cleared = self.carriers.cleared_at_once(clearance);
-            if cleared.is_none() {
-                let counted = &mut unbegun.is_counted;
-                cleared = self
-                    .carriers
-                    .cleared(&mut carrier, clearance, counted)
-                    .await;
-            }
-            let Some(sent) = cleared else {
-                return false;
+            let mut request = self.carry(&chosen, carrier, past, flight);
+            let sent = if let Some(sent) = self.carriers.cleared_at_once(clearance) {
+                sent
+            } else {
+                let (carrier, is_counted) = (&mut request.carrier, &mut unbegun.is_counted);
+                let cleared = self.carriers.cleared(carrier, clearance, is_counted);
+                cleared.await?
             };
-            let mut expected = self.receiver(&chosen, flight);
-            let is_sampled = self.sampler.takes_next();
-            let began = unbegun.first_sent.unwrap_or(sent);
-            let watch = self.watch(began, is_sampled || expected.has_events(), flight);
-            let exchange = carrier.exchange(body, jar.as_deref(), &mut expected, &watch, attempt);
-            let failed = exchange.await.err();
-            (attempt.sent, attempt.first_byte) = (Some(began), carrier.traffic().first_byte);
-            attempt.bytes_sent = carrier.traffic().sent;
-            attempt.bytes_received = carrier.traffic().received;
-            let done = failed.is_none().then_some(attempt.done);
-            let reading = self.read_tcp(&mut carrier, sent, done, is_sampled);
-            self.release(chosen.host, carrier, failed, flight);
-            if let Some(failed) = failed {
-                match self.fail(failed, past, &mut unbegun, attempt, flight) {
-                    AfterFailure::Again => continue,
-                    AfterFailure::Unsent => break,
-                    AfterFailure::Ended => {}
-                }
+            let cleared = Cleared {
+                request,
+                sent,
+                began: unbegun.first_sent.unwrap_or(sent),
+            };
+            let answered = self.send(&chosen, cleared, flight, ended).await;
+            let after = answered
+                .failed
+                .map_or(AfterFailure::Ended, |(failed, past)| {
+                    self.fail(failed, past, &mut unbegun, ended, flight)
+                });
+            match after {
+                AfterFailure::Again => {}
+                AfterFailure::Unsent => break None,
+                AfterFailure::Ended => break Some(answered),
             }
-            if let Some(reading) = reading {
-                flight.read_tcp(reading);
-            }
-            if self.follows_up {
-                self.follow_up(&chosen, &mut expected, jar, attempt, flight);
-            }
-            if is_first {
-                flight.first_from_source(attempt.outcome);
-            }
-            self.receivers.borrow_mut().push(expected);
-            break;
-        }
-        attempt.bytes_sent += unbegun.bytes_sent;
-        self.judge(&chosen, attempt);
-        if flow.is_some() {
-            let once = once.as_deref().filter(|_| turn.is_some());
-            self.note_shared(number, once, attempt, flight);
-        }
-        drop(turn);
-        true
+        };
+        ended.bytes_sent += unbegun.bytes_sent;
+        self.settle(&chosen, answered, ended, flight);
+        Some(())
     }
 
-    /// Choose the request of an attempt at item `number`, which has made this progress.
+    /// Choose the request of an attempt at item `number`, of a line with these requests.
     #[inline]
-    fn choose<'a>(
-        &self,
-        number: u64,
-        flow: Option<&'a Flow>,
-        progress: Option<Rc<ItemProgress>>,
-    ) -> Chosen<'a> {
+    fn choose<'a>(&self, number: u64, flow: Option<&'a Arc<Flow>>, begun: Begun) -> Chosen<'a> {
+        let Begun { progress, turn } = begun;
         let id = self.id(number);
         let redirected = if self.spec.options.follow > 0 {
             self.redirects.of(number)
@@ -196,52 +198,78 @@ impl<D: Dial> Crawl<D> {
             id,
             flow,
             progress,
+            turn,
             redirected,
             host,
         }
     }
 
-    /// Write a request where its carrier sends it from. Return the part of its body to send behind
-    /// that, and the cookies that it has.
+    /// Write a request where its carrier sends it from.
     #[inline]
-    fn write(
+    fn carry(
         &self,
         chosen: &Chosen<'_>,
-        carrier: &mut Carrier<D::Stream>,
+        mut carrier: Carrier<D::Stream>,
+        past: Past,
         flight: &Flight,
-    ) -> (&[u8], Option<SharedJar>) {
+    ) -> Carried<'_, Carrier<D::Stream>> {
         let trace = self
             .traces
             .map(|traces| traces.request(chosen.id, flight.attempt()).header());
-        let wanted = Item {
-            trace: trace.as_ref(),
-            ..chosen.item()
+        let wanted = Wanted {
+            item: Item {
+                trace: trace.as_ref(),
+                ..chosen.item()
+            },
+            scheme: self.spec.targets.hosts()[chosen.host].scheme,
+            jar: chosen.jar(),
         };
-        match carrier {
-            Carrier::Connection(connection) => {
-                let (after, output) = (connection.left.take(), &mut connection.output);
-                let absolute = connection.absolute.as_ref();
-                let body = self.writer.write(wanted, after, output, absolute);
-                let Some(lent) = &connection.jar else {
-                    return (body, None);
-                };
-                let used = Rc::clone(chosen.jar().unwrap_or(&lent.jar));
-                let scheme = self.spec.targets.hosts()[chosen.host].scheme;
-                used.borrow().add_to(output, scheme, wall_time());
-                (body, Some(used))
-            }
-            Carrier::Stream(stream) => {
-                stream.count_request(flight);
-                self.requests.write(wanted, &mut stream.output);
-                (&[], None)
-            }
-            #[cfg(feature = "http3")]
-            Carrier::Quic(stream) => {
-                stream.count_request(flight);
-                let spec = &self.spec;
-                stream.output = http3::Output::new(&spec.targets, &spec.request, wanted);
-                (&[], None)
-            }
+        let written = carrier.write(&self.requests, &wanted, flight);
+        Carried {
+            is_first: self.carriers.note_source(&carrier, flight),
+            carrier,
+            past,
+            written,
+        }
+    }
+
+    /// Send a request, and receive the response into `ended`.
+    #[inline]
+    async fn send(
+        &self,
+        chosen: &Chosen<'_>,
+        cleared: Cleared<'_, Carrier<D::Stream>>,
+        flight: &Flight,
+        ended: &mut Attempt,
+    ) -> Answered {
+        let Cleared {
+            request,
+            sent,
+            began,
+        } = cleared;
+        let Carried {
+            mut carrier,
+            past,
+            written,
+            is_first,
+        } = request;
+        let mut expected = self.receiver(chosen, flight);
+        let is_sampled = self.sampler.takes_next();
+        let watch = self.watch(began, is_sampled || expected.has_events(), flight);
+        let exchanged = carrier.exchange(&written, &mut expected, &watch, ended);
+        let failed = exchanged.await.err();
+        let traffic = carrier.traffic();
+        (ended.sent, ended.first_byte) = (Some(began), traffic.first_byte);
+        (ended.bytes_sent, ended.bytes_received) = (traffic.sent, traffic.received);
+        let done = failed.is_none().then_some(ended.done);
+        let reading = self.read_tcp(&mut carrier, sent, done, is_sampled);
+        self.release(chosen.host, carrier, failed, flight);
+        Answered {
+            expected,
+            jar: written.jar,
+            reading,
+            is_first,
+            failed: failed.map(|failed| (failed, past)),
         }
     }
 
@@ -286,8 +314,8 @@ impl<D: Dial> Crawl<D> {
     ) {
         if carrier.is_reusable(flight) {
             self.carriers.keep(host, carrier);
-        } else if let Carrier::Connection(connection) = &carrier {
-            flight.closed(connection.closed(failed));
+        } else if let Some(closed) = carrier.closed(End::After(failed)) {
+            flight.closed(closed);
         }
     }
 

@@ -5,179 +5,27 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::sample::{Attempt, ErrorKind, Opening, TcpReading};
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::workload::{Clearance, Flight};
 
+use super::carry::{Carry, End, Terms};
 use super::connect::{
-    dial::{Dial, End, Route},
-    failure::{Failure, failure_of},
+    dial::{self, Dial, Route},
     local_ips::{ConnectionSlot, ConnectionSlots, Family, SourceAddresses},
     peers::{HostAddresses, LookedUp},
     pool::{Lease, Place, Places, Pool, Reuse, Signal},
     proxy::{Hop, Session},
     stream::Stream,
-    tcp_info::TcpReadings,
 };
-use super::http1::Connection;
-use super::http2::{self, Greeted, StreamSlot};
-#[cfg(feature = "http3")]
-use super::http3;
-use super::response::cookies::{Cookies, Jar, Jars, LentJar, Owner};
-use super::response::exchange::{ExchangeFailure, Traffic, Watch};
-use super::response::expect::Expected;
+use super::protocols::{self, Carrier, Opened};
+use super::response::cookies::{Cookies, Jars, LentJar, Owner};
 use super::spec::CrawlSpec;
-#[cfg(feature = "http3")]
-use super::target::host::HTTP_3;
-use super::target::host::{ALPN_2, HTTP_1, HTTP_2, HttpVersion, Scheme};
-#[cfg(feature = "http3")]
-use crawlmark_harness::workload::Handshake;
-
-/// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every
-/// request.
-#[derive(Debug)]
-pub(crate) enum Carrier<S: Stream> {
-    /// A connection of HTTP/1.1.
-    Connection(Box<Connection<S>>),
-    /// A stream of a connection of HTTP/2.
-    Stream(Box<StreamSlot>),
-    /// A stream of a connection of HTTP/3.
-    #[cfg(feature = "http3")]
-    Quic(Box<http3::StreamSlot>),
-}
-
-impl<S: Stream> Carrier<S> {
-    /// Return the reason why it cannot carry another request; none if it can.
-    #[inline]
-    fn unusable(&mut self, flight: &Flight) -> Option<ErrorKind> {
-        match self {
-            Self::Connection(connection) => connection.unusable(flight),
-            Self::Stream(_) => (!self.is_reusable(flight)).then_some(ErrorKind::Closed),
-            #[cfg(feature = "http3")]
-            Self::Quic(_) => (!self.is_reusable(flight)).then_some(ErrorKind::Closed),
-        }
-    }
-
-    /// Read the state of its connection at the end of a request that was sent at `sent`.
-    pub(crate) fn read_tcp(&mut self, sent: Nanos, now: Nanos) -> Option<TcpReading> {
-        match self {
-            Self::Connection(connection) => connection.read_tcp(sent, now),
-            Self::Stream(stream) => stream.read_tcp(sent, now),
-            #[cfg(feature = "http3")]
-            Self::Quic(_) => None,
-        }
-    }
-
-    /// Send the request that it has, with the rest of its `body`, and receive the response.
-    ///
-    /// # Errors
-    /// When there was no whole response: with what was sent of the request.
-    pub(crate) async fn exchange(
-        &mut self,
-        body: &[u8],
-        jar: Option<&RefCell<Jar>>,
-        expected: &mut Expected,
-        watch: &Watch<'_>,
-        attempt: &mut Attempt,
-    ) -> Result<(), ExchangeFailure> {
-        match self {
-            Self::Connection(connection) => {
-                connection
-                    .exchange(body, jar, expected, watch, attempt)
-                    .await
-            }
-            Self::Stream(stream) => stream.exchange(expected, watch, attempt).await,
-            // Boxed, for the library's futures are larger than all others.
-            #[cfg(feature = "http3")]
-            Self::Quic(stream) => Box::pin(stream.exchange(expected, watch, attempt)).await,
-        }
-    }
-
-    /// Return the traffic of the last request.
-    pub(crate) const fn traffic(&self) -> &Traffic {
-        match self {
-            Self::Connection(connection) => &connection.traffic,
-            Self::Stream(stream) => &stream.traffic,
-            #[cfg(feature = "http3")]
-            Self::Quic(stream) => &stream.traffic,
-        }
-    }
-
-    /// True if another request may be sent on it.
-    #[inline]
-    pub(crate) fn is_reusable(&self, flight: &Flight) -> bool {
-        match self {
-            Self::Connection(connection) => connection.is_reusable(),
-            Self::Stream(stream) => stream.is_reusable(flight),
-            #[cfg(feature = "http3")]
-            Self::Quic(stream) => stream.is_reusable(flight),
-        }
-    }
-
-    /// As [`Lease::source`].
-    pub(crate) fn source(&self) -> Option<(u32, bool)> {
-        match self {
-            Self::Connection(connection) => connection.lease.source(),
-            Self::Stream(stream) => stream.source(),
-            #[cfg(feature = "http3")]
-            Self::Quic(stream) => stream.source(),
-        }
-    }
-
-    /// Note the end of its connection, which is unusable because of `kind`. That of a stream is noted
-    /// already.
-    fn note_end(&self, kind: ErrorKind, flight: &Flight) {
-        if let Self::Connection(connection) = self {
-            flight.closed(connection.closed_at_rest(kind));
-        }
-    }
-
-    /// Return when the target may close it, as it said; none of a stream, whose connection may carry
-    /// others.
-    fn closes_at(&self) -> Option<Nanos> {
-        match self {
-            Self::Connection(connection) => connection.closes_at(),
-            Self::Stream(_) => None,
-            #[cfg(feature = "http3")]
-            Self::Quic(_) => None,
-        }
-    }
-
-    /// Return when its last exchange ended; none of a stream, whose connection may carry others.
-    fn idle_since(&self) -> Option<Nanos> {
-        match self {
-            Self::Connection(connection) => Some(connection.idle_since),
-            Self::Stream(_) => None,
-            #[cfg(feature = "http3")]
-            Self::Quic(_) => None,
-        }
-    }
-}
-
-/// An open connection.
-#[derive(Debug)]
-struct Opened<S> {
-    spoken: Spoken<S>,
-    tcp: TcpReadings,
-    /// When the byte stream was open.
-    at: Nanos,
-}
-
-/// Protocol of a connection.
-#[derive(Debug)]
-enum Spoken<S> {
-    Http1(S),
-    Http2(Greeted),
-    #[cfg(feature = "http3")]
-    Http3(http3::Greeted),
-}
+use super::target::host::HttpVersion;
 
 /// Past of a carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -376,35 +224,27 @@ impl<D: Dial> Carriers<D> {
                     host,
                     hop: hop.as_ref(),
                 };
-                self.open(route, flight).await
+                protocols::open(&self.dial, &self.spec, self.clock, route, flight).await
             }
         };
         if let Some(answered) = answered.get() {
             self.peers.borrow_mut()[peer].answered(&order, answered, self.clock.now());
         }
         let kind = match opened {
-            Ok(Opened { spoken, tcp, at }) => {
-                flight.opened(at.since(began));
-                if tcp.is_opened_late() {
-                    flight.opened_after_retransmit();
-                }
+            Ok(opened) => {
+                flight.opened(opened.at.since(began));
                 let family = Family::of(order[answered.get().unwrap_or(0)].ip());
                 let source = self
                     .source_addresses
                     .as_ref()
                     .zip(slot.as_ref())
                     .map(|(all, slot)| all.counted(slot, family));
-                return Ok(self.carrier(
-                    host,
-                    spoken,
-                    tcp,
-                    hop,
-                    Lease {
-                        place,
-                        _slot: slot,
-                        source,
-                    },
-                ));
+                let lease = Lease {
+                    place,
+                    _slot: slot,
+                    source,
+                };
+                return self.begin(host, opened, lease, hop, flight);
             }
             Err(kind) => kind,
         };
@@ -416,94 +256,34 @@ impl<D: Dial> Carriers<D> {
         Err(kind)
     }
 
-    /// Open a connection within its time: the byte stream, and the greeting of HTTP/2 where that is
-    /// spoken.
-    async fn open(
+    /// Return a carrier of a connection that was opened, and keep its others.
+    fn begin(
         &self,
-        route: Route<'_>,
+        host: usize,
+        opened: Opened<D::Stream>,
+        lease: Lease,
+        hop: Option<Hop>,
         flight: &Flight,
-    ) -> Result<Opened<D::Stream>, ErrorKind> {
-        let (spec, clock) = (&*self.spec, self.clock);
-        #[cfg(feature = "http3")]
-        if spec.http.version == HttpVersion::Http3 {
-            return self.open_quic(route, flight).await;
+    ) -> Result<Carrier<D::Stream>, ErrorKind> {
+        if opened.tcp.is_opened_late() {
+            flight.opened_after_retransmit();
         }
-        let timeout = spec.connect_timeout;
-        let (dialled, has_settings) = (Cell::new(Nanos::default()), Cell::new(false));
-        let tcp = Cell::new(TcpReadings::default());
-        let opened = async {
-            let stream = self.dial.dial(route, flight).await?;
-            dialled.set(clock.now());
-            tcp.set(TcpReadings::begin(stream.socket()));
-            let scheme = spec.targets.hosts()[route.host].scheme;
-            if speaks_2(spec.http.version, scheme, stream.alpn())? {
-                flight.greeting(HTTP_2, dialled.get());
-                let greeted = http2::greet(stream, spec.http.streams, clock, &has_settings).await?;
-                if greeted.streams < spec.http.streams {
-                    flight.allowed(greeted.streams);
-                }
-                return Ok(Spoken::Http2(greeted));
-            }
-            flight.greeting(HTTP_1, dialled.get());
-            Ok(Spoken::Http1(stream))
-        };
-        match tokio::time::timeout(timeout, opened).await {
-            Err(_) => Err(timed_out(route, flight, has_settings.get(), timeout)),
-            Ok(Err(error)) => Err(connect_error(&error, flight)),
-            Ok(Ok(spoken)) => Ok(Opened {
-                spoken,
-                tcp: tcp.get(),
-                at: dialled.get(),
-            }),
+        let mut carriers = (opened.carriers)(Terms {
+            left: self.spec.reuse.begin(),
+            lease,
+            jar: self.jar(host, hop.as_ref()),
+            hop,
+            tcp: opened.tcp,
+        });
+        let first = carriers.pop().ok_or(ErrorKind::ConnectFailed)?;
+        for other in carriers {
+            self.keep(host, other);
         }
-    }
-
-    /// Open a connection of HTTP/3 within its time. What there is to its opening is the handshake,
-    /// which is that of TLS.
-    #[cfg(feature = "http3")]
-    async fn open_quic(
-        &self,
-        route: Route<'_>,
-        flight: &Flight,
-    ) -> Result<Opened<D::Stream>, ErrorKind> {
-        let (spec, clock) = (&*self.spec, self.clock);
-        let Some(tls) = &spec.tls else {
-            return Err(ErrorKind::TlsRequired);
-        };
-        let name = spec.targets.hosts()[route.host].name();
-        let opened = async {
-            let began = clock.now();
-            flight.shaking_hands(began);
-            let connected = http3::connect(route, name, tls.quic(), clock).await?;
-            let at = clock.now();
-            flight.shook_hands(Handshake {
-                ns: at.since(began),
-                is_resumed: false,
-                version: "TLSv1.3",
-                cipher: "unknown",
-            });
-            flight.greeting(HTTP_3, at);
-            Ok((http3::greet(connected).await?, at))
-        };
-        match tokio::time::timeout(spec.connect_timeout, opened).await {
-            Err(_) => {
-                let limit = spec.connect_timeout;
-                let details = format!("no answer from the target's UDP port within {limit:?}");
-                flight.explain(ErrorKind::ConnectTimeout, details);
-                Err(ErrorKind::ConnectTimeout)
-            }
-            Ok(Err(error)) => Err(connect_error(&error, flight)),
-            Ok(Ok((greeted, at))) => Ok(Opened {
-                spoken: Spoken::Http3(greeted),
-                tcp: TcpReadings::default(),
-                at,
-            }),
-        }
+        Ok(first)
     }
 
     /// Close the connections at rest, as far as they have to be told: those of TCP close with this
     /// process.
-    #[cfg(feature = "http3")]
     pub(crate) async fn close(&self) {
         if self.spec.http.version == HttpVersion::Http3 {
             for host in 0..self.spec.targets.hosts().len() {
@@ -528,38 +308,6 @@ impl<D: Dial> Carriers<D> {
             }
         }
         peers[peer].order(now)
-    }
-
-    /// Return a carrier of a connection that was opened, and keep its others.
-    fn carrier(
-        &self,
-        host: usize,
-        spoken: Spoken<D::Stream>,
-        tcp: TcpReadings,
-        hop: Option<Hop>,
-        lease: Lease,
-    ) -> Carrier<D::Stream> {
-        match spoken {
-            Spoken::Http1(stream) => {
-                let jar = self.jar(host, hop.as_ref());
-                let left = self.spec.reuse.begin();
-                let mut connection = Connection::new(stream, left, hop, lease, jar);
-                connection.tcp = tcp;
-                Carrier::Connection(Box::new(connection))
-            }
-            Spoken::Http2(greeted) => {
-                let (first, others) = greeted.slots(self.spec.reuse.begin(), lease, tcp);
-                others.for_each(|stream| self.keep(host, Carrier::Stream(Box::new(stream))));
-                Carrier::Stream(Box::new(first))
-            }
-            #[cfg(feature = "http3")]
-            Spoken::Http3(greeted) => {
-                let streams = self.spec.http.streams;
-                let (first, others) = greeted.slots(streams, self.spec.reuse.begin(), lease);
-                others.for_each(|stream| self.keep(host, Carrier::Quic(Box::new(stream))));
-                Carrier::Quic(Box::new(first))
-            }
-        }
     }
 
     /// Keep a carrier for the next request to its host, which may wait for it.
@@ -608,7 +356,7 @@ impl<D: Dial> Carriers<D> {
         &self,
         order: &[SocketAddr],
         slot: Option<&ConnectionSlot>,
-    ) -> Result<Vec<End>, ErrorKind> {
+    ) -> Result<Vec<dial::End>, ErrorKind> {
         let mut ends = Vec::new();
         for to in order {
             let from = match (&self.source_addresses, slot) {
@@ -618,7 +366,7 @@ impl<D: Dial> Carriers<D> {
                 }
                 _ => None,
             };
-            ends.push(End { to: *to, from });
+            ends.push(dial::End { to: *to, from });
         }
         if ends.is_empty() {
             return Err(ErrorKind::ConnectFailed);
@@ -638,7 +386,7 @@ impl<D: Dial> Carriers<D> {
                     .is_some_and(|since| u128::from(now.since(since)) >= most.as_nanos())
             });
             for carrier in expired {
-                carrier.note_end(ErrorKind::Timeout, flight);
+                note_end(&carrier, ErrorKind::Timeout, flight);
             }
         }
         loop {
@@ -647,7 +395,7 @@ impl<D: Dial> Carriers<D> {
             let carrier = self.pool.take(host)?;
             // A request that meets the target's end of it may not be sent again.
             if carrier.closes_at().is_some_and(|at| at <= self.clock.now()) {
-                carrier.note_end(ErrorKind::Timeout, flight);
+                note_end(&carrier, ErrorKind::Timeout, flight);
                 continue;
             }
             let usable = Self::usable(carrier, flight);
@@ -662,7 +410,7 @@ impl<D: Dial> Carriers<D> {
         match carrier.unusable(flight) {
             None => Some(carrier),
             Some(kind) => {
-                carrier.note_end(kind, flight);
+                note_end(&carrier, kind, flight);
                 None
             }
         }
@@ -689,8 +437,8 @@ impl<D: Dial> Carriers<D> {
         let mut clear = pin!(clearance.wait());
         let sent = poll_fn(|cx| {
             let polled = clear.as_mut().poll(cx);
-            if let (Carrier::Connection(connection), Poll::Pending) = (&mut *carrier, &polled) {
-                connection.recheck();
+            if polled.is_pending() {
+                carrier.recheck();
             }
             polled
         })
@@ -708,75 +456,9 @@ impl<D: Dial> Carriers<D> {
     }
 }
 
-/// Return true if HTTP/2 is spoken on a connection to a host of this scheme whose TLS handshake
-/// chose `alpn`.
-///
-/// # Errors
-/// When it has to be, and the target does not.
-fn speaks_2(version: HttpVersion, scheme: Scheme, alpn: Option<&[u8]>) -> Result<bool, Failure> {
-    let is_chosen = alpn == Some(ALPN_2);
-    match (version, scheme) {
-        (HttpVersion::Http2, Scheme::Https) if !is_chosen => Err(Failure::new(
-            ErrorKind::Http2NotOffered,
-            "the target did not choose h2 in the TLS handshake",
-        )),
-        (HttpVersion::Http2, _) => Ok(true),
-        (HttpVersion::Auto, _) => Ok(is_chosen),
-        (HttpVersion::Http1 | HttpVersion::Http3, _) => Ok(false),
-    }
-}
-
-/// Explain which step of opening a connection took too long.
-fn timed_out(
-    route: Route<'_>,
-    flight: &Flight,
-    has_settings: bool,
-    timeout: Duration,
-) -> ErrorKind {
-    let proxy = route.hop.map(|hop| &*hop.name);
-    let details = match (flight.phase(), proxy) {
-        (Some(Opening::Protocol(_)), _) if has_settings => {
-            "the target's settings allowed no stream (MAX_CONCURRENT_STREAMS 0)".to_owned()
-        }
-        (Some(Opening::Protocol(_)), _) => {
-            "the connection was open, and no settings of HTTP/2 came".to_owned()
-        }
-        (Some(Opening::Tls(_)), _) => {
-            "the connection was open, and its TLS handshake not answered".to_owned()
-        }
-        (Some(Opening::Tunnel(_)), Some(proxy)) => {
-            format!("{proxy} was connected, and opened no tunnel")
-        }
-        (_, Some(proxy)) => format!("{proxy} accepted no connection"),
-        (_, None) => return ErrorKind::ConnectTimeout,
-    };
-    flight.explain(
-        ErrorKind::ConnectTimeout,
-        format!("{details} within {timeout:?}"),
-    );
-    ErrorKind::ConnectTimeout
-}
-
-fn connect_error(error: &io::Error, flight: &Flight) -> ErrorKind {
-    // Linux's numbers for "too many open files", here and in the system; the standard library has
-    // no names for them.
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    if let Some(failure) = failure_of(error) {
-        flight.explain(failure.kind, failure.details.clone());
-        return failure.kind;
-    }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
-        io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => ErrorKind::AddressUnavailable,
-        io::ErrorKind::NetworkUnreachable
-        | io::ErrorKind::HostUnreachable
-        | io::ErrorKind::NetworkDown => ErrorKind::Unreachable,
-        _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => ErrorKind::TooManyFiles,
-        _ => {
-            flight.explain(ErrorKind::ConnectFailed, error.to_string());
-            ErrorKind::ConnectFailed
-        }
+/// Note the end of a connection that cannot be used after a rest, because of `kind`.
+fn note_end<S: Stream>(carrier: &Carrier<S>, kind: ErrorKind, flight: &Flight) {
+    if let Some(closed) = carrier.closed(End::AtRest(kind)) {
+        flight.closed(closed);
     }
 }

@@ -4,7 +4,7 @@
 //! them is measured.
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Attempt, Outcome};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use crawlmark_harness::workload::{Flight, Workload};
 
 use super::Crawl;
@@ -34,19 +34,20 @@ impl Crawl {
         self
     }
 
-    /// Request an item, and follow its redirects. `clear_to_send` ends when the next request may be
-    /// sent.
+    /// Request an item, and follow its redirects, each request once that is cleared.
     pub(crate) async fn fetch(
         &self,
         id: u64,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
+        clearance: impl AsyncFn() -> Option<Nanos>,
     ) -> Fetched {
         let mut requests = 0;
         loop {
             let flight = Flight::default();
-            let Some(last) = self.perform(id, &flight, &clear_to_send).await else {
+            let mut last = self.unsent(ErrorKind::Io);
+            let performed = self.perform(id, &flight, &clearance, &mut last);
+            if performed.await.is_none() {
                 continue;
-            };
+            }
             requests += u64::from(last.sent.is_some());
             let body = self.checker.with_last(|response| {
                 let body = response?.0.body.as_ref()?;

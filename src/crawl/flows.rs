@@ -20,7 +20,7 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::Backoff;
 use crawlmark_harness::sample::{Attempt, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::trace::mixed;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::response::cookies::SharedJar;
 use super::spec::CrawlOptions;
@@ -109,7 +109,7 @@ impl Visited {
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Held by the item that sends it.
-    pub(crate) turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
     state: RefCell<SharedState>,
 }
 
@@ -130,7 +130,31 @@ impl Default for SharedState {
     }
 }
 
+/// The turn of an item to send a request that is sent once for a shard.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) once: Rc<Shared>,
+    _held: OwnedMutexGuard<()>,
+}
+
+/// An item of several requests at the start of an attempt.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    /// The item, if its request is not the first of its line as it is.
+    pub(crate) progress: Option<Rc<ItemProgress>>,
+    /// The turn, if that is a request that is sent once for a shard.
+    pub(crate) turn: Option<Turn>,
+}
+
 impl Shared {
+    /// Wait for the turn to send it.
+    pub(crate) async fn take_turn(self: &Rc<Self>) -> Turn {
+        Turn {
+            _held: Arc::clone(&self.turn).lock_owned().await,
+            once: Rc::clone(self),
+        }
+    }
+
     /// Return its state, once it is due if it is to be sent: by the caller, who has the turn.
     pub(crate) async fn state(&self, clock: Clock) -> SharedState {
         let state = self.state.borrow().clone();
@@ -184,13 +208,14 @@ impl Shared {
         }
     }
 
-    /// Note an attempt for it that ended. Return true if that brought no values.
-    pub(crate) fn ended(&self, attempt: &Attempt, options: &CrawlOptions) -> bool {
+    /// Note an attempt for it that ended, and what may be repeated after it. Return true if that
+    /// brought no values.
+    pub(crate) fn ended(&self, repeat: Repeat, attempt: &Attempt, options: &CrawlOptions) -> bool {
         let state = &mut *self.state.borrow_mut();
         let SharedState::Due(_, failures) = *state else {
             return false;
         };
-        let may_pass = match attempt.advice.repeat {
+        let may_pass = match repeat {
             Repeat::Follow => return false,
             Repeat::Refused => false,
             // It is not the request of one item that is repeated: it is sent anew, which a target
@@ -204,7 +229,7 @@ impl Shared {
             let most = base.saturating_mul(2_u32.saturating_pow(failures)).min(cap);
             // From half to all of it, drawn by the time: shards fail together.
             let part = 0.5 + (mixed(attempt.done.0) >> 40) as f64 / (1_u64 << 25) as f64;
-            let counts = attempt.advice.repeat != Repeat::UntilTheEnd;
+            let counts = repeat != Repeat::UntilTheEnd;
             let due = attempt.done.plus(most.mul_f64(part));
             SharedState::Due(due, failures + u32::from(counts))
         } else {

@@ -18,6 +18,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -29,10 +30,12 @@ use crawlmark_harness::workload::{Flight, InFlight};
 
 use self::codec::{ContentAhead, Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
 pub(crate) use self::input::Input;
+use self::request::Writer;
+use super::carry::{Carry, End, Terms, Wanted, Written};
 use super::connect::{
     failure::failure_of,
     pool::{Lease, Left},
-    proxy::{Absolute, Hop, Way},
+    proxy::{Absolute, Way},
     stream::{Arrived, Stream},
     tcp_info::TcpReadings,
 };
@@ -65,41 +68,35 @@ pub(crate) struct Connection<S: Stream> {
     stream: S,
     input: Input,
     /// The next request, until its exchange ends.
-    pub(crate) output: Vec<u8>,
+    output: Vec<u8>,
     decoder: Decoder,
     /// Head of the current response, or of the last one.
     head: Option<HeadFacts>,
     /// Bytes and times since the last exchange began.
-    pub(crate) traffic: Traffic,
+    traffic: Traffic,
     deadline: Deadline,
     /// Requests that it may still carry, of which the next one takes one.
-    pub(crate) left: Left,
+    left: Left,
     /// True if the connection was seen to be open, so that the next exchange need not look.
     is_seen_open: bool,
     /// True if the connection may carry another request: the last response is complete and did not
     /// close it.
     is_kept_alive: bool,
     /// Parts of its requests to a proxy that forwards them; none of a connection to the target.
-    pub(crate) absolute: Option<Absolute>,
+    absolute: Option<Absolute>,
     /// Its cookies, where they are kept.
-    pub(crate) jar: Option<LentJar>,
+    jar: Option<LentJar>,
     /// Time at which its last exchange ended.
-    pub(crate) idle_since: Nanos,
-    pub(crate) lease: Lease,
+    idle_since: Nanos,
+    lease: Lease,
     /// Requests that it was given.
     requests: u64,
-    pub(crate) tcp: TcpReadings,
+    tcp: TcpReadings,
 }
 
 impl<S: Stream> Connection<S> {
-    /// Start with a stream that has just been opened, through a proxy if there is one.
-    pub(crate) fn new(
-        stream: S,
-        left: Left,
-        hop: Option<Hop>,
-        lease: Lease,
-        jar: Option<LentJar>,
-    ) -> Self {
+    /// Start with a stream that has just been opened.
+    pub(crate) fn new(stream: S, terms: Terms) -> Self {
         Self {
             stream,
             input: Input::new(),
@@ -108,76 +105,19 @@ impl<S: Stream> Connection<S> {
             head: None,
             traffic: Traffic::default(),
             deadline: Deadline::new(),
-            left,
+            left: terms.left,
             is_seen_open: false,
             is_kept_alive: true,
-            absolute: hop.and_then(|hop| match hop.way {
+            absolute: terms.hop.and_then(|hop| match hop.way {
                 Way::Absolute(absolute) => Some(absolute),
                 Way::Tunnel(_) => None,
             }),
-            jar,
+            jar: terms.jar,
             idle_since: Nanos::default(),
-            lease,
+            lease: terms.lease,
             requests: 0,
-            tcp: TcpReadings::default(),
+            tcp: terms.tcp,
         }
-    }
-
-    /// Read the state of the connection at the end of a request that was sent at `sent`.
-    pub(crate) fn read_tcp(&mut self, sent: Nanos, now: Nanos) -> Option<TcpReading> {
-        self.tcp.read(self.stream.socket(), sent, now)
-    }
-
-    /// Describe the end of a connection that is not used any more, because of `failed` if that was
-    /// its last exchange.
-    pub(crate) fn closed(&self, failed: Option<ExchangeFailure>) -> ClosedConnection {
-        let is_unanswered = failed.is_some_and(|failed| {
-            matches!(failed.progress, Progress::NotSent | Progress::Sent(None))
-        });
-        let by = match failed {
-            Some(failed) => closed_by(failed.kind),
-            None if self.decoder.keeps_alive() || self.left.is_none() => ClosedBy::Client,
-            None => ClosedBy::Announced,
-        };
-        ClosedConnection {
-            by,
-            requests: self.requests - u64::from(is_unanswered),
-        }
-    }
-
-    /// Describe the end of a connection at rest that is unusable because of `kind`.
-    pub(crate) const fn closed_at_rest(&self, kind: ErrorKind) -> ClosedConnection {
-        ClosedConnection {
-            by: closed_by(kind),
-            requests: self.requests,
-        }
-    }
-
-    /// Return the reason why a connection at rest cannot carry another request; none if it can. The
-    /// next exchange then does not look again, unless [`recheck`](Self::recheck) is called. Makes
-    /// no system call unless the runtime has seen an event.
-    #[inline]
-    pub(crate) fn unusable(&mut self, flight: &Flight) -> Option<ErrorKind> {
-        let unusable = self.poll_unusable(&mut Context::from_waker(Waker::noop()), flight);
-        self.is_seen_open = unusable.is_none();
-        unusable
-    }
-
-    /// Have the next exchange look again if the connection is open: time has passed since.
-    pub(crate) const fn recheck(&mut self) {
-        self.is_seen_open = false;
-    }
-
-    /// When the target may close it, as it said in its last response: a tenth before that, for the
-    /// way of a request.
-    pub(crate) fn closes_at(&self) -> Option<Nanos> {
-        let kept = Duration::from_secs(self.decoder.kept_s?.into());
-        Some(self.idle_since.plus(kept * 9 / 10))
-    }
-
-    /// True if another request may be sent on it.
-    pub(crate) fn is_reusable(&self) -> bool {
-        self.is_kept_alive && !self.left.is_none()
     }
 
     /// Read while there must be nothing to read, and note unsolicited bytes in `flight`.
@@ -198,63 +138,6 @@ impl<S: Stream> Connection<S> {
                 Some(ErrorKind::Malformed)
             }
         }
-    }
-
-    /// Send the request in `output`, then `body`, and read the whole answer before the deadline of
-    /// `watch`, which ends `attempt`. Its cookies go to `jar`.
-    pub(crate) async fn exchange(
-        &mut self,
-        body: &[u8],
-        jar: Option<&RefCell<Jar>>,
-        expected: &mut Expected,
-        watch: &Watch<'_>,
-        attempt: &mut Attempt,
-    ) -> Result<(), ExchangeFailure> {
-        (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
-        self.requests += 1;
-        watch.flight.carried(self.requests);
-        self.deadline.arm(watch);
-        self.decoder.restart_for(match *self.output {
-            [b'H', b'E', b'A', b'D', b' ', ..] => RequestKind::Head,
-            _ => RequestKind::Other,
-        });
-        let mut exchange = Exchange {
-            body,
-            jar,
-            writing: Writing::On,
-            expected,
-            malformed: None,
-            has_head: false,
-            has_surplus: false,
-            watch,
-            left: 0,
-        };
-        attempt.done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
-        let Some(head) = &self.head else {
-            return Err(self.broken(&exchange, ErrorKind::Malformed));
-        };
-        exchange.expected.judge(head, watch.flight, attempt);
-        if let Some(Absolute { proxy, .. }) = &self.absolute
-            && head.status == PROXY_AUTHENTICATION_REQUIRED
-        {
-            watch.flight.explain(
-                ErrorKind::ProxyAuth,
-                format!("{proxy}: it answered with status {}", head.status),
-            );
-            attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
-        }
-        // After surplus bytes, or an answer to a request that was not sent to its end, the next
-        // answer could not be attributed.
-        let may_keep =
-            self.decoder.keeps_alive() && exchange.writing == Writing::Done && !self.left.is_none();
-        let has_surplus = exchange.has_surplus || !self.input.unread().is_empty();
-        self.is_kept_alive = may_keep && !has_surplus;
-        if may_keep && has_surplus {
-            watch.flight.unsolicited();
-        }
-        self.input.shrink();
-        self.idle_since = attempt.done;
-        Ok(())
     }
 
     /// Write and read as much as one turn of the task may. Return the time of the last read once
@@ -468,6 +351,137 @@ impl<S: Stream> Connection<S> {
             .filter(|_| exchange.has_head)
             .map(|head| head.status);
         exchange.broken(kind, status, self.decoder.received())
+    }
+}
+
+impl<S: Stream> Carry for Connection<S> {
+    type Requests = Writer;
+
+    #[inline]
+    fn write<'a>(&mut self, writer: &'a Writer, wanted: &Wanted<'_>, _: &Flight) -> Written<'a> {
+        let (after, output) = (self.left.take(), &mut self.output);
+        let body = writer.write(wanted.item, after, output, self.absolute.as_ref());
+        let Some(lent) = &self.jar else {
+            return Written { body, jar: None };
+        };
+        let jar = Rc::clone(wanted.jar.unwrap_or(&lent.jar));
+        jar.borrow().add_to(output, wanted.scheme, wall_time());
+        Written {
+            body,
+            jar: Some(jar),
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        written: &Written<'_>,
+        expected: &mut Expected,
+        watch: &Watch<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), ExchangeFailure> {
+        (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
+        self.requests += 1;
+        watch.flight.carried(self.requests);
+        self.deadline.arm(watch);
+        self.decoder.restart_for(match *self.output {
+            [b'H', b'E', b'A', b'D', b' ', ..] => RequestKind::Head,
+            _ => RequestKind::Other,
+        });
+        let mut exchange = Exchange {
+            body: written.body,
+            jar: written.cookies(),
+            writing: Writing::On,
+            expected,
+            malformed: None,
+            has_head: false,
+            has_surplus: false,
+            watch,
+            left: 0,
+        };
+        attempt.done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
+        let Some(head) = &self.head else {
+            return Err(self.broken(&exchange, ErrorKind::Malformed));
+        };
+        exchange.expected.judge(head, watch.flight, attempt);
+        if let Some(Absolute { proxy, .. }) = &self.absolute
+            && head.status == PROXY_AUTHENTICATION_REQUIRED
+        {
+            watch.flight.explain(
+                ErrorKind::ProxyAuth,
+                format!("{proxy}: it answered with status {}", head.status),
+            );
+            attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
+        }
+        // After surplus bytes, or an answer to a request that was not sent to its end, the next
+        // answer could not be attributed.
+        let may_keep =
+            self.decoder.keeps_alive() && exchange.writing == Writing::Done && !self.left.is_none();
+        let has_surplus = exchange.has_surplus || !self.input.unread().is_empty();
+        self.is_kept_alive = may_keep && !has_surplus;
+        if may_keep && has_surplus {
+            watch.flight.unsolicited();
+        }
+        self.input.shrink();
+        self.idle_since = attempt.done;
+        Ok(())
+    }
+
+    #[inline]
+    fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    fn read_tcp(&mut self, sent: Nanos, now: Nanos) -> Option<TcpReading> {
+        self.tcp.read(self.stream.socket(), sent, now)
+    }
+
+    fn source(&self) -> Option<(u32, bool)> {
+        self.lease.source()
+    }
+
+    #[inline]
+    fn is_reusable(&self, _: &Flight) -> bool {
+        self.is_kept_alive && !self.left.is_none()
+    }
+
+    /// The next exchange does not look again, unless it is [told](Self::recheck) to. Makes no system
+    /// call unless the runtime has seen an event.
+    #[inline]
+    fn unusable(&mut self, flight: &Flight) -> Option<ErrorKind> {
+        let unusable = self.poll_unusable(&mut Context::from_waker(Waker::noop()), flight);
+        self.is_seen_open = unusable.is_none();
+        unusable
+    }
+
+    fn recheck(&mut self) {
+        self.is_seen_open = false;
+    }
+
+    fn closed(&self, end: End) -> Option<ClosedConnection> {
+        let (by, is_unanswered) = match end {
+            End::AtRest(kind) => (closed_by(kind), false),
+            End::After(Some(ExchangeFailure { kind, progress })) => (
+                closed_by(kind),
+                matches!(progress, Progress::NotSent | Progress::Sent(None)),
+            ),
+            End::After(None) if self.decoder.keeps_alive() || self.left.is_none() => {
+                (ClosedBy::Client, false)
+            }
+            End::After(None) => (ClosedBy::Announced, false),
+        };
+        let requests = self.requests - u64::from(is_unanswered);
+        Some(ClosedConnection { by, requests })
+    }
+
+    /// A tenth before that, for the way of a request.
+    #[inline]
+    fn closes_at(&self) -> Option<Nanos> {
+        let kept = Duration::from_secs(self.decoder.kept_s?.into());
+        Some(self.idle_since.plus(kept * 9 / 10))
+    }
+
+    fn idle_since(&self) -> Option<Nanos> {
+        Some(self.idle_since)
     }
 }
 

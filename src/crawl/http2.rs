@@ -40,39 +40,21 @@ use crawlmark_harness::clock::Clock;
 use tokio::task::{JoinHandle, spawn_local};
 
 use self::connection::{Connection, MOST_QUEUED};
-pub(crate) use self::exchange::StreamSlot;
 pub(crate) use self::failure::most_resends;
 pub(crate) use self::request::Requests;
-use super::connect::{
-    failure::Failure,
-    pool::{Lease, Left},
-    stream::Stream,
-    tcp_info::TcpReadings,
-};
+use super::carry::Terms;
+use super::connect::{failure::Failure, stream::Stream};
 use super::http1::Input;
-use super::streams::Use;
+use super::streams::{self, slots};
+
+/// A stream of a connection: carries one request at a time.
+pub(crate) type StreamSlot = streams::StreamSlot<Rc<RefCell<Connection>>>;
 
 /// Bytes that one turn of the task reads: two milliseconds at the worst case of some 30 ns each.
 const TURN_BYTES: usize = 64 << 10;
 
 /// Bytes that a read counts for at least, so that a turn has at most 64 of them.
 const STEP_BYTES: usize = 1 << 10;
-
-/// State that the streams of a connection share. Dropped with the last of them, it closes the
-/// connection.
-#[derive(Debug)]
-struct Shared {
-    connection: Rc<RefCell<Connection>>,
-    used: Use,
-    tcp: Cell<TcpReadings>,
-    driver: JoinHandle<()>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
 
 /// Reads and writes for a connection.
 #[derive(Debug)]
@@ -209,27 +191,10 @@ pub(crate) async fn greet<S: Stream>(
 }
 
 impl Greeted {
-    /// Return a slot for each stream: the first one, and the others.
-    pub(crate) fn slots(
-        self,
-        left: Left,
-        lease: Lease,
-        tcp: TcpReadings,
-    ) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
-        let Self {
-            connection,
-            driver,
-            streams,
-        } = self;
-        let requests = Rc::clone(&connection.borrow().requests);
-        let shared = Rc::new(Shared {
-            connection,
-            used: Use::new(left, lease, requests),
-            tcp: Cell::new(tcp),
-            driver,
-        });
-        let first = StreamSlot::new(0, Rc::clone(&shared));
-        let others = (1..streams as usize).map(move |at| StreamSlot::new(at, Rc::clone(&shared)));
-        (first, others)
+    /// Return a slot for each stream.
+    pub(crate) fn slots(self, terms: Terms) -> impl Iterator<Item = StreamSlot> {
+        let requests = Rc::clone(&self.connection.borrow().requests);
+        let streams = (0..self.streams as usize).map(exchange::Stream::new);
+        slots(self.connection, self.driver, requests, terms, streams)
     }
 }

@@ -19,16 +19,15 @@ mod failure;
 mod request;
 mod socket;
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crawlmark_harness::clock::Clock;
-use crawlmark_harness::sample::ClosedBy;
-use crawlmark_harness::workload::Flight;
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::workload::{Flight, Handshake};
 use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use h3_quinn::OpenStreams;
@@ -41,17 +40,21 @@ use tokio::select;
 use tokio::task::{JoinHandle, spawn_local};
 
 use self::bounded::Streams;
-pub(crate) use self::exchange::StreamSlot;
-pub(crate) use self::request::Output;
+pub(crate) use self::request::Requests;
 use self::socket::Socket;
+use super::carry::Terms;
 use super::connect::{
     dial::{End, Route, race},
     failure::Failure,
-    pool::{Lease, Left},
     tls::{self, NotedFlaw},
 };
 use super::response::fields::MOST_HEAD_BYTES;
-use super::streams::Use;
+use super::spec::CrawlSpec;
+use super::streams::{self, slots};
+use super::target::host::HTTP_3;
+
+/// A stream of a connection: carries one request at a time.
+pub(crate) type StreamSlot = streams::StreamSlot<Connected>;
 
 /// Content that a target may send on a stream before this client has read it: that of HTTP/2.
 const STREAM_WINDOW: u32 = 2 << 20;
@@ -72,11 +75,40 @@ pub(crate) struct Connected {
     socket: Arc<Socket>,
 }
 
+/// Open a connection, and return when it was open. What there is to its opening is the handshake,
+/// which is that of TLS.
+///
+/// # Errors
+/// When the target does not speak HTTP/3, or not in time.
+pub(crate) async fn open(
+    spec: &CrawlSpec,
+    clock: Clock,
+    route: Route<'_>,
+    flight: &Flight,
+) -> io::Result<(Nanos, Greeted)> {
+    let Some(tls) = &spec.tls else {
+        return Err(Failure::new(ErrorKind::TlsRequired, "HTTP/3 is spoken over TLS alone").into());
+    };
+    let name = spec.targets.hosts()[route.host].name();
+    let began = clock.now();
+    flight.shaking_hands(began);
+    let connected = connect(route, name, tls.quic(), clock).await?;
+    let at = clock.now();
+    flight.shook_hands(Handshake {
+        ns: at.since(began),
+        is_resumed: false,
+        version: "TLSv1.3",
+        cipher: "unknown",
+    });
+    flight.greeting(HTTP_3, at);
+    Ok((at, greet(connected).await?))
+}
+
 /// Open a connection to the first end that answers, of which `name` is to be the certificate.
 ///
 /// # Errors
 /// That of the first end that fails, when all do.
-pub(crate) async fn connect(
+async fn connect(
     route: Route<'_>,
     name: &str,
     tls: &tls::Quic,
@@ -139,7 +171,7 @@ pub(crate) struct Greeted {
 }
 
 /// Greet the target. Requests need not wait for its settings, which limit none of them.
-pub(crate) async fn greet(connected: Connected) -> io::Result<Greeted> {
+async fn greet(connected: Connected) -> io::Result<Greeted> {
     let mut builder = h3::client::builder();
     builder
         .max_field_section_size(MOST_HEAD_BYTES as u64)
@@ -163,6 +195,11 @@ pub(crate) async fn greet(connected: Connected) -> io::Result<Greeted> {
 }
 
 impl Connected {
+    /// Return the failure of a request.
+    fn failure(&self, error: &StreamError) -> Failure {
+        failure::of_stream(error, self.end())
+    }
+
     /// Return the reason why it has ended, if it has.
     fn end(&self) -> Option<Failure> {
         let reason = self.quic.close_reason()?;
@@ -172,66 +209,11 @@ impl Connected {
 }
 
 impl Greeted {
-    /// Return a slot for each of so many streams: the first one, and the others.
-    pub(crate) fn slots(
-        self,
-        streams: u32,
-        left: Left,
-        lease: Lease,
-    ) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
-        let Self {
-            connected,
-            sender,
-            driver,
-        } = self;
-        let shared = Rc::new(Shared {
-            connected,
-            driver,
-            used: Use::new(left, lease, Rc::default()),
-            taken: Cell::default(),
-        });
-        let first = StreamSlot::new(Rc::clone(&shared), sender.clone());
-        let others = (1..streams).map(move |_| StreamSlot::new(Rc::clone(&shared), sender.clone()));
-        (first, others)
-    }
-}
-
-/// State that the streams of a connection share. Dropped with the last of them, the connection is
-/// closed.
-#[derive(Debug)]
-struct Shared {
-    connected: Connected,
-    driver: JoinHandle<()>,
-    used: Use,
-    /// Bytes sent and received that belong to a request.
-    taken: Cell<[u64; 2]>,
-}
-
-impl Shared {
-    /// True if another request may begin on it; notes its end.
-    fn is_usable(&self, flight: &Flight) -> bool {
-        if self.connected.quic.close_reason().is_some() {
-            self.used.retire(ClosedBy::Target, flight);
-        }
-        !self.used.is_closing()
-    }
-
-    /// Take the bytes that passed and belong to no request yet.
-    fn take_passed(&self) -> [u64; 2] {
-        let [sent, received] = self.connected.socket.passed();
-        let [sent_before, received_before] = self.taken.replace([sent, received]);
-        [sent - sent_before, received - received_before]
-    }
-
-    /// Return the failure of a request.
-    fn failure(&self, error: &StreamError) -> Failure {
-        failure::of_stream(error, self.connected.end())
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.driver.abort();
+    /// Return a slot for each of so many streams.
+    pub(crate) fn slots(self, streams: u32, terms: Terms) -> impl Iterator<Item = StreamSlot> {
+        let sender = self.sender;
+        let streams = (0..streams).map(move |_| exchange::Stream::new(sender.clone()));
+        slots(self.connected, self.driver, Rc::default(), terms, streams)
     }
 }
 

@@ -1,19 +1,19 @@
-//! What an item sends: how it begins, and what follows a response. Decided here alone: a retry of
-//! the request, a redirect of it, the item's next request, or new values that a shard shares.
+//! What an item sends: how it begins, and what follows an attempt. Decided here alone, as one value
+//! ([`Next`]): a retry of the request, a redirect of it, the item's next request, or the same with new
+//! values that a shard shares.
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::workload::Flight;
-use tokio::sync::MutexGuard;
 
-use super::attempt::Chosen;
+use super::attempt::{Answered, Chosen};
 use super::connect::dial::Dial;
-use super::flows::{ItemProgress, Shared, SharedState, SharedUse, Visited};
+use super::flows::{Begun, ItemProgress, SharedState, SharedUse, Turn, Visited};
 use super::redirects::{RedirectRefusal, Redirected};
 use super::response::cookies::SharedJar;
-use super::response::expect::Expected;
 use super::target::flow::{Flow, ItemList, StepRequest};
 use super::target::redact;
 use super::target::request::{Chain, Item};
@@ -22,47 +22,130 @@ use super::target::values::Values;
 use super::{Crawl, retry};
 use crate::dataset::batch::Place;
 
+/// What follows an attempt.
+#[derive(Debug)]
+enum Next {
+    /// No other request: its item ends so, or sends the same request again where that is useful.
+    Same(Outcome, Repeat),
+    /// A redirect.
+    Redirect(Redirected),
+    /// The next request of its item.
+    Request(Box<ItemProgress>),
+    /// Its item begins or goes on with values that others share, once there are new ones.
+    Renewed(Outcome),
+}
+
+impl Next {
+    /// Return the outcome of the attempt, and what may be repeated after it.
+    const fn ending(&self) -> (Outcome, Repeat) {
+        match self {
+            Self::Same(outcome, repeat) => (*outcome, *repeat),
+            Self::Redirect(_) => (Outcome::Redirected, Repeat::Follow),
+            Self::Request(_) => (Outcome::Stepped, Repeat::Follow),
+            Self::Renewed(outcome) => (*outcome, Repeat::Follow),
+        }
+    }
+}
+
 impl<D: Dial> Crawl<D> {
-    /// Have the next attempt for an item follow a redirect, or send its next request, as its response
-    /// says, given the cookies of its connection.
-    pub(super) fn follow_up(
+    /// End an attempt: note what follows it, in `ended` and for the next attempt of its item.
+    #[inline]
+    pub(super) fn settle(
         &self,
         chosen: &Chosen<'_>,
-        expected: &mut Expected,
-        jar: Option<SharedJar>,
-        attempt: &mut Attempt,
+        mut answered: Option<Answered>,
+        ended: &mut Attempt,
         flight: &Flight,
     ) {
-        self.refuse_listed(attempt);
-        // A redirect that is listed as good is followed by the next request of its item.
-        if let Some(location) = expected.location.take()
-            && attempt.outcome == Outcome::Rejected
-        {
-            self.follow(chosen, &location, jar, attempt, flight);
-        } else if chosen.flow.is_some() {
-            self.step(chosen, expected.taken.take(), jar, attempt, flight);
+        // A good or not-found answer ends its item, if nothing follows it.
+        let is_last = matches!(ended.outcome, Outcome::Ok | Outcome::NotFound);
+        if self.follows_up || !is_last {
+            self.note_url(chosen);
+            let next = self.next(chosen, answered.as_mut(), ended, flight);
+            (ended.outcome, ended.advice.repeat) = next.ending();
+            self.note(chosen.number, next);
+        }
+        let Some(answered) = answered else {
+            return;
+        };
+        if let Some(reading) = answered.reading {
+            flight.read_tcp(reading);
+        }
+        if answered.is_first {
+            flight.first_from_source(ended.outcome);
+        }
+        self.receivers.borrow_mut().push(answered.expected);
+    }
+
+    /// Note what an item sends next.
+    fn note(&self, item: u64, next: Next) {
+        match next {
+            Next::Redirect(redirected) => self.redirects.set(item, redirected),
+            Next::Request(progress) => {
+                self.redirects.forget(item);
+                self.flows.set(item, *progress);
+            }
+            Next::Same(..) | Next::Renewed(_) => {}
         }
     }
 
-    /// Have the next attempt for an item follow a redirect, given its `Location` and its cookies.
+    /// Decide what follows an attempt.
+    fn next(
+        &self,
+        chosen: &Chosen<'_>,
+        answered: Option<&mut Answered>,
+        ended: &mut Attempt,
+        flight: &Flight,
+    ) -> Next {
+        let followed = answered.and_then(|answered| {
+            self.refuse_listed(ended);
+            self.follow_up(chosen, answered, ended, flight)
+        });
+        let next = followed.unwrap_or_else(|| self.again(chosen, ended));
+        match chosen.flow {
+            Some(flow) => self.share(chosen, flow, next, ended, flight),
+            None => next,
+        }
+    }
+
+    /// Follow a redirect, or go on to the next request of the item, as the response says; none if
+    /// neither follows.
+    fn follow_up(
+        &self,
+        chosen: &Chosen<'_>,
+        answered: &mut Answered,
+        ended: &Attempt,
+        flight: &Flight,
+    ) -> Option<Next> {
+        let (expected, jar) = (&mut answered.expected, answered.jar.take());
+        // A redirect that is listed as good is followed by the next request of its item.
+        if let Some(location) = expected.location.take()
+            && ended.outcome == Outcome::Rejected
+        {
+            self.follow(chosen, &location, jar, ended, flight)
+        } else if chosen.flow.is_some() {
+            self.step(chosen, expected.taken.take(), jar, ended, flight)
+        } else {
+            None
+        }
+    }
+
+    /// Follow a redirect, given its `Location` and the cookies of its connection; none if it is none.
     fn follow(
         &self,
         chosen: &Chosen<'_>,
         location: &[u8],
         jar: Option<SharedJar>,
-        attempt: &mut Attempt,
+        ended: &Attempt,
         flight: &Flight,
-    ) {
-        let (id, answered) = (chosen.number, chosen.item());
-        let Some(status) = attempt.status else {
-            return;
-        };
+    ) -> Option<Next> {
+        let (answered, status) = (chosen.item(), ended.status?);
         let chain = answered.chain.cloned().unwrap_or_else(|| {
             let request = self.request(answered);
             Chain::new(request.host(), request.path(), request.method().clone())
         });
         let (kind, details) = match self.redirects.resolve(location, chain.host, &chain.path) {
-            Err(RedirectRefusal::NoUrl) => return,
+            Err(RedirectRefusal::NoUrl) => return None,
             Err(RedirectRefusal::OtherHost(other)) => (
                 ErrorKind::RedirectRefused,
                 format!("to {other}, which is no host of the URLs"),
@@ -78,75 +161,106 @@ impl<D: Dial> Crawl<D> {
             Ok((host, path)) => {
                 let jar = jar.filter(|_| host == chain.host);
                 let chain = chain.next(status, host, path);
-                self.redirects.set(id, Redirected { chain, jar });
-                attempt.advice.repeat = Repeat::Follow;
-                attempt.outcome = Outcome::Redirected;
-                return;
+                return Some(Next::Redirect(Redirected { chain, jar }));
             }
         };
         flight.explain(kind, details);
-        attempt.outcome = Outcome::Error(kind);
+        Some(Next::Same(Outcome::Error(kind), ended.advice.repeat))
     }
 
-    /// Have the next attempt for an item send its next request, if it has one, given what was taken
-    /// from the response, and its cookies.
+    /// Go on to the next request of an item, given what was taken from the response, and its cookies;
+    /// none if there is none.
     fn step(
         &self,
         chosen: &Chosen<'_>,
         taken: Option<Result<Taken, String>>,
         jar: Option<SharedJar>,
-        attempt: &mut Attempt,
+        ended: &Attempt,
         flight: &Flight,
-    ) {
+    ) -> Option<Next> {
         let (id, answered) = (chosen.number, chosen.item());
         let earlier = self.flows.of(id);
         let list = earlier.as_deref().and_then(|it| it.list.as_ref());
         let is_element = earlier
             .as_ref()
             .is_some_and(|it| it.place().element.is_some());
-        let taken = match (attempt.outcome, taken) {
+        let taken = match (ended.outcome, taken) {
             (Outcome::Ok, Some(taken)) => taken,
             // The others go on.
             (Outcome::NotFound, _) if is_element => Ok(Taken {
                 is_missing: true,
                 ..Taken::default()
             }),
-            _ => return,
+            _ => return None,
         };
         let host = self.request(answered).host();
-        let flow = self
-            .spec
-            .targets
-            .flow_of(answered.id)
-            .filter(|_| answered.step.is_none());
+        let flow = chosen.flow.filter(|_| answered.step.is_none());
         let values = match (flow.and_then(|flow| self.flows.shared(flow)), &taken) {
             (Some(shared), Ok(taken)) => Some(shared.set(taken.values.clone())),
             _ => None,
         };
-        let next = match self.allowed_request(id, answered, taken, flight) {
-            Ok(None) => {
-                if list.is_some_and(|list| list.has_some) {
-                    attempt.outcome = Outcome::Ok;
-                }
-                return;
-            }
-            Ok(Some(next)) => next,
-            Err(kind) => {
-                attempt.outcome = Outcome::Error(kind);
-                return;
-            }
-        };
-        self.redirects.forget(id);
-        self.flows.set(
-            id,
-            ItemProgress {
+        let same = |outcome| Some(Next::Same(outcome, ended.advice.repeat));
+        match self.allowed_request(id, answered, taken, flight) {
+            Ok(None) if list.is_some_and(|list| list.has_some) => same(Outcome::Ok),
+            Ok(None) => None,
+            Ok(Some(next)) => Some(Next::Request(Box::new(ItemProgress {
                 jar: jar.filter(|_| next.request.host == host),
                 shared: values.or(next.shared),
                 ..next
-            },
-        );
-        attempt.advice.repeat = Repeat::Follow;
-        attempt.outcome = Outcome::Stepped;
+            }))),
+            Err(kind) => same(Outcome::Error(kind)),
+        }
+    }
+
+    /// Send the same request again, if that may help.
+    fn again(&self, chosen: &Chosen<'_>, ended: &Attempt) -> Next {
+        let options = &self.spec.options;
+        let is_good = matches!(ended.outcome, Outcome::Ok | Outcome::NotFound);
+        let method = || self.request(chosen.item()).method();
+        let repeat = if is_good || !retry::may_retry(method(), ended, options.retry_on.as_ref()) {
+            ended.advice.repeat
+        } else if options.keeps_throttled && ended.outcome == Outcome::Throttled {
+            Repeat::UntilTheEnd
+        } else {
+            Repeat::MayHelp
+        };
+        Next::Same(ended.outcome, repeat)
+    }
+
+    /// Note for the items that share values what an attempt says of those: refused ones are renewed.
+    fn share(
+        &self,
+        chosen: &Chosen<'_>,
+        flow: &Arc<Flow>,
+        next: Next,
+        ended: &Attempt,
+        flight: &Flight,
+    ) -> Next {
+        let (options, (outcome, repeat)) = (&self.spec.options, next.ending());
+        if let Some(Turn { once, .. }) = &chosen.turn {
+            if !once.ended(repeat, ended, options) {
+                return next;
+            }
+            flight.aside(|it| it.shared_failed += u64::from(once.has_failed()));
+            // It is no request of this item, which goes on once there are values.
+            return Next::Renewed(match outcome {
+                Outcome::NotFound => Outcome::Rejected,
+                outcome => outcome,
+            });
+        }
+        let Some(shared) = self.flows.shared(flow) else {
+            return next;
+        };
+        // UNAUTHENTICATED is that of gRPC.
+        if outcome == Outcome::Rejected && matches!(ended.status, Some(401 | 16)) {
+            if self.flows.renew(&shared, chosen.number, options) {
+                self.redirects.forget(chosen.number);
+                return Next::Renewed(outcome);
+            }
+        } else if ended.status.is_some() {
+            shared.serve();
+        }
+        next
     }
 
     /// Have an item go on with values that another item of the shard got: with its second request,
@@ -168,37 +282,37 @@ impl<D: Dial> Crawl<D> {
         Ok(next.map(|next| self.flows.set(item, ItemProgress { shared, ..next })))
     }
 
-    /// Return an item whose request is sent next; none if that is its first as it is, with the turn
-    /// if it is the one that is sent `once`.
+    /// Return how an item of a flow begins its attempt.
     ///
     /// # Errors
-    /// When it cannot be sent. None if nothing is sent any more, for that request failed for good.
-    pub(super) async fn begin<'a>(
+    /// When its request cannot be sent. None if nothing is sent any more, for the request that is
+    /// sent once failed for good.
+    pub(super) async fn begin(
         &self,
         item: u64,
-        once: Option<&'a Shared>,
+        flow: &Arc<Flow>,
         flight: &Flight,
-    ) -> Result<(Option<Rc<ItemProgress>>, Option<MutexGuard<'a, ()>>), Option<ErrorKind>> {
+    ) -> Result<Begun, Option<ErrorKind>> {
         let id = self.id(item);
-        let Some(once) = once else {
-            return Ok((
-                self.flows.of(item).or_else(|| self.begin_pages(item, id)),
-                None,
-            ));
-        };
-        let turn = once.turn.lock().await;
-        match once.state(self.clock).await {
-            SharedState::Due(..) => {
-                self.flows.begin(item);
-                Ok((None, Some(turn)))
+        let (mut progress, mut turn) = (self.flows.of(item), None);
+        match self.flows.shared(flow).filter(|_| progress.is_none()) {
+            None => progress = progress.or_else(|| self.begin_pages(item, id)),
+            Some(once) => {
+                let taken = once.take_turn().await;
+                match once.state(self.clock).await {
+                    SharedState::Due(..) => {
+                        self.flows.begin(item);
+                        turn = Some(taken);
+                    }
+                    SharedState::Values(values, _) => {
+                        drop(taken);
+                        progress = self.begin_with(item, id, values, flight)?;
+                    }
+                    SharedState::Failed => return Err(None),
+                }
             }
-            SharedState::Values(values, _) => {
-                drop(turn);
-                let begun = self.begin_with(item, id, values, flight);
-                begun.map(|begun| (begun, None)).map_err(Some)
-            }
-            SharedState::Failed => Err(None),
         }
+        Ok(Begun { progress, turn })
     }
 
     /// Have an item begin with the first of its pages, with nothing in the places of values that
@@ -215,44 +329,6 @@ impl<D: Dial> Crawl<D> {
         };
         let first = (takes.pages() > 0).then(|| first.filled(id, &values))?;
         Some(self.flows.set(item, ItemProgress::new(first.ok()?, values)))
-    }
-
-    /// Note in an attempt, and for the items that share values, what it says of those. The item had
-    /// the turn if it sent the request that is sent `once`.
-    pub(super) fn note_shared(
-        &self,
-        item: u64,
-        once: Option<&Shared>,
-        attempt: &mut Attempt,
-        flight: &Flight,
-    ) {
-        let options = &self.spec.options;
-        if let Some(once) = once {
-            if once.ended(attempt, options) {
-                // It is no request of this item, which goes on once there are values.
-                attempt.advice.repeat = Repeat::Follow;
-                if attempt.outcome == Outcome::NotFound {
-                    attempt.outcome = Outcome::Rejected;
-                }
-                flight.aside(|it| it.shared_failed += u64::from(once.has_failed()));
-            }
-            return;
-        }
-        let flow = self.spec.targets.flow_of(self.id(item));
-        let Some(shared) = flow.and_then(|flow| self.flows.shared(flow)) else {
-            return;
-        };
-        // UNAUTHENTICATED is that of gRPC.
-        let is_refused =
-            attempt.outcome == Outcome::Rejected && matches!(attempt.status, Some(401 | 16));
-        if !is_refused {
-            if attempt.status.is_some() {
-                shared.serve();
-            }
-        } else if self.flows.renew(&shared, item, options) {
-            self.redirects.forget(item);
-            attempt.advice.repeat = Repeat::Follow;
-        }
     }
 
     /// Return the request after one that was answered, explained in `flight` if it cannot be sent.
@@ -450,13 +526,11 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Note if another attempt for an item may help, and its URL if that is not the one of its
-    /// line.
-    #[inline]
-    pub(super) fn judge(&self, chosen: &Chosen<'_>, attempt: &mut Attempt) {
+    /// Note the URL of an attempt for its record, if that is not the one of its line.
+    fn note_url(&self, chosen: &Chosen<'_>) {
         let item = chosen.item();
         if let Some(collector) = &self.collector
-            && (item.chain.is_some() || self.spec.targets.flow_of(item.id).is_some())
+            && (item.chain.is_some() || chosen.flow.is_some())
         {
             let request = self.request(item);
             let url = self.url(request.host(), &request.path());
@@ -464,22 +538,6 @@ impl<D: Dial> Crawl<D> {
                 Some(progress) => progress.values.redacted(url),
                 None => url,
             });
-        }
-        // A good or not-found answer ends its item.
-        if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
-            && retry::may_retry(
-                self.request(item).method(),
-                attempt,
-                self.spec.options.retry_on.as_ref(),
-            )
-        {
-            let is_kept =
-                self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
-            attempt.advice.repeat = if is_kept {
-                Repeat::UntilTheEnd
-            } else {
-                Repeat::MayHelp
-            };
         }
     }
 }

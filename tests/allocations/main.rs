@@ -18,7 +18,7 @@ use crawlmark::crawl::{
     Stream, Targets, Template,
 };
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::sample::Outcome;
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use crawlmark_harness::workload::{Flight, Workload};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, LocalOptions};
@@ -110,8 +110,10 @@ fn allocations(answer: Vec<u8>, expect: &str, body: &'static str, items: u64) ->
     let perform = |ids: std::ops::Range<u64>| {
         runtime.block_on(async {
             for id in ids {
-                let performed = crawl.perform(id, &flight, async || Some(clock.now())).await;
-                let attempt = performed.unwrap();
+                let mut attempt = Attempt::unsent(ErrorKind::Io, clock.now());
+                let cleared = async || Some(clock.now());
+                let performed = crawl.perform(id, &flight, &cleared, &mut attempt);
+                performed.await.unwrap();
                 assert_eq!(attempt.outcome, Outcome::Ok);
             }
         });

@@ -210,8 +210,8 @@ impl<W: Workload> Engine<W> {
                 fate: Fate::Ended,
             };
             let (id, attempt) = (sample.permit.id, &mut sample.attempt);
-            let performed = self.workload.perform_into(id, flight, &clearance, attempt);
-            if !performed.await {
+            let performed = self.workload.perform(id, flight, &clearance, attempt);
+            if performed.await.is_none() {
                 self.close(self.clock.now());
                 return self.take_back(lane, None);
             }

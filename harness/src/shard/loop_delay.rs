@@ -42,11 +42,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::{Clock, Nanos};
+    use crate::clock::Clock;
     use crate::fixtures::{plan, virtual_time};
     use crate::sample::Attempt;
     use crate::stats::{Exact, Series};
-    use crate::workload::Flight;
+    use crate::workload::{Clearance, Flight};
 
     struct Nothing;
 
@@ -55,8 +55,9 @@ mod tests {
             &self,
             _: u64,
             _: &Flight,
-            _: impl AsyncFn() -> Option<Nanos>,
-        ) -> Option<Attempt> {
+            _: &impl Clearance,
+            _: &mut Attempt,
+        ) -> Option<()> {
             std::future::pending().await
         }
     }

@@ -15,7 +15,7 @@ use crawlmark_harness::supervisor::{
     Interval, Left, Live, LiveShard, LiveState, Observer, SuperviseError,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::workload::{Flight, Workload};
+use crawlmark_harness::workload::{Clearance, Flight, Workload};
 use fastrand::Rng;
 
 /// When a run that does not end by itself is asked to, three times.
@@ -515,8 +515,9 @@ impl Workload for Storing {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         let mut rng = self.shared.next_attempt(id);
         let connect = millis(&mut rng, self.shared.script.connect_ms);
         if self.shared.script.connect_ms > 0 {
@@ -524,11 +525,12 @@ impl Workload for Storing {
             tokio::time::sleep(connect).await;
             if rng.u8(..50) == 0 {
                 let refused = Outcome::Error(ErrorKind::ConnectRefused);
-                return Some(self.attempt(None, refused, Advice::default()));
+                *ended = self.attempt(None, refused, Advice::default());
+                return Some(());
             }
             flight.opened(1_000);
         }
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         self.shared.sent.borrow_mut().push(Sent {
             at: sent.0,
             host: self.shared.host(id),
@@ -537,7 +539,8 @@ impl Workload for Storing {
         flight.note(in_flight(sent, 1, 0));
         let (takes, outcome, advice) = self.shared.answer(&mut rng, sent);
         tokio::time::sleep(takes).await;
-        Some(self.attempt(Some(sent), outcome, advice))
+        *ended = self.attempt(Some(sent), outcome, advice);
+        Some(())
     }
 
     fn booked(&self, sample: &Sample) {

@@ -28,11 +28,12 @@ impl Workload for Logging {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        let attempt = self.target.perform(id, flight, clear_to_send).await?;
-        self.log.borrow_mut().push((attempt.done, attempt.outcome));
-        Some(attempt)
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
+        self.target.perform(id, flight, clearance, ended).await?;
+        self.log.borrow_mut().push((ended.done, ended.outcome));
+        Some(())
     }
 }
 

@@ -89,12 +89,13 @@ impl Workload for Client {
         &self,
         _: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         let now = self.clock.now();
         let open = self.target.borrow_mut().connected(now);
         tokio::time::sleep(Duration::from_nanos(open.since(now))).await;
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, 0, 0));
         let done = self.target.borrow_mut().done(sent);
         tokio::time::sleep(Duration::from_nanos(done.since(sent))).await;
@@ -102,7 +103,8 @@ impl Workload for Client {
         if flight.attempt() + 1 < self.target.borrow().requests {
             (answer.0, answer.1.repeat) = (Outcome::Stepped, Repeat::Follow);
         }
-        Some(attempt(Some(sent), self.clock.now(), answer))
+        *ended = attempt(Some(sent), self.clock.now(), answer);
+        Some(())
     }
 }
 

@@ -20,10 +20,11 @@ impl Workload for SlowToConnect {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         tokio::time::sleep((self.0.takes)(self.0.shard, Nanos::default())).await;
-        self.0.perform(id, flight, clear_to_send).await
+        self.0.perform(id, flight, clearance, ended).await
     }
 }
 

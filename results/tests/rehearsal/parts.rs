@@ -23,9 +23,10 @@ impl Workload for Patterned {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
-        let sent = clear_to_send().await?;
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, 10, 0));
         let (ms, answer) = self.pattern[usize::try_from(id).unwrap() % PATTERN];
         tokio::time::sleep(MS * u32::try_from(ms).unwrap()).await;
@@ -35,12 +36,13 @@ impl Workload for Patterned {
             2 => (Outcome::Error(ErrorKind::WrongBody), 200),
             _ => (Outcome::Ok, 200),
         };
-        Some(Attempt {
+        *ended = Attempt {
             bytes_sent: 10,
             bytes_received: 100 + id % 7,
             status: Some(status),
             ..attempt_of(sent, self.clock.now(), outcome)
-        })
+        };
+        Some(())
     }
 }
 

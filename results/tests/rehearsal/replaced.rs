@@ -61,14 +61,15 @@ impl Workload for Storing {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         let noted = async || {
-            let sent = clear_to_send().await?;
+            let sent = clearance.wait().await?;
             self.committed.sent.borrow_mut().push(sent.0);
             Some(sent)
         };
-        self.target.perform(id, flight, noted).await
+        self.target.perform(id, flight, &noted, ended).await
     }
 
     fn booked(&self, sample: &Sample) {

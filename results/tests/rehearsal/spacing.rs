@@ -25,17 +25,19 @@ impl Workload for Moody {
         &self,
         _: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         let asked = self.asked.replace(self.asked.get() + 1);
         let delay_ms = self.delays_ms[asked % self.delays_ms.len()];
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         flight.opened(delay_ms * 1_000_000);
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, 0, 0));
         tokio::time::sleep(MS).await;
         let answer = self.answers[asked % self.answers.len()].clone();
-        Some(attempt(Some(sent), self.clock.now(), answer))
+        *ended = attempt(Some(sent), self.clock.now(), answer);
+        Some(())
     }
 }
 

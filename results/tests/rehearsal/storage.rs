@@ -57,15 +57,16 @@ impl Workload for Storing {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         let target = Target {
             clock: self.clock,
             shard: 0,
             takes: |_, _| MS,
             answer: |_, _| GOOD,
         };
-        target.perform(id, flight, clear_to_send).await
+        target.perform(id, flight, clearance, ended).await
     }
 
     fn booked(&self, _: &Sample) {

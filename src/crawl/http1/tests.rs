@@ -32,8 +32,14 @@ struct Pair<S: Stream = DuplexStream> {
 
 impl<S: Stream> Pair<S> {
     fn over(near: S, far: DuplexStream) -> Self {
-        let lease = Lease::default();
-        let connection = Connection::new(near, Reuse::default().begin(), None, lease, None);
+        let terms = Terms {
+            left: Reuse::default().begin(),
+            lease: Lease::default(),
+            hop: None,
+            jar: None,
+            tcp: TcpReadings::default(),
+        };
+        let connection = Connection::new(near, terms);
         Self {
             connection,
             far,
@@ -56,21 +62,17 @@ impl<S: Stream> Pair<S> {
         };
         self.connection.output = REQUEST.to_vec();
         let mut attempt = Attempt::unsent(ErrorKind::Io, sent);
+        let (written, mut expected) = (Written { body, jar: None }, Expected::new(&checker));
         self.connection
-            .exchange(
-                body,
-                None,
-                &mut Expected::new(&checker),
-                &watch,
-                &mut attempt,
-            )
+            .exchange(&written, &mut expected, &watch, &mut attempt)
             .await
             .map(|()| attempt)
     }
 
     /// True if the connection may carry another request.
     fn is_open(&mut self) -> bool {
-        self.connection.is_reusable() && self.connection.unusable(&self.flight).is_none()
+        self.connection.is_reusable(&self.flight)
+            && self.connection.unusable(&self.flight).is_none()
     }
 }
 

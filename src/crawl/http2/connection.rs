@@ -160,14 +160,12 @@ pub(super) struct StreamState {
 
 /// A connection of HTTP/2.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     /// Frames to send, of which some bytes are written.
     pub(super) output: Vec<u8>,
     written: usize,
     /// Bytes written and read.
     pub(super) passed: [u64; 2],
-    /// Those of them that belong to a request.
-    taken: [u64; 2],
     /// Wakes the task that reads and writes.
     pub(super) driver: Option<Waker>,
     /// The socket while it is open.
@@ -212,7 +210,6 @@ impl Connection {
             output: PREFACE.to_vec(),
             written: 0,
             passed: [0; 2],
-            taken: [0; 2],
             driver: None,
             socket,
             decoder: Decoder::new(),
@@ -277,13 +274,6 @@ impl Connection {
             self.output.shrink_to(2 * MOST_QUEUED);
             self.written = 0;
         }
-    }
-
-    /// Take the bytes written and read that belong to no request yet: those of a connection are
-    /// those of its requests, as they end.
-    pub(super) fn take_passed(&mut self) -> [u64; 2] {
-        let before = std::mem::replace(&mut self.taken, self.passed);
-        [self.passed[0] - before[0], self.passed[1] - before[1]]
     }
 
     /// Return the side that closes it, if no further request may begin on it.

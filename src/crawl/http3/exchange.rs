@@ -1,20 +1,14 @@
 //! One request and its response on a stream of a connection. The hot path.
 //!
-//! Times are those of HTTP/2: a request is sent when it is handed over, and its response arrives when
-//! the socket is read, however long its task then waits for its turn. Where several responses arrive
-//! together, it is the last read before that turn.
+//! Where several responses arrive together, each arrives at the last read before its task's turn.
 
-use std::cell::Cell;
 use std::fmt;
-use std::future::{pending, poll_fn};
-use std::pin::pin;
-use std::rc::Rc;
-use std::task::Poll;
+use std::future::{Future, pending, poll_fn};
+use std::os::fd::RawFd;
 
 use bytes::{Buf, Bytes};
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Attempt, ClosedBy, ErrorKind};
-use crawlmark_harness::workload::Flight;
+use crawlmark_harness::sample::{ClosedBy, ErrorKind};
 use h3::client::{RequestStream, SendRequest};
 use h3::error::StreamError;
 use h3_quinn::{OpenStreams, RecvStream, SendStream};
@@ -22,155 +16,83 @@ use http::header::{CONTENT_LENGTH, HeaderMap};
 use tokio::select;
 
 use super::bounded::{Bounded, Streams};
-use super::request::Output;
-use super::{CANCELLED, Shared};
+use super::request::{Output, Requests};
+use super::{CANCELLED, Connected};
 use crate::crawl::connect::failure::Failure;
-use crate::crawl::response::{
-    exchange::{Deadline, ExchangeFailure, Progress, Traffic, Watch},
-    expect::Expected,
-    fields::lent_map,
-    head::HeadFacts,
-};
-use crate::crawl::streams::{failed, note};
+use crate::crawl::response::fields::lent_map;
+use crate::crawl::streams::{Multiplex, Receiver};
+use crate::crawl::target::request::Item;
 
-/// A stream of a connection: carries one request at a time.
-pub(crate) struct StreamSlot {
-    shared: Rc<Shared>,
+/// A stream of a connection.
+pub(crate) struct Stream {
     sender: SendRequest<Streams<OpenStreams>, Bytes>,
-    deadline: Deadline,
-    /// Number of its last request among those of the connection.
-    nth: u64,
     /// The next request, until its exchange begins; none if it cannot be written.
-    pub(crate) output: Option<Output>,
-    /// Bytes and times since the last exchange began.
-    pub(crate) traffic: Traffic,
+    output: Option<Output>,
+    /// True if the present request has a stream.
+    is_sent: bool,
 }
 
-/// What has come of a response.
-#[derive(Debug, Default)]
-struct Seen {
-    is_sent: Cell<bool>,
-    head: Cell<Option<HeadFacts>>,
-    first_byte: Cell<Option<Nanos>>,
-    content_bytes: Cell<u64>,
-}
-
-impl StreamSlot {
-    pub(super) fn new(
-        shared: Rc<Shared>,
-        sender: SendRequest<Streams<OpenStreams>, Bytes>,
-    ) -> Self {
+impl Stream {
+    pub(super) const fn new(sender: SendRequest<Streams<OpenStreams>, Bytes>) -> Self {
         Self {
-            shared,
             sender,
-            deadline: Deadline::new(),
-            nth: 0,
             output: None,
-            traffic: Traffic::default(),
+            is_sent: false,
         }
-    }
-
-    /// True if another request may be sent on it.
-    pub(crate) fn is_reusable(&self, flight: &Flight) -> bool {
-        self.shared.is_usable(flight)
-    }
-
-    /// As [`Lease::source`](crate::crawl::connect::pool::Lease::source).
-    pub(crate) fn source(&self) -> Option<(u32, bool)> {
-        self.shared.used.source()
-    }
-
-    /// Count a request that is about to be sent.
-    pub(crate) fn count_request(&mut self, flight: &Flight) {
-        self.nth = self.shared.used.count_request(flight);
-    }
-
-    /// Send the request in `output`, and read the whole response before the deadline of `watch`,
-    /// which ends `attempt`.
-    pub(crate) async fn exchange(
-        &mut self,
-        expected: &mut Expected,
-        watch: &Watch<'_>,
-        attempt: &mut Attempt,
-    ) -> Result<(), ExchangeFailure> {
-        self.traffic = Traffic::default();
-        watch.flight.carried(self.nth);
-        self.deadline.arm(watch);
-        let Some(output) = self.output.take() else {
-            let details = "the URL or a header cannot be written in HTTP/3".to_owned();
-            watch.flight.explain(ErrorKind::Io, details);
-            let (kind, progress) = (ErrorKind::Io, Progress::Sent(None));
-            return Err(ExchangeFailure { kind, progress });
-        };
-        let [_, received_before] = self.shared.connected.socket.passed();
-        let seen = Seen::default();
-        note(watch, None);
-        let ended = {
-            let carried = carry(
-                &mut self.sender,
-                &self.shared,
-                output,
-                &seen,
-                expected,
-                watch,
-            );
-            let (mut carried, deadline) = (pin!(carried), &mut self.deadline);
-            poll_fn(|cx| match carried.as_mut().poll(cx) {
-                Poll::Pending if deadline.poll(cx, watch.clock) => Poll::Ready(Err(None)),
-                polled => polled.map_err(Some),
-            })
-            .await
-        };
-        let ended = match (ended, seen.head.get()) {
-            (Ok(done), Some(head)) => {
-                attempt.done = done;
-                expected.judge(&head, watch.flight, attempt);
-                Ok(())
-            }
-            (ended, _) => {
-                let failure = ended.err().flatten();
-                Err(self.failed(failure, &seen, received_before, watch.flight))
-            }
-        };
-        let [sent, received] = self.shared.take_passed();
-        self.traffic = Traffic {
-            sent,
-            received,
-            first_byte: seen.first_byte.get(),
-        };
-        ended
-    }
-
-    /// Return the failure of a request; without one, its time is over. `received_before` are the
-    /// bytes that had come before it.
-    fn failed(
-        &self,
-        failure: Option<Failure>,
-        seen: &Seen,
-        received_before: u64,
-        flight: &Flight,
-    ) -> ExchangeFailure {
-        let shared = &*self.shared;
-        let status = seen.head.get().map(|head| head.status);
-        let kind = failure.as_ref().map_or(ErrorKind::Timeout, |it| it.kind);
-        if !shared.is_usable(flight) {
-        } else if kind == ErrorKind::Http3Refused && !seen.is_sent.get() {
-            shared.used.retire(ClosedBy::Announced, flight);
-        } else if failure.is_none() && shared.connected.socket.passed()[1] == received_before {
-            shared.used.retire(ClosedBy::Client, flight);
-        }
-        let is_sent = seen.is_sent.get() || failure.is_none() || !shared.used.is_closing();
-        let failure = failed(failure, is_sent, status, seen.content_bytes.get(), flight);
-        if !matches!(failure.progress, Progress::Sent(_)) {
-            shared.used.uncount();
-        }
-        failure
     }
 }
 
-impl fmt::Debug for StreamSlot {
+impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamSlot").finish_non_exhaustive()
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
+
+impl Multiplex for Connected {
+    type Requests = Requests;
+    type Stream = Stream;
+    const UNCOUNTS: bool = false;
+
+    fn write(requests: &Requests, item: Item<'_>, stream: &mut Stream) {
+        (stream.output, stream.is_sent) = (requests.output(item), false);
+    }
+
+    fn carry(
+        &self,
+        stream: &mut Stream,
+        receiver: Receiver<'_>,
+    ) -> impl Future<Output = Result<Nanos, Failure>> {
+        // Boxed, for the library's futures are larger than all others.
+        Box::pin(carry(self, stream, receiver))
+    }
+
+    fn release(&self, _: &mut Stream) {}
+
+    fn passed(&self) -> [u64; 2] {
+        self.socket.passed()
+    }
+
+    fn socket(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn closing(&self) -> Option<ClosedBy> {
+        self.quic.close_reason().map(|_| ClosedBy::Target)
+    }
+
+    fn late(&self) -> Failure {
+        self.end()
+            .unwrap_or_else(|| Failure::new(ErrorKind::Closed, ""))
+    }
+
+    fn closing_after(&self, stream: &Stream, kind: ErrorKind) -> Option<ClosedBy> {
+        let is_announced = kind == ErrorKind::Http3Refused && !stream.is_sent;
+        let announced = is_announced.then_some(ClosedBy::Announced);
+        self.closing().or(announced)
+    }
+
+    fn is_sent(&self, stream: &Stream, _: ErrorKind, is_closing: bool) -> bool {
+        stream.is_sent || !is_closing
     }
 }
 
@@ -202,31 +124,31 @@ impl Drop for Sending {
 
 /// Carry a request and its response. Return the time at which the last of it arrived.
 async fn carry(
-    sender: &mut SendRequest<Streams<OpenStreams>, Bytes>,
-    shared: &Shared,
-    output: Output,
-    seen: &Seen,
-    expected: &mut Expected,
-    watch: &Watch<'_>,
+    connected: &Connected,
+    stream: &mut Stream,
+    receiver: Receiver<'_>,
 ) -> Result<Nanos, Failure> {
+    let Some(output) = stream.output.take() else {
+        let details = "the URL or a header cannot be written in HTTP/3";
+        return Err(Failure::new(ErrorKind::Io, details));
+    };
     let is_head = output.is_head();
-    let opened = sender.send_request(output.head).await;
-    let (stream, receiving) = opened.map_err(|error| shared.failure(&error))?.split();
-    seen.is_sent.set(true);
+    let opened = stream.sender.send_request(output.head).await;
+    let (sending, receiving) = opened.map_err(|error| connected.failure(&error))?.split();
+    stream.is_sent = true;
     let mut sending = Sending {
-        stream,
+        stream: sending,
         is_finished: false,
     };
     let receiving = Receiving {
         stream: receiving,
-        shared,
-        seen,
-        watch,
+        connected,
+        receiver,
         is_head,
     };
     select! {
         biased;
-        ended = receiving.receive(expected) => ended,
+        ended = receiving.receive() => ended,
         // A target that wants no more of a request may answer it all the same, and one that is gone
         // ends the response, too.
         ended = async {
@@ -239,48 +161,50 @@ async fn carry(
 /// The response's half of a stream.
 struct Receiving<'a> {
     stream: RequestStream<Bounded<RecvStream>, Bytes>,
-    shared: &'a Shared,
-    seen: &'a Seen,
-    watch: &'a Watch<'a>,
+    connected: &'a Connected,
+    receiver: Receiver<'a>,
     /// True if the response has no content, whatever its head says.
     is_head: bool,
 }
 
 impl Receiving<'_> {
-    async fn receive(mut self, expected: &mut Expected) -> Result<Nanos, Failure> {
-        let (seen, watch) = (self.seen, self.watch);
+    async fn receive(mut self) -> Result<Nanos, Failure> {
         let head = loop {
             let head = self
                 .stream
                 .recv_response()
                 .await
-                .map_err(|error| self.shared.failure(&error))?;
+                .map_err(|error| self.connected.failure(&error))?;
             if !head.status().is_informational() {
                 break head;
             }
         };
-        seen.first_byte.set(Some(self.arrived()));
-        let status = head.status().as_u16();
-        let facts = lent_map(head.headers(), |fields| expected.head(status, fields));
-        seen.head.set(Some(facts));
-        note(watch, seen.first_byte.get());
+        let (at, status) = (self.arrived(), head.status().as_u16());
+        let facts = lent_map(head.headers(), |fields| {
+            self.receiver.expected.head(status, fields)
+        });
+        self.receiver.begin(facts, at);
         let has_content = !self.is_head && !matches!(status, 204 | 304);
         let declared = declared(head.headers()).filter(|_| has_content);
         let mut count = 0;
         loop {
             let content = poll_fn(|cx| self.stream.poll_recv_data(cx)).await;
-            let Some(mut content) = content.map_err(|error| self.shared.failure(&error))? else {
+            let Some(mut content) = content.map_err(|error| self.connected.failure(&error))? else {
                 break;
             };
             while content.has_remaining() {
                 let part = content.chunk();
                 let bytes = part.len();
-                expected.take(part);
+                self.receiver.expected.take(part);
                 count += bytes as u64;
                 content.advance(bytes);
             }
-            seen.content_bytes.set(count);
-            let arrived = expected.arrived(self.arrived(), watch.flight);
+            self.receiver.seen.content_bytes = count;
+            let at = self.arrived();
+            let Receiver {
+                expected, watch, ..
+            } = &mut self.receiver;
+            let arrived = expected.arrived(at, watch.flight);
             arrived.map_err(|kind| Failure::new(kind, ""))?;
             if declared.is_some_and(|declared| count > declared) {
                 break;
@@ -295,11 +219,11 @@ impl Receiving<'_> {
             .stream
             .recv_trailers()
             .await
-            .map_err(|error| self.shared.failure(&error))?;
-        if expected.has_events() {
+            .map_err(|error| self.connected.failure(&error))?;
+        if self.receiver.expected.has_events() {
             let head = (count == 0).then_some(head.headers());
             if let Some(fields) = trailers.as_ref().or(head) {
-                lent_map(fields, |fields| expected.end_call(fields));
+                lent_map(fields, |fields| self.receiver.expected.end_call(fields));
             }
         }
         Ok(self.arrived())
@@ -307,7 +231,10 @@ impl Receiving<'_> {
 
     /// Time of the last read.
     fn arrived(&self) -> Nanos {
-        self.shared.connected.socket.read_at().max(self.watch.sent)
+        self.connected
+            .socket
+            .read_at()
+            .max(self.receiver.watch.sent)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requests as HTTP/3 has them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue};
 use http::uri::{Scheme, Uri};
@@ -11,25 +13,42 @@ use crate::crawl::target::{
     targets::Targets,
 };
 
+/// Makes requests.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    targets: Arc<Targets>,
+    /// Shape of the requests of lines without one of their own.
+    shape: RequestShape,
+}
+
+impl Requests {
+    pub(crate) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
+        Self {
+            targets: Arc::clone(targets),
+            shape: shape.clone(),
+        }
+    }
+
+    /// Return the request of an attempt; none if its URL or a header cannot be written.
+    pub(super) fn output(&self, item: Item<'_>) -> Option<Output> {
+        let request = Request::new(&self.targets, &self.shape, item);
+        let body = request.body();
+        let head = http::Request::new(());
+        let (mut parts, ()) = head.into_parts();
+        write(&request, &self.targets, &body, &mut parts)?;
+        let head = http::Request::from_parts(parts, ());
+        Some(Output { head, body })
+    }
+}
+
 /// A request that is to be sent.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(super) struct Output {
     pub(super) head: http::Request<()>,
     pub(super) body: Bytes,
 }
 
 impl Output {
-    /// Return the request of an attempt; none if its URL or a header cannot be written.
-    pub(crate) fn new(targets: &Targets, shape: &RequestShape, item: Item<'_>) -> Option<Self> {
-        let request = Request::new(targets, shape, item);
-        let body = request.body();
-        let head = http::Request::new(());
-        let (mut parts, ()) = head.into_parts();
-        write(&request, targets, &body, &mut parts)?;
-        let head = http::Request::from_parts(parts, ());
-        Some(Self { head, body })
-    }
-
     /// True if its response has no content, whatever the head of that says.
     pub(super) fn is_head(&self) -> bool {
         *self.head.method() == Method::HEAD

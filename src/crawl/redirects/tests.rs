@@ -386,8 +386,10 @@ fn crawl(
             ..permit_at(now)
         };
         for _ in 0..=answers.len() {
-            let performed = crawl.perform(id, &flight, async || Some(clock.now())).await;
-            let attempt = performed.unwrap();
+            let mut attempt = crawl.unsent(ErrorKind::Io);
+            let cleared = async || Some(clock.now());
+            let performed = crawl.perform(id, &flight, &cleared, &mut attempt);
+            performed.await.unwrap();
             let (outcome, is_again) = (attempt.outcome, attempt.advice.repeat != Repeat::Never);
             let fate = if is_again { Fate::Again } else { Fate::Ended };
             crawl.booked(&Sample {

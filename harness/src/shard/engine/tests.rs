@@ -70,10 +70,11 @@ impl Workload for SimulatedTarget {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         flight.opened(OPENED_NS);
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, SENT, RECEIVED));
         self.asked.borrow_mut().push((id, sent));
         let until = self
@@ -89,10 +90,11 @@ impl Workload for SimulatedTarget {
             .and_modify(|n| *n += 1)
             .or_insert(0);
         let (outcome, advice) = (self.answers)(id, before, sent);
-        Some(Attempt {
+        *ended = Attempt {
             advice,
             ..attempt_of(sent, self.clock.now(), outcome)
-        })
+        };
+        Some(())
     }
 }
 
@@ -607,15 +609,17 @@ impl Workload for Destitute {
         &self,
         _: u64,
         _: &Flight,
-        _: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        _: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         self.tried.set(self.tried.get() + 1);
         assert!(self.tried.get() < 1_000_000, "nobody else gets to run");
-        Some(Attempt {
+        *ended = Attempt {
             sent: None,
             status: None,
             ..attempt_of(Nanos(0), self.clock.now(), Outcome::Error(self.kind))
-        })
+        };
+        Some(())
     }
 }
 
@@ -751,10 +755,11 @@ impl Workload for BucketTarget {
         &self,
         _: u64,
         _: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         const INTERVAL: u64 = 5_000_000;
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         tokio::time::sleep(MS).await;
         let now = self.clock.now();
         let ahead = self.tat.get().saturating_sub(now.0);
@@ -773,10 +778,11 @@ impl Workload for BucketTarget {
                 resets_in: second,
             })
         });
-        Some(Attempt {
+        *ended = Attempt {
             advice,
             ..attempt_of(sent, now, outcome)
-        })
+        };
+        Some(())
     }
 }
 

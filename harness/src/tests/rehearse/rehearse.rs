@@ -36,7 +36,7 @@ use crate::supervisor::{
     Interval, Left, Live, Observer, RunRecord, Stage, SuperviseError, conduct, words,
 };
 use crate::units::IdRange;
-use crate::workload::{Flight, Workload};
+use crate::workload::{Clearance, Flight, Workload};
 
 /// As many bytes as a pipe of the kernel's holds.
 const PIPE_BYTES: usize = 64 << 10;
@@ -312,16 +312,17 @@ impl<W: Workload> Workload for Watched<W> {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         self.chance.postpone().await;
         let cleared = async || {
             self.chance.postpone().await;
-            clear_to_send().await
+            clearance.wait().await
         };
-        let attempt = self.workload.perform(id, flight, cleared).await;
+        let performed = self.workload.perform(id, flight, &cleared, ended).await;
         self.chance.postpone().await;
-        attempt
+        performed
     }
 
     fn booked(&self, sample: &Sample) {

@@ -15,21 +15,23 @@ impl Workload for Throttling {
         &self,
         id: u64,
         flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Option<Nanos>,
-    ) -> Option<Attempt> {
+        clearance: &impl Clearance,
+        ended: &mut Attempt,
+    ) -> Option<()> {
         if id > 0 {
             tokio::time::sleep(10 * MS).await;
         }
         flight.opened(OPENED_NS);
-        let sent = clear_to_send().await?;
+        let sent = clearance.wait().await?;
         flight.note(in_flight(sent, SENT, RECEIVED));
         tokio::time::sleep(5 * MS).await;
         let (outcome, advice) = again(Outcome::Throttled, Some(Duration::from_hours(1)));
         let done = self.clock.now();
-        Some(Attempt {
+        *ended = Attempt {
             advice,
             ..attempt_of(sent, done, outcome)
-        })
+        };
+        Some(())
     }
 }
 
