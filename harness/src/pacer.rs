@@ -93,6 +93,7 @@ impl Pacer {
 
     /// Return what [`Pacer::poll`] would return at `now`, and since when; without a budget, since
     /// the epoch. Nothing is charged.
+    #[inline]
     pub fn peek(&self, now: Nanos) -> Pace {
         match self {
             Self::Unlimited => Pace::Go(Nanos::default()),
@@ -138,6 +139,7 @@ impl Pacer {
     }
 
     /// Asks for one request at `now`. [`Pace::Go`] is a grant and is charged.
+    #[inline]
     pub fn poll(&mut self, now: Nanos) -> Pace {
         match self {
             Self::Unlimited => Pace::Go(now),
@@ -492,7 +494,7 @@ mod tests {
 
         #[test]
         fn connections_that_take_long_leave_nothing_of_the_budget_unused(
-            interval_ns in 1..1_000_u64, burst in 1..5_u64, longest in 0..20_000_u64, seed: u64,
+            interval_ns in 1..1_000_u64, burst in 1..5_u64, longest in prop_oneof![0..3_000_u64, 0..20_000_u64], seed: u64,
         ) {
             let budget = Budget { interval_ns, burst, at_start: 1, phase_ns: 0, apart_ns: 0 };
             // From half of the longest time to connect up.
@@ -514,7 +516,7 @@ mod tests {
             let mut next = u64::MAX;
             while let Some(delay) = delays.get(admitted.len()) {
                 // As the gate does: what is let through would only wait again.
-                if held > opening.len() {
+                if held > opening.len() + 1 {
                     break;
                 }
                 match pacer.poll(now) {
