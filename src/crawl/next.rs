@@ -13,7 +13,9 @@ use super::attempt::{Answered, Chosen};
 use super::connect::dial::Dial;
 use super::flows::{Begun, ItemProgress, SharedState, SharedUse, Turn, Visited};
 use super::redirects::{RedirectRefusal, Redirected};
+use super::response::answer::Code;
 use super::response::cookies::SharedJar;
+use super::response::grpc::UNAUTHENTICATED;
 use super::target::flow::{Flow, ItemList, StepRequest};
 use super::target::redact;
 use super::target::request::{Chain, Item};
@@ -251,13 +253,14 @@ impl<D: Dial> Crawl<D> {
         let Some(shared) = self.flows.shared(flow) else {
             return next;
         };
-        // UNAUTHENTICATED is that of gRPC.
-        if outcome == Outcome::Rejected && matches!(ended.status, Some(401 | 16)) {
+        let code = Code::of(ended);
+        let is_refused = matches!(code, Some(Code::Http(401) | Code::Grpc(UNAUTHENTICATED)));
+        if outcome == Outcome::Rejected && is_refused {
             if self.flows.renew(&shared, chosen.number, options) {
                 self.redirects.forget(chosen.number);
                 return Next::Renewed(outcome);
             }
-        } else if ended.status.is_some() {
+        } else if code.is_some() {
             shared.serve();
         }
         next

@@ -7,7 +7,13 @@
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
 use http::Method;
 
-use super::response::{exchange::was_not_begun, expect::Statuses, throttling::is_final};
+use super::response::{
+    answer::Code,
+    exchange::was_not_begun,
+    expect::Statuses,
+    grpc::{RESOURCE_EXHAUSTED, UNAVAILABLE},
+    throttling::is_final,
+};
 
 /// True if the same request may be sent again after this attempt.
 ///
@@ -18,10 +24,11 @@ use super::response::{exchange::was_not_begun, expect::Statuses, throttling::is_
 /// `more` are statuses that the user takes for passing, too, and after which any request may go again.
 pub(crate) fn may_retry(method: &Method, attempt: &Attempt, more: Option<&Statuses>) -> bool {
     let is_listed = |status: u16| more.is_some_and(|more| more.contains(status));
-    let may_differ = match (attempt.outcome, attempt.status) {
+    let code = Code::of(attempt);
+    let may_differ = match (attempt.outcome, code) {
         _ if attempt.advice.repeat == Repeat::Refused => false,
-        (Outcome::Rejected, Some(status)) if is_listed(status) => return true,
-        (_, Some(status)) if is_final(status) => false,
+        (Outcome::Rejected, Some(Code::Http(status))) if is_listed(status) => return true,
+        (_, Some(Code::Http(status))) if is_final(status) => false,
         (
             Outcome::Ok
             | Outcome::NotFound
@@ -32,33 +39,35 @@ pub(crate) fn may_retry(method: &Method, attempt: &Attempt, more: Option<&Status
             _,
         ) => false,
         (Outcome::Error(kind), _) if kind.is_lasting() => false,
-        (Outcome::Throttled, _) => true,
-        (Outcome::Rejected, status) => status.is_some_and(is_passing),
-        // An answer that broke off: its status tells what would have come.
-        (Outcome::Error(_), status) => {
-            status.is_none_or(|status| status < 300 || is_passing(status))
-        }
+        // Of an answer that broke off, the status tells what would have come.
+        (Outcome::Throttled, _)
+        | (Outcome::Error(_), None | Some(Code::Http(..300) | Code::Grpc(_))) => true,
+        (Outcome::Rejected | Outcome::Error(_), code) => code.is_some_and(is_passing),
     };
-    may_differ && (method.is_idempotent() || was_not_performed(attempt))
+    may_differ && (method.is_idempotent() || was_not_performed(attempt, code))
 }
 
-/// True if a status is about the moment rather than about the item. That of gRPC is UNAVAILABLE, 520
-/// to 524 are those of Cloudflare before a service that does not respond, and 529 that of one that is
-/// overloaded.
-const fn is_passing(status: u16) -> bool {
-    matches!(status, 14 | 408 | 425 | 429 | 500 | 502..=504 | 520..=524 | 529)
+/// True if a code is about the moment rather than about the item: 520 to 524 are those of Cloudflare
+/// before a service that does not respond, and 529 that of one that is overloaded.
+const fn is_passing(code: Code) -> bool {
+    match code {
+        Code::Http(status) => {
+            matches!(status, 408 | 425 | 429 | 500 | 502..=504 | 520..=524 | 529)
+        }
+        Code::Grpc(status) => status == UNAVAILABLE,
+    }
 }
 
 /// True if the target certainly did nothing: it was never asked, or it says so.
-fn was_not_performed(attempt: &Attempt) -> bool {
-    match attempt.status {
+fn was_not_performed(attempt: &Attempt, code: Option<Code>) -> bool {
+    match code {
         None => {
             attempt.sent.is_none()
                 || matches!(attempt.outcome, Outcome::Error(kind) if was_not_begun(kind))
         }
-        // Those of gRPC are RESOURCE_EXHAUSTED and UNAVAILABLE, which its own clients retry.
-        Some(8 | 14 | 408 | 425 | 429) => true,
-        Some(403 | 503 | 529) => attempt.outcome == Outcome::Throttled,
+        // Its own clients retry those of gRPC.
+        Some(Code::Grpc(RESOURCE_EXHAUSTED | UNAVAILABLE) | Code::Http(408 | 425 | 429)) => true,
+        Some(Code::Http(403 | 503 | 529)) => attempt.outcome == Outcome::Throttled,
         Some(_) => false,
     }
 }

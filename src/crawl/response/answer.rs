@@ -3,8 +3,29 @@
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 
 use super::compressed::Unreadable;
-use super::grpc::{CallFailure, Pushback, RESOURCE_EXHAUSTED};
+use super::grpc::{CallFailure, Pushback, RESOURCE_EXHAUSTED, STATUSES};
 use super::head::{ContentKind, HeadFacts};
+
+/// Code of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// A status of HTTP.
+    Http(u16),
+    /// The status of a call of gRPC.
+    Grpc(u16),
+}
+
+impl Code {
+    /// Return the code of the answer that an attempt had, if it had one.
+    pub(crate) fn of(attempt: &Attempt) -> Option<Self> {
+        let status = attempt.status?;
+        Some(if status < STATUSES {
+            Self::Grpc(status)
+        } else {
+            Self::Http(status)
+        })
+    }
+}
 
 /// Result of checking a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +48,30 @@ pub(crate) enum BodyCheck {
     Failed(CallFailure),
 }
 
+/// As [`end`] of an answer of a [plain](HeadFacts::is_plain) head that is as expected, whose attempt
+/// has no advice so far.
+#[inline]
+pub(crate) fn end_plainly(attempt: &mut Attempt, head: &HeadFacts) {
+    (attempt.status, attempt.outcome) = (Some(head.status), Outcome::Ok);
+    debug_assert!({
+        let mut ended = attempt.clone();
+        let (has_good_status, body) = (true, BodyCheck::AsExpected);
+        end(
+            &mut ended,
+            head,
+            CheckResult {
+                has_good_status,
+                body,
+            },
+        );
+        ended == *attempt
+    });
+}
+
 /// Note in `attempt` the answer that it brought, by the head of that and what it is to those who
 /// expected something.
 ///
 /// [`Expectations`](super::expect::Expectations) has the order of precedence as a table.
-#[inline]
 pub(crate) fn end(attempt: &mut Attempt, head: &HeadFacts, verdict: CheckResult) {
     let HeadFacts {
         status,

@@ -21,8 +21,14 @@ pub(crate) const CONTENT_TYPE: &str = "application/grpc";
 /// Status of a call that failed because of a limit.
 pub(crate) const RESOURCE_EXHAUSTED: u16 = 8;
 
+/// Status of a call that may succeed later.
+pub(crate) const UNAVAILABLE: u16 = 14;
+
+/// Status of a call without valid credentials.
+pub(crate) const UNAUTHENTICATED: u16 = 16;
+
 /// Least number that is no status of gRPC, whose own are 0 to 16, but one of HTTP.
-const STATUSES: u16 = 100;
+pub(crate) const STATUSES: u16 = 100;
 
 /// Number that a call may be sent again after (gRFC A6): milliseconds; less than 0 or no number, it
 /// may not.
