@@ -366,12 +366,9 @@ impl ShardStats {
         }
     }
 
-    /// As [`record_times`](Self::record_times), but what `noted` can hold of the series that every
-    /// report has is added when that is.
-    pub(crate) fn record_or_note(&mut self, sample: &Sample, kept: SeriesSet, noted: &mut Noted) {
-        let Some(ns) = sample.read_at_once_ns() else {
-            return self.record_times(sample, kept);
-        };
+    /// As [`record_times`](Self::record_times), of an attempt that was read at once in `ns`: what
+    /// `noted` can hold of the series that every report has is added when that is.
+    pub(crate) fn note(&mut self, sample: &Sample, ns: u64, kept: SeriesSet, noted: &mut Noted) {
         noted.read_at_once.record(ns);
         let Permit {
             first_intended,
@@ -841,7 +838,10 @@ pub(crate) mod tests {
                     (sample.permit.ready, sample.permit.admitted) = (sample.permit.intended, sample.permit.intended);
                 }
                 fast.record_held(&sample);
-                fast.record_or_note(&sample, SeriesSet::of(kept), &mut noted);
+                match sample.read_at_once_ns() {
+                    Some(ns) => fast.note(&sample, ns, SeriesSet::of(kept), &mut noted),
+                    None => fast.record_times(&sample, SeriesSet::of(kept)),
+                }
                 let all = kept.iter().copied().chain([Series::Overhead, Series::Reported]);
                 defined.book(all, |series| took(&sample, series));
             }

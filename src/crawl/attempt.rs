@@ -71,10 +71,25 @@ struct Carried<'a, C> {
 /// A request on a connection, which may be sent.
 struct Cleared<'a, C> {
     request: Carried<'a, C>,
+    expected: Box<Expected>,
     /// When it was cleared.
     sent: Nanos,
-    /// When its attempt began to be sent: earlier, if the target held it and did not begin it.
-    began: Nanos,
+    /// True if its connection is read however it ends.
+    is_sampled: bool,
+}
+
+impl<C: Carry> Cleared<'_, C> {
+    /// Send it, and receive the response into `ended`.
+    #[inline]
+    fn exchange(
+        &mut self,
+        watch: &Watch<'_>,
+        ended: &mut Attempt,
+    ) -> impl Future<Output = Result<(), ExchangeFailure>> {
+        let (request, expected) = (&mut self.request, &mut self.expected);
+        let carrier = &mut request.carrier;
+        carrier.exchange(&request.written, expected, watch, ended)
+    }
 }
 
 /// A request that was sent, and its response, unless it failed.
@@ -153,12 +168,10 @@ impl<D: Dial> Crawl<D> {
                 let cleared = self.carriers.cleared(carrier, clearance, is_counted);
                 cleared.await?
             };
-            let cleared = Cleared {
-                request,
-                sent,
-                began: unbegun.first_sent.unwrap_or(sent),
-            };
-            let answered = self.send(&chosen, cleared, flight, ended).await;
+            let mut cleared = self.clear(&chosen, request, sent, flight);
+            let watch = self.watch(&cleared, &unbegun, flight);
+            let exchanged = cleared.exchange(&watch, ended).await;
+            let answered = self.answer(&chosen, cleared, exchanged.err(), &watch, ended);
             let after = answered
                 .failed
                 .map_or(AfterFailure::Ended, |(failed, past)| {
@@ -221,7 +234,7 @@ impl<D: Dial> Crawl<D> {
                 trace: trace.as_ref(),
                 ..chosen.item()
             },
-            scheme: self.spec.targets.hosts()[chosen.host].scheme,
+            host: &self.spec.targets.hosts()[chosen.host],
             jar: chosen.jar(),
         };
         let written = carrier.write(&self.requests, &wanted, flight);
@@ -233,19 +246,38 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Send a request, and receive the response into `ended`.
+    /// Get ready to send a request that was cleared at `sent`.
     #[inline]
-    async fn send(
+    fn clear<'a>(
+        &self,
+        chosen: &Chosen<'_>,
+        request: Carried<'a, Carrier<D::Stream>>,
+        sent: Nanos,
+        flight: &Flight,
+    ) -> Cleared<'a, Carrier<D::Stream>> {
+        Cleared {
+            request,
+            expected: self.receiver(chosen, flight),
+            sent,
+            is_sampled: self.sampler.takes_next(),
+        }
+    }
+
+    /// Note in `ended` the exchange of a request, and let go of its carrier.
+    #[inline]
+    fn answer(
         &self,
         chosen: &Chosen<'_>,
         cleared: Cleared<'_, Carrier<D::Stream>>,
-        flight: &Flight,
+        failed: Option<ExchangeFailure>,
+        watch: &Watch<'_>,
         ended: &mut Attempt,
     ) -> Answered {
         let Cleared {
             request,
+            expected,
             sent,
-            began,
+            is_sampled,
         } = cleared;
         let Carried {
             mut carrier,
@@ -253,17 +285,12 @@ impl<D: Dial> Crawl<D> {
             written,
             is_first,
         } = request;
-        let mut expected = self.receiver(chosen, flight);
-        let is_sampled = self.sampler.takes_next();
-        let watch = self.watch(began, is_sampled || expected.has_events(), flight);
-        let exchanged = carrier.exchange(&written, &mut expected, &watch, ended);
-        let failed = exchanged.await.err();
         let traffic = carrier.traffic();
-        (ended.sent, ended.first_byte) = (Some(began), traffic.first_byte);
+        (ended.sent, ended.first_byte) = (Some(watch.sent), traffic.first_byte);
         (ended.bytes_sent, ended.bytes_received) = (traffic.sent, traffic.received);
         let done = failed.is_none().then_some(ended.done);
         let reading = self.read_tcp(&mut carrier, sent, done, is_sampled);
-        self.release(chosen.host, carrier, failed, flight);
+        self.release(chosen.host, carrier, failed, watch.flight);
         Answered {
             expected,
             jar: written.jar,
@@ -286,10 +313,17 @@ impl<D: Dial> Crawl<D> {
         expected
     }
 
-    /// Return the times of an exchange that `began` then, and the stamps that are wanted of it if
-    /// not those of all are.
+    /// Return the times of an exchange: it began when the target held it first and did not begin it,
+    /// if it did.
     #[inline]
-    fn watch<'a>(&self, began: Nanos, is_stamped: bool, flight: &'a Flight) -> Watch<'a> {
+    fn watch<'a, C>(
+        &self,
+        cleared: &Cleared<'_, C>,
+        unbegun: &Unbegun,
+        flight: &'a Flight,
+    ) -> Watch<'a> {
+        let began = unbegun.first_sent.unwrap_or(cleared.sent);
+        let is_stamped = cleared.is_sampled || cleared.expected.has_events();
         Watch {
             clock: self.clock,
             sent: began,

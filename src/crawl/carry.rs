@@ -18,7 +18,7 @@ use super::connect::{
 use super::response::cookies::{Jar, LentJar, SharedJar};
 use super::response::exchange::{ExchangeFailure, Traffic, Watch};
 use super::response::expect::Expected;
-use super::target::{host::Scheme, request::Item};
+use super::target::{host::Host, request::Item};
 
 /// What carries one request at a time: a connection, or a stream of one that has several.
 pub(crate) trait Carry: Debug {
@@ -88,8 +88,7 @@ pub(crate) trait Carry: Debug {
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) item: Item<'a>,
-    /// Scheme of its host.
-    pub(crate) scheme: Scheme,
+    pub(crate) host: &'a Host,
     /// Cookies to send in the place of those of its connection.
     pub(crate) jar: Option<&'a SharedJar>,
 }

@@ -365,7 +365,7 @@ impl<S: Stream> Carry for Connection<S> {
             return Written { body, jar: None };
         };
         let jar = Rc::clone(wanted.jar.unwrap_or(&lent.jar));
-        jar.borrow().add_to(output, wanted.scheme, wall_time());
+        jar.borrow().add_to(output, wanted.host.scheme, wall_time());
         Written {
             body,
             jar: Some(jar),
@@ -541,6 +541,7 @@ impl Sink for Response<'_> {
         }
     }
 
+    #[inline]
     fn repeated_head(&mut self) {
         *self.has_head = true;
         if let Some(head) = self.head {
@@ -548,12 +549,14 @@ impl Sink for Response<'_> {
         }
     }
 
+    #[inline]
     fn content(&mut self, part: &[u8]) {
         self.expected.take(part);
     }
 }
 
 impl Exchange<'_> {
+    #[inline]
     fn spend(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes.max(STEP_BYTES));
     }

@@ -197,17 +197,17 @@ impl<W: Workload> Engine<W> {
         let flight = &self.flights[lane];
         while let Some(permit) = self.gate.admit(lane, free).await {
             self.count_skipped();
-            let interval = self.begin(lane, &permit);
-            let clearance = LaneClearance {
-                engine: &self,
-                lane,
-                host: permit.host,
-            };
             // Filled in place, for it is larger than all else that moves with a request.
             let mut sample = Sample {
                 attempt: Attempt::unsent(ErrorKind::Io, permit.admitted),
                 permit,
                 fate: Fate::Ended,
+            };
+            let interval = self.begin(lane, &sample.permit);
+            let clearance = LaneClearance {
+                engine: &self,
+                lane,
+                host: sample.permit.host,
             };
             let (id, attempt) = (sample.permit.id, &mut sample.attempt);
             let performed = self.workload.perform(id, flight, &clearance, attempt);
@@ -435,10 +435,14 @@ impl<W: Workload> Engine<W> {
     }
 
     /// Count the items that were skipped because they may not be requested.
+    #[inline]
     fn count_skipped(&self) {
-        if !self.workload.forbids_some() {
-            return;
+        if self.workload.forbids_some() {
+            self.count_some_skipped();
         }
+    }
+
+    fn count_some_skipped(&self) {
         let skipped = self.gate.take_skipped();
         if !skipped.is_empty() {
             let (mut books, now) = (self.books.borrow_mut(), self.clock.now());
@@ -635,14 +639,22 @@ impl<W: Workload> Engine<W> {
 
 impl Books {
     /// Record an attempt that ended and counts in this interval.
+    #[inline]
     fn record(&mut self, sample: &Sample, interval: u64) {
         let Attempt { sent, done, .. } = sample.attempt;
+        // Of most attempts, all times follow from one.
+        let read_at_once = sample.read_at_once_ns();
         if sample.permit.intended >= self.measured_from {
             self.stats.record_held(sample);
-            self.stats
-                .record_or_note(sample, self.kept_set, &mut self.noted);
+            match read_at_once {
+                Some(ns) => {
+                    let noted = &mut self.noted;
+                    self.stats.note(sample, ns, self.kept_set, noted);
+                }
+                None => self.stats.record_times(sample, self.kept_set),
+            }
         }
-        self.intervals.finish(interval, sample);
+        self.intervals.finish(interval, sample, read_at_once);
         self.note_sent(sent);
         self.last_done = self.last_done.max(done);
     }

@@ -126,8 +126,8 @@ impl Gate {
     /// Permit for the next attempt, for a lane that has been free since `free`. None once the gate
     /// is closed.
     pub(super) async fn admit(&self, lane: usize, free: Nanos) -> Option<Permit> {
-        if let Some(answer) = self.try_admit(lane, free) {
-            return answer.permit();
+        if let Poll::Ready(permit) = self.try_admit(lane, free) {
+            return permit;
         }
         let slot = &self.lanes[lane];
         poll_fn(|cx| {
@@ -140,10 +140,11 @@ impl Gate {
         .await
     }
 
-    fn try_admit(&self, lane: usize, free: Nanos) -> Option<Answer> {
+    #[inline]
+    fn try_admit(&self, lane: usize, free: Nanos) -> Poll<Option<Permit>> {
         let mut inner = self.inner.borrow_mut();
         if inner.state == State::Closed {
-            return Some(Answer::NoMore);
+            return Poll::Ready(None);
         }
         if inner.waiting.is_empty() {
             // Without a budget nothing has to be timed: the lane goes on where it was.
@@ -153,7 +154,7 @@ impl Gate {
                 self.clock.now()
             };
             match inner.ask(free, now) {
-                Ok(permit) => return Some(Answer::Go(permit)),
+                Ok(permit) => return Poll::Ready(Some(permit)),
                 Err(refusal) => inner.limited_by(refusal.binding, now),
             }
             self.note_skipped(&mut inner);
@@ -161,7 +162,7 @@ impl Gate {
         inner.wait(lane, free);
         drop(inner);
         self.keeper.call_before(Nanos(u64::MAX));
-        None
+        Poll::Pending
     }
 
     /// Lets waiting lanes through when every limit allows it. Returns once the gate is closed and
@@ -350,11 +351,13 @@ impl Gate {
 
     /// Takes in how an attempt of a lane ended, and says what becomes of its item. A wait for leave
     /// to be written is the budget's from then on, not one for a connection.
+    #[inline]
     pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
         inner.drop_overflow(attempt.done);
         inner.under_way -= 1;
-        if self.lanes[lane].is_sent.take() {
+        let slot = &self.lanes[lane];
+        if slot.is_sent.take() {
             self.on_the_wire.set(self.on_the_wire.get() - 1);
         } else {
             inner.unsent(lane, permit.host);
@@ -363,9 +366,7 @@ impl Gate {
             self.messages.send(Frame::Pause(order));
             inner.shift();
         }
-        if !inner.is_unlimited() {
-            inner.ended(permit.host, attempt);
-        }
+        inner.ended(permit.host, attempt);
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what
         // they wait for.
@@ -379,8 +380,8 @@ impl Gate {
             self.keeper.call();
         }
         self.note_idleness(&mut inner);
-        permit.admitted.0 += self.lanes[lane].held_ns.take();
-        inner.put_off(permit, self.lanes[lane].paused_ns.take());
+        permit.admitted.0 += slot.held_ns.take();
+        inner.put_off(permit, slot.paused_ns.take());
         if again.is_some() {
             Fate::Again
         } else {
@@ -420,6 +421,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     fn note_idleness(&self, inner: &mut Limits) {
         if inner.state == State::Open && inner.under_way == 0 && inner.has_nothing() {
             inner.state = State::Idle;

@@ -192,8 +192,9 @@ impl Intervals {
         interval.figures.index
     }
 
-    /// Counts the end of an attempt that began in interval `index`.
-    pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
+    /// Counts the end of an attempt that began in interval `index`, and was read at once in so many ns
+    /// if it was.
+    pub(super) fn finish(&mut self, index: u64, sample: &Sample, read_at_once: Option<u64>) {
         self.pass(sample.attempt.done);
         self.in_flight -= 1;
         let (kept, has_responses) = (self.kept_set, self.has_responses);
@@ -204,7 +205,7 @@ impl Intervals {
             } else {
                 sample.service_ns()
             };
-            if let Some(ns) = sample.read_at_once_ns() {
+            if let Some(ns) = read_at_once {
                 interval.stats.record_one(Series::ServiceOk, ns);
                 if has_responses {
                     interval.stats.record_one(Series::ResponseOk, waited_ns);
@@ -540,12 +541,20 @@ mod tests {
     /// No request has yet to go.
     const NOTHING: Nanos = Nanos(u64::MAX);
 
+    fn finish(intervals: &mut Intervals, index: u64, sample: &Sample) {
+        intervals.finish(index, sample, sample.read_at_once_ns());
+    }
+
     #[test]
     fn a_slow_attempt_holds_only_its_own_second_open() {
         let mut intervals = Intervals::new(Nanos(5), Nanos(5), bounds(), &Series::PER_INTERVAL);
         let slow = begin(&mut intervals, Nanos(5 + S / 2));
         let quick = begin(&mut intervals, Nanos(5 + S + 1));
-        intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
+        finish(
+            &mut intervals,
+            quick,
+            &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)),
+        );
         intervals.cut(Nanos(5 + 4 * S), used(70));
         let complete: Vec<u64> = intervals
             .take_complete(NOTHING)
@@ -553,7 +562,11 @@ mod tests {
             .map(|interval| interval.figures.index)
             .collect();
         assert_eq!(complete, [1, 2, 3]);
-        intervals.finish(slow, &sample(Nanos(5 + S / 2), Nanos(5 + 4 * S)));
+        finish(
+            &mut intervals,
+            slow,
+            &sample(Nanos(5 + S / 2), Nanos(5 + 4 * S)),
+        );
         let late = intervals.take_complete(NOTHING);
         assert_eq!(
             (late.len(), late[0].figures.index, late[0].figures.in_flight),
@@ -601,7 +614,11 @@ mod tests {
             3,
             "the oldest that is left"
         );
-        intervals.finish(3, &sample(Nanos(5 + 2 * S), Nanos(5 + 3_000 * S)));
+        finish(
+            &mut intervals,
+            3,
+            &sample(Nanos(5 + 2 * S), Nanos(5 + 3_000 * S)),
+        );
         assert_eq!(begin(&mut intervals, Nanos(5 + 3_000 * S)), 3_000);
     }
 
@@ -625,7 +642,7 @@ mod tests {
                 intervals.cut(Nanos(at), Meters::default());
                 out.extend(intervals.take_complete(NOTHING));
                 if ends {
-                    intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
+                    finish(&mut intervals, began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
                 } else {
                     began[i] = begin(&mut intervals, Nanos(at));
                 }

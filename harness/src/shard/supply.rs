@@ -99,6 +99,7 @@ impl Supply {
     }
 
     /// Ask if there is something to do at `now`.
+    #[inline]
     pub(super) fn next(&self, now: Nanos) -> Next {
         match self.again.peek() {
             Some(Reverse(again)) if again.due <= now => Next::Now,
@@ -119,7 +120,11 @@ impl Supply {
     }
 
     /// Takes an item that was tried before and is due at `now`.
+    #[inline]
     pub(super) fn take_due(&mut self, now: Nanos) -> Option<Again> {
+        if self.again.is_empty() {
+            return None;
+        }
         let due = self.again.peek_mut().filter(|again| again.0.due <= now)?;
         Some(std::collections::binary_heap::PeekMut::pop(due).0)
     }
@@ -149,6 +154,7 @@ impl Supply {
     }
 
     /// Takes the next ID.
+    #[inline]
     pub(super) fn take_first(&mut self) -> Option<u64> {
         if self.ids.is_empty() {
             return None;

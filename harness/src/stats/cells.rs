@@ -67,9 +67,13 @@ impl AllCells {
     /// Record a value, which must be within the bounds, `count` times.
     #[inline]
     pub(super) fn record(&mut self, value: u64, count: u64) {
-        self.add(cell_of(value), count);
+        // Within the bounds: what adds up here was counted one by one.
+        if let Some(all) = self.0.get_mut(cell_of(value)) {
+            *all += count;
+        }
     }
 
+    #[inline]
     fn add(&mut self, cell: usize, count: u64) {
         debug_assert!(
             cell < self.0.len(),
@@ -148,7 +152,8 @@ fn value_at(mut filled: impl Iterator<Item = (usize, u64)>, rank: u64) -> Option
     reason = "below 2,048 after the shift"
 )]
 const fn cell_of(value: u64) -> usize {
-    let doublings = (u64::BITS - value.leading_zeros()).saturating_sub(CELL_BITS);
+    // With the first cells' bits set, it has as many digits as a value of the last of them at least.
+    let doublings = (value | (2 * HALF as u64 - 1)).ilog2() + 1 - CELL_BITS;
     doublings as usize * HALF + (value >> doublings) as usize
 }
 

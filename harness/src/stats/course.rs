@@ -199,7 +199,7 @@ const LOWEST: [u8; (64 - DIGITS as usize) * HALF + 2 * HALF] = {
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "below 16 after the shift")]
 fn cell(ns: u64) -> usize {
-    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(DIGITS);
+    let shift = (ns | (2 * HALF as u64 - 1)).ilog2() + 1 - DIGITS;
     let lowest = usize::from(LOWEST[shift as usize * HALF + (ns >> shift) as usize]);
     (lowest + usize::from(ns >= LEAST[lowest + 1])).min(CELLS - 1)
 }

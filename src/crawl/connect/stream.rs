@@ -47,16 +47,16 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
         None
     }
 
-    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none unless
-    /// the read `is_stamped` and that is known.
+    /// Read into `part`, and return what arrived; how long it lay unread only if the read
+    /// `is_stamped`.
     fn poll_read_stamped(
         &mut self,
         cx: &mut Context<'_>,
-        part: &mut ReadBuf<'_>,
+        part: &mut [u8],
         is_stamped: bool,
-    ) -> Poll<io::Result<Option<u64>>> {
+    ) -> Poll<io::Result<Arrived>> {
         let _ = is_stamped;
-        Pin::new(self).poll_read(cx, part).map_ok(|()| None)
+        read_into(self, cx, part)
     }
 
     /// Discard at most `most` bytes that arrived, without reading them. Return their number, 0 at
@@ -71,6 +71,17 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
         let _ = (cx, most, is_stamped);
         None
     }
+}
+
+/// Read into `part`.
+fn read_into<S: AsyncRead + Unpin + ?Sized>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    part: &mut [u8],
+) -> Poll<io::Result<Arrived>> {
+    let mut part = ReadBuf::new(part);
+    let polled = Pin::new(stream).poll_read(cx, &mut part);
+    polled.map_ok(|()| (part.filled().len(), None))
 }
 
 /// Streams in memory, for tests.
@@ -103,6 +114,7 @@ pub struct Plain {
 impl Plain {
     /// Have the kernel acknowledge at once what arrives, if it is to. It forgets that after a few
     /// segments.
+    #[inline]
     fn acknowledge(&self) -> io::Result<()> {
         if self.acks_at_once {
             self.stream.set_quickack(true)?;
@@ -165,18 +177,15 @@ impl Plain {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        part: &mut ReadBuf<'_>,
+        part: &mut [u8],
         is_stamped: bool,
-    ) -> Poll<io::Result<Option<u64>>> {
-        let room = part.initialize_unfilled();
-        let (bytes, unread_ns) =
-            ready!(self.poll_receive(cx, room, MsgFlags::empty(), is_stamped))?;
-        if !std::mem::replace(&mut self.is_read, true) && room[..bytes].starts_with(&ALERT) {
+    ) -> Poll<io::Result<Arrived>> {
+        let arrived = ready!(self.poll_receive(cx, part, MsgFlags::empty(), is_stamped))?;
+        if !std::mem::replace(&mut self.is_read, true) && part[..arrived.0].starts_with(&ALERT) {
             let details = "the target answered plain HTTP with a TLS alert";
             return Poll::Ready(Err(Failure::new(ErrorKind::TlsRequired, details).into()));
         }
-        part.advance(bytes);
-        Poll::Ready(Ok(unread_ns))
+        Poll::Ready(Ok(arrived))
     }
 }
 
@@ -203,6 +212,7 @@ impl Wire {
 }
 
 impl Stream for Wire {
+    #[inline]
     fn may_be_readable(&self) -> bool {
         match self {
             // No system call: the runtime's notes of the socket.
@@ -235,18 +245,16 @@ impl Stream for Wire {
         }
     }
 
+    #[inline]
     fn poll_read_stamped(
         &mut self,
         cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
+        part: &mut [u8],
         is_stamped: bool,
-    ) -> Poll<io::Result<Option<u64>>> {
+    ) -> Poll<io::Result<Arrived>> {
         match self {
-            Self::Plain(plain) => plain.poll_read(cx, buf, is_stamped),
-            Self::Tls(stream) => {
-                let polled = Pin::new(stream).poll_read(cx, buf);
-                polled.map_ok(|()| None).map_err(classified)
-            }
+            Self::Plain(plain) => plain.poll_read(cx, part, is_stamped),
+            Self::Tls(stream) => read_into(stream, cx, part).map_err(classified),
         }
     }
 
@@ -273,13 +281,15 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.get_mut()
-            .poll_read_stamped(cx, buf, false)
-            .map_ok(|_| ())
+        let part = buf.initialize_unfilled();
+        let (bytes, _) = ready!(self.get_mut().poll_read_stamped(cx, part, false))?;
+        buf.advance(bytes);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Wire {
+    #[inline]
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -314,6 +324,7 @@ impl AsyncWrite for Wire {
         true
     }
 
+    #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(_) => Poll::Ready(Ok(())),

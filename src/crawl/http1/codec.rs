@@ -215,6 +215,7 @@ impl Decoder {
     }
 
     /// Expect the next response.
+    #[inline]
     pub fn restart(&mut self) {
         (
             self.phase,
@@ -227,12 +228,14 @@ impl Decoder {
 
     /// True if the response is complete.
     #[must_use]
+    #[inline]
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
     /// True if the response is complete and its connection may carry another request.
     #[must_use]
+    #[inline]
     pub fn keeps_alive(&self) -> bool {
         self.is_done() && self.keeps_alive
     }
@@ -263,6 +266,7 @@ impl Decoder {
     }
 
     /// Go on behind bytes of the content [ahead](Self::ahead), which are not decoded.
+    #[inline]
     pub fn pass(&mut self, bytes: u64) {
         match &mut self.phase {
             Phase::Length { left, .. } => {

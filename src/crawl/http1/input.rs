@@ -6,8 +6,6 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::ReadBuf;
-
 use crate::crawl::connect::stream::{Arrived, Stream};
 use crate::crawl::response::fields::MOST_HEAD_BYTES;
 
@@ -71,6 +69,7 @@ impl Input {
         self.poll_append(stream, cx, most, is_stamped)
     }
 
+    #[inline]
     fn poll_append<S: Stream>(
         &mut self,
         stream: &mut S,
@@ -80,11 +79,10 @@ impl Input {
     ) -> Poll<io::Result<Arrived>> {
         self.make_room();
         let room = (self.bytes.len() - self.end).min(most);
-        let mut part = ReadBuf::new(&mut self.bytes[self.end..self.end + room]);
-        let unread_ns = ready!(stream.poll_read_stamped(cx, &mut part, is_stamped))?;
-        let read = part.filled().len();
-        self.end += read;
-        Poll::Ready(Ok((read, unread_ns)))
+        let part = &mut self.bytes[self.end..self.end + room];
+        let arrived = ready!(stream.poll_read_stamped(cx, part, is_stamped))?;
+        self.end += arrived.0;
+        Poll::Ready(Ok(arrived))
     }
 
     /// Free memory that only the last response needed.

@@ -108,6 +108,8 @@ pub(crate) struct HeadFacts {
     pub(crate) content_type: u16,
     /// Codings of the content, where it is to be decoded or read.
     pub(crate) codings: Codings,
+    /// True if nothing but the status and the content matters of it.
+    pub(crate) is_plain: bool,
     /// Time that the target says it took (`Server-Timing`), or for which the bundled target held the
     /// response back where that is used, ns.
     pub(crate) held_ns: Option<u64>,
@@ -128,8 +130,9 @@ impl HeadFacts {
             }
         }
         let may_throttle = !(200..300).contains(&status) || throttling::tells_of_quota(fields);
-        Self {
+        let mut head = Self {
             status,
+            is_plain: false,
             signals: may_throttle.then(|| {
                 let received = wall_time().duration_since(UNIX_EPOCH);
                 throttling::read(status, fields, received.unwrap_or_default())
@@ -149,7 +152,9 @@ impl HeadFacts {
             } else {
                 None
             },
-        }
+        };
+        head.is_plain = head.signals.is_none() && !head.is_challenge && head.held_ns.is_none();
+        head
     }
 }
 

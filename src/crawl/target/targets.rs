@@ -363,6 +363,7 @@ impl Targets {
 
     /// The hosts, in the order of their numbers.
     #[must_use]
+    #[inline]
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }

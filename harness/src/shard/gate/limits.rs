@@ -402,6 +402,7 @@ impl Limits {
 
     /// Skip the IDs that may not be requested, up to the first that may be. False if there were so
     /// many that the shard has other things to do first.
+    #[inline]
     pub(super) fn skip_forbidden(&mut self) -> bool {
         let Some(may_request) = &self.may_request else {
             return true;
@@ -449,6 +450,7 @@ impl Limits {
 
     /// Leaves out what the timetable says of a time before `now` in which there was nothing to do,
     /// and drops what came in it while the queue was full.
+    #[inline]
     pub(super) fn update_timetable(&mut self, now: Nanos) {
         let Some(table) = self.limiter.pacer.timetable() else {
             return;
@@ -568,7 +570,12 @@ impl Limits {
     }
 
     /// Takes in how an attempt at a host ended.
+    #[inline]
     pub(super) fn ended(&mut self, host: u32, attempt: &Attempt) {
+        // Of no use where nothing is timed.
+        if self.is_unlimited() {
+            return;
+        }
         for limiter in self.limiters(host) {
             limiter.ended(attempt);
         }
@@ -612,12 +619,20 @@ impl Limits {
 
     /// Has the item of an attempt that ended tried again, if it may be. Returns when at the
     /// earliest; once the gate is closed, when that would have been.
+    #[inline]
     pub(super) fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
+        let is_final = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
+            || matches!(attempt.advice.repeat, Repeat::Never | Repeat::Refused);
+        if is_final {
+            return None;
+        }
+        self.repeat(permit, attempt)
+    }
+
+    fn repeat(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
         let is_throttled = attempt.outcome == Outcome::Throttled;
         let on_throttle = self.plan.throttling.on_throttle;
-        let is_good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
-        let is_final = is_good || (is_throttled && on_throttle == OnThrottle::Count);
-        if is_final || matches!(attempt.advice.repeat, Repeat::Never | Repeat::Refused) {
+        if is_throttled && on_throttle == OnThrottle::Count {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {

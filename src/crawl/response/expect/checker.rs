@@ -119,6 +119,10 @@ impl Saver {
 
 /// Receiver of one response after another, each of an item, and the expectation for it.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "read one by one for each response"
+)]
 pub(crate) struct Expected {
     checker: Rc<Checker>,
     id: u64,
@@ -129,6 +133,9 @@ pub(crate) struct Expected {
     /// False once the body differs from the item.
     is_item: bool,
     is_bad: bool,
+    /// True if nobody looks at the body of the response that has begun, of which any whole one is as
+    /// expected: only its length matters.
+    ignores_body: bool,
     /// Start of the body of an answer that is known to be bad.
     begin: Vec<u8>,
     /// Content that is decoded once it is complete; none of a body that is sent as it is.
@@ -242,6 +249,7 @@ impl Expected {
             length: 0,
             is_item: true,
             is_bad: false,
+            ignores_body: false,
             begin: Vec::new(),
             codings: Codings::NONE,
             compressed: Vec::new(),
@@ -264,10 +272,20 @@ impl Expected {
     /// Expect the response for item `id`, and take values from it.
     #[inline]
     pub(crate) fn restart(&mut self, id: u64, takes: Option<&Arc<Takes>>) {
-        (self.takes, self.taken) = (takes.cloned(), None);
-        self.headers.clear();
+        let HeadUse {
+            takes: takes_some,
+            follows,
+            ..
+        } = self.checker.head_use;
+        if takes_some {
+            (self.takes, self.taken) = (takes.cloned(), None);
+            self.headers.clear();
+        }
+        if follows {
+            self.location = None;
+        }
         (self.id, self.length, self.is_item, self.is_bad) = (id, 0, true, false);
-        (self.codings, self.location) = (Codings::NONE, None);
+        (self.codings, self.ignores_body) = (Codings::NONE, false);
         self.bytes.clear();
         self.begin.clear();
         self.is_refused = false;
@@ -335,20 +353,15 @@ impl Expected {
             Content::Decoded => head.codings,
             Content::AsSent => Codings::NONE,
         };
-    }
-
-    /// True if of the body of the response that has begun only its length matters: any whole one is
-    /// as expected, and nothing is taken from it.
-    #[inline]
-    fn takes_any_body(&self) -> bool {
         let is_used = self.takes.is_some() || self.saved.is_some() || self.events.is_some();
-        self.checker.expects_any_body && !is_used && self.codings == Codings::NONE
+        // That of a bad answer is quoted.
+        let is_read = is_used || self.is_bad || self.codings != Codings::NONE;
+        self.ignores_body = self.checker.expects_any_body && !is_read;
     }
 
-    /// True if nobody looks at the body of the response that has begun: that of a bad answer is
-    /// quoted.
-    pub(crate) fn ignores_body(&self) -> bool {
-        self.takes_any_body() && !self.is_bad
+    /// True if nobody looks at the body of the response that has begun.
+    pub(crate) const fn ignores_body(&self) -> bool {
+        self.ignores_body
     }
 
     /// Count bytes of a body that nobody looks at.
@@ -359,6 +372,13 @@ impl Expected {
     /// Take the next part of the body.
     #[inline]
     pub(crate) fn take(&mut self, part: &[u8]) {
+        if self.ignores_body {
+            return self.pass(part.len());
+        }
+        self.read(part);
+    }
+
+    fn read(&mut self, part: &[u8]) {
         if self.is_refused {
             return;
         }
@@ -479,6 +499,16 @@ impl Expected {
     /// why it could not be read. It ended when the attempt was `done`.
     #[inline]
     pub(crate) fn judge(&mut self, head: &HeadFacts, flight: &Flight, attempt: &mut Attempt) {
+        let is_kept = self.checker.saver.get().is_some() || !self.begin.is_empty();
+        let is_plain = self.ignores_body && head.is_plain && !is_kept;
+        if is_plain && self.checker.last_bad.borrow().is_empty() {
+            answer::end_plainly(attempt, head);
+        } else {
+            self.judge_all(head, flight, attempt);
+        }
+    }
+
+    fn judge_all(&mut self, head: &HeadFacts, flight: &Flight, attempt: &mut Attempt) {
         let verdict = self.verdict(head);
         if let BodyCheck::Unreadable(why) = verdict.body {
             flight.explain(why.kind(), why.to_string());
@@ -496,10 +526,9 @@ impl Expected {
         answer::end(attempt, head, verdict);
     }
 
-    #[inline]
     fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
         let has_good_status = self.checker.is_expected(head.status);
-        let body = if self.takes_any_body() {
+        let body = if self.ignores_body {
             BodyCheck::AsExpected
         } else {
             self.check_body(head, has_good_status)
