@@ -273,6 +273,7 @@ mod tests {
                 cpu_us: 11,
                 run_delay_ns: Some(12),
                 max_sched_lag_ns: 13,
+                max_loop_lag_ns: 14,
                 binding: BindingTimes {
                     rate_ns: 17,
                     ..BindingTimes::default()

@@ -243,6 +243,7 @@ fn first_second() -> Interval {
                 shard,
                 attempts: 500,
                 max_sched_lag_ns: 1_500,
+                max_loop_lag_ns: 0,
                 cpu_us: 4_500,
             })
             .to_vec(),

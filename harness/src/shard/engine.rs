@@ -397,6 +397,8 @@ impl<W: Workload> Engine<W> {
         while due <= now {
             let late_ns = needed_until.max(due).since(due);
             books.stats.record_one(Series::LoopLag, late_ns);
+            let longest_ns = &mut books.intervals.max_loop_lag_ns;
+            *longest_ns = late_ns.max(*longest_ns);
             due = due.plus(BEAT);
         }
         self.next_beat.set(due);

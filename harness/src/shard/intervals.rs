@@ -55,6 +55,8 @@ pub(super) struct Intervals {
     pub(super) warmup: Counters,
     /// Meters at the last cut.
     pub(super) at_cut: Meters,
+    /// Greatest event-loop delay since then, ns.
+    pub(super) max_loop_lag_ns: u64,
     /// Answers by phase, over all intervals.
     pub(super) phases: Phases,
 }
@@ -129,6 +131,7 @@ impl Intervals {
             ended: Counters::default(),
             warmup: Counters::default(),
             at_cut: Meters::default(),
+            max_loop_lag_ns: 0,
             phases: Phases::default(),
         }
     }
@@ -359,6 +362,7 @@ impl Intervals {
         }
         if let Some(interval) = newest {
             interval.meter(before, meters);
+            interval.figures.max_loop_lag_ns = std::mem::take(&mut self.max_loop_lag_ns);
             self.at_cut = meters;
         }
     }
@@ -410,8 +414,12 @@ impl Intervals {
         let before = self.at_cut;
         self.first += self.open.len() as u64;
         let mut rest: Vec<ShardInterval> = self.open.drain(..).flatten().collect();
-        if let Some(last) = rest.last_mut().filter(|interval| !interval.over) {
-            last.meter(before, meters);
+        if let Some(last) = rest.last_mut() {
+            let lag_ns = std::mem::take(&mut self.max_loop_lag_ns);
+            last.figures.max_loop_lag_ns = last.figures.max_loop_lag_ns.max(lag_ns);
+            if !last.over {
+                last.meter(before, meters);
+            }
         }
         rest
     }

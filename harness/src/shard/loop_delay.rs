@@ -45,6 +45,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::fixtures::{plan, virtual_time};
     use crate::sample::Attempt;
+    use crate::shard::intervals::Meters;
     use crate::stats::{Exact, Series};
     use crate::workload::{Clearance, Flight};
 
@@ -76,8 +77,15 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(595).saturating_sub(stopped)).await;
             drop(pulse);
             tokio::time::sleep(Duration::from_secs(1)).await;
+            let seconds = engine.intervals(|intervals| {
+                intervals.cut(clock.now(), Meters::default());
+                intervals.take_all(Meters::default())
+            });
+            let longest_ns = seconds.iter().map(|second| second.figures.max_loop_lag_ns);
+            let longest_ns = longest_ns.max().unwrap();
             engine.totals(|stats, _, _| {
                 let lag = stats.timing(Series::LoopLag).unwrap();
+                assert_eq!(longest_ns, lag.exact().max_ns, "of the seconds");
                 (
                     *lag.exact(),
                     lag.histogram().count_between(100_000_000, 1_000_000_000),

@@ -47,6 +47,8 @@ where
             }
             () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
                 let now = clock.now();
+                // What did not run until now is of the second that is handed over.
+                engine.beat(now);
                 let yet_to_go = engine.yet_to_go(now);
                 let (complete, open) = engine.intervals(|intervals| {
                     if now >= cut {

@@ -148,6 +148,7 @@ impl Timeline {
             shard,
             attempts: counters.requests.attempts,
             max_sched_lag_ns: frame.figures.max_sched_lag_ns,
+            max_loop_lag_ns: frame.figures.max_loop_lag_ns,
             cpu_us: frame.figures.cpu_us,
         });
         interval.shards.push((

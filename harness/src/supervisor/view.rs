@@ -167,6 +167,8 @@ pub struct ShardSecond {
     pub attempts: u64,
     /// Its greatest lateness, ns.
     pub max_sched_lag_ns: u64,
+    /// Its greatest event-loop delay, ns.
+    pub max_loop_lag_ns: u64,
     /// CPU that it used, user and system, us.
     pub cpu_us: u64,
 }

@@ -318,6 +318,8 @@ pub struct SecondFigures {
     pub run_delay_ns: Option<u64>,
     /// The client's greatest lateness in it, ns.
     pub max_sched_lag_ns: u64,
+    /// The greatest event-loop delay of a shard in it, ns.
+    pub max_loop_lag_ns: u64,
     /// Times for which each limit held the client back in it.
     pub binding: BindingTimes,
     /// Limit and pace at its end; none unless adaptive.
@@ -339,6 +341,7 @@ impl SecondFigures {
             cpu_us,
             run_delay_ns,
             max_sched_lag_ns,
+            max_loop_lag_ns,
             binding,
             standing,
             split,
@@ -349,6 +352,7 @@ impl SecondFigures {
         self.cpu_us += cpu_us;
         self.run_delay_ns = either(self.run_delay_ns, *run_delay_ns, u64::saturating_add);
         self.max_sched_lag_ns = self.max_sched_lag_ns.max(*max_sched_lag_ns);
+        self.max_loop_lag_ns = self.max_loop_lag_ns.max(*max_loop_lag_ns);
         self.binding.merge(binding);
         self.standing = match (self.standing, *standing) {
             (Some(all), Some(one)) => Some(all.plus(one)),

@@ -435,6 +435,7 @@ mod tests {
             shard,
             attempts,
             max_sched_lag_ns: attempts * 1_000,
+            max_loop_lag_ns: 0,
             cpu_us: 2 * attempts,
         }
     }

@@ -28,7 +28,7 @@ pub enum Detail {
 }
 
 /// A distribution in microseconds. A percentile with fewer than ten samples beyond it is absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Number of values.
     pub count: u64,

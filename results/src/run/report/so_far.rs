@@ -8,7 +8,7 @@ use super::{
 };
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
-use crawlmark_harness::supervisor::{Interval, RunRecord};
+use crawlmark_harness::supervisor::{Interval, RunRecord, ShardSecond};
 
 /// What a shard did so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -106,7 +106,20 @@ impl SoFar {
             let shard = self.shards.entry(second.shard).or_default();
             shard.attempts += second.attempts;
             shard.cpu_us += second.cpu_us;
+            self.add_loop_lag(second);
         }
+    }
+
+    /// What the checks of the end read of each shard.
+    fn add_loop_lag(&mut self, second: &ShardSecond) {
+        let mut shards = self.report.shards.iter_mut();
+        let Some(shard) = shards.find(|shard| shard.shard == second.shard) else {
+            return;
+        };
+        let lag = shard.latency.entry(Series::LoopLag.name().to_owned());
+        let lag = lag.or_default();
+        let known_us = lag.max_us.unwrap_or(0.0);
+        lag.max_us = Some(known_us.max(second.max_loop_lag_ns as f64 / 1e3));
     }
 
     /// Return how many seconds have come.
@@ -171,5 +184,35 @@ impl SoFar {
     /// Its shards, by their numbers.
     pub const fn shards(&self) -> &BTreeMap<u32, ShardSoFar> {
         &self.shards
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::FindingKind;
+
+    #[test]
+    fn a_delay_of_this_client_is_no_stall_of_the_target() {
+        let text = include_str!("../../../example/result.json");
+        let mut run = SoFar::of_json(text).unwrap();
+        run.report
+            .shards
+            .iter_mut()
+            .for_each(|shard| shard.latency.clear());
+        let stalls = |run: &mut SoFar| {
+            run.report.judge_so_far();
+            let mut found = run.report.findings.iter();
+            found.any(|one| one.kind() == FindingKind::Stalled)
+        };
+        assert!(stalls(&mut run));
+        run.add_loop_lag(&ShardSecond {
+            shard: 0,
+            attempts: 1,
+            max_sched_lag_ns: 0,
+            max_loop_lag_ns: 2_000_000_000,
+            cpu_us: 0,
+        });
+        assert!(!stalls(&mut run));
     }
 }
