@@ -5,8 +5,8 @@
 //! are there. It changes nothing: every request is a read.
 //!
 //! The channel keeps messages apart (`SOCK_SEQPACKET`), so that several may write to it: a study
-//! says which of its rounds goes on, and each round, whose standard output is the channel, tells its
-//! seconds as a single run does. What a round that is killed leaves unsaid harms no other.
+//! says which of its rounds goes on, and each round, which inherits the channel, tells its seconds
+//! as a single run does. What a round that is killed leaves unsaid harms no other.
 
 mod server;
 
@@ -14,19 +14,21 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::process::{Child, Role, fork};
+use crawlmark_harness::process::{Child, Role, fork, inherited_channel};
 use crawlmark_harness::supervisor::{Interval, ShardSecond};
 use crawlmark_harness::wire::{EncodedStats, IntervalFrame, encode};
 use crawlmark_results::run::report::SoFar;
 use crawlmark_results::run::words;
 use crawlmark_results::show::doc::Doc;
 use crawlmark_results::show::page::Live;
+use crawlmark_results::show::plot::Plot;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use serde::{Deserialize, Serialize};
@@ -66,8 +68,8 @@ enum Told {
     End(PathBuf),
 }
 
-/// Variable that a study sets for its rounds: standard output is the channel.
-const ROUND: &str = "CRAWLMARK_ROUND";
+/// Variable that a study sets for its rounds: the number of the descriptor that is the channel.
+const CHANNEL: &str = "CRAWLMARK_CHANNEL";
 
 /// Where a run is served while it goes on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,16 +78,17 @@ pub(crate) struct ServedAt {
     pub(crate) page: Option<u16>,
     /// Address of the metrics; none without them.
     pub(crate) metrics: Option<SocketAddr>,
-    /// True if it is a round of a study, whose page shows it.
-    is_round: bool,
+    /// Descriptor of the channel of a study, whose page shows the run; none of a single run.
+    channel: Option<RawFd>,
 }
 
 impl ServedAt {
     pub(crate) fn of(args: &RunArgs) -> Self {
+        let channel = std::env::var(CHANNEL).ok();
         Self {
             page: args.page,
             metrics: args.metrics,
-            is_round: std::env::var_os(ROUND).is_some(),
+            channel: channel.and_then(|number| number.parse().ok()),
         }
     }
 
@@ -94,7 +97,7 @@ impl ServedAt {
         Self {
             page,
             metrics: None,
-            is_round: false,
+            channel: None,
         }
     }
 }
@@ -132,11 +135,9 @@ impl LivePage {
     /// # Errors
     /// When a port is taken, or the process cannot be started.
     pub(crate) fn of_run(at: ServedAt, run: impl FnOnce() -> SoFar) -> Result<Option<Self>, Error> {
-        let channel = io::stdout().as_fd().try_clone_to_owned();
-        let page = if at.is_round {
-            channel.ok().map(|channel| Self::told_by(None, channel))
-        } else {
-            Self::start(at)?
+        let page = match at.channel.and_then(inherited_channel) {
+            Some(channel) => Some(Self::told_by(None, channel)),
+            None => Self::start(at)?,
         };
         Ok(page.map(|mut page| {
             page.tell(&Told::Begin(run().to_json()));
@@ -193,13 +194,16 @@ impl LivePage {
         Ok(Some(Self::told_by(Some(child), channel)))
     }
 
-    /// Have a command, which is a round of a study, tell its seconds.
+    /// Have a command, which is a round of a study, tell its seconds. The command inherits what is
+    /// returned.
     ///
     /// # Errors
     /// When there is no descriptor for that.
-    pub(crate) fn told_by_round(&self, round: &mut Command) -> io::Result<()> {
-        round.env(ROUND, "").stdout(self.channel.try_clone()?);
-        Ok(())
+    pub(crate) fn told_by_round(&self, round: &mut Command) -> io::Result<File> {
+        let channel = self.channel.try_clone()?;
+        fcntl(&channel, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        round.env(CHANNEL, channel.as_raw_fd().to_string());
+        Ok(channel)
     }
 
     /// Tell it which of several runs is next.
@@ -207,9 +211,9 @@ impl LivePage {
         self.tell(&Told::Step(step));
     }
 
-    /// Show a document.
-    pub(crate) fn show(&mut self, doc: &Doc) {
-        self.tell(&Told::Document(doc.title().to_owned(), doc.live()));
+    /// Show a document with its plots.
+    pub(crate) fn show(&mut self, doc: &Doc, plots: &[Plot]) {
+        self.tell(&Told::Document(doc.title().to_owned(), doc.live(plots)));
     }
 
     /// Tell it of a second. Never blocks.

@@ -120,6 +120,7 @@ impl SelftestStudy {
             .map(Row::to_string)
             .collect::<Vec<_>>()
             .join(" ");
+        rounds.step(&name, experiment.does);
         rounds.stages.begin(&name, experiment.does, takes);
         let made = (experiment.make)(self.form, rounds, number);
         let came = made.as_ref().map_or_else(

@@ -92,7 +92,7 @@ pub(crate) fn conduct<S: Study>(study: S, keep: &OutputArgs, command: &str) -> R
     let place = directory.path().to_owned();
     let mut page = LivePage::start(ServedAt::page(keep.page))?;
     if let Some(page) = &mut page {
-        page.show(&Doc::new(name).text(study.announcement()));
+        page.show(&Doc::new(name).text(study.announcement()), &[]);
     }
     let ended = conducted(study, keep, name, directory, &mut page);
     if let Some(page) = page {

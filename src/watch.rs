@@ -12,6 +12,7 @@ use crawlmark_results::run::parts::{
     PartRow, PartState, PartsDirectory, PartsOverview, PartsWatch, PlanFile,
 };
 use crawlmark_results::show::doc::{Column, Doc, Severity, Status, Table};
+use crawlmark_results::show::plot::sums;
 use crawlmark_results::show::text::{counted, decimal, grouped, grouped_f64, micros, shell_word};
 
 use crate::cli::WatchArgs;
@@ -30,6 +31,9 @@ const LINES: Duration = Duration::from_secs(10);
 /// Most rows of parts in a snapshot.
 const MOST_ROWS: usize = 50;
 
+/// Most rates that the page draws: of these, every second one is kept then.
+const MOST_RATES: usize = 600;
+
 /// Interval between two looks for a snapshot, which has to see the parts move.
 const OFTEN: Duration = Duration::from_millis(500);
 
@@ -43,6 +47,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
         return print_snapshot(args, &mut parts, clock);
     }
     let (mut next, mut was_failing) = (Duration::ZERO, false);
+    let mut rates = Vec::new();
     let mut page = LivePage::start(ServedAt::page(args.page))?;
     loop {
         let now = Duration::from_nanos(clock.now().0);
@@ -51,7 +56,12 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
         let is_failing = all.unread.is_some();
         let is_over = all.parts.done == all.parts.planned;
         if let Some(page) = &mut page {
-            page.show(&page_of(&all));
+            if rates.len() == MOST_RATES {
+                let mut numbers = 0..;
+                rates.retain(|_| numbers.next().is_some_and(|n: usize| n.is_multiple_of(2)));
+            }
+            rates.push((now.as_secs_f64(), all.requests_per_s as f64));
+            page.show(&page_of(&all), &[sums(&rates, all.budget_per_s)]);
         }
         if now >= next || is_failing != was_failing || is_over {
             (next, was_failing) = (now + LINES, is_failing);
@@ -181,7 +191,7 @@ fn snapshot(all: &PartsOverview) -> Doc {
     doc.table(table(all))
 }
 
-/// What the page shows: the sums, lost parts as a finding, and the parts with the names of their
+/// What the page shows: the sums and their course, lost parts as a finding, and the parts with the names of their
 /// attempts, which begin with their machines'.
 fn page_of(all: &PartsOverview) -> Doc {
     let lost = all.parts.lost;
@@ -210,7 +220,10 @@ fn page_of(all: &PartsOverview) -> Doc {
         let heard = format!("{} s ago", grouped_f64(part.silent_s.round()));
         cells.extend([part.attempt.clone(), heard]);
     }
-    Doc::new("Parts").status(status).table(table)
+    Doc::new("Parts")
+        .status(status)
+        .plot("sums", "All parts")
+        .table(table)
 }
 
 fn table(all: &PartsOverview) -> Table {

@@ -24,6 +24,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::Deref;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -34,12 +35,14 @@ use std::time::Duration;
 
 use crate::files::Root;
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, rlim_t, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, pthread_sigmask};
+use nix::sys::socket::{SockType, getsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{ForkResult, Pid, SysconfVar, getpid, getppid, setpgid, setsid, sysconf};
@@ -222,6 +225,22 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
             unsafe { libc::_exit(i32::from(code)) }
         }
     }
+}
+
+/// Take over the channel of messages (`SOCK_SEQPACKET`) that this process inherited under a number,
+/// which the programs that it starts do not; none where the number is no such channel.
+#[expect(unsafe_code, reason = "a number has no safe form")]
+pub fn inherited_channel(number: RawFd) -> Option<OwnedFd> {
+    if number < 0 || !Path::new(&format!("/proc/self/fd/{number}")).exists() {
+        return None;
+    }
+    // SAFETY: it is open, as /proc says, and this process has one thread, which closes nothing
+    // before this returns.
+    let inherited = unsafe { BorrowedFd::borrow_raw(number) };
+    let kind = getsockopt(&inherited, sockopt::SockType).ok()?;
+    fcntl(inherited, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
+    let channel = inherited.try_clone_to_owned().ok();
+    channel.filter(|_| kind == SockType::SeqPacket)
 }
 
 /// The exit code of a child whose parent was gone before it began. No process waits for it.

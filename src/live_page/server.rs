@@ -34,7 +34,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{LocalSet, spawn_local};
 
-use super::{AT_END, BEGINS, GOES_ON, Listening, MOST_PART, Told};
+use super::{AT_END, BEGINS, Listening, MOST_PART, Told};
 
 /// Connections at most: ten readers of the page, and what they load.
 const MOST_CONNECTIONS: u32 = 16;
@@ -367,11 +367,8 @@ async fn listen(channel: OwnedFd, site: &Site) -> io::Result<()> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
             Err(error) => return Err(error),
         };
-        match message[0] {
-            BEGINS => decoder = FrameDecoder::default(),
-            GOES_ON => {}
-            // What a round prints at its end is none.
-            _ => continue,
+        if message[0] == BEGINS {
+            decoder = FrameDecoder::default();
         }
         decoder.push(&message[1..read]);
         if let Ok(Some(told)) = decoder.next_frame() {

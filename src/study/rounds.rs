@@ -293,15 +293,16 @@ impl<'a> Rounds<'a> {
         run.arg("--out").arg(place);
         let errors = errors.try_clone().map_err(Error::Output)?;
         run.stdin(flags).stdout(Stdio::null()).stderr(errors);
-        if let Some(page) = &self.page {
-            page.told_by_round(&mut run).map_err(Error::Output)?;
-        }
+        let page = self.page.as_ref();
+        let channel = page.map(|page| page.told_by_round(&mut run));
+        let channel = channel.transpose().map_err(Error::Output)?;
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {
             let _ = run.exec();
             127
         })?;
+        drop(channel);
         let has_ended = || child.has_ended() || service.is_some_and(Service::has_ended);
         let pass_on = |signal| child.signal(signal);
         let (stopped, _) = self.watch(&suspension, Signal::SIGTSTP, &pass_on, &has_ended)?;

@@ -1,10 +1,11 @@
 //! The page of a run while it goes on: each second arrives, its report in the end, and nobody reads
 //! it but who knows its address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::thread;
 
 use serde_json::Value;
 
@@ -274,30 +275,51 @@ fn each_second_is_told_in_a_few_bytes_to_whoever_lacks_it_and_the_report_in_the_
     );
 }
 
+/// Studies, and what their pages say of two of the rounds of each.
+const STUDIES: [(&str, [&str; 2]); 5] = [
+    (
+        "scale --shards 1,2 --connections-per-shard 2 -d 2s --repeats 1",
+        ["1/2: ", "2/2: "],
+    ),
+    (
+        "ab --pairs 2 -- -d 1s -c 2 -s 1 --target-latency 5ms",
+        ["pair 1", "pair 2"],
+    ),
+    (
+        "capacity --probe 1s --warmup 300ms --rest 100ms --from 30 --max-rate 60 -- -s 1",
+        ["30/s", "60/s"],
+    ),
+    ("ladder --rungs 4,5 -d 2s", ["rung 4", "rung 5"]),
+    ("patterns -c 4 -R 40 -d 1s", ["pattern 2", "pattern 9"]),
+];
+
 #[test]
-fn a_study_shows_each_of_its_rounds_and_becomes_its_page() {
-    let study = command::start(
-        "scale --out out --shards 1,2 --connections-per-shard 2 -d 2s --repeats 1 --page",
-    );
+fn each_study_shows_its_rounds_and_becomes_its_page() {
+    thread::scope(|scope| {
+        for (line, rounds) in STUDIES {
+            scope.spawn(move || assert_shows(line, rounds));
+        }
+    });
+}
+
+fn assert_shows(line: &str, rounds: [&'static str; 2]) {
+    // Its flags end where those of its rounds begin.
+    let (name, flags) = line.split_once(' ').unwrap();
+    let study = command::start(&format!("{name} --out out --page {flags}"));
     let page = Page::of(&study);
     let mut reader = Reader::of(&page, "");
-    let mut rounds = BTreeMap::new();
+    let (mut shown, mut seconds) = (BTreeSet::new(), 0);
     while reader.next().is_some_and(|name| name != "end") {
-        for round in ["1/2: ", "2/2: "] {
-            if reader.hero.contains(round) && reader.seconds() > 0 {
-                *rounds.entry(round).or_insert(0) += 1;
-            }
-        }
+        shown.extend(rounds.iter().filter(|round| reader.hero.contains(**round)));
+        seconds = seconds.max(reader.seconds());
     }
     let report = page.get("report");
-    assert_eq!(status(&report), "200");
+    assert_eq!(status(&report), "200", "{line}");
     // Rounds that others on this machine disturb decide nothing.
-    let done = study.end().code(&[0, 5]);
-    assert!(report.contains(done.file("report.html").trim()));
-    assert!(
-        rounds.len() == 2 && rounds.values().all(|n| *n >= 1),
-        "{rounds:?}"
-    );
+    let done = study.end().code(&[0, 3, 5]);
+    assert!(report.contains(done.file("report.html").trim()), "{line}");
+    assert_eq!(shown, BTreeSet::from(rounds), "{line}: {}", reader.hero);
+    assert!(seconds > 0, "{line}: a round told no second");
 }
 
 /// Bytes of a second of a reader, in the mean.

@@ -24,6 +24,44 @@ fn crawl(url: &str, nodes: u32) -> TempDir {
     home
 }
 
+/// Run all parts of a crawl of two.
+fn run_both(directory: &str) {
+    for node in ["0/2", "1/2"] {
+        let plan = format!("--plan {directory}/plan.json --node {node} --into {directory}");
+        run(&format!("run {plan} --quiet")).code(&[0]);
+    }
+}
+
+#[test]
+fn a_lost_part_is_the_headline_of_the_page_and_the_sums_are_drawn() {
+    let target = Target::start("--processes 1");
+    let home = crawl(&target.url(), 2);
+    let directory = home.path().display().to_string();
+    let place = home.path().join("part-00001/host-1-1");
+    fs::create_dir_all(&place).unwrap();
+    let status = json!({
+        "state": "running", "at_us": 7, "beat": 7, "slot": 1, "planned": 10, "items": 4,
+        "requests": 5, "failed": 1, "requests_per_s": 37, "p50_us": 1_500.0, "p99_us": 42_000.0,
+    });
+    fs::write(place.join("status.json"), status.to_string()).unwrap();
+    let watch = start(&format!("watch {directory} --page --lost-after 2s"));
+    let page = Page::told(&watch, "Live: http://");
+    let mut reader = Reader::of(&page, "");
+    let headline = |reader: &Reader| {
+        let (_, from) = reader.hero.split_once("<h1>").unwrap_or_default();
+        let (headline, _) = from.split_once("</h1>").unwrap_or_default();
+        headline.to_owned()
+    };
+    while headline(&reader) != "1 part lost" {
+        reader.next().unwrap();
+    }
+    assert!(reader.hero.contains("id=\"plot-sums\""), "{}", reader.hero);
+    run_both(&directory);
+    while reader.next().is_some() {}
+    assert_eq!(headline(&reader), "2 of 2 done");
+    watch.end().code(&[0]);
+}
+
 #[test]
 fn a_watch_ends_with_the_last_part() {
     let target = Target::start("--processes 1");
@@ -45,10 +83,7 @@ fn a_watch_ends_with_the_last_part() {
         watch.stderr().contains("1 unread: ").then_some(())
     });
     fs::remove_file(unreadable).unwrap();
-    for node in ["0/2", "1/2"] {
-        let plan = format!("--plan {directory}/plan.json --node {node} --into {directory}");
-        run(&format!("run {plan} --quiet")).code(&[0]);
-    }
+    run_both(&directory.to_string());
     let mut seen = BTreeSet::new();
     while reader.next().is_some() {
         let mut known = ["0 of 2 done", "2 of 2 done", "20 of 20 items"].into_iter();

@@ -315,7 +315,8 @@ def check_accessibility(browser, page, holds):
         browser.open(page.as_uri())
         browser.value("document.querySelectorAll('details').forEach(d => d.open = true)")
         browser.value(axe.read_text())
-        found = browser.value("axe.run().then(({violations}) => violations.filter(({impact}) => impact === 'serious' || impact === 'critical').map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html)]))")
+        rules, found = browser.value("axe.run().then(({passes, violations}) => [passes.length, violations.filter(({impact}) => impact === 'serious' || impact === 'critical').map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html)])])")
+        print(f"axe-core, {scheme}: {rules} rules hold, {len(found)} serious findings", file=sys.stderr)
         holds(f"{scheme}: axe finds {found}", found == [])
     browser.call("Emulation.setEmulatedMedia", features=[])
 

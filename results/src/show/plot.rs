@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `over_time`, `time` | pictures of the [panels](super::page) of a page, and their axis |
 //! | `spectrum`, `cells` | percentiles, heat map and shards of a run |
+//! | `sums` | all parts of a crawl while they go on |
 //! | `answers`, `source` | the title of each picture, and its last line |
 
 mod answers;
@@ -16,10 +17,12 @@ mod cells;
 mod over_time;
 mod source;
 mod spectrum;
+mod sums;
 mod time;
 
 use self::over_time::chart;
 pub(crate) use self::source::{date, source};
+pub use self::sums::sums;
 use super::page::columns::{Columns, Most};
 use super::page::panels::{self, Run};
 use crate::run::report::Report;

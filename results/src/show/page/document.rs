@@ -62,16 +62,17 @@ impl Doc {
 }
 
 impl Doc {
-    /// What stands on a page that shows the document while something goes on: all of it, open.
-    pub fn live(&self) -> String {
+    /// What stands on a page that shows the document while something goes on: all of it, open, with
+    /// those of its plots that are among `plots`.
+    pub fn live(&self, plots: &[Plot]) -> String {
         markup::fragment(|html| {
             Hero::of_doc(self).write(html);
             for group in groups(self) {
                 match group {
-                    Group::Open(part) => write_part(html, part, &[]),
+                    Group::Open(part) => write_part(html, part, plots),
                     Group::Folded(_, _, parts) => {
                         for part in parts {
-                            write_part(html, part, &[]);
+                            write_part(html, part, plots);
                         }
                     }
                 }
