@@ -45,7 +45,6 @@ const OTHERS: &str = "brew cargo cat cd cp curl do docker done duckdb echo fi fo
 /// symbolic link.
 const PICTURES: &[(&str, &str)] = &[
     ("capacity.svg", "results/capacity/search/plots/capacity.svg"),
-    ("costs.svg", "results/side-by-side/costs.svg"),
     ("ladder.svg", "results/ladder/plots/scenarios.svg"),
     ("latency.svg", "results/example/plots/latency.svg"),
     ("patterns.svg", "results/patterns/plots/scenarios.svg"),
