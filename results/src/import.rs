@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::run::result_dir::foreign::{one_line, read_text, short};
+use crate::run::result_dir::foreign::{GREATEST_NUMBER, one_line, read_text, short};
 use crate::studies::compare::Worse::{self, Less, More};
 use crate::studies::compare::{BYTES, MICROSECONDS, Metric, PER_SECOND, SHARE, command_metrics};
 
@@ -228,7 +228,11 @@ impl Imported {
 impl Measured {
     /// True if there are values, and all are numbers.
     fn is_good(&self) -> bool {
-        !self.values.is_empty() && self.values.iter().all(|value| value.is_finite())
+        !self.values.is_empty()
+            && self
+                .values
+                .iter()
+                .all(|value| value.abs() <= GREATEST_NUMBER)
     }
 
     /// True if both are of one quantity of one benchmark.

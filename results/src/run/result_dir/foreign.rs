@@ -52,6 +52,9 @@ const LONGEST_TIME_S: f64 = 1e12;
 /// overflow.
 const GREATEST_COUNT: f64 = 9_007_199_254_740_992.0;
 
+/// The greatest of all other numbers: a picture has room for its digits.
+pub(crate) const GREATEST_NUMBER: f64 = 1e18;
+
 /// Numbers that may be greater: no counts, or those of planned items, which may be all that there are
 /// IDs.
 const ANY_NUMBER: [&str; 7] = [
@@ -150,15 +153,20 @@ pub(crate) fn short(text: &str) -> String {
 
 /// Seconds in the unit of a value with this name; none of one that is no time.
 fn unit_s(name: &str) -> Option<f64> {
-    let (rest, unit) = name.rsplit_once('_')?;
+    let (_, unit) = name.rsplit_once('_')?;
     match unit {
-        "s" if rest.ends_with("_per") => None,
+        "s" if is_rate(name) => None,
         "s" => Some(1.0),
         "ms" => Some(1e-3),
         "us" => Some(1e-6),
         "ns" => Some(1e-9),
         _ => None,
     }
+}
+
+/// True if a value with this name is a rate.
+fn is_rate(name: &str) -> bool {
+    name == "per_s" || name.ends_with("_per_s")
 }
 
 /// Check of a value with this name, that of its list for one in a list. Keeps nothing.
@@ -211,12 +219,21 @@ impl<'de> Visitor<'de> for Bounds<'_> {
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
-        self.check_number(number, number as f64)
+        self.check_number(number, number as f64)?;
+        self.visit_f64(number as f64)
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
-        // No count, unless it is a time.
-        unit_s(self.0).map_or(Ok(()), |_| self.check_number(number, number))
+        if unit_s(self.0).is_some() {
+            return self.check_number(number, number);
+        }
+        self.check(match number {
+            _ if number.abs() > GREATEST_NUMBER => Some(format!(
+                "is {number:e}, more than anything that is measured"
+            )),
+            ..0.0 if is_rate(self.0) => Some(format!("is {number}, less than any rate")),
+            _ => None,
+        })
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
@@ -359,6 +376,12 @@ mod tests {
                 "`ok` is 9007199254740994, more than anything",
             ),
             (
+                "{\"value\": -1e302}",
+                "`value` is -1e302, more than anything",
+            ),
+            ("{\"ok_per_s\": -1}", "`ok_per_s` is -1, less than any"),
+            ("{\"per_s\": [-0.5]}", "`per_s` is -0.5, less than any"),
+            (
                 &long,
                 "`name` is a text of 65,537 bytes, and 65,536 are the most",
             ),
@@ -367,7 +390,7 @@ mod tests {
         }
         for text in [
             "{\"seed\": 18446744073709551615, \"ids\": {\"start\": 0, \"end\": 18446744073709551615}}",
-            "{\"rate_per_s\": 1e15, \"planned\": 18446744073709551615, \"x\": null, \"b\": [true, -1.5]}",
+            "{\"rate_per_s\": 1e15, \"per_s\": 1e18, \"planned\": 18446744073709551615, \"x\": null, \"b\": [true, -1.5]}",
         ] {
             assert!(from_str::<serde::de::IgnoredAny>(text).is_ok(), "{text}");
         }

@@ -17,6 +17,11 @@ pub(super) const MOST_TICKS: usize = 6;
 /// Ticks beyond the most that an axis by factors may have before only powers of ten have some.
 const MORE: usize = 2;
 
+/// The least and the most above 0 that an axis shows: `plotters` finds no end of ticks far beyond
+/// them.
+const LEAST: f64 = 1e-30;
+const MOST: f64 = 1e30;
+
 /// Scale that maps values to places.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
@@ -31,6 +36,10 @@ pub(super) enum Scale {
 impl Scale {
     /// Choose the scale of a range around these values.
     pub(super) fn of(range: &Range, values: impl Iterator<Item = f64>) -> Self {
+        let values = values.map(|value| match value {
+            above if above > 0.0 => above.clamp(LEAST, MOST),
+            other => other.max(-MOST),
+        });
         match range {
             Range::FromZero => Self::from_zero(values),
             Range::Between(low, high) => Self::Linear(*low, *high),
@@ -225,6 +234,16 @@ mod tests {
             (low / 200.0 - 1.0).abs() < 1e-9 && (high / 1e5 - 1.0).abs() < 1e-9,
             "{low} {high}"
         );
+    }
+
+    #[test]
+    fn the_axis_of_any_numbers_has_an_end() {
+        for values in [[f64::MIN_POSITIVE, f64::MAX], [1.0, 1e307], [1e302; 2]] {
+            for range in [Range::Log, Range::FromZero] {
+                let ticks = Scale::of(&range, values.into_iter()).ticks(MOST_TICKS);
+                assert!(ticks.len() <= 13, "{range:?}: {ticks:?}");
+            }
+        }
     }
 
     proptest! {
