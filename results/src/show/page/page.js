@@ -270,11 +270,19 @@
         button.classList.remove("tight");
         if (!button.hidden) button.style.left = `${left_of(x)}px`;
       }
-      // A label that would meet the next number, or the edge, gives way.
-      const seen = buttons.filter(({ button }) => !button.hidden).map(({ button }) => ({ button, left: parseFloat(button.style.left) })).sort((a, b) => a.left - b.left);
+      // A label that would meet the next number, or the edge, gives way; so does a number that would meet the one before it.
+      let free = -Infinity;
+      const all = buttons.filter(({ button }) => !button.hidden).map(({ button }) => ({ button, left: parseFloat(button.style.left) })).sort((a, b) => a.left - b.left);
+      const seen = all.filter(({ button, left }) => {
+        button.hidden = left < free;
+        if (!button.hidden && $("i", button)) free = left + 26;
+        return !button.hidden;
+      });
       seen.forEach(({ button, left }, i) => {
         const end = left + button.offsetWidth - 8;
-        button.classList.toggle("tight", end > (seen[i + 1]?.left ?? Infinity) - 12 || end > left_of(view[1]) + 40);
+        const is_tight = end > (seen[i + 1]?.left ?? Infinity) - 12 || end > left_of(view[1]) + 40;
+        button.classList.toggle("tight", is_tight);
+        button.hidden = is_tight && !$("i", button);
       });
     };
     const zoom = (from, to) => {
@@ -538,7 +546,7 @@
     document.body.append(off);
     scale = 1.6;
     let y = 306;
-    for (const [n, height] of [[0, 190], [1, 272]].slice(0, charts.data().panels.length)) {
+    for (const [n, height] of [[0, 190], [1, 272]].slice(0, charts?.data().panels.length ?? 0)) {
       const is_last = n === 1, drawn = charts.again(n, 1536, height, is_last, off), whole = height + (is_last ? 42 : 0);
       await new Promise(requestAnimationFrame);
       text($$(".panel h3 b")[n].textContent, 64, y, 640, 21);

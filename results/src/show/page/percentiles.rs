@@ -24,6 +24,9 @@ pub(super) struct Percentiles {
     service: Option<Vec<Digits>>,
     /// Percentiles with a name.
     points: Vec<Point>,
+    /// What is known of all of them, in words.
+    #[serde(skip)]
+    words: String,
     #[serde(skip)]
     population: String,
     #[serde(skip)]
@@ -68,25 +71,29 @@ impl Percentiles {
             .map(|q| -(1.0 - q).log10())
             .into_iter()
             .chain([end]);
-        let points: Vec<Point> = latency
-            .figures()
-            .into_iter()
-            .zip(places)
-            .filter_map(|((name, key, us), nines)| {
-                Some(Point {
+        let (mut points, mut words) = (Vec::new(), Vec::new());
+        for ((name, key, us), nines) in latency.figures().into_iter().zip(places) {
+            let Some((us, text)) = us.zip(latency.shown(key, us)) else {
+                continue;
+            };
+            words.push(format!("{name} {text}"));
+            // A bound lies on no curve.
+            if nines <= end && (nines >= end || !latency.is_at_least(key)) {
+                points.push(Point {
                     name,
-                    nines: nines.min(end),
-                    us: us?,
-                    text: latency.shown(key, us)?,
-                })
-            })
-            .collect();
+                    nines,
+                    us,
+                    text,
+                });
+            }
+        }
         let digits = |values: Vec<f64>| values.into_iter().map(Digits).collect();
         Some(Self {
             service: service.filter(differs).map(digits),
             nines: digits(nines),
             response: digits(response),
             points,
+            words: words.join(", "),
             population: counted(distribution.all(), "request"),
             title: match main {
                 Series::ResponseOk => "Response time by percentile",
@@ -103,13 +110,7 @@ impl Percentiles {
                     html.text(&self.population);
                 });
             });
-            let points = self
-                .points
-                .iter()
-                .map(|point| format!("{} {}", point.name, point.text))
-                .collect::<Vec<_>>()
-                .join(", ");
-            let label = format!("{}: {points}", self.title);
+            let label = format!("{}: {}", self.title, self.words);
             html.classed("div", "box", |html| {
                 let plot = [
                     ("role", "img"),
@@ -134,7 +135,7 @@ impl Percentiles {
                     }
                 });
             });
-            html.element("noscript", |html| html.say("p", &points));
+            html.element("noscript", |html| html.say("p", &self.words));
         });
     }
 }

@@ -98,6 +98,10 @@ fn percentiles(latency: &Latency) -> [Mark; 2] {
             continue;
         };
         let is_last = place.is_infinite();
+        // A bound lies on no curve.
+        if !is_last && latency.is_at_least(key) {
+            continue;
+        }
         let away = if is_last { [-4.0, -10.0] } else { [6.0, 18.0] };
         let note =
             Note::new(format!("{name} {text}"), (place, us), away).of(Role::Reference, Face::Value);
