@@ -53,17 +53,28 @@ fn open(mut report: Report) -> Report {
     report
 }
 
-/// The end of a study at a terminal, with its tables and without.
-fn ended(result: &impl StudyResult) -> String {
+/// The end of a study at a terminal of so many columns, with its tables or without.
+fn end_at(columns: usize, result: &impl StudyResult, is_verbose: bool) -> String {
     let display = Display {
-        columns: 100,
+        columns,
         has_unicode: true,
     };
-    let end = |is_verbose| {
-        let lines = end(result, Some("results/x/report.html"), display, is_verbose);
-        lines.iter().map(|line| line.text() + "\n").collect()
-    };
-    let (short, verbose): (String, String) = (end(false), end(true));
+    let lines = end(result, Some("results/x/report.html"), display, is_verbose);
+    lines.iter().map(|line| line.text() + "\n").collect()
+}
+
+/// The end of a study at a terminal, with its tables and without: of 16 lines at most.
+fn ended(result: &impl StudyResult) -> String {
+    for columns in [60, 80, 100, 120, 160] {
+        let end = end_at(columns, result, false);
+        assert!(end.lines().count() <= 16, "{columns} columns:\n{end}");
+    }
+    both_ends(result)
+}
+
+/// Both ends of a study, however long.
+fn both_ends(result: &impl StudyResult) -> String {
+    let [short, verbose] = [false, true].map(|is_verbose| end_at(100, result, is_verbose));
     format!("{short}\n--verbose:\n\n{verbose}")
 }
 

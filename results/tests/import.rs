@@ -211,7 +211,7 @@ fn header() -> Header {
 #[test]
 fn two_sides_are_shown_with_what_changed_and_no_verdict() {
     let sides = with_findings().remove(0);
-    crate::golden("sides.txt", &crate::ended(&sides));
+    crate::golden("sides.txt", &crate::both_ends(&sides));
 }
 
 /// One benchmark a side is compared whatever it is called, and runs of one name are told apart.

@@ -8,6 +8,9 @@ use crate::show::visible;
 /// Notices beside the answer that are listed at most.
 const MOST_NOTICES: usize = 3;
 
+/// Lines of an end at most, unless its answer and its table alone take more.
+const MOST_LINES: usize = 16;
+
 /// The lines of the end of a study whose page is at `page`, if it is kept; with `is_verbose` every
 /// table and notice of it.
 pub fn end(
@@ -17,7 +20,6 @@ pub fn end(
     is_verbose: bool,
 ) -> Vec<Line> {
     let notices = result.notices();
-    let answer = notices.first().map(|answer| said(answer, display));
     let doc = result.fill(Doc::default());
     let doc = match result.short_table() {
         _ if is_verbose => doc,
@@ -27,32 +29,67 @@ pub fn end(
     let table = doc.terminal(display.columns);
     let table = table.trim_end().lines();
     let table = table.map(|line| Line::of(display.shown(line), Tone::Plain));
+    let mut answer = notices.first().cloned();
     let mut others: Vec<&Notice> = notices.iter().skip(1).collect();
-    let most = if is_verbose {
-        others.len()
-    } else {
-        MOST_NOTICES
-    };
     // The graver ones are kept.
     others.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
-    let more = others.len().saturating_sub(most);
-    others.truncate(most);
-    let mut last: Vec<Line> = others
-        .into_iter()
-        .flat_map(|notice| said(notice, display))
-        .collect();
-    if more > 0 {
-        last.push(Line::of(format!("  ({more} more)"), Tone::Quiet));
+    let end = End {
+        table: table.collect(),
+        page,
+        display,
+    };
+    if is_verbose {
+        return end.lines(answer.as_ref(), &others, others.len(), true);
     }
-    last.extend(page.map(|page| Line::of(format!("  {}", visible(page)), Tone::Plain)));
-    let mut lines = Vec::new();
-    for block in [answer.unwrap_or_default(), table.collect(), last] {
-        if !lines.is_empty() && !block.is_empty() {
-            lines.push(Line::default());
+    let is_long =
+        |answer: &&mut Notice| display.wrapped("  ", &answer.title, Tone::Plain).len() > 1;
+    if let Some(answer) = answer.as_mut().filter(is_long) {
+        let first = result.shown().into_iter().next();
+        answer.title = first.map_or_else(String::new, |first| first.headline());
+    }
+    let of = |(most, is_spaced)| end.lines(answer.as_ref(), &others, most, is_spaced);
+    // Without empty lines, and then without some of the notices.
+    let shorter = (0..=MOST_NOTICES).rev().map(|most| (most, false));
+    let whole = of((MOST_NOTICES, true));
+    let mut all = std::iter::once(whole.clone()).chain(shorter.map(of));
+    let fitting = all.find(|lines| lines.len() <= MOST_LINES);
+    fitting.unwrap_or(whole)
+}
+
+/// What every form of an end has.
+struct End<'a> {
+    table: Vec<Line>,
+    page: Option<&'a str>,
+    display: Display,
+}
+
+impl End<'_> {
+    /// The end with the first `most` of the other notices.
+    fn lines(
+        &self,
+        answer: Option<&Notice>,
+        others: &[&Notice],
+        most: usize,
+        is_spaced: bool,
+    ) -> Vec<Line> {
+        let said = |notice| said(notice, self.display);
+        let mut last: Vec<Line> = others.iter().take(most).copied().flat_map(said).collect();
+        let more = others.len().saturating_sub(most);
+        if more > 0 {
+            last.push(Line::of(format!("  ({more} more)"), Tone::Quiet));
         }
-        lines.extend(block);
+        let page = self.page.map(|page| format!("  {}", visible(page)));
+        last.extend(page.map(|page| Line::of(page, Tone::Plain)));
+        let answer = answer.map(said).unwrap_or_default();
+        let mut lines = Vec::new();
+        for block in [answer, self.table.clone(), last] {
+            if is_spaced && !lines.is_empty() && !block.is_empty() {
+                lines.push(Line::default());
+            }
+            lines.extend(block);
+        }
+        lines
     }
-    lines
 }
 
 /// A notice with its sign, and its advice below it; what is neither good nor bad has none.

@@ -356,9 +356,14 @@ impl StudyResult for Scenarios {
         for (row, of) in table.rows.iter_mut().zip(&self.scenarios) {
             row[last] = of.limit.limit_in_words();
         }
-        // What is most telling stands to the left; it stays longest.
-        for (order, column) in (1..).zip(table.columns[3..last].iter_mut().rev()) {
-            *column = column.clone().leaving(order);
+        // What is most telling stands to the left; it stays longest. What was measured stays.
+        let measured = match self.list {
+            ScenarioList::Ladder => 2,
+            ScenarioList::Patterns => 1,
+        };
+        let leaving = (3..last).rev().chain([last, 2, 1]);
+        for (order, at) in (1..).zip(leaving.filter(|at| *at != measured)) {
+            table.columns[at] = table.columns[at].clone().leaving(order);
         }
         Some(table)
     }

@@ -384,6 +384,8 @@ impl StudyResult for Contest {
 
     fn short_table(&self) -> Option<Table> {
         let mut table = self.verdicts();
+        let pairs = self.rounds.iter().filter(|of| of.counts()).count() / 2;
+        table.caption = counted(pairs as u64, "pair");
         table.columns.splice(
             1..4,
             [
