@@ -656,9 +656,9 @@ findings! {
         #[serde(default, skip_serializing)] events: Vec<Event>
     } => fit(format!("The target throttled {} of requests", percent(share)), "The target throttled the run");
         format!(
-            "The target throttled {} of requests, pauses and quota took {} of the time, and {} of requests brought an item{}",
+            "The target throttled {} of requests{} and {} of requests brought an item{}",
             percent(share),
-            percent(held_share),
+            if held_share > 0.0 { format!(", pauses and quota took {} of the time,", percent(held_share)) } else { String::new() },
             percent(good_share),
             taken_per_s.map_or_else(String::new, |rate| format!(": it takes {}/s or more", decimal(rate)))
         ),

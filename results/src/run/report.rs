@@ -374,6 +374,14 @@ impl Report {
         (unsent > 0).then(|| (unsent, unsent as f64 / due as f64))
     }
 
+    /// The part of the requests that were asked for which was tried, whatever they came to: the rest of
+    /// an open loop was [never sent](Self::never_sent). None without a rate.
+    pub(crate) fn tried(&self) -> Option<f64> {
+        let of_schedule = |_| 1.0 - self.never_sent().map_or(0.0, |(_, unsent)| unsent);
+        let rate_ratio = self.rate_ratio?;
+        Some(self.schedule.as_ref().map_or(rate_ratio, of_schedule))
+    }
+
     /// The rate of good items, in words; of a single request, which has none, their number.
     pub(crate) fn good_rate(&self) -> String {
         if self.totals.attempts == 1 {

@@ -418,7 +418,7 @@ fn asked(report: &Report, is_all_good: bool) -> String {
         return ", at the times of the recording".to_owned();
     }
     let rate = rate_in_words(&rate.to_string());
-    let sent = report.rate_ratio.unwrap_or(1.0);
+    let sent = report.tried().unwrap_or(1.0);
     match (sent >= ALL_SENT, is_all_good) {
         (true, true) => format!(", all of the {rate} asked"),
         (true, false) => format!(", {rate} asked and sent"),
