@@ -125,7 +125,7 @@ pub struct Asides {
     pub pages_cut: u64,
     /// First pages that named no next one.
     pub pages_without_next: u64,
-    /// Requests for all items of a shard that failed for good.
+    /// Requests that are sent once for all items of a line and failed for good.
     pub shared_failed: u64,
     /// Events of streamed answers.
     pub events: u64,
@@ -441,6 +441,8 @@ names! {
         Reset = "reset",
         /// The target redirected to a path that robots.txt forbids.
         RobotsForbidden = "robots_forbidden",
+        /// The request that is sent once for all items of its line failed for good.
+        SharedFailed = "shared_failed",
         /// The answer did not come, or did not end, in time.
         Timeout = "timeout",
         /// The target ended the TLS handshake, or the connection, with an alert.
@@ -496,6 +498,7 @@ impl ErrorKind {
                 | Self::ProxyNotSpoken
                 | Self::RedirectRefused
                 | Self::RobotsForbidden
+                | Self::SharedFailed
                 | Self::TlsBadCertificate
                 | Self::TlsExpired
                 | Self::TlsIncompatible

@@ -6,8 +6,9 @@
 //!
 //! A first request that is sent once for a shard is that of the item that finds no values of it;
 //! others wait, and begin with their second request. It backs off as one request, whoever sends it,
-//! and once it failed for good, the shard sends nothing more. An item whose request was refused
-//! with its values sends that request once more, with others.
+//! and once it failed for good, items of its line fail without a request; the shard ends if there
+//! is no other line. An item whose request was refused with its values sends that request once
+//! more, with others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -217,12 +218,9 @@ impl Shared {
         };
         let may_pass = match repeat {
             Repeat::Follow => return false,
-            Repeat::Refused => false,
-            // It is not the request of one item that is repeated: it is sent anew, which a target
-            // that did not refuse may answer, whatever the method.
-            Repeat::Never if attempt.status.is_some_and(|status| status < 500) => false,
+            Repeat::Never | Repeat::Refused => false,
             Repeat::UntilTheEnd => true,
-            Repeat::Never | Repeat::MayHelp => failures < options.shared_retries,
+            Repeat::MayHelp => failures < options.shared_retries,
         };
         *state = if may_pass {
             let Backoff { base, cap } = options.shared_backoff;
@@ -293,6 +291,12 @@ impl Flows {
         let mut all = self.shared.borrow_mut();
         let of_flow = flow.first.is_shared.then(|| all.entry(Arc::as_ptr(flow)))?;
         Some(Rc::clone(of_flow.or_default()))
+    }
+
+    /// True if the requests that are sent once for each of so many lines all failed for good.
+    pub(crate) fn have_all_failed(&self, lines: usize) -> bool {
+        let all = self.shared.borrow();
+        all.len() == lines && all.values().all(|shared| shared.has_failed())
     }
 
     /// Have the request of an item whose shared values were refused go again with others. Return

@@ -288,8 +288,8 @@ impl<D: Dial> Crawl<D> {
     /// Return how an item of a flow begins its attempt.
     ///
     /// # Errors
-    /// When its request cannot be sent. None if nothing is sent any more, for the request that is
-    /// sent once failed for good.
+    /// When its request cannot be sent. None if nothing is sent any more, for those that are
+    /// sent once for each line all failed for good.
     pub(super) async fn begin(
         &self,
         item: u64,
@@ -311,7 +311,10 @@ impl<D: Dial> Crawl<D> {
                         drop(taken);
                         progress = self.begin_with(item, id, values, flight)?;
                     }
-                    SharedState::Failed => return Err(None),
+                    SharedState::Failed => {
+                        let has_others = !self.flows.have_all_failed(self.spec.targets.lines());
+                        return Err(has_others.then_some(ErrorKind::SharedFailed));
+                    }
                 }
             }
         }

@@ -603,13 +603,20 @@ const LOGIN: &str = r#"{"method": "POST", "url": "/login", "once": "shard", "ext
 #[test]
 fn a_login_that_failed_for_good_ends_the_run_and_its_items_are_left_for_another() {
     const TOKEN: &str = r#"{"token": 1}"#;
+    const CLOSED: (u16, &str) = (0, "");
     for (method, failures, is_good) in [
         ("GET", &[(403, TOKEN)][..], false),
         ("GET", &[(200, "{}")], false),
         ("GET", &[(404, TOKEN)], false),
         ("GET", &[(500, TOKEN); 3], false),
         ("GET", &[(500, TOKEN), (429, TOKEN), (500, TOKEN)], true),
-        ("POST", &[(502, TOKEN)], true),
+        ("GET", &[CLOSED], true),
+        ("POST", &[(429, TOKEN)], true),
+        // It may have had an effect.
+        ("POST", &[(502, TOKEN)], false),
+        ("POST", &[CLOSED], false),
+        // The user says that it has none.
+        ("POST", &[(503, TOKEN)], true),
     ] {
         // Logins, and reads by their paths.
         let log = Mutex::new((0, Vec::new()));
@@ -624,6 +631,9 @@ fn a_login_that_failed_for_good_ends_the_run_and_its_items_are_left_for_another(
                     reads.push(path);
                     (200, "")
                 };
+                if status == CLOSED.0 {
+                    return;
+                }
                 let length = body.len();
                 peer.send(&format!(
                     "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -635,7 +645,7 @@ fn a_login_that_failed_for_good_ends_the_run_and_its_items_are_left_for_another(
         fs::write(&file, LOGIN.replace("POST", method)).unwrap();
         let (file, saved) = (file.display(), saved.display());
         let flags = format!(
-            "--requests-file {file} -c 8 --retries 2 --backoff 1ms,2ms --retry-budget 100%"
+            "--requests-file {file} -c 8 --retries 2 --retry-on 503 --backoff 1ms,2ms --retry-budget 100%"
         );
         with_server(serve, |address| {
             let code = if is_good { 0 } else { 4 };
@@ -677,6 +687,50 @@ fn a_login_that_failed_for_good_ends_the_run_and_its_items_are_left_for_another(
             "{failures:?}"
         );
     }
+}
+
+#[test]
+fn a_login_that_failed_for_good_ends_no_other_line_of_its_file() {
+    // Logins, and the other requests by their paths.
+    let log = Mutex::new((0, Vec::new()));
+    let serve = |mut peer: Peer| {
+        while let Some(request) = peer.request_with_body() {
+            let path = request.split(' ').nth(1).unwrap().to_owned();
+            let (logins, others) = &mut *log.lock().unwrap();
+            let is_login = path == "/login";
+            *logins += u32::from(is_login);
+            if !is_login {
+                others.push(path);
+            }
+            let status = if is_login && *logins == 1 { 403 } else { 200 };
+            peer.send(&format!(
+                "HTTP/1.1 {status} X\r\ncontent-length: 12\r\n\r\n{{\"token\": 1}}"
+            ));
+        }
+    };
+    let place = tempfile::tempdir().unwrap();
+    let (file, saved) = (place.path().join("flow"), place.path().join("items"));
+    fs::write(&file, format!("{LOGIN}\n{{\"url\": \"/plain?{{id}}\"}}\n")).unwrap();
+    let (file, saved) = (file.display(), saved.display());
+    with_server(serve, |address| {
+        let report = ended(&format!(
+            "http://{address} --ids 0..200 -s 1 -c 8 --save {saved} --requests-file {file}"
+        ))
+        .report(4);
+        report.assert_states(&[("ok", 100), ("failed", 100)]);
+        report.holds(&json!({
+            "/totals/shared_failed": 1, "/totals/attempts_sent": 101,
+            "/totals/errors_by_kind/shared_failed": 100,
+        }));
+        assert!(report.has_finding("shared_failed"));
+        ended(&format!("--resume {saved} -c 8 --requests-file {file}"))
+            .report(0)
+            .assert_states(&[("ok", 100)]);
+    });
+    let (logins, mut others) = log.into_inner().unwrap();
+    others.sort_unstable();
+    others.dedup();
+    assert_eq!((logins, others.len()), (2, 200));
 }
 
 #[test]

@@ -90,8 +90,8 @@ counters! {
         pages_cut: u64 as "next pages beyond the most",
         /// First pages that named no next one.
         pages_without_next: u64 as "first pages without a next",
-        /// Requests that are sent once for a shard, which failed for good and ended it.
-        shared_failed: u64 as "ended by a failed login",
+        /// Requests that are sent once for a shard, which failed for good.
+        shared_failed: u64 as "logins that failed for good",
         /// Events of streamed answers.
         events: u64 as "events",
         /// Bytes of requests, heads included.

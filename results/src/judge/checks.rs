@@ -474,8 +474,8 @@ fn items(report: &Report) -> Found {
     let of = |count: u64, finding: fn(u64) -> Finding| (count > 0).then(|| finding(count));
     let named = totals.pages_followed + totals.pages_repeated + totals.pages_cut;
     let early = [
-        of(totals.shared_failed, |shards| Finding::SharedFailed {
-            shards,
+        of(totals.shared_failed, |count| Finding::SharedFailed {
+            count,
         }),
         of(totals.pages_repeated, |count| Finding::PagesRepeated {
             count,

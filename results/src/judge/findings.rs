@@ -374,9 +374,9 @@ findings! {
     /// Results could not be stored.
     StorageFailed { reason: String } => "Results could not be stored";
         reason, effect: Incomplete;
-    /// Shards ended because the request that they send once failed for good.
-    SharedFailed { shards: u64 } => "The request that is sent once per shard failed";
-        format!("The request that is sent once per shard (`once`) failed for good on {}, which ended with it", counted(shards, "shard")),
+    /// A request that is sent once per shard failed for good: no later request of its line was sent.
+    SharedFailed { count: u64 } => "The request that is sent once per shard failed";
+        format!("The request that is sent once per shard (`once`) failed for good {}, so no later request of its line was sent", counted(count, "time")),
         effect: Incomplete,
         remedy: "Mend that request: the failures say how it failed. Then --resume the crawl, or run again.";
     /// The counts of the bundled target differ from those of the client.

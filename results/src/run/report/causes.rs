@@ -246,6 +246,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             "redirected to a path that robots.txt forbids",
             Some("leave these items out: such a path is not requested"),
         ),
+        Kind::SharedFailed => (
+            "request that is sent once failed",
+            Some("mend that request: the other failures say how it failed"),
+        ),
         Kind::Timeout => (
             "timed out",
             Some("raise --timeout, or look at what delays the target"),
