@@ -71,6 +71,9 @@ pub const QUOTA_PERIODS: &str = "quota_periods";
 /// Periods of them in which the quota stopped it.
 pub const QUOTA_THROTTLED_PERIODS: &str = "quota_throttled_periods";
 
+/// Time for which it was stopped, µs.
+pub const QUOTA_THROTTLED_US: &str = "quota_throttled_us";
+
 /// The name of each counter; its file, the start of its line, and its name there.
 const COUNTERS: [(&str, [&str; 3]); 5] = [
     ("cpu_pressure_us", ["pressure/cpu", "some ", "total"]),
@@ -121,7 +124,7 @@ impl Proc {
                 [
                     (QUOTA_PERIODS, it.periods),
                     (QUOTA_THROTTLED_PERIODS, it.throttled_periods),
-                    ("quota_throttled_us", it.throttled_ns / 1_000),
+                    (QUOTA_THROTTLED_US, it.throttled_ns / 1_000),
                 ]
             })
             .into_iter()

@@ -15,7 +15,7 @@ use crate::run::report::{
     Audit, Course, Event, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report,
     ShardReport, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
 };
-use crawlmark_harness::machine::{QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS};
+use crawlmark_harness::machine::{QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS, QUOTA_THROTTLED_US};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
@@ -571,12 +571,19 @@ fn full(report: &Report) -> Result<Option<f64>, Missing> {
     Ok(beyond(limits::CPU_USE, used).filter(|_| !is_spinning))
 }
 
-/// Stops of the client by its CPU quota, if they are many.
+/// Stops of the client by its CPU quota, if they are many, or took half of the time for which
+/// something was late: the rest is what it has to make up for.
 fn quota(report: &Report) -> Option<Finding> {
-    let [periods, stopped] = [QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS]
-        .map(|name| report.host.get(name).copied().unwrap_or(0));
+    let [periods, stopped, stopped_us] =
+        [QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS, QUOTA_THROTTLED_US]
+            .map(|name| report.host.get(name).copied().unwrap_or(0));
     let is_much = share(stopped as f64, periods as f64) >= limits::THROTTLED_PERIODS;
-    (is_much && stopped >= limits::LEAST_THROTTLED)
+    let late = [late_read(report), late_sent(report)].into_iter().flatten();
+    let lates = late.map(|(_, us)| us).filter(|_| is_much);
+    let explains = lates
+        .chain(longest_pause(report))
+        .any(|us| us <= 2.0 * stopped_us as f64);
+    (is_much && stopped >= limits::LEAST_THROTTLED || explains)
         .then_some(Finding::ClientThrottled { stopped, periods })
 }
 
@@ -640,6 +647,15 @@ fn latest(report: &Report, series: Series, least_us: f64) -> Option<(u32, f64)> 
     late.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
+fn late_read(report: &Report) -> Option<(u32, f64)> {
+    latest(report, Series::ReceiveDelay, limits::RECEIVE_DELAY_US)
+}
+
+fn late_sent(report: &Report) -> Option<(u32, f64)> {
+    let late = latest(report, Series::SchedLag, limits::SCHED_LAG_US);
+    late.filter(|_| report.plan.run.rate.is_some())
+}
+
 /// Responses that lay unread in the client.
 fn receive_delay(report: &Report) -> Found {
     let series = Series::ReceiveDelay;
@@ -650,39 +666,42 @@ fn receive_delay(report: &Report) -> Found {
     if delays.all(|delay| delay.count == 0) {
         return Err(Missing::NoStamps);
     }
-    let late = latest(report, series, limits::RECEIVE_DELAY_US);
-    some(late.map(|(one_in, late_us)| Finding::ReadLate {
-        one_in,
-        late_us,
-        is_disturbed: is_starved(report),
-    }))
+    some(
+        late_read(report).map(|(one_in, late_us)| Finding::ReadLate {
+            one_in,
+            late_us,
+            is_disturbed: is_starved(report),
+        }),
+    )
 }
 
 /// Requests of a paced run that went late. A run without a budget has nothing to be late for.
 fn sched_lag(report: &Report) -> Found {
-    let late = latest(report, Series::SchedLag, limits::SCHED_LAG_US)
-        .filter(|_| report.plan.run.rate.is_some());
-    some(late.map(|(one_in, late_us)| Finding::SentLate {
-        one_in,
-        late_us,
-        is_disturbed: is_starved(report),
-    }))
+    some(
+        late_sent(report).map(|(one_in, late_us)| Finding::SentLate {
+            one_in,
+            late_us,
+            is_disturbed: is_starved(report),
+        }),
+    )
 }
 
-/// A loop that did not get to run for long. A pause in a suspension of the run is no finding of its
-/// own; a shard reads the clock a little later than the supervisor.
-fn loop_lag(report: &Report) -> Found {
+/// The longest time for which a loop did not get to run, if it is long. A pause in a suspension of
+/// the run is no finding of its own; a shard reads the clock a little later than the supervisor.
+fn longest_pause(report: &Report) -> Option<f64> {
     let explained_us = report.suspended_s * 1e6 + limits::FREEZE_US;
     let longest = report
         .shards
         .iter()
         .filter_map(|shard| times(shard, Series::LoopLag)?.max_us);
-    some(
-        beyond(explained_us, longest).map(|us| Finding::ShardPaused {
-            paused_s: us / 1e6,
-            is_disturbed: is_starved(report),
-        }),
-    )
+    beyond(explained_us, longest)
+}
+
+fn loop_lag(report: &Report) -> Found {
+    some(longest_pause(report).map(|us| Finding::ShardPaused {
+        paused_s: us / 1e6,
+        is_disturbed: is_starved(report),
+    }))
 }
 
 /// Time that a hypervisor gave to others.

@@ -336,6 +336,25 @@ mod tests {
     }
 
     #[test]
+    fn a_target_whose_requests_take_as_long_alone_has_no_queue() {
+        let told = |alone_us| {
+            let mut report = run(100.0, 16);
+            report.plan.run.warmup = std::time::Duration::ZERO;
+            report.target = None;
+            report.experiments = vec![
+                experiment(Change::OneConnection, 1e6 / alone_us, alone_us),
+                experiment(Change::TwiceTheConnections, 100.0, 320_000.0),
+            ];
+            let asked = next_experiment(&report);
+            let waves = experiment(Change::Waves, 100.0, alone_us * 9.0);
+            report.experiments.push(waves);
+            (asked, ceiling(&report).is_some())
+        };
+        assert_eq!(told(80_000.0), (Some(Change::Waves), true));
+        assert_eq!(told(150_000.0), (None, false));
+    }
+
+    #[test]
     fn nothing_is_asked_of_a_run_that_was_stopped_or_that_got_its_rate() {
         let ask = |change: fn(&mut Report)| {
             let mut report = run(400.0, 32);

@@ -15,7 +15,7 @@ use super::verdict::Verdict::{
 use crate::run::report::{
     Event, Limit, Report, cause_in_words, failures, in_unit, listed, remedy_in_words,
 };
-use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
+use crate::show::text::{capital, counted, decimal, grouped, micros, seconds, shortened};
 use crawlmark_harness::process::{ShardExit, signal_in_words};
 use crawlmark_harness::stats::FailureCause;
 use crawlmark_harness::supervisor::{PastLife, ShardFault};
@@ -60,6 +60,9 @@ impl TimePart {
     }
 }
 
+/// Most characters of the details of a cause.
+const MOST_DETAILS: usize = 120;
+
 /// Failed requests of one cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
@@ -70,6 +73,10 @@ pub struct CauseCount {
     /// What to do about it; absent where that depends on the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
+    /// Details of the first one, where settings of client and target do not fit: the host, the
+    /// certificate, the value that is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
 }
 
 /// Failed requests of a run after its warm-up by cause, the commonest first, without failures that
@@ -84,6 +91,10 @@ pub fn causes(report: &Report) -> Vec<CauseCount> {
             cause: cause.key(),
             count,
             advice: remedy_in_words(cause, excerpt).map(capital),
+            details: seen
+                .and_then(|seen| seen.details.as_deref())
+                .filter(|_| matches!(cause, FailureCause::Error(kind) if kind.is_lasting()))
+                .map(|details| shortened(details, MOST_DETAILS)),
         }
     });
     counts.collect()
@@ -91,9 +102,11 @@ pub fn causes(report: &Report) -> Vec<CauseCount> {
 
 /// `2,519 × connection refused, 3 × status 500`.
 fn in_words(causes: &[CauseCount]) -> String {
-    listed(causes.iter().map(|CauseCount { cause, count, .. }| {
-        let words = FailureCause::of_key(cause).map(cause_in_words);
-        (words.unwrap_or_else(|| cause.clone()), *count)
+    listed(causes.iter().map(|one| {
+        let words = FailureCause::of_key(&one.cause).map(cause_in_words);
+        let words = words.unwrap_or_else(|| one.cause.clone());
+        let details = one.details.iter().map(|details| format!(" ({details})"));
+        (words + &details.collect::<String>(), one.count)
     }))
 }
 

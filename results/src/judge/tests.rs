@@ -19,7 +19,8 @@ use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECT
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{
-    Bounds, ConnectionCounts, Counters, ItemCounts, RequestCounts, Series, ShardStats, TcpCounts,
+    Bounds, ConnectionCounts, Counters, FailureCause, ItemCounts, RequestCounts, Series,
+    ShardStats, TcpCounts,
 };
 use crawlmark_harness::supervisor::{Interval, ShardFault};
 use crawlmark_harness::units::{IdRange, Rate};
@@ -841,11 +842,34 @@ fn g_receive_delay() {
     });
 }
 
-/// Have the client's quota stop it in so many of these periods.
-fn throttle(report: &mut Report, stopped: u64, periods: u64) {
+#[test]
+fn a_failure_of_settings_that_do_not_fit_says_which() {
+    let details = "to b.test, which is no host of the URLs";
+    for (kind, is_said) in [
+        (ErrorKind::RedirectRefused, true),
+        (ErrorKind::TlsBadCertificate, true),
+        (ErrorKind::Reset, false),
+    ] {
+        let mut run = Run::quiet();
+        run.fail(kind, 400);
+        let mut report = run.judge();
+        let failure = json!({"first_s": 0.0, "last_s": 0.0, "status": null, "excerpt": null, "details": details});
+        let key = FailureCause::Error(kind).key();
+        let failure = serde_json::from_value(failure).unwrap();
+        report.failures.insert(key, failure);
+        report.judge();
+        assert_eq!(causes(&report)[0].details.is_some(), is_said);
+        let first = report.findings[0].text();
+        assert_eq!(first.contains(details), is_said, "{first}");
+    }
+}
+
+/// Have the client's quota stop it in so many of these periods, for so long in all.
+fn throttle(report: &mut Report, stopped: u64, periods: u64, us: u64) {
     let counters = [
         ("quota_periods", periods),
         ("quota_throttled_periods", stopped),
+        ("quota_throttled_us", us),
     ];
     report.host = counters
         .map(|(name, count)| (name.to_owned(), count))
@@ -855,25 +879,35 @@ fn throttle(report: &mut Report, stopped: u64, periods: u64) {
 proptest! {
     #[test]
     fn a_client_that_its_quota_stops_is_limited_by_it_and_by_nothing_else_that_follows(
-        periods in 1_u64..1_000, stopped in 0_u64..1_000, waited: bool,
+        periods in 1_u64..1_000, stopped in prop_oneof![0_u64..4, 0..1_000_u64], each_us in 0_u64..100_000, waited: bool, paused: bool,
     ) {
         let stopped = stopped.min(periods);
+        let us = stopped * each_us;
         let mut run = Run::quiet();
         run.shards.iter_mut().for_each(|shard| shard.usage.cpu_share = Some(0.1));
         if waited {
             run.usage().run_delay_share = Some(0.8);
             run.times(Series::ReceiveDelay).p99_us = Some(8e4);
             run.times(Series::SchedLag).p99_us = Some(8e4);
+        }
+        if paused {
             run.times(Series::LoopLag).max_us = Some(2e5);
         }
         let mut report = run.judge();
-        throttle(&mut report, stopped, periods);
+        throttle(&mut report, stopped, periods, us);
         report.judge();
         let kinds: Vec<FindingKind> = report.findings.iter().map(Finding::kind).collect();
-        if stopped >= 2 && stopped * 100 >= periods {
+        // One percentile in a hundred is late in one period of a hundred, a pause in any.
+        let is_much = stopped * 100 >= periods;
+        let is_late = is_much && (stopped >= 2 || waited && us >= 40_000);
+        if is_late || paused && us >= 100_000 {
             prop_assert_eq!((report.validity.verdict, kinds), (Verdict::ClientLimited, vec![FindingKind::ClientThrottled]));
         } else {
-            prop_assert_eq!(report.validity.verdict, if waited { Verdict::Disturbed } else { Verdict::Valid });
+            prop_assert_eq!(report.validity.verdict, match (waited, paused) {
+                (true, _) => Verdict::Disturbed,
+                (false, true) => Verdict::ClientLimited,
+                (false, false) => Verdict::Valid,
+            });
         }
     }
 }

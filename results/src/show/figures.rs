@@ -95,7 +95,7 @@ pub(crate) fn times(report: &Report) -> [Figure; 3] {
 
 /// Mean time to open connections, which the service times leave out, where it is a notable part of
 /// what users wait.
-fn opening(report: &Report) -> Option<String> {
+pub(crate) fn opening(report: &Report) -> Option<String> {
     let sum_us = |series| {
         let latency = report.latency(series);
         latency.map_or(0.0, |all| all.count as f64 * all.mean_us.unwrap_or(0.0))

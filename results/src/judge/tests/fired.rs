@@ -253,7 +253,7 @@ fn with(kind: FindingKind) -> Report {
                 hosts: Vec::new(),
             });
         }),
-        Is::ClientThrottled => report(|it| throttle(it, 34, 34)),
+        Is::ClientThrottled => report(|it| throttle(it, 34, 34, 0)),
         Is::TargetThrottled => report(|it| {
             split(it, 0.0, 5_000.0);
             it.target.as_mut().unwrap().throttled_periods_share = Some(0.9);

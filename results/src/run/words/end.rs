@@ -13,6 +13,7 @@
 use crate::judge::{Finding, Severity as Gravity};
 use crate::run::report::{Latency, Limit, Report, Verdict, in_unit, is_endless};
 use crate::show::doc::{Doc, Severity};
+use crate::show::figures::opening;
 use crate::show::histogram::Histogram;
 use crate::show::line::{Cell, Display, Line, Tone};
 use crate::show::text::{counted, decimal, grouped, rate_in_words, seconds, wrapped};
@@ -394,6 +395,10 @@ fn population(report: &Report) -> [String; 2] {
         format!(", from {found} of {}", counted(merged.parts.into(), "part"))
     });
     let text = format!("{number}{warmup}{}{parts}", asked(report, is_all));
+    let text = match opening(report) {
+        Some(opening) => format!("{text}; time to connect: {opening}"),
+        None => text,
+    };
     let note = match (times(report).is_some(), report.schedule.is_some(), is_all) {
         (false, ..) => "",
         (_, true, true) => "; times count from when each was due",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use crawlmark_harness::stats::Series;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -61,6 +62,7 @@ fn any_report() -> impl Strategy<Value = Report> {
             }
             for latency in report.latency.values_mut() {
                 [latency.p50_us, latency.p99_us, latency.max_us] = times;
+                latency.mean_us = times[0];
                 latency.censored = censored;
             }
             (report.findings, report.validity.verdict) = (findings, verdict);
@@ -101,6 +103,25 @@ proptest! {
         prop_assert!(figures.contains(" good") && figures.contains(" failed"), "{figures}");
         prop_assert!(figures.contains("p99 ") || times(&report).is_none(), "{figures}");
         prop_assert!(report.totals.throttled == 0 || figures.contains(" throttled"), "{figures}");
+    }
+
+    /// Beside service times of 10 ms.
+    #[test]
+    fn a_time_to_connect_that_is_a_tenth_of_what_users_wait_is_said(us in 0.0..1e6_f64, columns in 40..200_usize) {
+        let mut report = EXAMPLE.clone();
+        report.schedule = None;
+        report.findings.clear();
+        let mut of = |series: Series, us| {
+            let times = report.latency.entry(series.name().to_owned()).or_insert_with(|| Latency::clone(&EXAMPLE.latency["connect"]));
+            (times.count, times.mean_us) = (1_000, Some(us));
+        };
+        of(Series::ServiceOk, 10_000.0);
+        of(Series::Connect, us);
+        of(Series::Tunnel, 0.0);
+        of(Series::Tls, 0.0);
+        let lines = end(&report, None, Display { columns, has_unicode: true }, true);
+        let text: Vec<String> = lines.iter().map(Line::text).collect();
+        prop_assert_eq!(text.join(" ").contains("connect:"), us >= (10_000.0 + us) / 10.0, "{:#?}", text);
     }
 
     #[test]
