@@ -476,8 +476,10 @@ impl<S: Stream> Carry for Connection<S> {
     /// A tenth before that, for the way of a request.
     #[inline]
     fn closes_at(&self) -> Option<Nanos> {
+        /// Less than a second is written as 0, as by Node.
+        const LEAST: Duration = Duration::from_millis(100);
         let kept = Duration::from_secs(self.decoder.kept_s?.into());
-        Some(self.idle_since.plus(kept * 9 / 10))
+        Some(self.idle_since.plus((kept * 9 / 10).max(LEAST)))
     }
 
     fn idle_since(&self) -> Option<Nanos> {

@@ -151,8 +151,12 @@ fn what_a_target_says_it_took_is_read_where_it_says_it() {
 
 #[test]
 fn a_connection_that_rested_for_as_long_as_its_target_keeps_it_carries_no_other_request() {
-    // A target that keeps connections for a second, and one that says nothing.
-    for (header, connections) in [("keep-alive: timeout=1, max=9\r\n", 3), ("", 1)] {
+    // A target that keeps connections for a second, one for less, and one that says nothing.
+    for (header, connections) in [
+        ("keep-alive: timeout=1, max=9\r\n", 3),
+        ("keep-alive: timeout=0\r\n", 3),
+        ("", 1),
+    ] {
         let (clock, latest) = (Clock::start(), Mutex::new(0));
         let response = OK.replace("content-length", &format!("{header}content-length"));
         let serve = |mut peer: Peer| {

@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 use super::compressed::{MOST_BYTES, Unreadable};
 use super::grpc::CallReader;
 use super::head::ContentKind;
+use crate::crawl::target::json_pointer::unmarked;
 
 /// Longest text that may end a stream, bytes.
 const LONGEST_END: usize = 256;
@@ -223,14 +224,19 @@ impl EventReader {
         if self.line.trim_ascii().is_empty() {
             return;
         }
-        self.is_malformed |= serde_json::from_slice::<IgnoredAny>(&self.line).is_err();
+        let line = if self.lines == 0 {
+            unmarked(&self.line)
+        } else {
+            &self.line
+        };
+        self.is_malformed |= serde_json::from_slice::<IgnoredAny>(line).is_err();
         self.add(1);
     }
 
     fn end_field(&mut self) {
         let mut line = self.line.as_slice();
         if self.lines == 0 {
-            line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
+            line = unmarked(line);
         }
         if line.is_empty() {
             if let Some(data) = self.data.take() {
@@ -380,6 +386,9 @@ mod tests {
             ("1\n{\n", (2, false)),
             ("1\n{", (2, false)),
             ("\n\n", (0, false)),
+            ("\u{feff}{\"a\":1}\n2", (2, true)),
+            ("\u{feff}1", (1, true)),
+            ("1\n\u{feff}2", (2, false)),
         ] {
             assert_eq!(read("ndjson", &[body.as_bytes()]), expected, "{body:?}");
         }

@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// Byte order mark of UTF-8, which a parser may leave out (RFC 8259, 8.1).
-const MARK: &[u8] = "\u{feff}".as_bytes();
+/// Return a text without the byte order mark of UTF-8, which a parser may leave out (RFC 8259, 8.1).
+pub(crate) fn unmarked(text: &[u8]) -> &[u8] {
+    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
+}
 
 /// Part of a pointer that stands for each item of a list.
 const EACH: &str = "/*";
 
 /// Return the document of a body; none if that is not one JSON value.
 pub(crate) fn document(body: &[u8]) -> Option<&RawValue> {
-    let body = body.strip_prefix(MARK).unwrap_or(body);
-    serde_json::from_str(std::str::from_utf8(body).ok()?).ok()
+    serde_json::from_str(std::str::from_utf8(unmarked(body)).ok()?).ok()
 }
 
 /// Return the value at a pointer.

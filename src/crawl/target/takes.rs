@@ -43,7 +43,7 @@ const FORMS: [Form; 7] = [
         read: json,
     },
     Form {
-        example: "header:Location:code=(\\w+)",
+        example: "header:Location:page=(\\w+)",
         read: |text| {
             let (name, text) = text.strip_prefix("header:")?.split_once(':')?;
             Some(Kind::Header(name.to_owned(), Some(pattern(text)?)))
@@ -58,7 +58,7 @@ const FORMS: [Form; 7] = [
         },
     },
     Form {
-        example: "regex:token=(\\w+)",
+        example: "regex:version=(\\w+)",
         read: |text| pattern(text.strip_prefix("regex:")?).map(Kind::Regex),
     },
     Form {
@@ -493,7 +493,7 @@ fn value(
             let document = document.ok_or(Missing::NoJson)?;
             return scalar(json_pointer::find(document, pointer).ok_or(Missing::Absent)?);
         }
-        Kind::Regex(pattern) => find(pattern, from.body),
+        Kind::Regex(pattern) => find(pattern, json_pointer::unmarked(from.body)),
         _ => from.headers.get(at).and_then(Option::as_deref),
     };
     let found = found.ok_or(Missing::Absent)?;

@@ -162,8 +162,7 @@ fn kept_seconds(parameter: &[u8]) -> Option<u32> {
         .and_then(|it| it.strip_suffix(b"\""));
     let is_meant = name.trim_ascii().eq_ignore_ascii_case(b"timeout");
     let seconds = digits(inner.unwrap_or(value)).filter(|_| is_meant)?;
-    // Less than a second is written as 0.
-    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)
+    u32::try_from(seconds).ok()
 }
 
 fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -12,6 +12,7 @@ use crawlmark_harness::stats::MAX_EXCERPT;
 use crawlmark_harness::workload::Flight;
 use crawlmark_mock_server::items;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use super::{Expect, Expectations};
 use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
@@ -630,8 +631,12 @@ impl Expected {
                 self.bytes == item
             }
             Expect::Json => head.kind == ContentKind::Json && is_whole && is_json(&self.bytes),
-            Expect::Value(pointer) => is_whole && has_value(&self.bytes, pointer) == Some(true),
-            Expect::Matching(pattern) => is_whole && pattern.is_in(&self.bytes),
+            Expect::Value(pointer) => {
+                is_whole && has_value(&self.bytes, pointer, &["null"]) == Some(true)
+            }
+            Expect::Matching(pattern) => {
+                is_whole && pattern.is_in(json_pointer::unmarked(&self.bytes))
+            }
             // By the status alone.
             Expect::Not(inner) if matches!(**inner, Expect::Status(_)) => true,
             Expect::Not(inner) => {
@@ -639,7 +644,7 @@ impl Expected {
                 let is_read = is_whole && self.coded(head).is_none();
                 match &**inner {
                     Expect::Value(pointer) => {
-                        is_read && has_value(&self.bytes, pointer) == Some(false)
+                        is_read && has_value(&self.bytes, pointer, &["null", "[]"]) == Some(false)
                     }
                     inner => {
                         (is_read || kept_for(inner) <= MAX_EXCERPT) && !self.meets(inner, head)
@@ -675,16 +680,18 @@ fn append(bytes: &mut Vec<u8>, part: &[u8], most: usize) {
     bytes.extend_from_slice(&part[..part.len().min(room)]);
 }
 
-/// True if a body has a value at this pointer, and another one than null; none if it is no JSON.
-fn has_value(body: &[u8], pointer: &str) -> Option<bool> {
+/// True if a body has a value at this pointer that is none of `nothing`; none if it is no JSON.
+fn has_value(body: &[u8], pointer: &str, nothing: &[&str]) -> Option<bool> {
     let values = json_pointer::find_all(json_pointer::document(body)?, pointer);
-    Some(values.iter().any(|value| value.get() != "null"))
+    let bare = |value: &RawValue| value.get().replace(char::is_whitespace, "");
+    Some(values.iter().any(|value| !nothing.contains(&&*bare(value))))
 }
 
-/// True if a body is one JSON value, in UTF-8 and without a byte order mark.
+/// True if a body is one JSON value in UTF-8.
 fn is_json(body: &[u8]) -> bool {
     // The parser does not look at the bytes of texts that it skips.
-    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+    std::str::from_utf8(json_pointer::unmarked(body))
+        .is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use jiff::{Span, SpanRelativeTo, Unit};
+
 use crate::crawl::response::{date, fields::HeaderFields};
 
 /// The longest span that is believed. No quota is counted over more than a year; what says so is in
@@ -40,20 +42,23 @@ impl<'a> Now<'a> {
 }
 
 /// `Retry-After`: seconds, or a date; of some targets a duration with units, or several delays, of
-/// which the longest holds. One that is too long to be believed is cut: a target that asks for a
+/// which the longest holds. What follows a semicolon describes it. One that is too long to be believed is cut: a target that asks for a
 /// century wants no request now.
 pub(crate) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
     let value = unquoted(value);
     let one = |value: &[u8]| {
+        let value = value.split(|byte| *byte == b';').next()?;
+        let value = unquoted(value.trim_ascii());
         seconds(value)
             .or_else(|| is_digits(value).then_some(LONGEST))
             .or_else(|| duration(value))
     };
     let several = || {
         let all = value.split(|byte| *byte == b',');
-        let all: Option<Vec<_>> = all.map(|value| one(value.trim_ascii())).collect();
+        let all: Option<Vec<_>> = all.map(one).collect();
         all?.into_iter().max()
     };
+    let value = value.trim_ascii();
     let delay = several().or_else(|| date(value).map(|instant| now.until(instant)));
     delay.map(|delay| delay.min(LONGEST))
 }
@@ -123,31 +128,11 @@ fn seconds(value: &[u8]) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// A duration as Go writes it: numbers, each with its unit, as in `1h2m3.5s` or `120ms`.
+/// A duration with units, as of Go (`1h2m3.5s`) and of ISO 8601 (`PT30S`).
 fn duration(value: &[u8]) -> Option<Duration> {
-    const UNITS: [(&str, f64); 7] = [
-        ("d", 86_400.0),
-        ("h", 3_600.0),
-        ("m", 60.0),
-        ("s", 1.0),
-        ("ms", 1e-3),
-        ("us", 1e-6),
-        ("ns", 1e-9),
-    ];
-    let mut text = std::str::from_utf8(value)
-        .ok()
-        .filter(|text| !text.is_empty())?;
-    let mut sum = Duration::ZERO;
-    while !text.is_empty() {
-        let (number, rest) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
-        let end = rest.find(|c: char| !c.is_ascii_alphabetic());
-        let (unit, rest) = rest.split_at(end.unwrap_or(rest.len()));
-        let (_, unit_s) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        let number = seconds(number.as_bytes())?.as_secs_f64();
-        sum = sum.checked_add(Duration::try_from_secs_f64(number * unit_s).ok()?)?;
-        text = rest;
-    }
-    Some(sum)
+    let span: Span = std::str::from_utf8(value).ok()?.parse().ok()?;
+    let seconds = span.total((Unit::Second, SpanRelativeTo::days_are_24_hours()));
+    Duration::try_from_secs_f64(seconds.ok()?).ok()
 }
 
 fn is_digits(value: &[u8]) -> bool {
@@ -194,6 +179,18 @@ mod tests {
             ("1d", Some(86_400_000)),
             ("\"30\"", Some(30_000)),
             ("30, 60", Some(60_000)),
+            ("30;x=1", Some(30_000)),
+            ("\"30\"; x=1, 60", Some(60_000)),
+            ("PT30S", Some(30_000)),
+            ("PT1H2M3.5S", Some(3_723_500)),
+            ("P1DT1S", Some(86_401_000)),
+            ("1h2m3.5s", Some(3_723_500)),
+            ("120ms", Some(120)),
+            ("6m0s", Some(360_000)),
+            ("P1M", None),
+            ("-PT30S", None),
+            ("30;", Some(30_000)),
+            (";30", None),
             ("30, x", None),
             ("Fri, 31 Dec 9999 23:59:59 GMT", Some(31_622_400_000)),
             ("", None),

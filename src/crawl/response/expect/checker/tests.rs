@@ -113,6 +113,18 @@ fn a_value_is_there_or_not_in_json_alone() {
             "{pointer} {body}"
         );
     }
+    // An empty list is one, and names no errors.
+    for body in [r#"{"a": []}"#, r#"{"a": [ ]}"#] {
+        for expect in ["json:/a", "not json:/a"] {
+            let checker = checker(&[expect]);
+            assert!(is_met(&checker, "text/html", body.as_bytes()), "{expect}");
+        }
+    }
+    // A mark of byte order is no part of the text.
+    for (body, is_met_by) in [("\u{feff}{}", true), ("x{}", false)] {
+        let checker = checker(&[r"regex:^\{"]);
+        assert_eq!(is_met(&checker, "text/html", body.as_bytes()), is_met_by);
+    }
 }
 
 #[test]
@@ -132,6 +144,7 @@ fn json_is_one_value_under_its_content_type() {
     for body in [
         b"1".as_slice(),
         b" null\r\n",
+        "\u{feff}1".as_bytes(),
         b"\"\\ud83d\\ude00\"",
         b"{\"a\":1,\"a\":2}",
         &deep,
