@@ -52,7 +52,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use crawlmark_harness::units::{parse_count, parse_duration};
+use crawlmark_harness::units::{nearest, parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, no_unit};
 
 pub use ab::{AbArgs, Better};
@@ -193,7 +193,7 @@ impl Cli {
 }
 
 /// Commands that newcomers look for, and the one that is meant.
-const OTHER_COMMANDS: [(&str, &str); 5] = [
+const OTHER_COMMANDS: [(&str, &str); 6] = [
     (
         "attack bench benchmark crawl get hey load oha stress test vegeta wrk",
         CRAWL_A_URL,
@@ -208,6 +208,10 @@ const OTHER_COMMANDS: [(&str, &str); 5] = [
     ),
     ("mock server", "to start a target: crawlmark serve"),
     (
+        "record proxy",
+        "to record a service: crawlmark serve --record URL",
+    ),
+    (
         "submit",
         "to plan the parts that a scheduler submits: crawlmark plan",
     ),
@@ -216,13 +220,24 @@ const OTHER_COMMANDS: [(&str, &str); 5] = [
 const CRAWL_A_URL: &str = "to crawl a URL: crawlmark run URL";
 
 /// Flags of other programs, and the flag of `run` that does the same.
-pub const OTHER_FLAGS: [(&str, &str); 6] = [
+pub const OTHER_FLAGS: [(&str, &str); 14] = [
     ("-o --output", "--out DIR"),
+    ("--no-save-result --no-save --no-output", "--out -"),
     ("-u --user", "--auth USER:PASSWORD"),
     ("-A --user-agent", "--header 'user-agent: NAME'"),
     ("-b --cookie", "--header 'cookie: NAME=VALUE'"),
     ("-T --content-type", "--header 'content-type: TYPE'"),
-    ("-L --location", "--follow N"),
+    ("-L --location --max-redirs --redirects", "--follow N"),
+    ("--request", "--method METHOD"),
+    ("--max-time", "--timeout TIME"),
+    (
+        "--data-binary --data-raw --data-urlencode",
+        "--body TEXT, or --body-file FILE",
+    ),
+    ("--ca-certificate --cafile", "--cacert FILE"),
+    ("--no-check-certificate --skip-verify", "--insecure"),
+    ("--http1.1 --http2 --http3", "--http VERSION"),
+    ("--proxy-user", "--proxy http://USER:PASSWORD@HOST:PORT"),
 ];
 
 /// Flags of earlier builds, each behind its command, and what does the same.
@@ -294,6 +309,14 @@ fn explained(mut error: clap::Error, first: &str) -> clap::Error {
     };
     // That a flag may be a value, too, helps nobody who meant a flag.
     error.remove(ContextKind::Suggested);
+    // One that merely begins alike means something else.
+    let suggested = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(suggested)) => nearest(&word, [suggested.as_str()]).is_some(),
+        _ => true,
+    };
+    if !suggested {
+        error.remove(ContextKind::SuggestedArg);
+    }
     if let Some(tip) = tip {
         for kind in near {
             error.remove(kind);
@@ -670,8 +693,10 @@ mod tests {
                 "{line}"
             );
         }
-        // Nobody is told that a flag may be a value, too.
-        assert_eq!(tip("crawlmark run http://h/ --frobnicate"), None);
+        // Nobody is told that a flag may be a value, too, or of one that merely begins alike.
+        for flag in ["--frobnicate", "--save-nothing", "--timestamps"] {
+            assert_eq!(tip(&format!("crawlmark run http://h/ {flag}")), None);
+        }
     }
 
     #[test]

@@ -68,7 +68,8 @@ fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
     // As in a shell, where lines are joined by it; `shlex` makes an empty word of it. Behind a word it
     // stays: there it joins the halves of the word.
     let lines = text.lines().map(|line| {
-        line.strip_suffix('\\')
+        line.trim_end()
+            .strip_suffix('\\')
             .filter(|before| before.trim_end() != *before || before.is_empty())
             .unwrap_or(line)
     });
@@ -117,6 +118,15 @@ mod tests {
         let words = "--rate|5k|-H|x: a b";
         for line in ["c run --config FILE -n 3", "c run --config=FILE -n 3"] {
             assert_eq!(of(line).unwrap(), format!("c|run|{words}|-n|3"));
+        }
+        // Lines are joined whatever blanks follow, and a blank that is escaped behind a word stays.
+        for (text, words) in [
+            ("--rate \\  \n 5k \\\t\n-n 3", "--rate|5k|-n|3"),
+            ("--rate \\\n5k", "--rate|5k"),
+            ("--name a\\ \nb", "--name|a |b"),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(of("c run --config FILE").unwrap(), format!("c|run|{words}"));
         }
         // It may be what a round of a study has, which refuses it.
         assert!(

@@ -241,14 +241,40 @@ fn words(args: &AbArgs, flag: &str, line: &str) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Find a redirection, a pipe or `&&` that a shell would carry out. What is quoted is none: a word
-/// keeps it, and no other word begins or ends at it. (`;` ends the actions of `find`.)
+/// Find a redirection, a pipe, `&&` or a variable that a shell would carry out or insert. What is
+/// quoted is none: a word keeps it, and no other word begins or ends at it. (`;` ends the actions of
+/// `find`.)
 fn shell_operator(line: &str) -> Option<&'static str> {
     let words = |line: &str| shlex::split(line).map_or(0, |words| words.len());
-    [">", "<", "|", "&&"].into_iter().find(|operator| {
+    let operators = [">", "<", "|", "&&"].into_iter();
+    let mut found = operators.filter(|operator| {
         let bare = line.replace(&format!("\\{operator}"), "");
         words(&bare.replace(operator, " x x ")) > words(&bare)
-    })
+    });
+    found.next().or(has_variable(line).then_some("$"))
+}
+
+/// True if a shell would insert a variable, or what a command prints: also between quotation marks,
+/// but not between apostrophes.
+fn has_variable(line: &str) -> bool {
+    let (mut quote, mut chars) = (None, line.chars().peekable());
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if open == c => quote = None,
+            (Some('\''), _) => {}
+            (_, '\\') => _ = chars.next(),
+            (None, '\'' | '"') => quote = Some(c),
+            (_, '$')
+                if chars
+                    .peek()
+                    .is_some_and(|c| c.is_alphabetic() || "_{(".contains(*c)) =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The metrics of a comparison of commands, the numbers that they print first.
@@ -310,6 +336,11 @@ mod tests {
             ("a && b", Some("&&")),
             ("awk '$1 > 3' f", None),
             ("awk \"$1 > 3\" f", None),
+            ("ls $HOME", Some("$")),
+            ("ls \"it's ${HOME}/x\"", Some("$")),
+            ("ls $(pwd)", Some("$")),
+            ("ls '$HOME' \\$HOME \"\\$HOME\"", None),
+            ("grep 'a$' b$ f", None),
             ("grep '>' f", None),
             ("grep \\> f", None),
             ("grep a\\|b f", None),

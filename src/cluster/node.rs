@@ -114,7 +114,22 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
             let first = number(&variable, "SLURM_ARRAY_TASK_MIN")?.unwrap_or(0);
             // As of --array=1-7:2.
             let step = number(&variable, "SLURM_ARRAY_TASK_STEP")?.unwrap_or(1);
-            task.saturating_sub(first) / step.max(1)
+            let step = step.max(1);
+            let count = number(&variable, "SLURM_ARRAY_TASK_COUNT")?.unwrap_or(1);
+            let last = number(&variable, "SLURM_ARRAY_TASK_MAX")?;
+            let place = task.saturating_sub(first);
+            // As of --array=1,5,9,11, of which a task knows no more than this.
+            let is_list = last.is_some_and(|last| {
+                count > 1
+                    && u64::from(first) + u64::from(count - 1) * u64::from(step) != u64::from(last)
+            });
+            if is_list || place % step > 0 {
+                return Err(format!(
+                    "--node auto: the tasks of this job array do not follow each other in equal steps, so that {task} may be any part. Submit it with --array=0-{}, or give --node PART/{nodes}",
+                    nodes - 1
+                ));
+            }
+            place / step
         } else {
             task
         };
@@ -210,6 +225,44 @@ mod tests {
                 expected,
                 "from {first} by {step}"
             );
+        }
+    }
+
+    #[test]
+    fn no_two_tasks_of_a_list_take_one_part() {
+        for tasks in [
+            &[1, 5, 9, 11][..],
+            &[0, 1, 2, 7],
+            &[0, 2, 3, 6],
+            &[3, 4, 6],
+            &[2, 9],
+            &[5],
+        ] {
+            let count = u32::try_from(tasks.len()).unwrap();
+            let (first, last) = (tasks[0], tasks[tasks.len() - 1]);
+            let step = tasks.get(1).map_or(1, |second| second - first);
+            let mut taken: Vec<u32> = Vec::new();
+            for task in tasks {
+                let variables = [
+                    ("SLURM_ARRAY_TASK_ID", *task),
+                    ("SLURM_ARRAY_TASK_MIN", first),
+                    ("SLURM_ARRAY_TASK_MAX", last),
+                    ("SLURM_ARRAY_TASK_COUNT", count),
+                    ("SLURM_ARRAY_TASK_STEP", step),
+                ];
+                let variable = |name: &str| {
+                    let found = variables.iter().find(|(key, _)| *key == name);
+                    found.map(|(_, number)| number.to_string())
+                };
+                let part = Node::Auto.part(count, variable);
+                taken.extend(part.map(|part| part.part));
+            }
+            let is_regular = tasks.windows(2).all(|two| two[1] - two[0] == step);
+            assert_eq!(taken.len() == tasks.len(), is_regular, "{tasks:?}");
+            let all = taken.len();
+            taken.sort_unstable();
+            taken.dedup();
+            assert_eq!(taken.len(), all, "{tasks:?}");
         }
     }
 

@@ -173,20 +173,30 @@ fn scaled(number: &str, exponent: i32) -> Option<f64> {
 }
 
 /// Words of other tools in names of metrics, and those here.
-const OTHER_WORDS: [(&str, &str); 6] = [
+const OTHER_WORDS: [(&str, &str); 11] = [
     ("mean", "average avg"),
     ("p50", "median med"),
-    ("service", "latency duration"),
-    ("rate", "qps rps throughput"),
-    ("ok", "success"),
-    ("error", "failure"),
+    ("service", "latency duration time"),
+    ("rate", "qps rps throughput reqs requests"),
+    ("ok", "success successes checks"),
+    ("error", "failure failures failed fail fails"),
+    ("ttfb", "waiting"),
+    ("connect", "connecting"),
+    ("tls", "handshaking"),
+    ("body", "receiving"),
+    ("item", "iteration"),
 ];
 
 /// Return the metric that a name means in other words or with other signs between them:
-/// `service.p95`, `latency_avg`, `http_req_duration.p95`.
+/// `service.p95`, `latency_avg`, `http_req_duration.p95`, `http_req_failed`.
 fn meant(name: &str) -> Option<Metric> {
     let name = name.to_lowercase();
-    let words = name.trim_start_matches("http_req_").split(['_', '-', ' ']);
+    if let Some(own) = Metric::named(&name) {
+        return Some(own);
+    }
+    let name = name.strip_prefix("http_").unwrap_or(&name);
+    let name = name.strip_prefix("req_").unwrap_or(name);
+    let words = name.split(['_', '-', ' ']);
     // The point of a percentile, as in p99.9, is no sign between words.
     let words = words
         .flat_map(|word| match word.split_once('.') {
@@ -201,8 +211,21 @@ fn meant(name: &str) -> Option<Metric> {
                 .find(|(_, others)| others.split(' ').any(|other| other == word))
                 .map_or(word, |(own, _)| own)
         });
-    let name = words.collect::<Vec<_>>().join("_");
-    Metric::named(&name).or_else(|| Metric::named(&format!("service_{name}")))
+    let mut words: Vec<&str> = words.collect();
+    words.dedup();
+    let name = words.join("_");
+    // What is named already needs no word for a time.
+    words.retain(|word| *word != "service");
+    let named = [words.join("_"), name.clone()].map(|name| {
+        let forms = [
+            name.clone(),
+            format!("service_{name}"),
+            format!("{name}_rate"),
+            format!("{name}_p95"),
+        ];
+        forms.iter().find_map(|name| Metric::named(name))
+    });
+    Metric::named(&name).or_else(|| named.into_iter().flatten().next())
 }
 
 /// Suggest the metric that was probably meant by `name`: by its meaning, or else by its letters.
@@ -246,6 +269,16 @@ mod tests {
             ("failure_rate", "error_rate"),
             ("avg", "service_mean"),
             ("servce_p99", "service_p99"),
+            ("error", "error_rate"),
+            ("http_req_failed", "error_rate"),
+            ("http_req_failed.rate", "error_rate"),
+            ("http_req_duration", "service_p95"),
+            ("http_req_waiting.p99", "ttfb_p99"),
+            ("http_req_tls_handshaking", "tls_p95"),
+            ("http_reqs", "rate"),
+            ("iteration_duration", "item_p95"),
+            ("response_time_p99", "response_p99"),
+            ("latency", "service_p95"),
         ] {
             assert_eq!(hint(name), format!("did you mean `{metric}`?"), "{name}");
         }
