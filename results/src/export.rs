@@ -73,10 +73,32 @@ impl fmt::Display for Format {
     }
 }
 
+/// Beginnings of the names of formats of earlier builds, and what has what they showed.
+const GONE: [(&str, &str); 2] = [
+    (
+        "hgrm csv-tenths",
+        "--latency prints the percentiles, and latency.hlog of the result has the distributions",
+    ),
+    (
+        "k6-summary github-benchmark bencher",
+        "make it of result.json by a recipe with jq (see Exports in the book)",
+    ),
+];
+
 /// No format has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a valid format: write one of {names}", names = Format::ALL.map(Format::name).join(", "))]
+#[error("`{0}` is not a valid format: {why}", why = remedy(.0))]
 pub struct UnknownFormat(pub String);
+
+fn remedy(name: &str) -> String {
+    let gone = GONE
+        .iter()
+        .find(|(names, _)| names.split(' ').any(|gone| name.starts_with(gone)));
+    gone.map_or_else(
+        || format!("write one of {}", Format::ALL.map(Format::name).join(", ")),
+        |(_, now)| (*now).to_owned(),
+    )
+}
 
 impl FromStr for Format {
     type Err = UnknownFormat;

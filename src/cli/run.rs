@@ -610,8 +610,8 @@ pub struct RunArgs {
     pub strict: bool,
     /// Find out what limits the target, by short experiments after the run
     ///
-    /// Up to four runs of 2 s: with responses acknowledged at once, with one connection, with twice
-    /// the connections, and at a third of the rate or in waves. They keep to --rate, begin
+    /// Up to five runs of 2 s: with responses acknowledged at once, with one connection, with twice
+    /// the connections, at a third of the rate, and in waves. They keep to --rate, begin
     /// after a wait that the target asked for (longer than 5 minutes: none is made), and send
     /// requests of the same IDs again, so methods that change something (POST, PATCH) are refused.
     #[arg(long, conflicts_with_all = ["save", "resume", "plan", "node"])]

@@ -182,10 +182,13 @@ fn failure(report: &Report, code: u8, is_shown: bool) -> String {
         .filter(|_| !is_shown)
         .unwrap_or_default();
     let (got, verdict) = (words::got(report), report.validity.verdict.name());
-    let abandoned = counted(report.ledger.gave_up, "item");
+    let abandoned = match report.ledger.gave_up {
+        0 => String::new(),
+        n => format!(", {} abandoned", counted(n, "item")),
+    };
     let why = match code {
         FAILED => format!("no response was good: {got}. {finding}"),
-        INVALID => format!("the verdict is {verdict}, {abandoned} abandoned: {got}. {finding}"),
+        INVALID => format!("the verdict is {verdict}{abandoned}: {got}. {finding}"),
         GATE if !is_shown => format!(
             "threshold failed: {}",
             words::thresholds_line(report, Some(false))

@@ -181,8 +181,9 @@ fn what_is_not_recorded_is_passed_on_and_counted() {
 fn a_client_that_wants_a_part_leaves_a_whole_stub_and_trailers_are_passed_on_and_kept() {
     let service = |mut peer: Peer| {
         while let Some(request) = peer.request_with_body() {
-            let wants_part =
-                request.contains("\r\nif-none-match:") || request.contains("\r\nrange:");
+            let wants_part = ["if-none-match", "range", "if-match"]
+                .iter()
+                .any(|name| request.contains(&format!("\r\n{name}:")));
             if wants_part {
                 peer.send("HTTP/1.1 304 Not Modified\r\netag: \"1\"\r\n\r\n");
             } else {
@@ -213,6 +214,10 @@ fn a_client_that_wants_a_part_leaves_a_whole_stub_and_trailers_are_passed_on_and
                 "if-none-match: \"1\"\r\nif-modified-since: Sat, 01 Jan 2000 00:00:00 GMT\r\n",
             ),
             ("/part", "range: bytes=1-2\r\nif-range: \"1\"\r\n"),
+            (
+                "/same",
+                "if-match: \"2\"\r\nif-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT\r\n",
+            ),
         ] {
             let answer = get(&through, path, "GET", lines);
             assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -232,7 +237,7 @@ fn a_client_that_wants_a_part_leaves_a_whole_stub_and_trailers_are_passed_on_and
         through.stop();
     });
     let recording = recording(place.path());
-    for path in ["/plain", "/known", "/part"] {
+    for path in ["/plain", "/known", "/part", "/same"] {
         let stub = stub(&recording, path);
         assert_eq!(
             (&stub["response"]["status"], &stub["response"]["body"]),

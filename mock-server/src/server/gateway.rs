@@ -13,8 +13,9 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
-    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TE, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Uri};
@@ -41,9 +42,16 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     UPGRADE,
 ];
 
-/// Headers with which a client gets less than the whole response: others that are served the stub
-/// have no part of it.
-const PARTIAL: [HeaderName; 4] = [IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE];
+/// Headers with which a client gets less than the whole response (304, 206, 412): others that are
+/// served the stub have no part of it.
+const PARTIAL: [HeaderName; 6] = [
+    IF_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    RANGE,
+];
 
 const UNANSWERED: &[u8] = br#"{"error":"the recorded service did not respond"}"#;
 

@@ -330,7 +330,15 @@ impl StudyResult for Capacity {
                 fails: probe.seen.fails(),
             })
         });
-        found.extend(load::limits(&steps.collect::<Vec<_>>()));
+        // A target that refuses has a limit, and ran out of nothing.
+        let refuses = self
+            .probes
+            .iter()
+            .any(|probe| probe.seen.fails() && probe.counted.throttled > 0);
+        let limits = load::limits(&steps.collect::<Vec<_>>()).into_iter();
+        found.extend(
+            limits.filter(|one| !(refuses && matches!(one, StudyFinding::NothingRanOut { .. }))),
+        );
         found
     }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crawlmark_harness::plan::AdaptiveKind;
+use crawlmark_harness::units::RateShape;
 
 use super::*;
 
@@ -112,6 +113,25 @@ proptest! {
             report.budget.map(|budget| budget.kept)
         };
         prop_assert_eq!(kept, Some(true));
+    }
+
+    /// By count and by time: the requests at the start are those of the first window.
+    #[test]
+    fn windows_that_are_full_are_all_of_the_budget(
+        shards in 1..4_u32, permits in 3..60_u64, every_ms in 50..1_500_u64, windows in 1..5_u64, is_timed: bool, over_ms in 1..50_u64,
+    ) {
+        let most = u32::try_from(permits).unwrap() * shards;
+        let ids = if is_timed { permits * (windows + 9) } else { permits * windows };
+        let mut plan = run_of(shards, most, ids);
+        plan.rate = Some(Rate { permits, period_ns: every_ms * 1_000_000 });
+        plan.shape = RateShape::Windows { every_ns: every_ms * 1_000_000 };
+        (plan.burst, plan.at_start) = (permits, permits);
+        let length = Duration::from_millis(every_ms * (windows - 1) + over_ms.min(every_ms));
+        plan.duration = is_timed.then_some(length);
+        let report = rehearsed(&plan, &[], &[0], &[GOOD]).report(&plan);
+        prop_assert_eq!(report.totals.attempts, permits * windows);
+        let used = report.budget.unwrap().utilisation;
+        prop_assert!((used - 1.0).abs() < 1e-9, "{used}");
     }
 
     /// The alarm has whole milliseconds.

@@ -49,8 +49,8 @@ pub struct BudgetReport {
     /// that are one period apart take `N` periods. No more than was asked while the budget was
     /// kept.
     pub achieved_per_s: f64,
-    /// Attempts over what was allowed at once at the start and what the rate came to in the
-    /// duration, at most 1.
+    /// Attempts over what was allowed at once at the start and what the rate came to while requests
+    /// were to be sent, at most 1.
     pub utilisation: f64,
 }
 
@@ -222,7 +222,10 @@ impl BudgetReport {
             totals.attempts.saturating_sub(warm) as f64,
             sending_s + gap_s,
         );
-        let allowed = at_once + offered(plan, 0.0, totals.duration_s);
+        // Those at once are the first window's, if there are any.
+        let at_start = if plan.has_windows() { 0.0 } else { at_once };
+        let sent_until_s = planned_s.map_or(totals.sent_until_s, |s| s.min(totals.sent_until_s));
+        let allowed = at_start + offered(plan, 0.0, sent_until_s);
         // In windows, more of them may begin in the time than are over.
         let until_s = totals.sent_until_s;
         let offered_per_s = share(offered(plan, until_s - sending_s, until_s), sending_s);
