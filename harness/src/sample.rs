@@ -590,6 +590,7 @@ impl Sample {
 
     /// Service time of a good or not-found answer whose first read is its last, ns; it is the time
     /// to its first byte as well. None of any other.
+    #[inline]
     pub(crate) fn read_at_once_ns(&self) -> Option<u64> {
         let Attempt {
             sent,

@@ -30,7 +30,7 @@ use crawlmark_harness::workload::{Flight, InFlight};
 
 use self::codec::{ContentAhead, Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
 pub(crate) use self::input::Input;
-use self::request::Writer;
+use self::request::{Output, Writer};
 use super::carry::{Carry, End, Terms, Wanted, Written};
 use super::connect::{
     failure::failure_of,
@@ -68,7 +68,7 @@ pub(crate) struct Connection<S: Stream> {
     stream: S,
     input: Input,
     /// The next request, until its exchange ends.
-    output: Vec<u8>,
+    output: Output,
     decoder: Decoder,
     /// Head of the current response, or of the last one.
     head: Option<HeadFacts>,
@@ -100,7 +100,7 @@ impl<S: Stream> Connection<S> {
         Self {
             stream,
             input: Input::new(),
-            output: Vec::new(),
+            output: Output::default(),
             decoder: Decoder::new(RequestKind::Other),
             head: None,
             traffic: Traffic::default(),
@@ -186,9 +186,10 @@ impl<S: Stream> Connection<S> {
     fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) {
         while exchange.writing == Writing::On && exchange.left > 0 {
             let sent = usize::try_from(self.traffic.sent).unwrap_or(usize::MAX);
-            let part = match self.output.get(sent..) {
+            let output = &self.output.bytes;
+            let part = match output.get(sent..) {
                 Some(part @ [_, ..]) => part,
-                _ => &exchange.body[sent - self.output.len()..],
+                _ => &exchange.body[sent - output.len()..],
             };
             exchange.writing = match Pin::new(&mut self.stream).poll_write(cx, part) {
                 Poll::Pending => return,
@@ -197,7 +198,7 @@ impl<S: Stream> Connection<S> {
                 Poll::Ready(Ok(bytes)) => {
                     exchange.spend(bytes);
                     self.traffic.sent += bytes as u64;
-                    if sent + bytes == self.output.len() + exchange.body.len() {
+                    if sent + bytes == output.len() + exchange.body.len() {
                         Writing::Flushing
                     } else {
                         Writing::On
@@ -244,7 +245,7 @@ impl<S: Stream> Connection<S> {
                 has_head: &mut exchange.has_head,
                 expected: exchange.expected,
                 jar: exchange.jar,
-                request: &self.output,
+                request: &self.output.bytes,
             };
             if bytes == 0 {
                 let ended = self.decoder.end(self.input.unread(), &mut response);
@@ -365,7 +366,8 @@ impl<S: Stream> Carry for Connection<S> {
             return Written { body, jar: None };
         };
         let jar = Rc::clone(wanted.jar.unwrap_or(&lent.jar));
-        jar.borrow().add_to(output, wanted.host.scheme, wall_time());
+        jar.borrow()
+            .add_to(output.edit(), wanted.host.scheme, wall_time());
         Written {
             body,
             jar: Some(jar),
@@ -383,7 +385,7 @@ impl<S: Stream> Carry for Connection<S> {
         self.requests += 1;
         watch.flight.carried(self.requests);
         self.deadline.arm(watch);
-        self.decoder.restart_for(match *self.output {
+        self.decoder.restart_for(match *self.output.bytes {
             [b'H', b'E', b'A', b'D', b' ', ..] => RequestKind::Head,
             _ => RequestKind::Other,
         });

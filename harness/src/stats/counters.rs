@@ -443,7 +443,7 @@ impl Counters {
 }
 
 /// End of an attempt, as far as it is counted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) outcome: Outcome,
     status: Option<u16>,
@@ -451,17 +451,6 @@ pub(crate) struct Ending {
     is_last: bool,
     is_retry: bool,
     is_sent: bool,
-}
-
-impl PartialEq for Ending {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        // Most are good, which is cheaper to tell than if two outcomes are the same.
-        let are_good = self.outcome == Outcome::Ok && other.outcome == Outcome::Ok;
-        let is_retry = self.is_retry == other.is_retry;
-        let is_alike = is_retry && self.is_last == other.is_last && self.is_sent == other.is_sent;
-        is_alike && self.status == other.status && (are_good || self.outcome == other.outcome)
-    }
 }
 
 impl Ending {

@@ -162,12 +162,13 @@ impl Plain {
                     Err(io::ErrorKind::WouldBlock.into())
                 }
             });
-            match tried {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_drained = true,
-                tried => tried?,
-            }
+            self.is_drained = tried.is_err();
             if let Some(received) = received {
                 return Poll::Ready(Ok(received));
+            }
+            match tried {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                tried => tried?,
             }
         }
     }

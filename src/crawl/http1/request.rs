@@ -1,6 +1,7 @@
 //! Requests as bytes. The hot path: they are copied into the buffer of a connection, and nothing is
 //! allocated.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +18,22 @@ use crate::crawl::target::{
 /// Longest body that is copied after its head: one write of a joined buffer costs less than two
 /// writes.
 const FLAT_BODY_BYTES: usize = 16 << 10;
+
+/// A request as bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    pub(crate) bytes: Vec<u8>,
+    /// Place of its ID, if all other requests of the crawl differ from it by that alone.
+    id: Range<usize>,
+}
+
+impl Output {
+    /// Return the bytes, to change them.
+    pub(crate) fn edit(&mut self) -> &mut Vec<u8> {
+        self.id = 0..0;
+        &mut self.bytes
+    }
+}
 
 /// Writes requests of HTTP/1.1.
 #[derive(Debug)]
@@ -62,19 +79,18 @@ impl Writer {
         &self,
         item: Item<'_>,
         after: After,
-        output: &mut Vec<u8>,
+        output: &mut Output,
         absolute: Option<&Absolute>,
     ) -> &[u8] {
-        output.clear();
         let is_plain = item.chain.is_none() && item.step.is_none() && item.trace.is_none();
-        if let (Some([before, end]), true, After::Keep, None) =
+        if let (Some(around), true, After::Keep, None) =
             (&self.around_id, is_plain, after, absolute)
         {
-            output.extend_from_slice(before);
-            IdFormat::write_or_plain(self.shape.id_format, item.id, output);
-            output.extend_from_slice(end);
+            self.write_id(item.id, around, output);
             return self.long_body();
         }
+        let output = output.edit();
+        output.clear();
         let request = Request::new(&self.targets, &self.shape, item);
         output.extend_from_slice(request.method().as_str().as_bytes());
         output.push(b' ');
@@ -86,6 +102,27 @@ impl Writer {
         } else {
             &[]
         }
+    }
+
+    /// Overwrite the ID in `output`, if it has a request like this with one of the same length;
+    /// otherwise all of it.
+    #[inline]
+    fn write_id(&self, id: u64, [before, end]: &[Vec<u8>; 2], output: &mut Output) {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(id).as_bytes();
+        let (bytes, format) = (&mut output.bytes, self.shape.id_format);
+        if format.is_none()
+            && digits.len() == output.id.len()
+            && let Some(place) = bytes.get_mut(output.id.clone())
+        {
+            place.copy_from_slice(digits);
+            return;
+        }
+        bytes.clear();
+        bytes.extend_from_slice(before);
+        IdFormat::write_or_plain(format, id, bytes);
+        output.id = before.len()..bytes.len();
+        bytes.extend_from_slice(end);
     }
 
     /// Body of the shared shape, if that is too long to be copied.
@@ -178,9 +215,19 @@ mod tests {
 
     /// The request for item `id`, as it is sent.
     fn text(writer: &Writer, id: u64, after: After) -> String {
-        let mut output = b"the last one".to_vec();
+        let mut output = Output::default();
+        output.bytes.extend_from_slice(b"the last one");
+        // Over others, with IDs of the same length and of another.
+        for other in [id / 10, id ^ 1, id] {
+            writer.write(Item::first(other), After::Keep, &mut output, None);
+        }
+        let rest = writer.write(Item::first(id ^ 1), After::Keep, &mut output, None);
+        let edited = [&output.bytes, rest].concat();
+        output.edit().extend_from_slice(b"cookie: a=b");
+        let rest = writer.write(Item::first(id ^ 1), After::Keep, &mut output, None);
+        assert_eq!([&output.bytes, rest].concat(), edited);
         let rest = writer.write(Item::first(id), after, &mut output, None);
-        String::from_utf8([&output, rest].concat()).unwrap()
+        String::from_utf8([&output.bytes, rest].concat()).unwrap()
     }
 
     #[test]
@@ -273,9 +320,9 @@ mod tests {
             origin: b"http://h:81".to_vec(),
             header: Secret(header),
         };
-        let mut output = Vec::new();
+        let mut output = Output::default();
         writer.write(Item::first(7), After::Keep, &mut output, Some(&absolute));
-        let sent = String::from_utf8(output).unwrap();
+        let sent = String::from_utf8(output.bytes).unwrap();
         assert!(
             sent.starts_with("GET http://h:81/a/7 HTTP/1.1\r\n"),
             "{sent}"
@@ -319,7 +366,7 @@ mod tests {
             let writer = writer(&["http://h/{id}"], &shape);
             assert_eq!(
                 writer
-                    .write(Item::first(0), After::Keep, &mut Vec::new(), None)
+                    .write(Item::first(0), After::Keep, &mut Output::default(), None)
                     .len(),
                 behind
             );

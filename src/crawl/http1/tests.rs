@@ -60,7 +60,7 @@ impl<S: Stream> Pair<S> {
             flight: &self.flight,
             is_stamped: true,
         };
-        self.connection.output = REQUEST.to_vec();
+        self.connection.output.bytes = REQUEST.to_vec();
         let mut attempt = Attempt::unsent(ErrorKind::Io, sent);
         let (written, mut expected) = (Written { body, jar: None }, Expected::new(&checker));
         self.connection
