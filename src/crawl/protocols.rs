@@ -2,7 +2,7 @@
 //!
 //! A protocol is a folder with a carrier, which implements [`Carry`], and a row of `carriers!`; its
 //! connections are opened here. What keeps and lends carriers (`carrier`), and what sends requests
-//! (`attempt`), knows none by name.
+//! (`attempt`), use none of them by name.
 
 use std::cell::Cell;
 use std::io;
