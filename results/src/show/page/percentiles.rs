@@ -147,3 +147,20 @@ fn curve(distribution: &Distribution<'_>, nines: &[f64]) -> Vec<f64> {
         .map(|nines| distribution.us_at(*nines))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_has_words_and_no_dot() {
+        let text = include_str!("../../../example/result.json");
+        let mut report: Report = serde_json::from_str(text).unwrap();
+        let latency = report.latency.get_mut("response").unwrap();
+        latency.at_least = ["p99_us", "p999_us", "max_us"].map(str::to_owned).into();
+        let curves = Percentiles::of(&report).unwrap();
+        let dots: Vec<_> = curves.points.iter().map(|point| point.name).collect();
+        assert_eq!(dots, ["p50", "p90", "max"]);
+        assert_eq!(curves.words.split(", ").count(), 5);
+    }
+}

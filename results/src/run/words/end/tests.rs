@@ -134,3 +134,12 @@ proptest! {
         prop_assert!(found.is_subset(&whole), "{:?}", found.difference(&whole).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn what_was_tried_is_all_but_what_was_never_sent() {
+    let mut report = EXAMPLE.clone();
+    report.rate_ratio = Some(0.5);
+    assert_eq!(report.tried(), Some(1.0));
+    report.schedule.as_mut().unwrap().dropped = report.totals.attempts;
+    assert_eq!(report.tried(), Some(0.5));
+}
