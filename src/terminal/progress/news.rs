@@ -137,7 +137,7 @@ fn late(now: &Now<'_>) -> Option<News> {
     let behind = nanos(u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX));
     let waiting = now.waiting.map(grouped_f64);
     let waiting = waiting.map_or_else(String::new, |waiting| format!("{waiting} requests "));
-    let fact = format!("{waiting}due and not sent, the oldest for {behind}");
+    let fact = format!("{waiting}due and not sent, {behind} late");
     Some(News::new("late", fact))
 }
 
