@@ -47,6 +47,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Sample};
 use crawlmark_harness::trace::Traces;
 use crawlmark_harness::workload::{Clearance, Flight, Workload};
+use http::Method;
 
 use self::carrier::Carriers;
 pub use self::connect::connect_to::ConnectTo;
@@ -97,6 +98,7 @@ pub(crate) use self::target::targets::dealt;
 pub use self::target::targets::{IdUse, Line, Targets};
 pub(crate) use self::target::template::PLACE;
 pub use self::target::template::{Template, TemplateError};
+use crate::dataset::known::{Known, KnownItem};
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;
 
@@ -125,6 +127,8 @@ pub struct Crawl<D: Dial = Tcp> {
     traces: Option<Traces>,
     /// Collector of records; none without `--save`.
     collector: Option<Rc<Collector>>,
+    /// What is known of the items; none but with `--refresh`.
+    known: Option<Rc<Known>>,
 }
 
 impl Crawl {
@@ -176,6 +180,11 @@ impl<D: Dial> Crawl<D> {
             slow_limit: SlowLimit::default(),
             traces: None,
             collector: None,
+            known: spec
+                .options
+                .session
+                .as_ref()
+                .and_then(|session| session.known.clone()),
             spec,
         }
     }
@@ -231,6 +240,16 @@ impl<D: Dial> Crawl<D> {
             .is_none()
             .then(|| self.request(Item::first(id)))?;
         Some(self.url(request.host(), &request.path()))
+    }
+
+    /// True if a request asks for the response that is known: by GET, and at its URL.
+    fn is_of(&self, known: &KnownItem, item: Item<'_>) -> bool {
+        let request = self.request(item);
+        request.method() == Method::GET
+            && match &known.url {
+                Some(url) => **url == self.url(request.host(), &request.path()),
+                None => item.chain.is_none(),
+            }
     }
 
     /// Return the request of an attempt.

@@ -21,7 +21,8 @@
 //! | `inherit` | copy of what another process has written |
 //! | `parts` | saved crawls of a crawl on several machines |
 //! | `verify` | audit of a crawl |
-//! | `export` | a crawl as JSON lines |
+//! | `export` | the records of a crawl that count, as JSON lines |
+//! | [`known`] | validators of these records, by which items are asked for again |
 //! | `laws` | laws of reading any bytes, for fuzzing and tests |
 
 pub mod batch;
@@ -29,6 +30,7 @@ pub mod disk;
 pub(crate) mod export;
 pub(crate) mod inherit;
 pub mod item_set;
+pub mod known;
 #[cfg(any(test, fuzzing))]
 #[path = "dataset/tests/laws.rs"]
 pub mod laws;

@@ -45,8 +45,8 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
         Some(format!(
             "{flag} -: each part reads the list, so write it to a file that all machines have"
         ))
-    } else if crawl.part.plan.is_some() || crawl.save.resume.is_some() {
-        Some("plan: --plan and --resume are for `crawlmark run`: remove them".to_owned())
+    } else if crawl.part.plan.is_some() || crawl.save.earlier().is_some() {
+        Some("plan: --plan, --resume and --refresh are for `crawlmark run`: remove them".to_owned())
     } else if let Some(flag) = of_result(&crawl) {
         Some(format!(
             "plan: {flag} is for the result of a run: give it to `crawlmark run --plan`"

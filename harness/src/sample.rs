@@ -342,6 +342,8 @@ impl Quota {
 pub enum Outcome {
     /// A good answer.
     Ok,
+    /// The target says that the answer of an earlier crawl still holds (304).
+    NotModified,
     /// The target says that there is no such item.
     NotFound,
     /// The target throttled the request.
@@ -362,13 +364,19 @@ pub enum Outcome {
 impl Outcome {
     /// True for an answer that is good, or says that there is no such item.
     pub const fn is_answer(self) -> bool {
-        matches!(self, Self::Ok | Self::NotFound | Self::Stepped)
+        self.is_final() || matches!(self, Self::Stepped)
+    }
+
+    /// True for an answer after which its item needs no other.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Ok | Self::NotModified | Self::NotFound)
     }
 
     /// The name used in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
+            Self::NotModified => "not_modified",
             Self::NotFound => "not_found",
             Self::Throttled => "throttled",
             Self::SoftBlocked => "soft_blocked",

@@ -632,7 +632,9 @@ const fn response_series(outcome: Outcome) -> Option<Series> {
 /// item's time alone.
 const fn service_series(outcome: Outcome) -> Option<Series> {
     match outcome {
-        Outcome::Ok | Outcome::NotFound | Outcome::Stepped => Some(Series::ServiceOk),
+        Outcome::Ok | Outcome::NotModified | Outcome::NotFound | Outcome::Stepped => {
+            Some(Series::ServiceOk)
+        }
         Outcome::Throttled => Some(Series::ServiceThrottled),
         Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => Some(Series::ServiceError),
         Outcome::Redirected => None,

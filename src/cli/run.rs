@@ -45,7 +45,7 @@ impl RunArgs {
             || self.per_host.per_host_rate.is_some()
             || self.part.plan.is_some()
             || self.save.save.is_some()
-            || self.save.resume.is_some();
+            || self.save.earlier().is_some();
         let shape = self
             .rate
             .map(|rate| rate.shape)
@@ -614,7 +614,7 @@ pub struct RunArgs {
     /// the connections, at a third of the rate, and in waves. They keep to --rate, begin
     /// after a wait that the target asked for (longer than 5 minutes: none is made), and send
     /// requests of the same IDs again, so methods that change something (POST, PATCH) are refused.
-    #[arg(long, conflicts_with_all = ["save", "resume", "plan", "node"])]
+    #[arg(long, conflicts_with_all = ["save", "resume", "refresh", "plan", "node"])]
     pub diagnose: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]

@@ -50,6 +50,19 @@ pub struct SaveArgs {
     ///   crawlmark run --resume items --rate 500
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub resume: Option<PathBuf>,
+    /// Crawl the saved crawl in DIR again: fetch what has changed since
+    ///
+    /// Each item is requested once more, with the ETag and the Last-Modified of its record
+    /// (If-None-Match, If-Modified-Since). A target that answers 304 sends no body: the item
+    /// is good, counts as not_modified, and its record stays. Any other final answer takes
+    /// the place of the record. An item that fails keeps it.
+    ///
+    /// Flags are those of --resume, which also goes on with a refresh that was stopped. It is
+    /// for GET, and items of one request each.
+    ///
+    ///   crawlmark run --refresh items --rate 50
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "resume"], verbatim_doc_comment)]
+    pub refresh: Option<PathBuf>,
     /// Items of earlier sessions to request again [default: all]
     #[arg(
         long,
@@ -63,8 +76,8 @@ pub struct SaveArgs {
     ///
     /// id, url (where it is not the URL with the ID), status, outcome, attempts, at
     /// (when the last request was sent), latency_us (its service time),
-    /// content_type, digest (the first 128 bits of the SHA-256 of the body as it is
-    /// saved), body. The id and the outcome are always saved, and step and page of items
+    /// content_type, etag, last_modified, digest (the first 128 bits of the SHA-256 of the
+    /// body as it is saved), body. The id and the outcome are always saved, and step and page of items
     /// of several requests.
     ///
     /// body is JSON where the response is JSON, with line breaks as spaces; else text;
@@ -104,6 +117,14 @@ pub struct SaveArgs {
     pub mode: Option<u32>,
 }
 
+impl SaveArgs {
+    /// Return the saved crawl that is gone on with, and its flag.
+    pub fn earlier(&self) -> Option<(&'static str, &PathBuf)> {
+        let resumed = self.resume.as_ref().map(|place| ("--resume", place));
+        resumed.or_else(|| self.refresh.as_ref().map(|place| ("--refresh", place)))
+    }
+}
+
 fn parse_mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok();
     mode.filter(|mode| mode & 0o600 == 0o600 && mode & !0o666 == 0)
@@ -137,7 +158,7 @@ pub struct PartArgs {
     ///   2        the command or the plan is wrong: do not retry
     ///   1        the part has no result: run it again
     ///   130 143  stopped by a signal (137: killed): run it again
-    #[arg(long, value_name = "FILE", requires_all = ["node", "into"], conflicts_with_all = ["resume", "out"], verbatim_doc_comment)]
+    #[arg(long, value_name = "FILE", requires_all = ["node", "into"], conflicts_with_all = ["resume", "refresh", "out"], verbatim_doc_comment)]
     pub plan: Option<PathBuf>,
     /// Part to crawl: i/N, from 0/N, or auto for a scheduler's task
     ///

@@ -71,7 +71,7 @@ impl Need {
             }
             Self::Tcp => "does not work with --http 3: add --http 2",
             Self::Http1 => "works with HTTP/1.1 only: add --http 1.1",
-            Self::Saving => "is for a crawl that is saved: add --save or --resume",
+            Self::Saving => "is for a crawl that is saved: add --save, --resume or --refresh",
             Self::Session => "needs a --proxy with {session} in its user name or password: add one",
         }
     }
@@ -347,6 +347,7 @@ const GROUPS: [Group; 13] = [
         flags: &[
             never(SAVE).not_for_rounds().common(),
             never("resume").not_for_rounds().common(),
+            never("refresh").not_for_rounds().common(),
             never("retry").not_for_rounds(),
             never("save_fields").not_for_rounds(),
             never("save_bodies").not_for_rounds(),

@@ -22,6 +22,7 @@ use super::response::exchange::{ExchangeFailure, Progress, Watch};
 use super::response::expect::Expected;
 use super::target::flow::Flow;
 use super::target::request::Item;
+use crate::dataset::known::KnownItem;
 
 /// The request of an attempt, which is on no connection yet.
 pub(super) struct Chosen<'a> {
@@ -37,6 +38,8 @@ pub(super) struct Chosen<'a> {
     pub(super) turn: Option<Turn>,
     redirected: Option<Rc<Redirected>>,
     host: usize,
+    /// The response of an earlier crawl that may still hold.
+    pub(super) known: Option<&'a KnownItem>,
 }
 
 impl Chosen<'_> {
@@ -48,6 +51,7 @@ impl Chosen<'_> {
             chain: self.redirected.as_deref().map(|it| &it.chain),
             step: self.progress.as_deref().map(|it| &it.request),
             trace: None,
+            known: self.known,
         }
     }
 
@@ -190,7 +194,7 @@ impl<D: Dial> Crawl<D> {
 
     /// Choose the request of an attempt at item `number`, of a line with these requests.
     #[inline]
-    fn choose<'a>(&self, number: u64, flow: Option<&'a Arc<Flow>>, begun: Begun) -> Chosen<'a> {
+    fn choose<'a>(&'a self, number: u64, flow: Option<&'a Arc<Flow>>, begun: Begun) -> Chosen<'a> {
         let Begun { progress, turn } = begun;
         let id = self.id(number);
         let redirected = if self.spec.options.follow > 0 {
@@ -206,7 +210,7 @@ impl<D: Dial> Crawl<D> {
         if let Some(progress) = &progress {
             progress.perform();
         }
-        Chosen {
+        let mut chosen = Chosen {
             number,
             id,
             flow,
@@ -214,7 +218,14 @@ impl<D: Dial> Crawl<D> {
             turn,
             redirected,
             host,
+            known: None,
+        };
+        if let Some(known) = &self.known {
+            chosen.known = known
+                .of(number)
+                .filter(|known| self.is_of(known, chosen.item()));
         }
+        chosen
     }
 
     /// Write a request where its carrier sends it from.

@@ -538,7 +538,7 @@ impl Sink for Response<'_> {
             .is_some_and(|jar| jar.borrow_mut().store(fields, self.request, wall_time()));
         // What a header says about this response alone is read again.
         let is_own = head.signals.is_some() || head.held_ns.is_some() || has_cookies;
-        if is_own || self.expected.takes_values() {
+        if is_own || self.expected.keeps_head() {
             Repetition::Refused
         } else {
             Repetition::Allowed

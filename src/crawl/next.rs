@@ -59,9 +59,12 @@ impl<D: Dial> Crawl<D> {
         ended: &mut Attempt,
         flight: &Flight,
     ) {
+        let may_hold = chosen.known.is_some() && ended.status == Some(304);
+        if may_hold && matches!(ended.outcome, Outcome::Ok | Outcome::Rejected) {
+            ended.outcome = Outcome::NotModified;
+        }
         // A good or not-found answer ends its item, if nothing follows it.
-        let is_last = matches!(ended.outcome, Outcome::Ok | Outcome::NotFound);
-        if self.follows_up || !is_last {
+        if self.follows_up || !ended.outcome.is_final() {
             self.note_url(chosen);
             let next = self.next(chosen, answered.as_mut(), ended, flight);
             (ended.outcome, ended.advice.repeat) = next.ending();
@@ -217,9 +220,10 @@ impl<D: Dial> Crawl<D> {
     /// Send the same request again, if that may help.
     fn again(&self, chosen: &Chosen<'_>, ended: &Attempt) -> Next {
         let options = &self.spec.options;
-        let is_good = matches!(ended.outcome, Outcome::Ok | Outcome::NotFound);
         let method = || self.request(chosen.item()).method();
-        let repeat = if is_good || !retry::may_retry(method(), ended, options.retry_on.as_ref()) {
+        let repeat = if ended.outcome.is_final()
+            || !retry::may_retry(method(), ended, options.retry_on.as_ref())
+        {
             ended.advice.repeat
         } else if options.keeps_throttled && ended.outcome == Outcome::Throttled {
             Repeat::UntilTheEnd

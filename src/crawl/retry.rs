@@ -31,6 +31,7 @@ pub(crate) fn may_retry(method: &Method, attempt: &Attempt, more: Option<&Status
         (_, Some(Code::Http(status))) if is_final(status) => false,
         (
             Outcome::Ok
+            | Outcome::NotModified
             | Outcome::NotFound
             | Outcome::Redirected
             | Outcome::Stepped

@@ -93,6 +93,8 @@ impl Collector {
             at_us: self.epoch_us.get() + self.clock.now().0 / 1_000,
             latency_us: None,
             content_type: None,
+            etag: None,
+            last_modified: None,
             body: None,
         });
     }
@@ -106,6 +108,7 @@ impl Collector {
     ) {
         let attempt = &sample.attempt;
         let body = response.and_then(|(response, _)| response.body.as_ref());
+        let validators = response.map(|(response, _)| &response.validators);
         let Nanos(at) = attempt.sent.unwrap_or(attempt.done);
         self.writer.push(&Item {
             number: sample.permit.id,
@@ -120,6 +123,8 @@ impl Collector {
             content_type: response
                 .map(|(_, content_type)| content_type)
                 .filter(|content_type| !content_type.is_empty()),
+            etag: validators.and_then(|it| it.etag.as_deref()),
+            last_modified: validators.and_then(|it| it.last_modified.as_deref()),
             body: body.map(|body| ReceivedBody {
                 bytes: &body.bytes,
                 whole: body.length,

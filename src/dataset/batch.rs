@@ -48,6 +48,10 @@ pub struct Item<'a> {
     pub latency_us: Option<u64>,
     /// Content type of the last response.
     pub content_type: Option<&'a [u8]>,
+    /// `ETag` of the last response.
+    pub etag: Option<&'a str>,
+    /// `Last-Modified` of the last response.
+    pub last_modified: Option<&'a str>,
     /// Body of the last response.
     pub body: Option<ReceivedBody<'a>>,
 }
@@ -67,6 +71,8 @@ impl Item<'_> {
             at_us: 1,
             latency_us: None,
             content_type: None,
+            etag: None,
+            last_modified: None,
             body: None,
         }
     }
@@ -92,7 +98,7 @@ impl ReceivedBody<'_> {
 #[derive(Debug, Default)]
 pub struct Batch {
     heads: Vec<Head>,
-    /// URL, content type and body of each item, one after the other.
+    /// URL, content type, validators and body of each item, one after the other.
     bytes: Vec<u8>,
 }
 
@@ -106,6 +112,8 @@ struct Head {
     whole: u64,
     url: Option<u32>,
     content_type: Option<u32>,
+    etag: Option<u32>,
+    last_modified: Option<u32>,
     body: Option<u32>,
     attempts: u32,
     status: Option<u16>,
@@ -126,6 +134,10 @@ impl Batch {
             whole: item.body.map_or(0, |body| body.whole),
             url: url.map(|url| self.copy(url, usize::MAX)),
             content_type: content_type.map(|text| self.copy(text, usize::MAX)),
+            etag: item.etag.map(|text| self.copy(text.as_bytes(), usize::MAX)),
+            last_modified: item
+                .last_modified
+                .map(|text| self.copy(text.as_bytes(), usize::MAX)),
             body: body.map(|body| self.copy(body, most_body)),
             attempts: item.attempts,
             status: item.status,
@@ -146,19 +158,28 @@ impl Batch {
     pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
         let mut rest = &self.bytes[..];
         self.heads.iter().map(move |head| {
-            let [url, content_type, body] = [head.url, head.content_type, head.body]
-                .map(|length| rest.split_off(..length? as usize));
+            let [url, content_type, etag, last_modified, body] = [
+                head.url,
+                head.content_type,
+                head.etag,
+                head.last_modified,
+                head.body,
+            ]
+            .map(|length| rest.split_off(..length? as usize));
+            let text = |bytes: Option<_>| str::from_utf8(bytes?).ok();
             Item {
                 number: head.number,
                 id: head.id,
                 place: head.place,
-                url: url.and_then(|url| std::str::from_utf8(url).ok()),
+                url: text(url),
                 status: head.status,
                 outcome: head.outcome,
                 attempts: head.attempts,
                 at_us: head.at_us,
                 latency_us: head.latency_us,
                 content_type,
+                etag: text(etag),
+                last_modified: text(last_modified),
                 body: body.map(|bytes| ReceivedBody {
                     bytes,
                     whole: head.whole,

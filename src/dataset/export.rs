@@ -1,9 +1,9 @@
-//! The records of a saved crawl as JSON lines: those of each item's last session, once it ended. Called by the
-//! command `export`, which opens the output.
+//! The records of a saved crawl as JSON lines: of each item, those of the last session in which it
+//! came to a final record that does not point to an earlier one, or else of the last one in which it
+//! ended. Called by the command `export`, which opens the output.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
-use std::ops::Bound;
 
 use super::disk::Directory;
 use super::item_set::ItemSet;
@@ -32,29 +32,43 @@ pub(crate) enum CrawlExportError {
     },
 }
 
-/// Write the committed records of each item of a crawl that ended, by the last session in which it
-/// did.
+/// Write the committed records of each item of a crawl that ended, by the session that counts.
 ///
 /// # Errors
 /// When it is damaged, or cannot be written.
 pub(crate) fn export(crawl: &SavedCrawl, output: &mut impl Write) -> Result<(), CrawlExportError> {
-    let later = recorded(crawl)?;
+    each_counting(crawl, |_, line| {
+        output.write_all(line.as_bytes())?;
+        Ok(output.write_all(b"\n")?)
+    })
+}
+
+/// Call `each` with the number of the item and the line of each record that counts.
+///
+/// # Errors
+/// When the crawl is damaged, or `each` fails.
+pub(super) fn each_counting(
+    crawl: &SavedCrawl,
+    mut each: impl FnMut(u64, &str) -> Result<(), CrawlExportError>,
+) -> Result<(), CrawlExportError> {
+    let counting = counting(crawl)?;
     for segment in &crawl.segments {
-        write_segment(crawl, segment, &later, output)?;
+        if let Some(items) = counting.get(&segment.name.session) {
+            each_of_segment(crawl, segment, items, &mut each)?;
+        }
     }
     Ok(())
 }
 
-/// Write the records of the items that ended in a segment, of which those of failed items count
-/// unless a later session has one. A segment without an end ends with its last whole frame.
-fn write_segment(
+/// Call `each` with the records of a segment that are of items for which its session counts, and
+/// that ended in it. A segment without an end ends with its last whole frame.
+fn each_of_segment(
     crawl: &SavedCrawl,
     segment: &SavedSegment,
-    recorded: &BTreeMap<u32, ItemSet>,
-    output: &mut impl Write,
+    items: &ItemSet,
+    each: &mut impl FnMut(u64, &str) -> Result<(), CrawlExportError>,
 ) -> Result<(), CrawlExportError> {
     let shuffle = crawl.manifest.shuffle();
-    let later = (Bound::Excluded(segment.name.session), Bound::Unbounded);
     let Some(mut frames) = unless_cut(segment, segment.frames().map(Some))? else {
         return Ok(());
     };
@@ -67,10 +81,8 @@ fn write_segment(
             let record = SavedRecord::parse(line)
                 .map_err(|error| damaged(segment, format!("the frame at byte {start}: {error}")))?;
             let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
-            let is_replaced = || recorded.range(later).any(|(_, items)| items.has(item));
-            if own.finished.has(item) || own.has_end_of(item) && !is_replaced() {
-                output.write_all(line.as_bytes())?;
-                output.write_all(b"\n")?;
+            if items.has(item) && own.has_end_of(item) {
+                each(item, line)?;
             }
         }
     }
@@ -103,20 +115,28 @@ fn unless_cut<T>(
     }
 }
 
-/// Return the items that have a record, by session; nothing of a single one, which has one record
-/// of each. A record of an item that failed or was abandoned is replaced by that of a later
-/// session.
-fn recorded(crawl: &SavedCrawl) -> Result<BTreeMap<u32, ItemSet>, CrawlExportError> {
-    let mut sessions = BTreeMap::<u32, ItemSet>::new();
+/// Return the items for which each session counts: its final records, the later ones first, and
+/// others only of items without any.
+fn counting(crawl: &SavedCrawl) -> Result<BTreeMap<u32, ItemSet>, SavedError> {
+    let mut sessions = BTreeMap::<u32, [ItemSet; 2]>::new();
     let disk = Directory::new(&crawl.place);
-    let later = crawl.segments.iter().filter(|one| one.name.session > 1);
-    for SavedSegment { name, path, .. } in later {
+    for SavedSegment { name, path, .. } in &crawl.segments {
         let records = records_of(&disk, *name).map_err(failed(path))?;
-        let items = sessions.entry(name.session).or_default();
+        let [fresh, ended] = sessions.entry(name.session).or_default();
         // Twice in a session is for `verify` to find.
-        for range in records.items() {
-            let _ = items.add(range);
+        fresh.merge(&records.fresh());
+        ended.merge(&records.failed);
+        ended.merge(&records.abandoned);
+    }
+    let (mut taken, mut counting) = (ItemSet::default(), BTreeMap::<u32, ItemSet>::new());
+    for of in [0, 1] {
+        for (session, items) in sessions.iter().rev() {
+            let free = items[of].ranges().flat_map(|range| taken.gaps(range));
+            for range in free.collect::<Vec<_>>() {
+                let _ = taken.add(range);
+                let _ = counting.entry(*session).or_default().add(range);
+            }
         }
     }
-    Ok(sessions)
+    Ok(counting)
 }

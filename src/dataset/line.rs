@@ -50,6 +50,8 @@ pub enum ItemState {
     UnderWay,
     /// A good response.
     Good,
+    /// The response of an earlier session still holds.
+    NotModified,
     /// The target has no such item.
     NotFound,
     /// robots.txt forbids it, or the path that it was redirected to.
@@ -67,6 +69,7 @@ impl ItemState {
             _ if outcome == ErrorKind::RobotsForbidden.name() => Self::Skipped,
             "stepped" => Self::UnderWay,
             "ok" => Self::Good,
+            "not_modified" => Self::NotModified,
             "not_found" => Self::NotFound,
             "skipped" => Self::Skipped,
             "throttled" => Self::Abandoned,
@@ -76,7 +79,10 @@ impl ItemState {
 
     /// True if the item is never requested again.
     pub const fn is_finished(self) -> bool {
-        matches!(self, Self::Good | Self::NotFound | Self::Skipped)
+        matches!(
+            self,
+            Self::Good | Self::NotModified | Self::NotFound | Self::Skipped
+        )
     }
 
     /// True if the record is the last one of its item.
@@ -151,6 +157,17 @@ impl LineWriter {
         if let Some(content_type) = item.content_type.filter(|_| has_type) {
             line.extend_from_slice(b",\"content_type\":");
             text(&String::from_utf8_lossy(content_type), line);
+        }
+        for (field, value) in [
+            (RecordField::Etag, item.etag),
+            (RecordField::LastModified, item.last_modified),
+        ] {
+            if let Some(value) = value.filter(|_| fields.has(field)) {
+                line.extend_from_slice(b",\"");
+                line.extend_from_slice(field.key().as_bytes());
+                line.extend_from_slice(b"\":");
+                text(value, line);
+            }
         }
         let has_body = fields.has(RecordField::Digest) || fields.has(RecordField::Body);
         if let Some(body) = item.body.filter(|_| has_body) {

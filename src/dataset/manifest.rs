@@ -52,6 +52,9 @@ pub struct Manifest {
     pub workload: BTreeMap<String, String>,
     /// Command line that began it, without secrets.
     pub command: CommandLine,
+    /// First session of each refresh, in which all items are asked for again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refreshes: Vec<u32>,
 }
 
 /// Reason why a directory holds no crawl that this program can read.
@@ -114,6 +117,12 @@ impl Manifest {
             Err(error) => format!("is damaged: {error}"),
         };
         Err(ManifestError::Unusable { path, why })
+    }
+
+    /// Return the first session of the last refresh, or of the crawl: only from there on, a record
+    /// finishes its item.
+    pub(crate) fn since(&self) -> u32 {
+        self.refreshes.last().copied().unwrap_or(1)
     }
 
     /// Return the order of the IDs; none if it is their own.
@@ -219,6 +228,10 @@ pub enum RecordField {
     LatencyUs,
     /// Content type.
     ContentType,
+    /// `ETag` of the response.
+    Etag,
+    /// `Last-Modified` of the response.
+    LastModified,
     /// First 128 bits of the SHA-256 of the body as it is saved.
     Digest,
     /// Body.
@@ -227,7 +240,7 @@ pub enum RecordField {
 
 impl RecordField {
     /// Every field, in the order of a record, by its key.
-    pub const ALL: [(Self, &str); 10] = [
+    pub const ALL: [(Self, &str); 12] = [
         (Self::Id, "id"),
         (Self::Url, "url"),
         (Self::Status, "status"),
@@ -236,9 +249,16 @@ impl RecordField {
         (Self::At, "at"),
         (Self::LatencyUs, "latency_us"),
         (Self::ContentType, "content_type"),
+        (Self::Etag, "etag"),
+        (Self::LastModified, "last_modified"),
         (Self::Digest, "digest"),
         (Self::Body, "body"),
     ];
+
+    /// Return its key in a record.
+    pub const fn key(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
 }
 
 /// Set of fields; the ID and the outcome are always among them: without outcomes, a resumed session

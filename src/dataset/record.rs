@@ -44,6 +44,12 @@ pub(crate) struct SavedRecord<'a> {
     /// Content type of the response.
     #[serde(borrow)]
     pub(crate) content_type: Option<RecordText<'a>>,
+    /// `ETag` of the response.
+    #[serde(borrow)]
+    pub(crate) etag: Option<RecordText<'a>>,
+    /// `Last-Modified` of the response.
+    #[serde(borrow)]
+    pub(crate) last_modified: Option<RecordText<'a>>,
     /// First 128 bits of the SHA-256 of the saved body, hexadecimal.
     #[serde(borrow)]
     pub(crate) digest: Option<RecordText<'a>>,
@@ -226,8 +232,8 @@ mod tests {
         #[test]
         fn a_record_is_read_as_it_was_written(
             id: u64, place: Option<(u32, Option<u32>, u32)>, url: Option<String>, status: Option<u16>, attempts: u32, at_us in 0..4_000_000_000_000_000_u64,
-            latency_us: Option<u64>, outcome in prop::sample::select(vec![None, Some(Outcome::Ok), Some(Outcome::NotFound), Some(Outcome::Error(ErrorKind::Reset))]),
-            body in prop::option::of(body()), most in prop::option::of(0..40_usize), left_out in 0..1_024_u16,
+            latency_us: Option<u64>, etag: Option<String>, last_modified: Option<String>, outcome in prop::sample::select(vec![None, Some(Outcome::Ok), Some(Outcome::NotFound), Some(Outcome::NotModified), Some(Outcome::Error(ErrorKind::Reset))]),
+            body in prop::option::of(body()), most in prop::option::of(0..40_usize), left_out in 0..4_096_u16,
         ) {
             let keys = RecordField::ALL.iter().filter(|(field, _)| left_out >> *field as u16 & 1 == 0).map(|(_, key)| *key);
             let fields: Fields = std::iter::once("id").chain(keys).collect::<Vec<_>>().join(",").parse().unwrap();
@@ -238,6 +244,7 @@ mod tests {
             let place = place.map(|(step, element, page)| batch::Place { step, element, page });
             let item = Item {
                 number: 0, id, place, url: url.as_deref(), status, outcome, attempts, at_us, latency_us, content_type,
+                etag: etag.as_deref(), last_modified: last_modified.as_deref(),
                 body: body.as_ref().map(|_| batch::ReceivedBody { bytes: saved, whole: whole.len() as u64 }),
             };
             let mut line = Vec::new();
@@ -257,6 +264,8 @@ mod tests {
             prop_assert_eq!(record.at_us(), Ok(has(RecordField::At).map(|()| at_us)));
             prop_assert_eq!(record.latency_us, latency_us.filter(|_| has(RecordField::LatencyUs).is_some()));
             prop_assert_eq!(record.content_type.as_deref().map(str::as_bytes), content_type.filter(|_| has(RecordField::ContentType).is_some()));
+            prop_assert_eq!(record.etag.as_deref(), etag.as_deref().filter(|_| has(RecordField::Etag).is_some()));
+            prop_assert_eq!(record.last_modified.as_deref(), last_modified.as_deref().filter(|_| has(RecordField::LastModified).is_some()));
             let has_body = has(RecordField::Body).filter(|()| body.is_some());
             let read = record.body().unwrap();
             prop_assert_eq!(read.is_some(), has_body.is_some());

@@ -24,6 +24,8 @@ const LONGEST_US: u64 = 3_600_000_000;
 pub struct Records {
     /// Items that are never requested again: good, not found or skipped.
     pub finished: ItemSet,
+    /// Items among them whose record of an earlier session still holds.
+    pub not_modified: ItemSet,
     /// Items whose last attempt failed.
     pub failed: ItemSet,
     /// Items whose last attempt was throttled.
@@ -45,6 +47,7 @@ impl Default for Records {
     fn default() -> Self {
         Self {
             finished: ItemSet::default(),
+            not_modified: ItemSet::default(),
             failed: ItemSet::default(),
             abandoned: ItemSet::default(),
             outcomes: BTreeMap::new(),
@@ -81,6 +84,10 @@ impl Records {
         self.at_us = widest(self.at_us, record.at_us.map(|at| (at, at)));
         let items = match ItemState::of(record.outcome) {
             ItemState::UnderWay => return,
+            ItemState::NotModified => {
+                let _ = self.not_modified.insert(record.item);
+                &mut self.finished
+            }
             ItemState::Failed => &mut self.failed,
             ItemState::Abandoned => &mut self.abandoned,
             ItemState::Good | ItemState::NotFound | ItemState::Skipped => &mut self.finished,
@@ -113,6 +120,15 @@ impl Records {
         self.outcomes.contains_key(Outcome::Stepped.name())
     }
 
+    /// Return the items with a record that is final, and does not point to an earlier one.
+    pub fn fresh(&self) -> ItemSet {
+        let mut fresh = self.finished.clone();
+        for range in self.not_modified.ranges() {
+            fresh.remove(range);
+        }
+        fresh
+    }
+
     /// Return the items that ended, range by range.
     pub fn items(&self) -> impl Iterator<Item = IdRange> {
         [&self.finished, &self.failed, &self.abandoned]
@@ -124,6 +140,7 @@ impl Records {
     pub fn merge(&mut self, later: &Self) {
         let Self {
             finished,
+            not_modified,
             failed,
             abandoned,
             outcomes,
@@ -137,6 +154,7 @@ impl Records {
             self.abandoned.remove(range);
         }
         self.finished.merge(finished);
+        self.not_modified.merge(not_modified);
         self.failed.merge(failed);
         self.abandoned.merge(abandoned);
         for (outcome, count) in outcomes {

@@ -60,21 +60,25 @@ impl Retry {
             ItemState::Failed => matches!(self, Self::Failed | Self::All),
             ItemState::Abandoned => matches!(self, Self::Abandoned | Self::All),
             ItemState::UnderWay => true,
-            ItemState::Good | ItemState::NotFound | ItemState::Skipped => false,
+            ItemState::Good | ItemState::NotModified | ItemState::NotFound | ItemState::Skipped => {
+                false
+            }
         }
     }
 }
 
-/// Recover all segments of a crawl.
+/// Recover all segments of a crawl. The sessions before `since` finish nothing.
 ///
 /// # Errors
 /// When the start of a segment is damaged or the system refuses. Nothing that is whole was changed;
 /// recovering again is safe.
-pub fn recover<D: Disk>(disk: &D, retry: Retry) -> Result<Recovered, DiskError> {
+pub fn recover<D: Disk>(disk: &D, since: u32, retry: Retry) -> Result<Recovered, DiskError> {
     let mut recovered = Recovered::default();
     let mut all = Records::default();
     for (name, state) in segments(disk, 0, Reading::Frames)? {
-        all.merge(&state.records);
+        if name.session >= since {
+            all.merge(&state.records);
+        }
         let session = recovered.sessions.entry(name.session).or_default();
         session.bytes += state.bytes;
         if let Some(damage) = state.damage {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{LOCK, MANIFEST, Manifest};
 use super::segment::{Frames, SegmentName};
 
-/// A saved crawl. No crawl writes to it while this lives.
+/// A saved crawl. No other process writes to it while this lives.
 #[derive(Debug)]
 pub(crate) struct SavedCrawl {
     /// Its directory.
@@ -58,6 +58,17 @@ impl SavedCrawl {
     /// When a crawl is writing to it, or the system refuses.
     pub(crate) fn open(place: &Path, manifest: Manifest) -> Result<Self, SavedError> {
         let lock = lock(place)?;
+        Ok(Self {
+            _lock: lock,
+            ..Self::locked(place, manifest)?
+        })
+    }
+
+    /// Open a saved crawl that this process has locked.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn locked(place: &Path, manifest: Manifest) -> Result<Self, SavedError> {
         let (mut segments, mut counted, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for entry in fs::read_dir(place).map_err(failed(place))? {
             let name = entry.map_err(failed(place))?.file_name();
@@ -80,7 +91,7 @@ impl SavedCrawl {
             segments,
             others,
             counted,
-            _lock: lock,
+            _lock: None,
         })
     }
 

@@ -26,10 +26,7 @@ use super::manifest::Fields;
 use super::records::Records;
 
 /// Value of [`Header::format`].
-pub const FORMAT: &str = "crawlmark items/3";
-
-/// Format of segments in which each record is the last one of its item.
-const ONE_RECORD: &str = "crawlmark items/2";
+pub const FORMAT: &str = "crawlmark items/4";
 
 /// Most bytes of lines in a frame: the 1 MiB at which one is closed, and the longest line. A body
 /// of 16 MiB, the longest that the crawl keeps, takes six times as much as a string of control
@@ -219,7 +216,7 @@ impl<R: Read> Frames<R> {
         }
         let header = serde_json::from_slice(frames.body());
         frames.header = header.map_err(|error| frames.damaged(&error.to_string()))?;
-        if ![FORMAT, ONE_RECORD].contains(&&*frames.header.format) {
+        if frames.header.format != FORMAT {
             let why = format!(
                 "its format is `{}`, and this program reads `{FORMAT}`",
                 frames.header.format

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Clock;
@@ -18,6 +19,7 @@ use crawlmark_results::run::report::SavedSession;
 
 use super::disk::{Directory, Disk as _, DiskError};
 use super::item_set::ItemSet;
+use super::known::Known;
 use super::line::ItemState;
 use super::log::{LogError, SegmentLog, Steps};
 use super::manifest::Saved;
@@ -36,6 +38,10 @@ pub struct Session {
     pub place: PathBuf,
     /// Number, from 1.
     pub number: u32,
+    /// First session of its refresh, or of the crawl.
+    pub since: u32,
+    /// What earlier sessions know of the items of a refresh.
+    pub known: Option<Rc<Known>>,
     /// Hash of its plan.
     pub plan: String,
     /// Settings of what is saved.
@@ -56,6 +62,7 @@ impl Session {
             plan,
             saved,
             cpus,
+            ..
         } = self;
         let name = SegmentName {
             session: *number,
@@ -100,7 +107,7 @@ impl Session {
         for (outcome, count) in &records.outcomes {
             *match ItemState::of(outcome) {
                 ItemState::UnderWay => continue,
-                ItemState::Good => &mut items.ok,
+                ItemState::Good | ItemState::NotModified => &mut items.ok,
                 ItemState::NotFound => &mut items.not_found,
                 ItemState::Skipped => &mut items.skipped,
                 ItemState::Failed => &mut items.failed,
@@ -130,7 +137,8 @@ impl Session {
             sessions.entry(session).or_default();
         }
         // No item is finished twice.
-        let finished = sessions.values().map(|one| one.records.finished.len());
+        let refreshed = sessions.range(self.since..).map(|(_, one)| one);
+        let finished = refreshed.map(|one| one.records.finished.len());
         let figures = sessions.iter().map(|(session, one)| SavedSession {
             sent: sent(
                 counted_requests(&self.place.join(SegmentName::requests(*session))),
@@ -148,8 +156,23 @@ pub(crate) fn sent(counted: Option<u64>, requests: u64) -> Option<u64> {
     counted.filter(|sent| *sent >= requests)
 }
 
+/// Return the number of the next session of a crawl, from 1.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub(crate) fn next_session(place: &Path) -> Result<u32, DiskError> {
+    let disk = Directory::new(place);
+    let files = disk.list().map_err(DiskError::of(&disk, "list", ""))?;
+    let sessions = files.iter().filter_map(|file| {
+        let of_segment = SegmentName::of_segment(file).map(|name| name.session);
+        // One that committed nothing may have sent requests.
+        of_segment.or_else(|| SegmentName::session_of_requests(file))
+    });
+    Ok(sessions.max().unwrap_or(0).saturating_add(1))
+}
+
 /// Return the sessions that counted their requests.
-pub(crate) fn counted_sessions(place: &Path) -> Vec<u32> {
+fn counted_sessions(place: &Path) -> Vec<u32> {
     let files = Directory::new(place).list().unwrap_or_default();
     files
         .iter()
@@ -215,6 +238,8 @@ mod tests {
         let session = Session {
             place: place.path().to_owned(),
             number: 1,
+            since: 1,
+            known: None,
             plan: "plan".to_owned(),
             saved,
             cpus: usable_cpus(),

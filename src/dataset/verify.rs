@@ -16,6 +16,7 @@ use crawlmark_harness::process::FileCounters;
 use serde::Serialize;
 
 use super::item_set::ItemSet;
+use super::line::ItemState;
 use super::manifest::{MANIFEST, Manifest, RecordField};
 use super::parts::SavedParts;
 use super::record::{SavedRecord, has_digest};
@@ -224,6 +225,7 @@ pub(crate) fn verify(
         audit: Audit::of(&crawl.place, crawl.manifest.ids.len()),
         recorded: ItemSet::default(),
         finished: ItemSet::default(),
+        fresh: ItemSet::default(),
         session: (0, ItemSet::default()),
         under_way: HashMap::new(),
         attempts: BTreeMap::new(),
@@ -258,10 +260,12 @@ struct Auditor<'a> {
     manifest: &'a Manifest,
     shuffle: Option<Shuffle>,
     audit: Audit,
-    /// Items that ended; before `--shuffle`.
+    /// Items that ended since the last refresh began; before `--shuffle`.
     recorded: ItemSet,
     /// Items among them that are finished.
     finished: ItemSet,
+    /// Items with a final record that does not point to an earlier one.
+    fresh: ItemSet,
     /// Items that ended in this session.
     session: (u32, ItemSet),
     /// Last element and page of each step that is recorded, of the items of this segment that have
@@ -309,6 +313,13 @@ impl Auditor<'_> {
     ) -> Result<(), SavedError> {
         let (file, session) = (segment.name.segment(), segment.name.session);
         if self.session.0 != session {
+            let (before, refreshes) = (self.session.0, &self.manifest.refreshes);
+            if refreshes
+                .iter()
+                .any(|first| (before + 1..=session).contains(first))
+            {
+                (self.recorded, self.finished) = Default::default();
+            }
             self.session = (session, ItemSet::default());
         }
         self.under_way.clear();
@@ -456,6 +467,17 @@ impl Auditor<'_> {
         }
         if record.state().is_finished() {
             let _ = self.finished.insert(item);
+        }
+        match record.state() {
+            ItemState::NotModified if !self.fresh.has(item) => {
+                return Err(format!(
+                    "ID {id} is recorded as not modified, and no earlier record has it"
+                ));
+            }
+            ItemState::Good | ItemState::NotFound | ItemState::Skipped => {
+                let _ = self.fresh.insert(item);
+            }
+            _ => {}
         }
         self.body(&record)
     }

@@ -311,7 +311,7 @@ mod tests {
             writer.finish().await.unwrap();
             number
         });
-        let recovered = recover(&Directory::new(place.path()), Retry::All).unwrap();
+        let recovered = recover(&Directory::new(place.path()), 1, Retry::All).unwrap();
         assert!(recovered.finished.ranges().eq([IdRange {
             start: 0,
             end: number

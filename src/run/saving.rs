@@ -1,4 +1,4 @@
-//! `--save` and `--resume`: the directory of a saved crawl, its lock, and the checks of a session
+//! `--save`, `--resume` and `--refresh`: the directory of a saved crawl, its lock, and the checks of a session
 //! that goes on with it.
 //!
 //! Called before anything is crawled. What shards write there is the room of [`crate::dataset`].
@@ -20,14 +20,18 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
 use crawlmark_results::show::text::shell_word;
+use http::Method;
+use http::header::{HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 
 use super::output::OutputOptions;
 use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, FileCommand, first_flag_of};
 use crate::dataset::disk::{Directory, DiskError};
+use crate::dataset::known::Known;
 use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange};
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
-use crate::dataset::session::{Session, TOOL, counted_sessions};
+use crate::dataset::saved;
+use crate::dataset::session::{Session, TOOL, next_session};
 use crate::error::Error;
 
 /// Longest wait for the processes of a session that was killed just now.
@@ -36,7 +40,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// Interval between two looks at the lock.
 const LOCK_STEP: Duration = Duration::from_millis(20);
 
-/// Replace the command line of `run --resume DIR` by that of the crawl in DIR, and that of
+/// Replace the command line of `run --resume DIR` or `--refresh DIR` by that of the crawl in DIR, and that of
 /// `run --plan FILE` by that of the plan, with the flags that were typed now.
 ///
 /// # Errors
@@ -46,12 +50,12 @@ pub(crate) fn with_recorded_flags(cli: Cli, words: &[OsString]) -> Result<Cli, E
     let Command::Run(args) = &cli.command else {
         return Ok(cli);
     };
-    let (whose, file) = if let Some(place) = &args.save.resume {
+    let (whose, file) = if let Some((flag, place)) = args.save.earlier() {
         let file = FileCommand {
             command: Manifest::read(place)?.command,
             ..FileCommand::default()
         };
-        (format!("--resume {}", place.display()), file)
+        (format!("{flag} {}", place.display()), file)
     } else if let Some(path) = &args.part.plan {
         let (plan, _) = PlanFile::read(path)?;
         if !plan.saving.is_empty() && args.save.save.is_some() {
@@ -93,7 +97,7 @@ pub(super) struct SavedCrawl {
 }
 
 impl SavedCrawl {
-    /// Open the directory of `--save` or `--resume`; none without them. Adds to the plan what
+    /// Open the directory of `--save`, `--resume` or `--refresh`; none without them. Adds to the plan what
     /// earlier sessions have finished.
     ///
     /// # Errors
@@ -103,12 +107,19 @@ impl SavedCrawl {
         wanted: &OutputOptions,
     ) -> Result<Option<Self>, Error> {
         let flags = &resolved.save;
-        let (place, (manifest, lock)) = match (&flags.save, &flags.resume) {
+        let (place, (mut manifest, lock)) = match (&flags.save, flags.earlier()) {
             (Some(place), _) => (place, begin(place, resolved)?),
-            (None, Some(place)) => (place, resume(place, resolved)?),
+            (None, Some((flag, place))) => (place, resume(flag, place, resolved)?),
             (None, None) => return Ok(None),
         };
-        let recovered = recover(&Directory::new(place), flags.retry.unwrap_or_default())?;
+        let number = next_session(place)?;
+        if flags.refresh.is_some() && !manifest.refreshes.contains(&number) {
+            refreshable(place, resolved)?;
+            manifest.refreshes.push(number);
+            manifest.write(place).map_err(Error::unwritable(place))?;
+        }
+        let disk = Directory::new(place);
+        let recovered = recover(&disk, manifest.since(), flags.retry.unwrap_or_default())?;
         let Recovered {
             finished,
             left_out,
@@ -137,12 +148,11 @@ impl SavedCrawl {
             );
         }
         resolved.plan.finished = finished.ranges().collect();
-        // A session that committed nothing may have sent requests.
-        let counted = counted_sessions(place);
-        let last = counted.iter().chain(sessions.keys()).max();
         let session = Session {
             place: place.clone(),
-            number: last.copied().unwrap_or(0).saturating_add(1),
+            number,
+            since: manifest.since(),
+            known: known(&manifest, place, wanted)?,
             plan: config_hash(&resolved.plan),
             saved: manifest.saved,
             cpus: usable_cpus(),
@@ -179,6 +189,45 @@ impl SavedCrawl {
             sessions,
         })
     }
+}
+
+/// Refuse to refresh a crawl whose requests cannot ask if a response still holds.
+fn refreshable(place: &Path, resolved: &Resolved) -> Result<(), Error> {
+    let spec = &resolved.spec;
+    let asks = |name: &HeaderName| [IF_NONE_MATCH, IF_MODIFIED_SINCE].contains(name);
+    let why = if spec.targets.has_flows() {
+        "its items have several requests"
+    } else if spec.request.headers.iter().any(|(name, _)| asks(name)) {
+        "its requests have an If-None-Match or If-Modified-Since of their own"
+    } else if *spec.request.method() != Method::GET {
+        "its requests are not GET"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Usage(format!(
+        "--refresh {}: {why}: crawl it again into another directory (--save)",
+        place.display()
+    )))
+}
+
+/// Return what a crawl that is refreshed knows of its items; none of another.
+fn known(
+    manifest: &Manifest,
+    place: &Path,
+    wanted: &OutputOptions,
+) -> Result<Option<Rc<Known>>, Error> {
+    if manifest.refreshes.is_empty() {
+        return Ok(None);
+    }
+    let crawl = saved::SavedCrawl::locked(place, manifest.clone())?;
+    let known = Known::read(&crawl)?;
+    if known.is_empty() {
+        wanted.voice.warn(&format!(
+            "{}: no record has an ETag or a Last-Modified, so each item is fetched whole",
+            place.display()
+        ));
+    }
+    Ok(Some(Rc::new(known)))
 }
 
 /// Return the command that goes on with the crawl in `place`.
@@ -225,12 +274,13 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
         // What the machine and its environment give, another session finds out itself.
         command: resolved.typed.command(None),
         plan: config_hash(plan),
+        refreshes: Vec::new(),
     };
     manifest.write(place).map_err(&io_error)?;
     Ok((manifest, lock))
 }
 
-fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
+fn resume(flag: &str, place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
     let mut manifest = Manifest::read(place)?;
     manifest.saved.mode = resolved.save.mode.unwrap_or(PRIVATE);
     let lock = lock(place, manifest.saved.mode)?;
@@ -253,7 +303,7 @@ fn resume(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> 
         let [was, is] = [&was, &is].map(|of| of.get(what).map_or("not set", String::as_str));
         let remedy = remedy.as_deref().unwrap_or("Restore it");
         return Err(Error::Usage(format!(
-            "--resume {}: {what} was {was} when the crawl began, and is {is} now. {remedy}, or begin another crawl with --save",
+            "{flag} {}: {what} was {was} when the crawl began, and is {is} now. {remedy}, or begin another crawl with --save",
             place.display()
         )));
     }

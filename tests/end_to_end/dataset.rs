@@ -134,6 +134,7 @@ impl SavedCrawl {
             saved,
             workload: [("id_format".to_owned(), "width=4".to_owned())].into(),
             command: CommandLine::default(),
+            refreshes: Vec::new(),
         };
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("crawl")).unwrap();

@@ -1,10 +1,11 @@
 //! Saved crawls (`--save`, `--resume`): killed at any moment, resumed, and whole in the end; full
 //! disks; refusals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -353,6 +354,170 @@ fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
     );
     assert_eq!(call_line(&crawl.path, "verify . --complete").code, Some(0));
     assert!(crawl.records().keys().copied().eq(0..2_000));
+}
+
+/// Items of a refresh; `CRAWLMARK_REFRESH` sets another number.
+const REFRESHED: u64 = 2_000;
+
+/// A server of items, whose first version has `ETag` for even and `Last-Modified` for odd ones.
+#[derive(Default)]
+struct Versions {
+    /// Items that have changed.
+    changed: Mutex<BTreeSet<u64>>,
+    /// Items that are gone.
+    gone: Mutex<BTreeSet<u64>>,
+    /// Answers, by item and status.
+    answered: Mutex<BTreeMap<(u64, u16), u64>>,
+}
+
+impl Versions {
+    fn serve(&self, mut peer: Peer) {
+        while let Some(head) = peer.head() {
+            let id: u64 = head.split([' ', '/']).nth(3).unwrap().parse().unwrap();
+            let is_changed = self.changed.lock().unwrap().contains(&id);
+            let validator = match (id % 2, is_changed) {
+                (0, false) => format!("etag: W/\"{id}-1\""),
+                (0, true) => format!("etag: W/\"{id}-2\""),
+                (_, false) => "last-modified: Tue, 24 Nov 2026 03:12:45 GMT".to_owned(),
+                (_, true) => "last-modified: Wed, 25 Nov 2026 03:12:45 GMT".to_owned(),
+            };
+            let (name, value) = validator.split_once(": ").unwrap();
+            let asks = ["if-modified-since", "if-none-match"][usize::from(name == "etag")];
+            let (status, answer) = if self.gone.lock().unwrap().contains(&id) {
+                (
+                    404,
+                    "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned(),
+                )
+            } else if head.contains(&format!("\r\n{asks}: {value}\r\n")) {
+                (
+                    304,
+                    format!("HTTP/1.1 304 Not Modified\r\n{validator}\r\n\r\n"),
+                )
+            } else {
+                let body = format!("{{\"id\":{id},\"version\":{}}}", u8::from(is_changed) + 1);
+                let head = format!("{validator}\r\ncontent-type: application/json");
+                let length = body.len();
+                (
+                    200,
+                    format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}"),
+                )
+            };
+            *self
+                .answered
+                .lock()
+                .unwrap()
+                .entry((id, status))
+                .or_default() += 1;
+            if !peer.try_send(&answer) {
+                return;
+            }
+        }
+    }
+
+    /// Items that were answered with a status, since the last call for any of them.
+    fn take(&self) -> BTreeMap<u16, BTreeSet<u64>> {
+        let mut by_status = BTreeMap::<u16, BTreeSet<u64>>::new();
+        for (id, status) in std::mem::take(&mut *self.answered.lock().unwrap()).into_keys() {
+            by_status.entry(status).or_default().insert(id);
+        }
+        by_status
+    }
+}
+
+#[test]
+fn a_refresh_fetches_what_has_changed_and_keeps_the_rest() {
+    let items =
+        std::env::var("CRAWLMARK_REFRESH").map_or(REFRESHED, |items| items.parse().unwrap());
+    let (served, crawl) = (Versions::default(), Crawl::new());
+    let place = crawl.path.display();
+    let exported = || {
+        let lines = call_line(&crawl.path, "export .").code(&[0]).stdout;
+        let records = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let all: Vec<_> = records.map(|it| (it["id"].as_u64().unwrap(), it)).collect();
+        let by_id: BTreeMap<u64, Value> = all.iter().cloned().collect();
+        assert_eq!(by_id.len(), all.len(), "an ID is exported twice");
+        by_id
+    };
+    let complete = || {
+        let audit = call_line(&crawl.path, "verify . --complete --json").code(&[0]);
+        holds(
+            &audit.printed(),
+            &json!({"/finished": items, "/violations_found": 0}),
+        );
+    };
+    with_server(
+        |peer| served.serve(peer),
+        |address| {
+            let url = format!("http://{address}/items/{{id}}");
+            let first =
+                ended(&format!("{url} --ids 0..{items} -c 8 -s 2 --save {place}")).report(0);
+            assert!(!first.has_finding("not_modified"));
+            assert_eq!(served.take().into_keys().collect::<Vec<_>>(), [200]);
+            let before = exported();
+
+            // Killed halfway, and gone on with.
+            let changed: BTreeSet<u64> = (0..items).filter(|id| id % 33 == 7).collect();
+            (*served.changed.lock().unwrap()).clone_from(&changed);
+            let run = start(&format!("--refresh {place}"));
+            wait_for("half of the answers", || {
+                (served.answered.lock().unwrap().len() as u64 > items / 2).then_some(())
+            });
+            signal(run.pid(), Signal::SIGKILL);
+            run.end().wait_for_its_processes();
+            let resumed = ended(&format!("--resume {place}"));
+            assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+            complete();
+            let mut answers = served.take();
+            assert_eq!(answers.remove(&200), Some(changed.clone()));
+            let rest = (0..items).filter(|id| !changed.contains(id));
+            assert_eq!(answers.remove(&304), Some(rest.collect()));
+            let after = exported();
+            for (id, record) in &after {
+                let version = 1 + u64::from(changed.contains(id));
+                assert_eq!(record["body"], json!({"id": id, "version": version}));
+                assert!(version == 2 || *record == before[id], "{record}");
+            }
+
+            // Nothing has changed since but that an item is gone.
+            served.gone.lock().unwrap().insert(3);
+            let again = ended(&format!("--refresh {place}")).report(0);
+            again.holds(&json!({
+                "/totals/not_modified": items - 1, "/ledger/ok": items - 1, "/ledger/not_found": 1,
+                "/saved/saved": items,
+            }));
+            assert!(again.has_finding("not_modified"));
+            complete();
+            let last = exported();
+            assert_eq!(last.len() as u64, items);
+            assert_eq!(last[&3]["outcome"], "not_found");
+            assert!(
+                last.iter()
+                    .all(|(id, record)| *id == 3 || *record == after[id])
+            );
+        },
+    );
+}
+
+#[test]
+fn what_cannot_ask_if_a_response_holds_is_not_refreshed() {
+    let target = Target::start("--processes 1");
+    for flags in ["-m HEAD", "-d 5s -H 'if-none-match: \"a\"'"] {
+        let crawl = Crawl::new();
+        let saved = crawl
+            .session(&format!("{} -n 5 {flags}", target.url()))
+            .end();
+        assert_eq!(saved.code, Some(0), "{}", saved.stderr);
+        let asked = target.requests();
+        let refresh = format!(
+            "--refresh {} {}",
+            crawl.path.display(),
+            flags.trim_start_matches("-d 5s")
+        );
+        assert_eq!(ended(&refresh).code, Some(2), "{flags}");
+        assert_eq!(target.requests(), asked);
+    }
 }
 
 #[test]

@@ -130,7 +130,9 @@ impl ThrottlePauses {
     pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
         match attempt.outcome {
             Outcome::Throttled => return self.throttled(attempt),
-            Outcome::Ok | Outcome::NotFound | Outcome::Stepped => self.recovered(permit, attempt),
+            Outcome::Ok | Outcome::NotModified | Outcome::NotFound | Outcome::Stepped => {
+                self.recovered(permit, attempt);
+            }
             Outcome::Redirected | Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
         }
         let quota = attempt

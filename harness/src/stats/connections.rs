@@ -36,7 +36,7 @@ impl TcpCounts {
     pub(crate) fn record(&mut self, sample: &Sample, reading: &TcpReading, nth: Option<u64>) {
         let (has_waited, is_first) = (u64::from(reading.retransmits > 0), nth == Some(1));
         match sample.attempt.outcome {
-            Outcome::Ok | Outcome::NotFound | Outcome::Stepped if reading.is_slow => {
+            outcome if outcome.is_answer() && reading.is_slow => {
                 self.slow += 1;
                 self.slow_with_retransmit += has_waited;
                 self.first_with_retransmit += u64::from(is_first) * has_waited;

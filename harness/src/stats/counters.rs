@@ -82,6 +82,9 @@ counters! {
         /// Source addresses whose first request was throttled: the target does not limit each by
         /// itself.
         sources_throttled_at_first: u64 as "source addresses throttled at first",
+        /// Good answers that said that the one of an earlier crawl still holds.
+        #[serde(default)]
+        not_modified: u64 as "not modified",
         /// Next pages that were requested.
         pages_followed: u64 as "next pages",
         /// Next pages that their items had requested before: they were not requested again.
@@ -406,7 +409,8 @@ impl Counters {
             *requests.attempts_by_status.entry(status).or_default() += count;
         }
         let item = match outcome {
-            Outcome::Ok => {
+            Outcome::Ok | Outcome::NotModified => {
+                requests.not_modified += count * u64::from(outcome == Outcome::NotModified);
                 requests.ok_at_first += count * u64::from(is_last && !is_retry);
                 &mut items.ok
             }

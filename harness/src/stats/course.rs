@@ -60,7 +60,7 @@ impl SecondCourse {
         let counts = self.at(step);
         counts.answers += if is_answer { count } else { 0 };
         *match outcome {
-            Outcome::Ok | Outcome::Stepped => &mut counts.good,
+            Outcome::Ok | Outcome::NotModified | Outcome::Stepped => &mut counts.good,
             Outcome::NotFound => &mut counts.not_found,
             Outcome::Throttled => &mut counts.throttled,
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => &mut counts.failed,

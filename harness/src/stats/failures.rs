@@ -65,6 +65,7 @@ impl FailureCause {
     pub fn of(attempt: &Attempt) -> Option<Self> {
         match attempt.outcome {
             Outcome::Ok
+            | Outcome::NotModified
             | Outcome::NotFound
             | Outcome::Throttled
             | Outcome::Redirected

@@ -82,7 +82,7 @@ impl Groups {
         match attempt.outcome {
             // An element of a list that the target does not have: its item goes on without it.
             Outcome::Stepped if is_missing(attempt) => counts.not_found += 1,
-            Outcome::Ok | Outcome::Stepped => counts.ok += 1,
+            Outcome::Ok | Outcome::NotModified | Outcome::Stepped => counts.ok += 1,
             Outcome::NotFound => counts.not_found += 1,
             Outcome::Throttled => counts.throttled += 1,
             Outcome::Redirected => {}

@@ -294,7 +294,9 @@ impl Scheduled {
     /// Counts what requests came to.
     pub(crate) fn add(&mut self, alike: &Alike) {
         match alike.ending.outcome {
-            Outcome::Ok | Outcome::NotFound | Outcome::Stepped => self.good += alike.count,
+            Outcome::Ok | Outcome::NotModified | Outcome::NotFound | Outcome::Stepped => {
+                self.good += alike.count;
+            }
             Outcome::Error(kind) if kind.is_local() => {}
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {
                 self.failed += alike.count;

@@ -470,6 +470,11 @@ fn items(report: &Report) -> Found {
         count,
         verdict,
     });
+    let held = counted.requests.not_modified;
+    let not_modified = (held > 0).then(|| Finding::NotModified {
+        share: crate::run::report::share(held as f64, counted.items.completed() as f64),
+        count: held,
+    });
     let totals = &report.totals;
     let of = |count: u64, finding: fn(u64) -> Finding| (count > 0).then(|| finding(count));
     let named = totals.pages_followed + totals.pages_repeated + totals.pages_cut;
@@ -488,7 +493,11 @@ fn items(report: &Report) -> Found {
     ]
     .into_iter()
     .flatten();
-    Ok(not_found.into_iter().chain(early).collect())
+    Ok(not_found
+        .into_iter()
+        .chain(not_modified)
+        .chain(early)
+        .collect())
 }
 
 /// What was done to a run from outside.

@@ -865,6 +865,10 @@ findings! {
     NextNotFound { count: u64 } => "No response had a next page";
         format!("No response had a next page: none of {} has what `next` of the request file says", counted(count, "first page")),
         remedy: "Compare a response with `next`. If each list has one page, leave `next` out.";
+    /// Responses of an earlier crawl still hold, by `--refresh`.
+    NotModified { share: f64, count: u64 } => fit(format!("{} of items were not modified", percent(share)), "Items were not modified");
+        format!("{} of items ({}) were not modified (304): the records of an earlier session hold", percent(share), grouped(count)),
+        severity: Severity::Info;
     /// Requests were not found.
     NotFound { share: f64, count: u64, verdict: Option<Verdict> } => fit(format!("{} of requests were not found", percent(share)), "Requests were not found");
         format!("{} of requests ({}) were not found (404 or 410)", percent(share), grouped(count)),

@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderName};
 use crate::crawl::connect::{pool::After, proxy::Absolute};
 use crate::crawl::target::{
     ids::IdFormat,
-    request::{Item, Request, TRACEPARENT},
+    request::{Item, Request},
     shape::RequestShape,
     targets::Targets,
 };
@@ -82,7 +82,10 @@ impl Writer {
         output: &mut Output,
         absolute: Option<&Absolute>,
     ) -> &[u8] {
-        let is_plain = item.chain.is_none() && item.step.is_none() && item.trace.is_none();
+        let is_plain = item.chain.is_none()
+            && item.step.is_none()
+            && item.trace.is_none()
+            && item.known.is_none();
         if let (Some(around), true, After::Keep, None) =
             (&self.around_id, is_plain, after, absolute)
         {
@@ -148,9 +151,9 @@ impl Writer {
             let host = self.targets.hosts()[request.host()].header();
             output.extend_from_slice(host.as_bytes());
         }
-        if let Some(trace) = request.trace() {
-            start_field(output, &TRACEPARENT);
-            output.extend_from_slice(trace);
+        for (name, value) in request.own() {
+            start_field(output, &name);
+            output.extend_from_slice(value);
         }
         output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header.0));
         let own_body;

@@ -57,9 +57,7 @@ impl Stream {
         let stream = &mut connection.streams[self.at];
         if let (Some(status), None) = (stream.status, &receiver.seen.head) {
             let number = stream.fields.number;
-            let known = self
-                .known
-                .filter(|known| known.number == number && !receiver.expected.takes_values());
+            let known = self.known.filter(|known| known.number == number);
             let facts = match known {
                 Some(KnownHead { facts, .. }) => {
                     receiver.expected.begin(&facts);
@@ -69,7 +67,9 @@ impl Stream {
                     receiver.expected.head(status, fields)
                 }),
             };
-            let is_general = facts.signals.is_none() && facts.held_ns.is_none();
+            let is_general = facts.signals.is_none()
+                && facts.held_ns.is_none()
+                && !receiver.expected.keeps_head();
             self.known = is_general.then_some(KnownHead { number, facts });
             receiver.begin(facts, stream.head_at.max(watch.sent));
         }

@@ -9,7 +9,7 @@ use http::header::{CONTENT_LENGTH, HOST};
 
 use super::hpack::{write_field, write_integer};
 use crate::crawl::target::{
-    request::{Item, Request, TRACEPARENT},
+    request::{Item, Request},
     shape::RequestShape,
     targets::Targets,
 };
@@ -66,7 +66,7 @@ impl Requests {
         output.body = request.body();
         output.is_head = *request.method() == Method::HEAD;
         request.write_path(path);
-        let is_shared = request.is_shared() && request.trace().is_none();
+        let is_shared = request.is_shared() && !request.has_own();
         if is_shared {
             block.extend_from_slice(&self.starts[request.host()]);
         } else {
@@ -114,8 +114,8 @@ fn write_fields(request: &Request<'_>, body: &Bytes, block: &mut Vec<u8>) {
             write_field(name.as_str(), &text, block);
         }
     }
-    if let Some(trace) = request.trace() {
-        write_field(TRACEPARENT.as_str(), trace, block);
+    for (name, value) in request.own() {
+        write_field(name.as_str(), value, block);
     }
     if request.sends(&CONTENT_LENGTH)
         && let Some(length) = request.shape.length_of(body)

@@ -8,7 +8,7 @@ use http::uri::{Scheme, Uri};
 use http::{Method, request::Parts};
 
 use crate::crawl::target::{
-    request::{Item, Request, TRACEPARENT},
+    request::{Item, Request},
     shape::RequestShape,
     targets::Targets,
 };
@@ -71,8 +71,8 @@ fn write(request: &Request<'_>, targets: &Targets, body: &Bytes, parts: &mut Par
             headers.append(name, HeaderValue::from_bytes(&text).ok()?);
         }
     }
-    if let Some(trace) = request.trace() {
-        headers.insert(TRACEPARENT, HeaderValue::from_bytes(trace).ok()?);
+    for (name, value) in request.own() {
+        headers.insert(name, HeaderValue::from_bytes(value).ok()?);
     }
     if request.sends(&CONTENT_LENGTH)
         && let Some(length) = request.shape.length_of(body)

@@ -6,13 +6,14 @@ use crawlmark_harness::trace::TraceHeader;
 use http::Method;
 use http::header::{
     CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, HOST,
-    HeaderName,
+    HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH,
 };
 
 use super::flow::StepRequest;
 use super::redact;
 use super::shape::RequestShape;
 use super::targets::{RequestTarget, Targets};
+use crate::dataset::known::KnownItem;
 
 /// Headers of a body (Fetch, "request-body-header name", and its length).
 const OF_BODY: [HeaderName; 5] = [
@@ -97,6 +98,8 @@ pub(crate) struct Item<'a> {
     pub(crate) step: Option<&'a StepRequest>,
     /// Trace context of the attempt, if the run sends any.
     pub(crate) trace: Option<&'a TraceHeader>,
+    /// The response of an earlier crawl that may still hold.
+    pub(crate) known: Option<&'a KnownItem>,
 }
 
 impl Item<'_> {
@@ -107,6 +110,7 @@ impl Item<'_> {
             chain: None,
             step: None,
             trace: None,
+            known: None,
         }
     }
 }
@@ -140,9 +144,20 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Return the value of its trace header, if it has one.
-    pub(crate) fn trace(&self) -> Option<&'a TraceHeader> {
-        self.item.trace
+    /// Return the headers that are its own.
+    pub(crate) fn own(&self) -> impl Iterator<Item = (HeaderName, &'a [u8])> + use<'a> {
+        let Item { trace, known, .. } = self.item;
+        let trace = trace.map(|trace| (TRACEPARENT, &trace[..]));
+        let text = |text: &'a Option<Box<str>>| text.as_deref().map(str::as_bytes);
+        let etag = known.and_then(|known| Some((IF_NONE_MATCH, text(&known.etag)?)));
+        let modified =
+            known.and_then(|known| Some((IF_MODIFIED_SINCE, text(&known.last_modified)?)));
+        trace.into_iter().chain(etag).chain(modified)
+    }
+
+    /// True if it has headers of its own.
+    pub(crate) fn has_own(&self) -> bool {
+        self.item.trace.is_some() || self.item.known.is_some()
     }
 
     /// Number of its host.
@@ -176,9 +191,9 @@ impl<'a> Request<'a> {
         self.item.chain.is_none() && self.line.shape.is_none() && !self.shape.has_id()
     }
 
-    /// True if it has a header of its shape. A trace context takes the place of a recorded one.
+    /// True if it has a header of its shape. One of its own takes the place of a recorded one.
     pub(crate) fn sends(&self, name: &HeaderName) -> bool {
-        let is_replaced = self.item.trace.is_some() && *name == TRACEPARENT;
+        let is_replaced = self.has_own() && self.own().any(|(own, _)| own == *name);
         !is_replaced && self.item.chain.is_none_or(|chain| chain.sends(name))
     }
 

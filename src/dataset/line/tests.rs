@@ -2,7 +2,8 @@
 
 use super::*;
 
-const ALL: &str = "id,url,status,outcome,attempts,at,latency_us,content_type,digest,body";
+const ALL: &str =
+    "id,url,status,outcome,attempts,at,latency_us,content_type,etag,last_modified,digest,body";
 
 fn item<'a>(content_type: Option<&'a [u8]>, body: Option<&'a [u8]>) -> Item<'a> {
     Item {
@@ -16,6 +17,8 @@ fn item<'a>(content_type: Option<&'a [u8]>, body: Option<&'a [u8]>) -> Item<'a> 
         at_us: 1_764_000_765_123_456,
         latency_us: Some(812),
         content_type,
+        etag: None,
+        last_modified: None,
         body: body.map(|bytes| ReceivedBody {
             bytes,
             whole: bytes.len() as u64,

@@ -246,7 +246,7 @@ impl Crawl {
     fn recovered(&mut self, may_fail: bool) -> Recovered {
         for turn in 0..20 {
             self.fail_sometimes(may_fail && turn < 10, 8);
-            let result = recover(&self.disk, Retry::All);
+            let result = recover(&self.disk, 1, Retry::All);
             self.disk.fail_after(None);
             match result {
                 Ok(recovered) => {

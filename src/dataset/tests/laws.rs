@@ -178,6 +178,7 @@ mod tests {
             },
             workload: BTreeMap::new(),
             command: CommandLine::default(),
+            refreshes: Vec::new(),
         }
     }
 
@@ -186,8 +187,15 @@ mod tests {
         u32::try_from(item % 4).unwrap() + 1
     }
 
-    /// Crawl a session: the items that are asked for end with these outcomes, or not at all.
-    fn session(place: &Path, asked: &[u64], ends: &[Option<usize>], number: u32) {
+    /// Crawl a session: the items that are asked for end with these outcomes, or not at all. Good
+    /// ones whose earlier response `holds` are not modified.
+    fn session(
+        place: &Path,
+        asked: &[u64],
+        ends: &[Option<usize>],
+        holds: impl Fn(u64) -> bool,
+        number: u32,
+    ) {
         let (manifest, disk) = (manifest(), Directory::new(place));
         let name = SegmentName {
             session: number,
@@ -206,6 +214,9 @@ mod tests {
             for page in 1..=pages(*item) {
                 let outcome = match end {
                     _ if page < pages(*item) => Some(Outcome::Stepped),
+                    Some(end) if OUTCOMES[end] == Some(Outcome::Ok) && holds(*item) => {
+                        Some(Outcome::NotModified)
+                    }
                     Some(end) => OUTCOMES[end],
                     None => break,
                 };
@@ -264,14 +275,20 @@ mod tests {
         #[test]
         fn an_item_is_asked_for_until_it_is_finished_and_read_once(
             sessions in prop::collection::vec(
-                (prop::collection::vec(prop::option::of(0..OUTCOMES.len()), 8), prop::sample::select(Retry::value_variants())), 1..5),
+                (prop::collection::vec(prop::option::of(0..OUTCOMES.len()), 8), prop::sample::select(Retry::value_variants()), any::<bool>()), 1..6),
         ) {
             let place = tempfile::tempdir().unwrap();
-            manifest().write(place.path()).unwrap();
-            let mut last = BTreeMap::<u64, Option<Outcome>>::new();
+            let mut described = manifest();
+            // Since the last refresh; and of the records that count, with those of all time.
+            let (mut last, mut counts) = (BTreeMap::<u64, Option<Outcome>>::new(), BTreeMap::<u64, Option<Outcome>>::new());
             let is_finished = |outcome: &Option<Outcome>| matches!(outcome, None | Some(Outcome::Ok | Outcome::NotFound));
-            for (number, (ends, retry)) in (1..).zip(&sessions) {
-                let recovered = recover(&Directory::new(place.path()), *retry).unwrap();
+            for (number, (ends, retry, is_refresh)) in (1..).zip(&sessions) {
+                if *is_refresh {
+                    described.refreshes.push(number);
+                    last.clear();
+                }
+                described.write(place.path()).unwrap();
+                let recovered = recover(&Directory::new(place.path()), described.since(), *retry).unwrap();
                 let asked: Vec<u64> = recovered.finished.gaps(ITEMS).into_iter().flat_map(|gap| gap.start..gap.end).collect();
                 let expected = (ITEMS.start..ITEMS.end).filter(|item| match last.get(item) {
                     None => true,
@@ -280,17 +297,24 @@ mod tests {
                     Some(_) => matches!(retry, Retry::All | Retry::Failed),
                 });
                 prop_assert_eq!(&asked, &expected.collect::<Vec<_>>());
-                session(place.path(), &asked, ends, number);
-                last.extend(asked.iter().filter_map(|item| Some((*item, OUTCOMES[ends[usize::try_from(*item - ITEMS.start).unwrap()]?]))));
+                let holds = |item| pages(item) == 1 && counts.get(&item) == Some(&Some(Outcome::Ok));
+                session(place.path(), &asked, ends, holds, number);
+                for item in asked {
+                    let Some(end) = ends[usize::try_from(item - ITEMS.start).unwrap()] else { continue };
+                    last.insert(item, OUTCOMES[end]);
+                    if is_finished(&OUTCOMES[end]) || !counts.get(&item).is_some_and(is_finished) {
+                        counts.insert(item, OUTCOMES[end]);
+                    }
+                }
             }
-            recover(&Directory::new(place.path()), Retry::All).unwrap();
+            recover(&Directory::new(place.path()), 1, Retry::All).unwrap();
             let crawl = SavedCrawl::open(place.path(), Manifest::read(place.path()).unwrap()).unwrap();
             let audit = verify(&crawl, |_| {}).unwrap();
             prop_assert_eq!(audit.violations_found, 0, "{:?}", audit.violations);
             let finished = last.values().filter(|outcome| is_finished(outcome)).count() as u64;
             prop_assert_eq!((audit.recorded, audit.finished), (last.len() as u64, finished));
             prop_assert_eq!(audit.complete, finished == ITEMS.len());
-            let named = last.into_iter().map(|(item, outcome)| (item, outcome_name(outcome).to_owned()));
+            let named = counts.into_iter().map(|(item, outcome)| (item, outcome_name(outcome).to_owned()));
             prop_assert_eq!(exported(&crawl), named.collect());
         }
 
@@ -301,14 +325,14 @@ mod tests {
             let place = tempfile::tempdir().unwrap();
             manifest().write(place.path()).unwrap();
             let ends: Vec<_> = ends.into_iter().map(Some).collect();
-            session(place.path(), &(ITEMS.start..ITEMS.end).collect::<Vec<_>>(), &ends, 1);
+            session(place.path(), &(ITEMS.start..ITEMS.end).collect::<Vec<_>>(), &ends, |_| false, 1);
             let path = place.path().join("0001-s00.jsonl.zst");
             let mut bytes = std::fs::read(&path).unwrap();
             let at = at.index(bytes.len());
             bytes[at] ^= flip;
             std::fs::write(&path, bytes).unwrap();
             // The start of a segment is for its user to restore.
-            let Ok(recovered) = recover(&Directory::new(place.path()), Retry::None) else {
+            let Ok(recovered) = recover(&Directory::new(place.path()), 1, Retry::None) else {
                 return Ok(());
             };
             let crawl = SavedCrawl::open(place.path(), manifest()).unwrap();

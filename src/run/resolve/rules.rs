@@ -28,7 +28,7 @@ pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), 
         Need::Rate => args.rate.is_some(),
         Need::Replay => is_replay,
         Need::NoReplay => !is_replay,
-        Need::Saving => args.save.save.is_some() || args.save.resume.is_some(),
+        Need::Saving => args.save.save.is_some() || args.save.earlier().is_some(),
         Need::Tcp => args.http != HttpVersion::Http3,
         Need::Tls | Need::Http2 | Need::Http1 | Need::Session => true,
     })

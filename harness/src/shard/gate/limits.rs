@@ -621,7 +621,7 @@ impl Limits {
     /// earliest; once the gate is closed, when that would have been.
     #[inline]
     pub(super) fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
-        let is_final = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
+        let is_final = attempt.outcome.is_final()
             || matches!(attempt.advice.repeat, Repeat::Never | Repeat::Refused);
         if is_final {
             return None;

@@ -299,6 +299,7 @@ fn with(kind: FindingKind) -> Report {
         Is::InStep => report(|it| in_step(it, 0.9, 0.1)),
         Is::CutOff => run(|it| (it.ledger.aborted, it.ledger.ok) = (200, 800)),
         Is::Throttled => run(|it| (it.counters.requests.throttled, it.ledger.ok) = (600, 400)),
+        Is::NotModified => run(|it| it.counters.requests.not_modified = 1),
         Is::PagesCut => report(|it| it.totals.pages_cut = 1),
         Is::NextNotFound => report(|it| it.totals.pages_without_next = 1),
         Is::SharedFailed => report(|it| it.totals.shared_failed = 1),

@@ -11,6 +11,7 @@ use crawlmark_harness::sample::{Attempt, ErrorKind};
 use crawlmark_harness::stats::MAX_EXCERPT;
 use crawlmark_harness::workload::Flight;
 use crawlmark_mock_server::items;
+use http::HeaderValue;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -75,8 +76,34 @@ struct Saver {
 pub(crate) struct SavedResponse {
     /// Number of its content type, from 1; 0 without one.
     content_type: u16,
+    pub(crate) validators: Validators,
     /// Body; none if it is not saved.
     pub(crate) body: Option<KeptBody>,
+}
+
+/// Header fields by which a target tells if a response still holds.
+#[derive(Debug, Default)]
+pub(crate) struct Validators {
+    pub(crate) etag: Option<String>,
+    pub(crate) last_modified: Option<String>,
+}
+
+impl Validators {
+    /// Read them, as far as they are text that a request can have.
+    fn of(fields: HeaderFields<'_>) -> Self {
+        let read = |name| {
+            let value = HeaderValue::from_bytes(fields.all(name).next()?).ok()?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        Self {
+            etag: read("etag"),
+            last_modified: read("last-modified"),
+        }
+    }
+
+    const fn is_none(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
 }
 
 /// Body of a response, up to the longest that is saved.
@@ -148,6 +175,8 @@ pub(crate) struct Expected {
     is_refused: bool,
     /// Body for a record; none if it is not saved.
     saved: Option<KeptBody>,
+    /// Validators for a record.
+    validators: Validators,
     /// Reader of the events of the body, where those are expected.
     events: Option<Box<EventReader>>,
     /// `Location` of a redirect, where redirects are followed.
@@ -257,6 +286,7 @@ impl Expected {
             held: 0,
             is_refused: false,
             saved: None,
+            validators: Validators::default(),
             events: checker
                 .expectations
                 .events()
@@ -301,6 +331,7 @@ impl Expected {
         }
         if let Some(saver) = self.checker.saver.get() {
             self.saved = (saver.bodies != Bodies::None).then(|| saver.lend());
+            self.validators = Validators::default();
         }
     }
 
@@ -309,6 +340,7 @@ impl Expected {
         let mut head = HeadFacts::read(status, fields, self.checker.head_use);
         if let Some(saver) = self.checker.saver.get() {
             head.content_type = saver.content_type(fields);
+            self.validators = Validators::of(fields);
         }
         if self.checker.head_use.follows && is_redirect(status) {
             self.location = fields.all("location").next().map(<[u8]>::to_vec);
@@ -332,9 +364,10 @@ impl Expected {
         head
     }
 
-    /// True if values are taken from responses: each head is then read, also one that repeats.
-    pub(crate) fn takes_values(&self) -> bool {
-        self.checker.head_use.takes
+    /// True if something of the head that was read is for its response alone: one that repeats it is
+    /// read as well.
+    pub(crate) fn keeps_head(&self) -> bool {
+        self.checker.head_use.takes || !self.validators.is_none()
     }
 
     /// Begin the body of a response with this head: the start of a bad answer's body is kept.
@@ -543,6 +576,7 @@ impl Expected {
         if let Some(saver) = self.checker.saver.get() {
             let last = SavedResponse {
                 content_type: head.content_type,
+                validators: std::mem::take(&mut self.validators),
                 body: self.saved.take(),
             };
             *saver.last.borrow_mut() = Some(last);
