@@ -52,8 +52,11 @@ const LONGEST_TIME_S: f64 = 1e12;
 /// overflow.
 const GREATEST_COUNT: f64 = 9_007_199_254_740_992.0;
 
-/// The greatest of all other numbers: a picture has room for its digits.
+/// The greatest number of another program's results: a picture has room for its digits.
 pub(crate) const GREATEST_NUMBER: f64 = 1e18;
+
+/// The greatest of all other numbers: `FAR` of a comparison is a ratio of e^300, 1.9e130.
+const GREATEST_RATIO: f64 = 1e131;
 
 /// Numbers that may be greater: no counts, or those of planned items, which may be all that there are
 /// IDs.
@@ -228,7 +231,7 @@ impl<'de> Visitor<'de> for Bounds<'_> {
             return self.check_number(number, number);
         }
         self.check(match number {
-            _ if number.abs() > GREATEST_NUMBER => Some(format!(
+            _ if number.abs() > GREATEST_RATIO => Some(format!(
                 "is {number:e}, more than anything that is measured"
             )),
             ..0.0 if is_rate(self.0) => Some(format!("is {number}, less than any rate")),
@@ -390,7 +393,7 @@ mod tests {
         }
         for text in [
             "{\"seed\": 18446744073709551615, \"ids\": {\"start\": 0, \"end\": 18446744073709551615}}",
-            "{\"rate_per_s\": 1e15, \"per_s\": 1e18, \"planned\": 18446744073709551615, \"x\": null, \"b\": [true, -1.5]}",
+            "{\"rate_per_s\": 1e15, \"per_s\": 1e18, \"ratio\": 1.9e130, \"planned\": 18446744073709551615, \"x\": null, \"b\": [true, -1.5]}",
         ] {
             assert!(from_str::<serde::de::IgnoredAny>(text).is_ok(), "{text}");
         }
