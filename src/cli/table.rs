@@ -347,7 +347,7 @@ const GROUPS: [Group; 13] = [
         flags: &[
             never(SAVE).not_for_rounds().common(),
             never("resume").not_for_rounds().common(),
-            never("refresh").not_for_rounds().common(),
+            never("refresh").not_for_rounds(),
             never("retry").not_for_rounds(),
             never("save_fields").not_for_rounds(),
             never("save_bodies").not_for_rounds(),

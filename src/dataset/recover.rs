@@ -74,8 +74,9 @@ impl Retry {
 /// recovering again is safe.
 pub fn recover<D: Disk>(disk: &D, since: u32, retry: Retry) -> Result<Recovered, DiskError> {
     let mut recovered = Recovered::default();
-    let mut all = Records::default();
+    let (mut all, mut fresh) = (Records::default(), ItemSet::default());
     for (name, state) in segments(disk, 0, Reading::Frames)? {
+        fresh.merge(&state.records.fresh());
         if name.session >= since {
             all.merge(&state.records);
         }
@@ -89,6 +90,14 @@ pub fn recover<D: Disk>(disk: &D, since: u32, retry: Retry) -> Result<Recovered,
             ));
         }
         session.records.merge(&state.records);
+    }
+    // One that is not modified, and whose record was lost since, has to be fetched.
+    let lost = all
+        .not_modified
+        .ranges()
+        .flat_map(|range| fresh.gaps(range));
+    for range in lost.collect::<Vec<_>>() {
+        all.finished.remove(range);
     }
     let finished = all.finished.len();
     recovered.finished = all.finished;

@@ -136,9 +136,11 @@ impl Session {
         for session in counted_sessions(&self.place) {
             sessions.entry(session).or_default();
         }
-        // No item is finished twice.
-        let refreshed = sessions.range(self.since..).map(|(_, one)| one);
-        let finished = refreshed.map(|one| one.records.finished.len());
+        // An item whose record was lost may be finished twice.
+        let mut finished = ItemSet::default();
+        for (_, one) in sessions.range(self.since..) {
+            finished.merge(&one.records.finished);
+        }
         let figures = sessions.iter().map(|(session, one)| SavedSession {
             sent: sent(
                 counted_requests(&self.place.join(SegmentName::requests(*session))),
@@ -146,7 +148,7 @@ impl Session {
             ),
             ..figures(*session, one)
         });
-        Ok((figures.collect(), finished.sum()))
+        Ok((figures.collect(), finished.len()))
     }
 }
 

@@ -226,6 +226,7 @@ pub(crate) fn verify(
         recorded: ItemSet::default(),
         finished: ItemSet::default(),
         fresh: ItemSet::default(),
+        lost: BTreeMap::new(),
         session: (0, ItemSet::default()),
         under_way: HashMap::new(),
         attempts: BTreeMap::new(),
@@ -236,6 +237,14 @@ pub(crate) fn verify(
         let before = auditor.audit.bytes;
         auditor.segment(segment, |read| progress(before + read))?;
         auditor.audit.bytes += segment.length;
+    }
+    for (item, (file, place)) in std::mem::take(&mut auditor.lost) {
+        let id = auditor
+            .shuffle
+            .as_ref()
+            .map_or(item, |shuffle| shuffle.id(item));
+        let what = format!("ID {id} is not modified, and the record that holds is not there");
+        auditor.audit.violation(&file, place, what, DAMAGE);
     }
     let sessions = auditor.attempts.iter();
     let counted = &auditor.counted;
@@ -266,6 +275,8 @@ struct Auditor<'a> {
     finished: ItemSet,
     /// Items with a final record that does not point to an earlier one.
     fresh: ItemSet,
+    /// Records that point to an earlier one that is not there: file and place, by item.
+    lost: BTreeMap<u64, (String, Place)>,
     /// Items that ended in this session.
     session: (u32, ItemSet),
     /// Last element and page of each step that is recorded, of the items of this segment that have
@@ -404,12 +415,12 @@ impl Auditor<'_> {
         let (mut counted, mut is_sound) = (Records::default(), true);
         for line in lines.split_terminator('\n') {
             *before += 1;
-            if let Err(what) = self.line(line, &mut counted) {
+            let place = Place {
+                line: Some(*before),
+                ..frame
+            };
+            if let Err(what) = self.line(line, (file, place), &mut counted) {
                 is_sound = false;
-                let place = Place {
-                    line: Some(*before),
-                    ..frame
-                };
                 self.audit.violation(file, place, what, SEGMENT);
             }
         }
@@ -433,7 +444,12 @@ impl Auditor<'_> {
     }
 
     /// Audit a line, and return the first violation.
-    fn line(&mut self, line: &str, counted: &mut Records) -> Result<(), String> {
+    fn line(
+        &mut self,
+        line: &str,
+        (file, place): (&str, Place),
+        counted: &mut Records,
+    ) -> Result<(), String> {
         let record = SavedRecord::parse(line)
             .map_err(|error| format!("the line is not a record: {error}"))?;
         let (id, outcome) = (record.id, &*record.outcome);
@@ -465,17 +481,16 @@ impl Auditor<'_> {
             // An earlier session may have a record of it.
             let _ = self.recorded.insert(item);
         }
-        if record.state().is_finished() {
-            let _ = self.finished.insert(item);
-        }
         match record.state() {
             ItemState::NotModified if !self.fresh.has(item) => {
-                return Err(format!(
-                    "ID {id} is recorded as not modified, and no earlier record has it"
-                ));
+                self.lost.insert(item, (file.to_owned(), place));
             }
-            ItemState::Good | ItemState::NotFound | ItemState::Skipped => {
-                let _ = self.fresh.insert(item);
+            state if state.is_finished() => {
+                let _ = self.finished.insert(item);
+                if state != ItemState::NotModified {
+                    let _ = self.fresh.insert(item);
+                    self.lost.remove(&item);
+                }
             }
             _ => {}
         }

@@ -319,6 +319,29 @@ mod tests {
         }
 
         #[test]
+        fn an_item_whose_record_is_lost_after_a_refresh_is_asked_for_again(kept in prop::bool::ANY) {
+            let place = tempfile::tempdir().unwrap();
+            let asked = |recovered: &Recovered| -> Vec<u64> { recovered.finished.gaps(ITEMS).into_iter().flat_map(|gap| gap.start..gap.end).collect() };
+            let (all, ends) = ((ITEMS.start..ITEMS.end).collect::<Vec<_>>(), vec![OUTCOMES.iter().position(|it| *it == Some(Outcome::Ok)); 8]);
+            let refreshed = Manifest { refreshes: vec![2], ..manifest() };
+            refreshed.write(place.path()).unwrap();
+            session(place.path(), &all, &ends, |_| false, 1);
+            session(place.path(), &all, &ends, |item| pages(item) == 1, 2);
+            if !kept {
+                std::fs::remove_file(place.path().join("0001-s00.jsonl.zst")).unwrap();
+            }
+            let audit = || verify(&SavedCrawl::open(place.path(), refreshed.clone()).unwrap(), |_| {}).unwrap();
+            let held: Vec<u64> = all.iter().copied().filter(|item| pages(*item) == 1).collect();
+            prop_assert_eq!(audit().violations_found, if kept { 0 } else { held.len() as u64 });
+            let recovered = recover(&Directory::new(place.path()), refreshed.since(), Retry::All).unwrap();
+            prop_assert_eq!(asked(&recovered), if kept { Vec::new() } else { held });
+            session(place.path(), &asked(&recovered), &ends, |_| false, 3);
+            recover(&Directory::new(place.path()), refreshed.since(), Retry::All).unwrap();
+            let audit = audit();
+            prop_assert_eq!((audit.violations_found, audit.complete), (0, true), "{:?}", audit.violations);
+        }
+
+        #[test]
         fn an_item_of_several_records_is_whole_or_asked_for_whatever_byte_changes(
             ends in prop::collection::vec(0..OUTCOMES.len(), 8), at in any::<prop::sample::Index>(), flip in 1..=255_u8,
         ) {
