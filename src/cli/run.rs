@@ -111,7 +111,7 @@ Examples:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
   For CI: exit with 3 if the threshold fails, stop if most requests fail:
-    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500 \\
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500 -c 500 -d 30s \\
         --arrivals constant --threshold 'response_p99 < 250ms' \\
         --stop-unless 'error_rate[5s] < 50%' \\
         --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
@@ -133,8 +133,8 @@ Names of other programs, accepted as well:
   --shards       -t --threads --workers (a shard is a process)
   --connections  --clients --concurrency --parallel --users --vus
   --rate         -q --qps --rps
-  --threshold    --fail-if
-  --stop-unless  --stop-if";
+  --threshold    --fail-if (what must hold, under each name)
+  --stop-unless  --stop-if (likewise)";
 
 /// Return what follows the flags of `run`: other names of flags, exit codes and examples.
 pub(super) fn help() -> String {

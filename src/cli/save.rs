@@ -22,8 +22,8 @@ pub struct SaveArgs {
     ///       GROUP BY 1"
     ///
     /// Items are committed each second. A crawl that was stopped or killed goes on with
-    /// --resume DIR, which requests the items that are not finished: not good, not found
-    /// or forbidden by robots.txt. A throttled item is retried until the run ends, beyond
+    /// --resume DIR. Items that are good, not found or forbidden by robots.txt are
+    /// finished; it requests the others. A throttled item is retried until the run ends, beyond
     /// --retries and --retry-budget (--retries 0 turns it off).
     ///
     ///   crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m \
@@ -57,8 +57,8 @@ pub struct SaveArgs {
     /// is good, counts as not_modified, and its record stays. Any other final answer takes
     /// the place of the record. An item that fails keeps it.
     ///
-    /// Flags are those of --resume, which also goes on with a refresh that was stopped. It is
-    /// for GET, and items of one request each.
+    /// Flags are those of --resume but for --retry. --resume goes on with a refresh that was
+    /// stopped. It is for GET, and items of one request each.
     ///
     ///   crawlmark run --refresh items --rate 50
     #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "resume"], verbatim_doc_comment)]

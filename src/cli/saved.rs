@@ -188,8 +188,8 @@ Unknown figures are left out, and the verdict is included wherever the
 format has a place for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
-A JSON line for each item: its last committed record (of several requests: each that
-was saved), with the fields that the crawl saved (see --save-fields of `crawlmark run
+A JSON line for each item: its newest record that is good, not found or skipped, or
+else its last one (of several requests: each that was saved), with the fields that the crawl saved (see --save-fields of `crawlmark run
 --help`). Binary bodies are base64.
 
 Of a crawl in parts, name the directory of the parts. Records of a crawl that was
