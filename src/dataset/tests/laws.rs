@@ -120,7 +120,7 @@ mod tests {
     use crate::dataset::manifest::{self, Bodies, Durability, Manifest, Saved, ShuffledRange};
     use crate::dataset::record::SavedRecord;
     use crate::dataset::records::tests::any_records;
-    use crate::dataset::recover::{Retry, recover};
+    use crate::dataset::recover::{Recovered, Retry, recover};
     use crate::dataset::saved::SavedCrawl;
     use crate::dataset::segment::tests::{any_frames, header, segment};
     use crate::dataset::verify::verify;
