@@ -739,7 +739,7 @@ pub struct ThrottlingArgs {
     /// Obey robots.txt: of public hosts (auto), of all (honor), or ignore
     ///
     /// It is fetched once before the run. Items that it forbids are skipped and counted; its
-    /// crawl-delay limits the rate per host. Without a robots.txt (status 4xx), all is allowed; if
+    /// largest crawl-delay limits the rate of each host. Without a robots.txt (status 4xx), all is allowed; if
     /// it cannot be fetched (no response, status 429 or 5xx), nothing is (RFC 9309), and the run
     /// exits with 1. The rules are those for the first word of the User-Agent header: crawlmark.
     #[arg(

@@ -665,7 +665,6 @@ fn the_reference_is_that_of_the_program_and_the_schemas() {
     }
 }
 
-/// The page on findings, from their table.
 /// Each test that a row of the threat table names exists.
 #[test]
 fn tests_of_the_threat_table_exist() {
