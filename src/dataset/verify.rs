@@ -419,9 +419,13 @@ impl Auditor<'_> {
                 line: Some(*before),
                 ..frame
             };
-            if let Err(what) = self.line(line, (file, place), &mut counted) {
-                is_sound = false;
-                self.audit.violation(file, place, what, SEGMENT);
+            match self.line(line, &mut counted) {
+                Ok(None) => {}
+                Ok(Some(item)) => drop(self.lost.insert(item, (file.to_owned(), place))),
+                Err(what) => {
+                    is_sound = false;
+                    self.audit.violation(file, place, what, SEGMENT);
+                }
             }
         }
         counted.line_bytes = lines.len() as u64;
@@ -443,13 +447,11 @@ impl Auditor<'_> {
         counted == *index
     }
 
-    /// Audit a line, and return the first violation.
-    fn line(
-        &mut self,
-        line: &str,
-        (file, place): (&str, Place),
-        counted: &mut Records,
-    ) -> Result<(), String> {
+    /// Audit a line. Return its item if that is not modified, and the record that holds is missing.
+    ///
+    /// # Errors
+    /// The first violation.
+    fn line(&mut self, line: &str, counted: &mut Records) -> Result<Option<u64>, String> {
         let record = SavedRecord::parse(line)
             .map_err(|error| format!("the line is not a record: {error}"))?;
         let (id, outcome) = (record.id, &*record.outcome);
@@ -481,20 +483,17 @@ impl Auditor<'_> {
             // An earlier session may have a record of it.
             let _ = self.recorded.insert(item);
         }
-        match record.state() {
-            ItemState::NotModified if !self.fresh.has(item) => {
-                self.lost.insert(item, (file.to_owned(), place));
-            }
-            state if state.is_finished() => {
-                let _ = self.finished.insert(item);
-                if state != ItemState::NotModified {
-                    let _ = self.fresh.insert(item);
-                    self.lost.remove(&item);
-                }
-            }
-            _ => {}
+        let is_held = record.state() == ItemState::NotModified;
+        let is_lost = is_held && !self.fresh.has(item);
+        if record.state().is_finished() && !is_lost {
+            let _ = self.finished.insert(item);
         }
-        self.body(&record)
+        if record.state().is_finished() && !is_held {
+            let _ = self.fresh.insert(item);
+            self.lost.remove(&item);
+        }
+        self.body(&record)?;
+        Ok(is_lost.then_some(item))
     }
 
     /// Check that no response of an item is missing before this one, and none is there twice.

@@ -357,6 +357,15 @@ mod tests {
             let near = TcpStream::connect(listener.local_addr().unwrap());
             let mut wire = Wire::plain(near.await.unwrap(), stamps, false);
             let (mut far, _) = listener.accept().await.unwrap();
+            // The kernel stamps a moment after the first socket asked for it.
+            for tries in 0.. {
+                far.write_all(b"x").await.unwrap();
+                let polled = poll_fn(|cx| wire.poll_discard(cx, 1, is_stamped).unwrap());
+                if polled.await.unwrap().1.is_some() == is_stamped {
+                    break;
+                }
+                assert!(tries < 1_000_000, "nothing is stamped");
+            }
             let all = MOST_DISCARDED + 70_000;
             let sending = tokio::spawn(async move {
                 let bytes = [vec![b'x'; all], b"end".to_vec()].concat();
