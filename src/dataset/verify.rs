@@ -238,6 +238,8 @@ pub(crate) fn verify(
         auditor.segment(segment, |read| progress(before + read))?;
         auditor.audit.bytes += segment.length;
     }
+    // A refresh that has begun may have saved nothing.
+    auditor.go_on(u32::MAX);
     for (item, (file, place)) in std::mem::take(&mut auditor.lost) {
         let id = auditor
             .shuffle
@@ -316,6 +318,15 @@ impl Auditor<'_> {
         Ok(())
     }
 
+    /// Begin another session: a refresh that began since the last one asks for all items again.
+    fn go_on(&mut self, session: u32) {
+        let since = self.session.0 + 1..=session;
+        if self.manifest.refreshes.iter().any(|it| since.contains(it)) {
+            (self.recorded, self.finished) = Default::default();
+        }
+        self.session = (session, ItemSet::default());
+    }
+
     /// Audit a segment. `progress` is called with the number of its bytes that were read.
     fn segment(
         &mut self,
@@ -324,14 +335,7 @@ impl Auditor<'_> {
     ) -> Result<(), SavedError> {
         let (file, session) = (segment.name.segment(), segment.name.session);
         if self.session.0 != session {
-            let (before, refreshes) = (self.session.0, &self.manifest.refreshes);
-            if refreshes
-                .iter()
-                .any(|first| (before + 1..=session).contains(first))
-            {
-                (self.recorded, self.finished) = Default::default();
-            }
-            self.session = (session, ItemSet::default());
+            self.go_on(session);
         }
         self.under_way.clear();
         self.attempts.entry(session).or_default();

@@ -308,12 +308,16 @@ mod tests {
                 }
             }
             recover(&Directory::new(place.path()), 1, Retry::All).unwrap();
-            let crawl = SavedCrawl::open(place.path(), Manifest::read(place.path()).unwrap()).unwrap();
+            let mut crawl = SavedCrawl::open(place.path(), Manifest::read(place.path()).unwrap()).unwrap();
             let audit = verify(&crawl, |_| {}).unwrap();
             prop_assert_eq!(audit.violations_found, 0, "{:?}", audit.violations);
             let finished = last.values().filter(|outcome| is_finished(outcome)).count() as u64;
             prop_assert_eq!((audit.recorded, audit.finished), (last.len() as u64, finished));
             prop_assert_eq!(audit.complete, finished == ITEMS.len());
+            described.refreshes.push(u32::try_from(sessions.len()).unwrap() + 1);
+            crawl.manifest = described;
+            let audit = verify(&crawl, |_| {}).unwrap();
+            prop_assert_eq!((audit.recorded, audit.finished, audit.complete), (0, 0, false));
             let named = counts.into_iter().map(|(item, outcome)| (item, outcome_name(outcome).to_owned()));
             prop_assert_eq!(exported(&crawl), named.collect());
         }
