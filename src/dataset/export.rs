@@ -37,19 +37,19 @@ pub(crate) enum CrawlExportError {
 /// # Errors
 /// When it is damaged, or cannot be written.
 pub(crate) fn export(crawl: &SavedCrawl, output: &mut impl Write) -> Result<(), CrawlExportError> {
-    each_counting(crawl, |_, line| {
+    each_counting(crawl, |_, _, line| {
         output.write_all(line.as_bytes())?;
         Ok(output.write_all(b"\n")?)
     })
 }
 
-/// Call `each` with the number of the item and the line of each record that counts.
+/// Call `each` with each record that counts, the number of its item, and its line.
 ///
 /// # Errors
 /// When the crawl is damaged, or `each` fails.
 pub(super) fn each_counting(
     crawl: &SavedCrawl,
-    mut each: impl FnMut(u64, &str) -> Result<(), CrawlExportError>,
+    mut each: impl FnMut(u64, &SavedRecord<'_>, &str) -> Result<(), CrawlExportError>,
 ) -> Result<(), CrawlExportError> {
     let counting = counting(crawl)?;
     for segment in &crawl.segments {
@@ -66,7 +66,7 @@ fn each_of_segment(
     crawl: &SavedCrawl,
     segment: &SavedSegment,
     items: &ItemSet,
-    each: &mut impl FnMut(u64, &str) -> Result<(), CrawlExportError>,
+    each: &mut impl FnMut(u64, &SavedRecord<'_>, &str) -> Result<(), CrawlExportError>,
 ) -> Result<(), CrawlExportError> {
     let shuffle = crawl.manifest.shuffle();
     let Some(mut frames) = unless_cut(segment, segment.frames().map(Some))? else {
@@ -82,7 +82,7 @@ fn each_of_segment(
                 .map_err(|error| damaged(segment, format!("the frame at byte {start}: {error}")))?;
             let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
             if items.has(item) && own.has_end_of(item) {
-                each(item, line)?;
+                each(item, &record, line)?;
             }
         }
     }

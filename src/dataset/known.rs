@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 
 use super::export::{CrawlExportError, each_counting};
-use super::record::SavedRecord;
+use super::line::ItemState;
 use super::saved::SavedCrawl;
-use crate::dataset::line::ItemState;
 
 /// Validators of the items of a saved crawl.
 #[derive(Debug, Default)]
@@ -32,11 +31,7 @@ impl Known {
     /// When it cannot be read, or is damaged.
     pub(crate) fn read(crawl: &SavedCrawl) -> Result<Self, CrawlExportError> {
         let mut known = HashMap::new();
-        each_counting(crawl, |item, line| {
-            // It was parsed just now.
-            let Ok(record) = SavedRecord::parse(line) else {
-                return Ok(());
-            };
+        each_counting(crawl, |item, record, _| {
             let text = |text: Option<&str>| text.map(Box::from);
             let of_record = KnownItem {
                 etag: text(record.etag.as_deref()),
