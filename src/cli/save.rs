@@ -77,8 +77,8 @@ pub struct SaveArgs {
     /// id, url (where it is not the URL with the ID), status, outcome, attempts, at
     /// (when the last request was sent), latency_us (its service time),
     /// content_type, etag, last_modified, digest (the first 128 bits of the SHA-256 of the
-    /// body as it is saved), body. The id and the outcome are always saved, and step and page of items
-    /// of several requests.
+    /// body as it is saved), body. The id and the outcome are always saved, and step and
+    /// page of items of several requests.
     ///
     /// body is JSON where the response is JSON, with line breaks as spaces; else text;
     /// else base64, with body_encoding. body_bytes is the length of a body that was

@@ -189,8 +189,9 @@ format has a place for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
 A JSON line for each item: its newest record that is good, not found or skipped, or
-else its last one (of several requests: each that was saved), with the fields that the crawl saved (see --save-fields of `crawlmark run
---help`). Binary bodies are base64.
+else its last one (of several requests: each that was saved), with the fields that
+the crawl saved (see --save-fields of `crawlmark run --help`). Binary bodies are
+base64.
 
 Of a crawl in parts, name the directory of the parts. Records of a crawl that was
 stopped are exported as far as they are committed. A damaged crawl is not
