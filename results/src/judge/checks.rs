@@ -588,8 +588,8 @@ fn quota(report: &Report) -> Option<Finding> {
             .map(|name| report.host.get(name).copied().unwrap_or(0));
     let is_much = share(stopped as f64, periods as f64) >= limits::THROTTLED_PERIODS;
     let late = [late_read(report), late_sent(report)].into_iter().flatten();
-    let lates = late.map(|(_, us)| us).filter(|_| is_much);
-    let explains = lates
+    let late_us = late.map(|(_, us)| us).filter(|_| is_much);
+    let explains = late_us
         .chain(longest_pause(report))
         .any(|us| us <= 2.0 * stopped_us as f64);
     (is_much && stopped >= limits::LEAST_THROTTLED || explains)
