@@ -15,18 +15,18 @@ const HOME: &str = "https://github.com/crawlmark/crawlmark/blob/main/";
 
 /// How a program calls crawlmark, for both.
 const RULES: &str = "\
-- `--json` prints the result on standard output; progress and messages go to standard error. `--no-progress` leaves progress out, `--quiet` all but the path of the page.
-- Read `.validity.verdict` before any figure, then `.findings[0].text` and `.findings[0].remedy`. Branch on `kind` and on exit codes, never on sentences.
-- Figures that are not known are `null`. Keys carry their unit (`p99_us`, `duration_s`).
-- Public hosts need `--rate`, and robots.txt is obeyed. Give secrets by `--bearer-env NAME`.
-- `--out DIR` chooses the directory of the result, `--out -` writes none. `crawlmark COMMAND --help` has every flag.
+- `--json` prints the result to standard output. Progress and messages go to standard error. `--no-progress` hides the progress. `--quiet` prints only the path of the report.
+- Read `.validity.verdict` before any figure, then `.findings[0].text` and `.findings[0].remedy`. Branch on `kind` and on exit codes, never on the text of messages.
+- Unknown figures are `null`. Keys contain the unit (`p99_us`, `duration_s`).
+- For public hosts, set `--rate`. crawlmark obeys the robots.txt of public hosts. Put a token into an environment variable, and name the variable with `--bearer-env NAME`.
+- `--out DIR` sets the directory of the result. `--out -` writes no files. `crawlmark COMMAND --help` lists every flag.
 ";
 
 /// The page of the book.
 pub(super) fn page(root: &Path) -> String {
     format!(
-        "{GENERATED}# For agents and scripts\n\nWhat a program needs to call crawlmark and to read its results. \
-         [`llms.txt`]({HOME}llms.txt) has the same, with a list of all pages.\n\n{}",
+        "{GENERATED}# For agents and scripts\n\nThis page describes how a program calls crawlmark and reads its results. \
+         [`llms.txt`]({HOME}llms.txt) has the same content and a list of all pages.\n\n{}",
         tables(root, "../reference/", "##")
     )
 }

@@ -115,7 +115,10 @@ pub(super) fn claims(root: &Path) -> Vec<Claim> {
     let looks = LOOKS.map(|look| look.pairs.to_string());
     let [first, second, third] = &looks;
     claims.extend([
-        ("README.md", format!("at most {third} pairs have run")),
+        (
+            "README.md",
+            format!("at the latest after {third} undisturbed pairs"),
+        ),
         (
             "docs/src/compare/statistics.md",
             format!("after {first}, {second} and {third} undisturbed pairs"),
