@@ -71,7 +71,7 @@ pub(super) fn claims(root: &Path) -> Vec<Claim> {
         ("README.md", format!("[{named} of {runs} runs](results/diagnoses/README.md)")),
         (
             "docs/src/understand/find-the-limit.md",
-            format!("Of {runs} runs against targets with a known fault, {named} named it; of {healthy} runs against healthy"),
+            format!("Of {runs} runs against targets with a known fault, {named} named the fault. Of {healthy} runs against healthy"),
         ),
     ]);
 
