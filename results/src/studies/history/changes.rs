@@ -31,7 +31,7 @@
 //! makes a mean vary more, missed 18 % of steps of five times the noise in 6 + 6 results, whatever
 //! their size.
 //!
-//! How often it is right is in `docs/src/compare/statistics.md`; tests hold less than that.
+//! How often it is right is in `docs/src/compare/statistics-checked.md`; tests hold less than that.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
