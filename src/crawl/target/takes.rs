@@ -78,11 +78,11 @@ const FORMS: [Form; 7] = [
 /// What each form takes, as the book says it.
 #[cfg(test)]
 const TAKES: [&str; 7] = [
-    "the value in each item of a list of the body, for [requests for each](pages-and-lists.md#request-each-item-of-a-list)",
-    "a text, a number or a boolean of the body, by its JSON pointer (RFC 6901)",
-    "the first group of the pattern in a header of this name, or all that it matches",
-    "the first header of this name",
-    "the first group of the pattern in the body, or all that it matches; of HTML and XML with its character references read (`&amp;` is `&`)",
+    "this value in each entry of a list, to send [requests for each entry](pages-and-lists.md#request-each-item-of-a-list)",
+    "the string, number or boolean at this JSON pointer (RFC 6901) in the body",
+    "the match of this regular expression in a header with this name: its first group or, without groups, the whole match",
+    "the first header with this name",
+    "the match of this regular expression in the body: its first group or, without groups, the whole match. In HTML and XML, references such as `&amp;` are decoded",
     "for `next`: the link with `rel=\"next\"` in the header `Link` (RFC 8288)",
     "for `next`: the URL of the next page, with values of this response",
 ];

@@ -61,12 +61,12 @@ pub(crate) const PLACES: [(&str, &str); 6] = [
     ("a string of JSON: `\"{name}\"`", "escaped as in JSON"),
     (
         "elsewhere in JSON: `{\"n\": {name}}`",
-        "as a JSON value: a text of JSON in quotes, a number to the letter",
+        "as a JSON value: a string in quotes, a number exactly as received",
     ),
-    ("a header, and any other body", "as it is"),
+    ("a header, and any other body", "unchanged"),
     (
         "anywhere as `{name:raw}`",
-        "as it is; in a URL, what no URL holds is percent-encoded",
+        "unchanged; in a URL, only characters that URLs may not contain are percent-encoded",
     ),
 ];
 

@@ -106,7 +106,7 @@ pub(super) fn claims(root: &Path) -> Vec<Claim> {
     claims.push((
         "docs/src/measure/scale.md",
         format!(
-            "so {} shards can scale, and are {:.1}x as fast as 1",
+            "{} shards are {:.1}x as fast as 1",
             last["shards"],
             number(&last["speedup"]["median"])
         ),
