@@ -134,26 +134,27 @@ impl Color {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done; at least one response was good, and every threshold passed.
-       Without thresholds, 0 even if most requests failed: use
-       --max-error-rate 1% or --strict
-  1    could not start or complete; a run without one good response,
+  0    success; for a run: at least one response was good, and every
+       threshold passed. Without thresholds, the code is 0 even if most
+       requests failed: use --max-error-rate 1% or --strict
+  1    could not start or complete; a run without a good response,
        whatever its flags
-  2    usage
+  2    wrong usage: a flag, a file or the command line
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
        failed; ab, compare: a regression; capacity: even the lowest rate fails
-  4    the measurement is incomplete (as when a shard died), or is not
-       valid, or items were abandoned, and --strict was given; verify:
-       violations, or items left (--complete)
-  5    a threshold could not be decided; ab, compare: inconclusive,
-       two single results, or results of other tools; history: too few
-       results; capacity: not found; scale: nothing to compare;
-       selftest: none failed, some could not be judged
+  4    the measurement is incomplete, as when a shard died; with --strict:
+       it is not valid, or items were abandoned; verify: violations, or
+       with --complete an item that is not finished
+  5    a threshold could not be decided; ab: inconclusive; compare:
+       inconclusive, two single results, or results of other tools;
+       history: too few results; capacity: not found; scale: nothing to
+       compare; selftest: no row failed, but some could not be judged
   129, 130, 143
-       ended by SIGHUP, SIGINT, SIGTERM; partial report written
+       ended by SIGHUP, SIGINT or SIGTERM, with a partial report
 
-If several apply, the signal's comes first, then 4 of an incomplete
-measurement, 1 of a run without a good response, 4 of --strict, 3, 5.";
+If several codes apply, the first in this order is used: the signal's code,
+4 for an incomplete measurement, 1 for a run without a good response, 4 for
+--strict, 3, 5.";
 
 impl Cli {
     /// Parse a command line, whose first word is the name of the program.
