@@ -89,12 +89,12 @@ pub struct Cli {
     /// Use colors: auto (on a terminal without `NO_COLOR`), always, never
     #[arg(long, global = true, hide_short_help = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, hide_possible_values = true)]
     pub color: Color,
-    /// Take flags from FILE, in place of this one
+    /// Insert the flags in FILE at this place of the command line
     ///
-    /// The file has words as in a shell, on any number of lines; a # begins a comment, and a \ at the
-    /// end of a line may join it to the next. A flag
-    /// replaces the same one before it, so that those behind --config count. It is a command line:
-    /// use no file that you would not type, for its flags may run commands and write files.
+    /// FILE has words as in a shell, on any number of lines. A # begins a comment. A \ at the end
+    /// of a line may join it to the next line. If a flag is given twice, the later one counts, so
+    /// flags after --config override those in FILE. FILE is a command line, and its flags may run
+    /// commands and write files: only use a file whose content you would type yourself.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -350,13 +350,13 @@ pub enum Command {
     /// Find the highest rate that a target sustains, by open-loop probes
     #[command(after_long_help = capacity::EXAMPLES)]
     Capacity(Box<CapacityArgs>),
-    /// Climb from one request at a time to the limit of the CPU
+    /// Run eight setups, from one request at a time to the CPU's limit
     #[command(after_long_help = ladder::help())]
     Ladder(LadderArgs),
     /// Run the usual patterns of concurrency side by side
     #[command(after_long_help = patterns::help())]
     Patterns(PatternsArgs),
-    /// Compare saved results: a verdict for paired runs, a table for two
+    /// Compare saved results: a verdict for paired runs, else a table
     #[command(after_long_help = saved::COMPARE_EXAMPLES)]
     Compare(CompareArgs),
     /// Find changes in a history of results, and add results to it
@@ -368,13 +368,13 @@ pub enum Command {
     /// Split a crawl into parts for several machines
     #[command(after_long_help = parts::PLAN_EXAMPLES, mut_args = parts::shown)]
     Plan(Box<PlanArgs>),
-    /// Watch the parts of a crawl: done, running, lost, total rate
+    /// Watch the parts of a crawl: their states and the total rate
     #[command(after_long_help = parts::WATCH_EXAMPLES)]
     Watch(WatchArgs),
-    /// Merge the parts of a crawl into one report, exactly
+    /// Merge the results of all parts of a crawl into one report
     #[command(after_long_help = parts::MERGE_EXAMPLES)]
     Merge(MergeArgs),
-    /// Audit a saved crawl: every ID exactly once, nothing damaged
+    /// Check a saved crawl: no ID twice, no record damaged
     #[command(after_long_help = saved::VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
     /// Export a saved crawl as JSON lines
@@ -386,7 +386,7 @@ pub enum Command {
     /// Sample the processes of a target: CPU, waits, memory, queues
     #[command(after_long_help = probe::EXAMPLES)]
     Probe(ProbeArgs),
-    /// Measure this machine's measurement error against known answers
+    /// Check this machine's measurement error against known results
     #[command(after_long_help = selftest::EXAMPLES)]
     Selftest(SelftestArgs),
     /// Print the completions of a shell: bash, zsh, fish, elvish, powershell
@@ -416,7 +416,7 @@ Examples:
 /// Arguments of `completions`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct CompletionsArgs {
-    /// Shell that reads them
+    /// Shell that will read the completions
     #[arg(value_enum)]
     pub shell: Shell,
 }
@@ -424,7 +424,7 @@ pub struct CompletionsArgs {
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write a page for each command to DIR, which is made if it is missing
+    /// Write a page for each command to DIR, which is created if necessary
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -451,10 +451,12 @@ pub struct OutputArgs {
     /// Do not show progress
     #[arg(hide_short_help = true, long)]
     pub no_progress: bool,
-    /// Serve the page of each round while it goes on, on 127.0.0.1
+    /// Serve a live page of each round on 127.0.0.1
     ///
-    /// As that of `run --page`: the first line on standard error has its address, with a secret in its path. Without PORT, a free one. It says which
-    /// round it is, and becomes the page of the result in the end. A browser on the machine that measures takes CPU time from the rounds.
+    /// The page works as that of `run --page`: the first line on standard error has its address,
+    /// with a secret in its path. Without PORT, a free port is used. The page says which round it
+    /// shows, and becomes the page of the result at the end. If the browser runs on the machine
+    /// that measures, it takes CPU time from the rounds.
     #[arg(hide_short_help = true, long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub page: Option<u16>,
 }

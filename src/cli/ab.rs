@@ -8,15 +8,15 @@ use crawlmark_harness::units::parse_duration;
 use super::{OutputArgs, PrintedValue, whole};
 
 pub(super) const EXAMPLES: &str = "\
-A round is `crawlmark run` in a process of its own, with the flags after --, those
-of its side after them, for 2 s unless -d, -n or --ids is given. A pair is a round
-of each side, one right after the other, in random order. The comparison ends
-after 16, 28 or 44 pairs, as soon as a pass or a regression is established; after
-44 pairs without either it is inconclusive.
+A round is one `crawlmark run` in a process of its own. Its flags are those after --,
+followed by those of its side (--base or --cand). It takes 2 s unless -d, -n or --ids
+is given. A pair is a round of each side, one right after the other, in random order.
+The comparison ends after 16, 28 or 44 pairs, as soon as a pass or a regression is
+established. If there is neither after 44 pairs, it is inconclusive.
 
 Exit codes: 0 pass: with confidence, no metric is worse by 4 % or more
-              (of commands: by 2.5 % or more)
-            3 regression: a metric is worse, with confidence, and by at least 2 %
+              (for commands: by 2.5 % or more)
+            3 regression: with confidence, a metric is worse, and by at least 2 %
               (99th percentile: 5 %; share of ok items, and commands: 1 %)
             5 inconclusive, or nothing to compare
             1 a round could not run · 2 usage
@@ -33,14 +33,14 @@ Examples:
     crawlmark ab --base-target './old --port {port}' \\
         --cand-target './new --port {port}' \\
         -- 'http://127.0.0.1:{port}/items/{id}' -c 32 -d 3s --expect json
-  Two settings of the crawl, and the noise of this machine first:
+  Two settings of the crawl, after a measurement of this machine's noise:
     crawlmark ab --aa --base '-c 64' --cand '-c 128' \\
         -- 'http://127.0.0.1:8080/items/{id}'
-  Two builds of any program: wall time, CPU time and peak memory of each execution.
-  A round is as many executions as take half a second:
+  Two builds of any program, by wall time, CPU time and peak memory of an execution.
+  A round has as many executions as fit into half a second:
     crawlmark ab --base-command './old input.json' \\
         --cand-command './new input.json'
-  A number that the programs print, of which more is better:
+  A number that the programs print, where higher is better:
     crawlmark ab --base-command './bench-old' --cand-command './bench-new' \\
         --value 'throughput=([0-9.]+) MB/s' --better higher --unit MB/s";
 
@@ -79,21 +79,22 @@ pub struct AbArgs {
         help_heading = "Sides"
     )]
     pub cand: String,
-    /// Shell command that serves the base, started for each of its rounds
+    /// Shell command that starts the base's target, for each of its rounds
     ///
-    /// It must listen on a loopback port: {port} in the command and in the URL, $PORT in the
-    /// environment. The round begins when it accepts connections, and its CPU time is compared,
-    /// too. Values that look like secrets are redacted in the saved command; pass other secrets in
-    /// the environment.
+    /// The target must listen on a loopback port, which is {port} in the command and in the URL,
+    /// and $PORT in the environment. The round begins when the target accepts connections. The
+    /// target's CPU time is compared, too. In the saved command, values that look like secrets are
+    /// redacted. Pass other secrets in the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
-    /// Shell command that serves the candidate; see --base-target
+    /// Shell command that starts the candidate's target; see --base-target
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub cand_target: Option<String>,
-    /// Shell command of the base, to compare commands and not crawls
+    /// Shell command of the base, to compare commands instead of crawls
     ///
-    /// Each execution has a session of its own, and what it leaves running in that is ended. Its
-    /// input is empty. Of its output, --value reads the first 16 MiB, and nothing is saved.
+    /// Each execution has a session of its own. If it leaves processes running in that session,
+    /// they are ended. Its standard input is empty. --value reads the first 16 MiB of its output.
+    /// No output is saved.
     #[arg(long, value_name = "COMMAND", requires = "cand_command")]
     pub base_command: Option<String>,
     /// Shell command of the candidate; see --base-command
@@ -107,14 +108,15 @@ pub struct AbArgs {
     pub warmup: u64,
     /// Compare a number that the commands print; repeatable
     ///
-    /// NAME=REGEX takes what the first group of the pattern matches in the output, or else in the
-    /// errors. NAME=json:/POINTER takes a number of the output, which has to be JSON (RFC 6901).
-    /// Time and memory are then only shown.
+    /// NAME=REGEX takes what the first group of the pattern matches in standard output, or else in
+    /// standard error. NAME=json:/POINTER takes a number from standard output, which has to be JSON
+    /// (RFC 6901). If --value is given, time and memory are only shown.
     #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "base_command")]
     pub value: Vec<PrintedValue>,
     /// Better direction of a --value
     ///
-    /// The first belongs to the first --value; the last to all that have none.
+    /// The first --better belongs to the first --value, and so on. The last --better also applies
+    /// to all further values.
     #[arg(
         hide_short_help = true,
         long,
@@ -124,7 +126,7 @@ pub struct AbArgs {
         requires = "value"
     )]
     pub better: Vec<Better>,
-    /// Unit of a --value, for display; assigned as --better is
+    /// Unit of a --value, for display; assigned in the same way as --better
     #[arg(hide_short_help = true, long, value_name = "UNIT", requires = "value")]
     pub unit: Vec<String>,
     /// Shell command before each execution, outside its time
@@ -143,7 +145,7 @@ pub struct AbArgs {
         requires = "base_command"
     )]
     pub cleanup: Option<String>,
-    /// Shell that runs the commands; none executes them directly
+    /// Shell that runs the commands, or none to execute them directly
     #[arg(
         hide_short_help = true,
         long,
@@ -163,7 +165,7 @@ pub struct AbArgs {
     /// Maximum counted pairs; a verdict needs 16
     #[arg(long, value_name = "N", default_value_t = 44, value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub pairs: u64,
-    /// First run PAIRS of the base against itself, to measure the noise
+    /// First run PAIRS pairs of the base against itself, to measure the noise
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub aa: Option<u64>,
     /// Seed of the random order of rounds

@@ -11,22 +11,23 @@ use super::{OutputArgs, parse_error_rate, parse_limit_time, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
-flags after --, without retries and throttle pauses (the target rests between probes).
-Rates are doubled from --from until one fails, then bisected to --precision; then both
-ends are probed until passes or failures lead by three. No rate is more than twice one
-that passed, and a probe stops when half of it fails or is refused.
+flags after --. It makes no retries and no throttle pauses (the target rests between
+probes). The search doubles the rate from --from until a rate fails. Then it bisects to
+--precision. Then it probes both ends until passes or failures lead by three. No rate
+is more than twice a rate that passed. A probe stops when half of its requests fail or
+are refused.
 
 Exit codes: 0 found · 3 even the lowest rate fails
-            5 not found: longer probes may say otherwise (unconfirmed), all
-              rates up to --max-rate pass, this client cannot send more, the
-              target is unsteady, or --budget was used up
+            5 not found: the result is unconfirmed and longer probes may differ,
+              all rates up to --max-rate pass, this client cannot send more,
+              the target is unsteady, or --budget was used up
             1 a probe could not run · 2 usage
             129 / 130 / 143 ended by a signal: what was probed is saved
 
 Examples:
   The rate that a target with a limit of 4,000 a second sustains:
     crawlmark capacity -- --target-limit 4000/s:burst=100
-  A service elsewhere, with 500 requests a second at most:
+  A remote service, with at most 500 requests a second:
     crawlmark capacity 'http://staging.example.com/items/{id}' --max-rate 500/s
   A limit per minute needs probes longer than a minute:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --warmup 60s \\
@@ -42,16 +43,20 @@ pub struct CapacityArgs {
     #[arg(help_heading = None::<&str>)]
     pub url: Option<String>,
 
-    /// Fail a rate unless this holds, as `error_rate < 1%`; may be repeated
+    /// Fail a rate unless this holds, as in `error_rate < 1%`; repeatable
     ///
-    /// Written as for `run` (see `crawlmark run --help`), without a window. Shares of
-    /// requests are judged after the warm-up, and in the later half of a probe as well.
-    /// Defaults: response_p99 < 500ms without --threshold, --slo-p99 and
-    /// --max-error-rate; error_rate < 1% and throttled_rate < 1% unless given themselves.
-    /// Always required: 99 % of the requests are sent, 99 % of those late by at most 10 %
-    /// of the tightest time objective, and unanswered requests do not grow in number
-    /// throughout the probe. Not-found responses (404, 410) are no errors, but good only
-    /// if --expect accepts them.
+    /// Written as for `run` (see `crawlmark run --help`), but without a window. Shares of
+    /// requests are evaluated for the time after the warm-up, and also for the second half of
+    /// a probe.
+    ///
+    /// If --threshold, --slo-p99 and --max-error-rate are not given, response_p99 < 500ms is
+    /// required. error_rate < 1% and throttled_rate < 1% are required unless you give other
+    /// limits for them.
+    ///
+    /// These conditions are always required: 99 % of the requests are sent. 99 % of those are
+    /// late by at most 10 % of the tightest time objective. The number of unanswered requests
+    /// does not grow throughout the probe. Not-found responses (404, 410) are not errors, but
+    /// they are good only if --expect accepts them.
     #[arg(
         long,
         alias = "fail-if",
@@ -75,7 +80,7 @@ pub struct CapacityArgs {
     pub from: Rate,
     /// Highest rate to probe [default: 100,000/s]
     ///
-    /// Required for a target that is neither on this machine nor in a private network.
+    /// Required for targets outside this machine and private networks.
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Rate>,
     /// Stop when the highest pass and the lowest failure are this close
@@ -83,18 +88,18 @@ pub struct CapacityArgs {
     pub precision: f64,
     /// Duration of a probe, after its warm-up; at least 1s
     ///
-    /// Probes of low rates are longer with poisson arrivals and an objective on a time.
+    /// Probes of low rates take longer with poisson arrivals and an objective for a time.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
     pub probe: Duration,
-    /// Warm-up of each probe, left out of its figures
+    /// Warm-up of each probe, excluded from its figures
     ///
-    /// It also uses up the burst that a limit allows.
+    /// The warm-up also uses up the burst that a limit allows.
     #[arg(hide_short_help = true, short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub warmup: Duration,
     /// Pause after each probe of a target given by URL
     ///
-    /// The pause is three times as long after a probe that failed, and at least as long as the
-    /// target asks.
+    /// After a probe that failed, the pause is three times as long. It is always at least as long
+    /// as the target asks.
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub rest: Duration,
     /// Start no probe after this time

@@ -21,25 +21,25 @@ pub(super) fn help() -> String {
         .collect();
     let rungs = rungs.concat();
     format!(
-        "Rungs (published: one crawl of IDs over the Internet, by its author's figures):\n{rungs}\n{EXAMPLES}"
+        "Rungs, with the rates of a published crawl of IDs over the Internet:\n{rungs}\n{EXAMPLES}"
     )
 }
 
 const EXAMPLES: &str = "\
-Each is `crawlmark run` in processes of its own against the bundled target's
-`article` profile: responses after 60 ms in the median, 100 ms later on a new
-connection, and at most 20 requests a second from each address. So from rung 2
-on, each connection has a source address of its own, one of the 65,534 of
-127.64.0.0/16, as the author's had. There is no URL: all traffic stays on this
-machine, because such a load is only for a target that you own.
+Each rung is one `crawlmark run` against the bundled target's `article` profile. The
+target responds after 60 ms in the median, or 100 ms later on a new connection. It
+allows at most 20 requests a second from each address. So from rung 2 on, each
+connection has its own source address in 127.64.0.0/16 (65,534 addresses), like the
+connections of the published crawl. You cannot give a URL: all traffic stays on this
+machine, because such a load is only acceptable for a target that you own.
 
-Exit codes: 0 climbed · 1 a rung could not run · 2 usage
+Exit codes: 0 done · 1 a rung could not run · 2 usage
             129 / 130 / 143 ended by a signal; the rungs so far are saved
 
 Examples:
-  The whole climb, in less than a minute:
+  All rungs, in less than a minute:
     crawlmark ladder
-  Where the steps come from: waiting, keeping connections, CPU:
+  Three rungs, which show the effect of waiting, of kept connections and of CPU:
     crawlmark ladder --rungs 1,4,7
   As Markdown:
     crawlmark ladder --markdown --out climb";
@@ -47,12 +47,12 @@ Examples:
 /// Arguments of `ladder`.
 #[derive(Debug, Args)]
 pub struct LadderArgs {
-    /// Climb only these rungs, 1 to 8, comma-separated, lowest first
+    /// Run only these rungs (1 to 8), comma-separated, lowest first
     #[arg(long, value_name = "RUNG,..", value_delimiter = ',', value_parser = whole::<u8>(1..=LADDER.len() as u64))]
     pub rungs: Vec<u8>,
     /// Duration of each rung, 500ms to 60s
     ///
-    /// Where connections are kept, the first quarter is its warm-up.
+    /// If a rung keeps connections, the first quarter is its warm-up.
     #[arg(short = 'd', long, value_name = "TIME", default_value = "4s", value_parser = time(Duration::from_millis(500)..=Duration::from_mins(1)))]
     pub duration: Duration,
     /// Seed of delays and bodies
@@ -63,7 +63,7 @@ pub struct LadderArgs {
     #[command(flatten)]
     pub keep: OutputArgs,
 
-    /// Flags of `crawlmark run` for every rung, beyond its own
+    /// Flags of `crawlmark run` for every rung, in addition to its own
     #[arg(last = true, value_name = "RUN FLAGS")]
     pub run: Vec<String>,
 }

@@ -24,9 +24,9 @@ pub struct ConnectionArgs {
     pub unix_socket: Option<PathBuf>,
     /// Close connections that were idle for TIME
     ///
-    /// Set it below the target's own limit: a request on a connection that the target is about to
-    /// close may fail. One that names its limit (Keep-Alive: timeout=5) needs no flag: nine tenths of
-    /// it are used. Needs HTTP/1.1.
+    /// Set TIME below the target's own limit, because a request may fail if the target is about to
+    /// close its connection. If the target announces its limit (Keep-Alive: timeout=5), this flag
+    /// is not needed: connections are closed after nine tenths of that limit. Needs HTTP/1.1.
     #[arg(long, value_name = "TIME", value_parser = parse_positive_time)]
     pub idle_timeout: Option<Duration>,
     /// Open at most N connections per second, over all shards
@@ -37,21 +37,22 @@ pub struct ConnectionArgs {
     pub connect_rate: Option<Rate>,
     /// Look up names again when their addresses are older than TIME
     ///
-    /// By default, names are looked up once, before the run. The first connection after
-    /// TIME starts a lookup, and uses the addresses that are known. Connections that are
-    /// open stay open: add --max-requests-per-connection to have them move. A lookup that
-    /// fails keeps the old addresses and is counted.
+    /// By default, names are looked up once, before the run. The first connection after TIME
+    /// starts a lookup, but still uses the known addresses. Open connections stay open. To
+    /// move them to new addresses, add --max-requests-per-connection. If a lookup fails, the
+    /// old addresses are kept, and the failure is counted.
     ///
-    /// New connections use the addresses of a name in turn. If one refuses, or is silent
-    /// for 250 ms, the next is tried at the same time, and it is tried last for 10 s.
+    /// New connections use the addresses of a name in turn. If an address refuses a
+    /// connection or is silent for 250 ms, the next address is tried at the same time. For
+    /// 10 s, the failed address is then tried last.
     #[arg(long, value_name = "TIME", value_parser = parse_positive_time, verbatim_doc_comment)]
     pub dns_ttl: Option<Duration>,
     /// Measure how long responses lie unread: all, sampled (1 in 64) or off
     ///
-    /// The kernel stamps a response when its last segment arrives. The time from
-    /// then until this client reads it is this client's part of the latency: series
-    /// receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
-    /// report says so.
+    /// The kernel stamps a response when its last segment arrives. The time from this stamp
+    /// until the client reads the response is the client's part of the latency (series
+    /// receive_delay). Only plain HTTP/1.1 has stamps. With TLS and HTTP/2, the report says
+    /// that there are none.
     ///
     ///   crawlmark run 'http://127.0.0.1:8080/items/{id}' \
     ///       --receive-stamps all --threshold 'receive_delay_p99 < 1ms'
@@ -66,9 +67,9 @@ pub struct ConnectionArgs {
     pub receive_stamps: ReceiveStamps,
     /// Send a trace id with each request (traceparent, W3C Trace Context)
     ///
-    /// All attempts of an item share a trace id, each is a span of its own. `crawlmark report DIR
-    /// --trace ID` says which item a trace id is of. A SHARE of the IDs has the flag `sampled`,
-    /// which asks the target to record the trace [default: 0.015625, 1 of 64].
+    /// All attempts of an item share a trace id. Each attempt is a span of its own. To find the
+    /// item of a trace id, use `crawlmark report DIR --trace ID`. A SHARE of the IDs has the flag
+    /// `sampled`, which asks the target to record the trace [default: 0.015625, 1 of 64].
     #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "0.015625", value_parser = number(0.0..=1.0, "0.1 for 10 %"))]
     pub trace: Option<f64>,
 }
@@ -81,25 +82,25 @@ pub(crate) const NO_PROXY: &str = "none";
 pub struct ProxyArgs {
     /// Connect through a proxy; may be repeated to use several in turn
     ///
-    ///   http://HOST:PORT       forwards http:// requests, tunnels https:// ones
-    ///                          (CONNECT)
-    ///   socks5://HOST:PORT     tunnels; this machine looks up the target's name
-    ///   socks5h://HOST:PORT    tunnels; the proxy looks up the target's name
+    ///   http://HOST:PORT       forwards http:// requests, and opens tunnels
+    ///                          (CONNECT) for https:// requests
+    ///   socks5://HOST:PORT     opens tunnels; this machine looks up the target's name
+    ///   socks5h://HOST:PORT    opens tunnels; the proxy looks up the target's name
     ///   none                   no proxy, whatever the environment says
     ///
-    /// USER:PASS@ before the host is sent to the proxy; write characters such as @ and
-    /// / as %40 and %2F. {session} in either is replaced by a session label, as rotating
-    /// proxies expect: 10 characters of a-z and 0-9, drawn from --seed.
+    /// Put USER:PASS@ before the host to log in to the proxy. Write characters such as @
+    /// and / as %40 and %2F. In user name and password, {session} is replaced by a session
+    /// label, as rotating proxies expect: 10 characters of a-z and 0-9, drawn from --seed.
     /// {session:8:digits} sets another length (1 to 10) and alphabet (lower, mixed, hex,
     /// digits).
     ///
-    /// Each connection uses the next proxy; append ,weight=3 to give a proxy three turns.
-    /// --local-ips sets the source addresses of connections to proxies, and
-    /// --connect-timeout includes the tunnel.
+    /// Connections use the proxies in turn. To give a proxy three turns, append ,weight=3.
+    /// --local-ips sets the source addresses of connections to proxies. --connect-timeout
+    /// includes the time to open a tunnel.
     ///
     /// Without this flag, http_proxy, https_proxy and all_proxy are used, except for
     /// localhost, loopback addresses and hosts in no_proxy. Credentials in --proxy are
-    /// overwritten in the process list, where the system allows it.
+    /// overwritten in the process list, if the system allows it.
     ///
     ///   crawlmark run 'https://api.example.com/items/{id}' --rate 50 \
     ///       -x 'http://user-session-{session}:pass@gateway.example:8000'
@@ -108,9 +109,9 @@ pub struct ProxyArgs {
     pub proxy: Vec<String>,
     /// Share N sessions (sticky=N), or use one per connection or request
     ///
-    /// For a proxy with {session} in its user name or password. per-connection, the default: each
+    /// For a proxy with {session} in its user name or password. per-connection (the default): each
     /// connection has a session of its own. per-request: each request has a session and a
-    /// connection of its own. sticky=N: the connections of the run share N sessions, in turn; a
+    /// connection of its own. sticky=N: the connections of the run share N sessions in turn, and a
     /// session stays with its proxy.
     #[arg(long, value_name = "SESSION")]
     pub session: Option<Session>,
@@ -122,7 +123,7 @@ pub struct TlsArgs {
     /// Trust the authorities in FILE (PEM) instead of those of the system
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub cacert: Option<PathBuf>,
-    /// Accept any certificate whose key the target holds; the report says so
+    /// Do not verify the certificate of the target; the report says so
     #[arg(short = 'k', long)]
     pub insecure: bool,
     /// Send the certificate chain in FILE (PEM) to targets that require one
@@ -133,9 +134,9 @@ pub struct TlsArgs {
     pub key: Option<PathBuf>,
     /// Resume TLS sessions when connections are replaced
     ///
-    /// By default, every connection makes a full handshake, as a new client does. Each shard keeps
-    /// up to 1,024 sessions of its own. Requests wait for the end of the handshake: 0-RTT is not
-    /// used.
+    /// By default, every connection makes a full handshake, as a new client does. With this flag,
+    /// each shard keeps up to 1,024 sessions of its own. Requests wait for the end of the
+    /// handshake: 0-RTT is not used.
     #[arg(long)]
     pub tls_resume: bool,
     /// Lowest TLS version: 1.2 or 1.3 [default: 1.2]

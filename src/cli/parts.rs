@@ -10,31 +10,31 @@ use crawlmark_results::run::parts::MAX_PARTS;
 use super::{RunArgs, table, whole};
 
 pub(super) const PLAN_EXAMPLES: &str = "\
-Takes the flags of `crawlmark run`, and resolves them once: IDs, rate, seed. The
-IDs, --rate, --burst, --connections and the limits per host are of the whole
-crawl; --shards are of each part. Each of the W slots has an equal share of the
-rate and of the connections, so that at most W parts run at once and the rate is
-never exceeded, whatever is lost and run again. Use more parts than machines: a
-machine that is lost then costs little. With --save NAME, each part saves its
-items in its own directory; `crawlmark verify DIR` and `crawlmark export DIR`
-read those of all parts. `crawlmark run --help` lists the exit codes of parts.
+The command takes the flags of `crawlmark run`, and resolves them once: IDs, rate,
+seed. The IDs, --rate, --burst, --connections and the limits per host apply to the
+whole crawl. --shards applies to each part. Each of the W slots has an equal share of
+the rate and of the connections, so at most W parts run at once. The rate is never
+exceeded, even if parts are lost and run again. Use more parts than machines, so that
+the loss of a machine loses little work. With --save NAME, each part saves its items
+in its own directory. `crawlmark verify DIR` and `crawlmark export DIR` read those of
+all parts. `crawlmark run --help` lists the exit codes of parts.
 
-The IDs are those of --ids or -n, or the lines of --urls. With -d, which needs as
-many slots as parts, each part stops that long after its own start; the rest of
-its IDs counts as not attempted.
+The IDs are those of --ids or -n, or the lines of --urls. With -d, each part stops
+that long after its own start, and the rest of its IDs counts as not attempted. -d
+needs as many slots as parts.
 
-Secrets, commands, files, variables and proxies are not taken from a plan, which
-may be of somebody else: the command that is printed has them for each part. A list
-(--urls) in the directory of the plan is taken.
+A plan may come from another person, so secrets, commands, files, variables and
+proxies are not taken from it. The printed command has the flags for them, for each
+part. A list (--urls) in the directory of the plan is taken from there.
 
 Examples:
   A million IDs in 64 parts, 8 at a time, at 4,000 requests a second in total:
     crawlmark plan 'http://127.0.0.1:8080/items/{id}' --ids 0..1m --rate 4000 \\
         -c 256 --nodes 64 --slots 8 --out plan.json
-  The first of the parts, and the merged report:
+  The first part, and the merged report:
     crawlmark run --plan plan.json --node 0/64 --into crawl
     crawlmark merge crawl
-  As a Slurm job array, with the script of results/cluster/slurm:
+  As a Slurm job array, with the script in results/cluster/slurm:
     sbatch --array=0-63%8 part.sh crawlmark plan.json crawl 0 64";
 
 /// Arguments of `plan`.
@@ -48,9 +48,9 @@ pub struct PlanArgs {
     pub slots: Option<u32>,
     /// Start all parts at TIME, as in 2026-01-31T12:00:00Z
     ///
-    /// A time to come, within 30 days, by the clock of the directory's file server, with which each
-    /// machine compares its own. A part that has its slot only later starts at once; the merged
-    /// report says how late.
+    /// TIME is in the future, within 30 days. It is a time of the file server of the shared
+    /// directory, and each machine compares its own clock with that server's. If a part gets its
+    /// slot later, it starts at once, and the merged report says how late.
     #[arg(long, value_name = "TIME", value_parser = parse_start, help_heading = "Parts")]
     pub start_at: Option<humantime::Timestamp>,
     /// Flags of the crawl.
@@ -78,16 +78,16 @@ pub(super) fn shown(argument: Arg) -> Arg {
 }
 
 pub(super) const WATCH_EXAMPLES: &str = "\
-Prints a line every 10 s: parts by state, items, and the total rate beside the
-budget of the plan. --once prints the state of each part, once. It reads what the
-parts write each second and changes nothing, so it may run on any machine that has
-the directory. It ends when all parts have a result. A part is lost when it has
-written nothing for --lost-after; its scheduler may start it again, and its
-program may still run.
+The command prints a line every 10 s: the parts by state, the items, the total rate,
+and the budget of the plan. --once prints the state of each part once. The command
+reads what the parts write each second, and changes nothing. So it may run on any
+machine that can read the directory. It ends when all parts have a result. A part is
+lost if it has written nothing for --lost-after. Its scheduler may start it again, and
+its program may still run.
 
-Times are the highest ones among the running parts, each over its last second.
+Times are the highest times among the running parts, each over its last second.
 
-Exit codes: 0 done · 1 (--once) a part cannot be read · 2 DIR holds no plan
+Exit codes: 0 done · 1 (--once) a part cannot be read · 2 DIR contains no plan
 
 Examples:
   Watch a crawl until all of its parts are done:
@@ -103,8 +103,8 @@ pub struct WatchArgs {
     pub directory: PathBuf,
     /// Print one snapshot, once it is known which parts are alive
     ///
-    /// Printed at once if every part has a result or no live attempt. Fails if a part cannot be
-    /// read for --lost-after, or has a damaged result.
+    /// If every part has a result or no live attempt, the snapshot is printed at once. The command
+    /// fails if a part has a damaged result, or cannot be read for --lost-after.
     #[arg(long)]
     pub once: bool,
     /// Print the snapshot as JSON to standard output
@@ -113,32 +113,33 @@ pub struct WatchArgs {
     /// Call a part lost when it has written nothing for TIME
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub lost_after: Duration,
-    /// Serve the page of all parts while it goes on, on 127.0.0.1
+    /// Serve a live page of all parts on 127.0.0.1
     ///
-    /// As that of `run --page`: the first line on standard error has its address, with a secret in its path. Without PORT, a free one. It has
-    /// the sums of all machines, and a table of the parts.
+    /// The page works as that of `run --page`: the first line on standard error has its address,
+    /// with a secret in its path. Without PORT, a free port is used. The page has the sums of all
+    /// machines, and a table of the parts.
     #[arg(conflicts_with = "once", long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub page: Option<u16>,
 }
 
 pub(super) const MERGE_EXAMPLES: &str = "\
-Adds the counts of all parts and their histograms, cell by cell, so that the
-result is the one that a single machine would have measured. The shards of the
-result are the parts. Refuses parts of another plan, of another program or of
-other IDs, and names those that have no result.
+The command adds the counts of all parts, and adds their histograms bucket by bucket.
+So the result is the one that a single machine would have measured. In the result,
+each part is a shard. Parts of another plan, of another program or of other IDs are
+refused. Parts without a result are named.
 
-Requests that other attempts sent in addition are counted in the report and are
-part of no figure.
+If other attempts at a part sent requests, the report has their number, and no figure
+includes them.
 
 Exit codes: 0 done · 3, 5 a threshold of the plan failed, or was undecided
-            2 the directory holds no parts, or foreign ones
+            2 the directory contains no parts, or parts of another plan
             1 parts are missing, or a file is damaged
-            4 merged with --partial, and parts are missing
+            4 merged with --partial, although parts are missing
 
 Examples:
   Merge the parts in crawl, and save the report:
     crawlmark merge crawl --out merged
-  What is there, though parts are missing:
+  Merge the existing results, although parts are missing:
     crawlmark merge crawl --partial";
 
 /// Arguments of `merge`.
@@ -151,7 +152,7 @@ pub struct MergeArgs {
     /// Directory of the parts (`crawlmark run --plan FILE --into DIR`)
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Merge the parts that have a result, though others have none
+    /// Merge the parts that have a result, even if others have none
     #[arg(long)]
     pub partial: bool,
     /// Save the result to DIR [default: results/runs/TIME-merged]
@@ -160,7 +161,7 @@ pub struct MergeArgs {
     /// Print the result as JSON to standard output
     #[arg(long)]
     pub json: bool,
-    /// Print every table before the end
+    /// Print every table before the closing summary
     #[arg(long, short = 'v', conflicts_with = "json")]
     pub verbose: bool,
     /// Print only the page's path and errors (or the JSON)

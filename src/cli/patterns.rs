@@ -20,12 +20,13 @@ pub(super) fn help() -> String {
 }
 
 const EXAMPLES: &str = "\
-Summary and page say what each is in asyncio, p-limit, p-queue and Go's channels.
+The summary and the page name the counterpart of each pattern in asyncio, p-limit,
+p-queue and Go's channels.
 
-Without a URL they crawl the bundled target: responses after 60 ms in the median,
-250 requests a second with a burst of 50, and status 429 beyond that. Any
---target-... flag after -- replaces all of this. Patterns without a rate crawl a
-URL as fast as they can, so use only a target that you own.
+Without a URL, the patterns crawl the bundled target. It responds after 60 ms in the
+median, and allows 250 requests a second with a burst of 50. Requests beyond that get
+status 429. Any --target-... flag after -- replaces all of these settings. Patterns
+without a rate crawl a URL as fast as they can, so only use a target that you own.
 
 Exit codes: 0 done · 1 a pattern could not run · 2 usage
             129 / 130 / 143 ended by a signal; the patterns so far are saved
@@ -44,10 +45,10 @@ pub struct PatternsArgs {
     /// Target, with {id} for the ID [default: the bundled target]
     #[arg(value_name = "URL")]
     pub url: Option<String>,
-    /// Connections of the patterns with a limit on requests in flight
+    /// Connections, for patterns that limit requests in flight
     #[arg(short = 'c', long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=10_000))]
     pub connections: u32,
-    /// Requests per second of the patterns with a limit on the rate
+    /// Requests per second, for patterns that limit the rate
     #[arg(short = 'R', long, value_name = "N", default_value_t = 200, value_parser = whole::<u32>(1..=1_000_000))]
     pub rate: u32,
     /// Duration of each pattern, 1s to 1h
@@ -63,7 +64,7 @@ pub struct PatternsArgs {
     #[command(flatten)]
     pub keep: OutputArgs,
 
-    /// Flags of `crawlmark run` for every pattern, beyond its own
+    /// Flags of `crawlmark run` for every pattern, in addition to its own
     #[arg(last = true, value_name = "RUN FLAGS")]
     pub run: Vec<String>,
 }

@@ -10,15 +10,15 @@ use super::parse_positive_time;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  Follow the server on port 8080, a JSON line ten times a second, until Ctrl-D:
+  Watch the server on port 8080: a JSON line ten times a second, until Ctrl-D:
     crawlmark probe --port 8080
   One reading:
     echo | crawlmark probe --port 8080 | jq .sample.cpu_ns
-  A container, by its process (docker inspect -f '{{.State.Pid}}' web):
+  A container, by its process ID (docker inspect -f '{{.State.Pid}}' web):
     crawlmark probe --pid 4711
-  A service of systemd:
+  A systemd service:
     crawlmark probe --cgroup /system.slice/nginx.service
-  Beside a target on another machine, started by a run and ended with it:
+  Probe a target on another machine, started and ended by a run:
     crawlmark run 'http://server:8080/items/{id}' \\
         --target-probe 'ssh server crawlmark probe --port 8080'
   The same in Kubernetes:
@@ -42,8 +42,8 @@ pub struct ProbeArgs {
     pub cgroup: Option<PathBuf>,
     /// Interval between samples
     ///
-    /// A target of so many threads that a sample costs more than 0.2 % of the interval is sampled
-    /// less often.
+    /// If a target has so many threads that a sample costs more than 0.2 % of the interval, it is
+    /// sampled less often.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_positive_time)]
     pub interval: Duration,
 }
@@ -66,18 +66,19 @@ pub struct TargetProbeArgs {
     /// Start the target's probe with CMD, as for another machine, or none
     ///
     /// A probe samples the target's processes ten times a second: CPU time per request,
-    /// waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept
-    /// queue. A target on this machine is found by its port or Unix socket, without a
-    /// flag; one behind a proxy is not, so name it (--target-pid). For another machine,
-    /// a command starts the probe there:
+    /// waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept queue.
+    /// A target on this machine is found by its port or Unix socket, without a flag. A target
+    /// behind a proxy is not found, so name its process (--target-pid). If the target is on
+    /// another machine, a command starts the probe there:
     ///
     ///   --target-probe 'ssh server crawlmark probe --port 8080'
     ///   --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'
     ///   --target-probe none      no probe
     ///
-    /// The command gets a clock exchange on its standard input, which ends with the
-    /// run; what it writes is read from its standard output. A result names only its
-    /// first word. If it fails, the run goes on without it, and the result says why.
+    /// The command exchanges clock times with the run over its standard input, which ends
+    /// with the run. Its standard output has the samples. A result contains only the first
+    /// word of the command. If the command fails, the run continues without it, and the
+    /// result says why.
     #[arg(long, value_name = "CMD|none", conflicts_with_all = ["target_pid", "target_cgroup"], verbatim_doc_comment)]
     pub target_probe: Option<String>,
     /// Sample process N and its children as the target, on this machine

@@ -13,29 +13,30 @@ use crawlmark_results::export::{Format, UnknownFormat};
 use super::FormArgs;
 
 pub(super) const COMPARE_EXAMPLES: &str = "\
-Two directories of results, whose runs took turns (base, candidate, candidate,
-base, ...), get a verdict; so does the directory of an `ab`. Two single results
-get a table of their figures and no verdict: single runs prove nothing. Runs that
-did not take turns are refused. More than two single results, or two with
+Two directories of results get a verdict if their runs took turns (base, candidate,
+candidate, base, ...). The directory of an `ab` gets a verdict, too. Runs that did not
+take turns are refused. Two single results get a table of their figures and no
+verdict, because single runs prove nothing. More than two single results, or two with
 --overlay, are drawn over each other, whatever they differ in.
 
-Results of other tools get a table of changes with intervals and no verdict,
-because one side ran after the other: the JSON of `hyperfine --export-json`,
-`vegeta report -type=json` and k6 (--summary-export or handleSummary), the text of
-`go test -bench . -count 10`, criterion's directory, or a directory of such files.
+Results of other tools get a table of changes with intervals. They get no verdict,
+because one side ran after the other. These results can be read: the JSON of
+`hyperfine --export-json`, `vegeta report -type=json` and k6 (--summary-export or
+handleSummary), the text of `go test -bench . -count 10`, criterion's directory, or a
+directory of such files.
 
 Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, other tools
             2 the results differ in rate, arrivals, warm-up, --expect or
-              machine, or were not run in pairs
+              machine, or their runs did not take turns
 
 Examples:
-  Two runs beside each other:
+  Two runs side by side:
     crawlmark compare results/runs/before results/runs/after
-  Three runs over each other, as page and plot:
+  Three runs drawn over each other, as a page and a plot:
     crawlmark compare monday tuesday friday --out week
-  The verdict of a saved `ab` as Markdown, for a comment on a change:
+  The verdict of a saved `ab` as Markdown, for a comment on a pull request:
     crawlmark compare results/runs/2026-11-22T10-00-00Z-ab --markdown
-  Two results of hyperfine:
+  Two hyperfine results:
     crawlmark compare before.json after.json";
 
 /// Arguments of `compare`.
@@ -47,10 +48,10 @@ pub struct CompareArgs {
     /// A result, or a directory of results
     #[arg(value_name = "CAND")]
     pub candidate: Option<PathBuf>,
-    /// Further single results: all are drawn over each other
+    /// Further single results, all drawn over each other
     #[arg(value_name = "MORE")]
     pub more: Vec<PathBuf>,
-    /// Draw single results over each other, also where there are two
+    /// Draw single results over each other, even if there are only two
     #[arg(long)]
     pub overlay: bool,
     /// Save the comparison, with page and plot, to DIR
@@ -62,15 +63,17 @@ pub struct CompareArgs {
 }
 
 pub(super) const HISTORY_EXAMPLES: &str = "\
-A history is a file with a JSON line for each result, which can be kept on a
-branch, or a directory of results. Each benchmark or plan on each machine is a
-history of its own. A change is shown if chance alone makes one in any metric of
-one of 100 unchanged histories; it has five results on each side, its size is at
-least that which `ab` counts (2 %, of commands 1 %), and is shown with its
-interval. It is advice: the machine may have changed, too.
+A history is a file with a JSON line for each result, which you can keep on a branch.
+It can also be a directory of results. Each benchmark or plan on each machine is a
+history of its own.
 
-Results are of `run`, of `ab` (its candidate), or of another tool: see
-`crawlmark compare --help`.
+A change is shown if chance alone would show one in only 1 of 100 unchanged histories,
+over all metrics. It has at least five results on each side. It is at least as large
+as the changes that `ab` counts (2 %, or 1 % for commands). Changes are shown with
+their intervals. They are only hints, because the machine may have changed, too.
+
+Results may come from `run`, from `ab` (its candidate), or from another tool (see
+`crawlmark compare --help`).
 
 Exit codes: 0 with or without a change, and with --add
             5 too few results to find a change
@@ -78,9 +81,9 @@ Exit codes: 0 with or without a change, and with --add
 Examples:
   Add a run to the history on a branch, and look for changes:
     crawlmark history bench.jsonl --add results/runs/2026-11-22T10-00-00Z-crawl
-  Add what hyperfine measured of an older commit:
+  Add a hyperfine result of an older commit:
     crawlmark history bench.jsonl --add old.json --commit 1f2e3d4
-  When did it change? With a page and a plot:
+  Find out when a result changed, with a page and a plot:
     crawlmark history results/runs --out history";
 
 /// Arguments of `history`.
@@ -94,8 +97,8 @@ pub struct HistoryArgs {
     pub add: Vec<PathBuf>,
     /// Commit of the added results
     ///
-    /// [default: that of the CI system (`GITHUB_SHA`, `CI_COMMIT_SHA`), that of the run, or else that
-    /// of the working directory]
+    /// [default: the commit of the CI system (`GITHUB_SHA`, `CI_COMMIT_SHA`), or that of the run,
+    /// or else that of the working directory]
     #[arg(long, value_name = "SHA", requires = "add")]
     pub commit: Option<String>,
     /// Machine of the added results [default: CPU and cores]
@@ -116,9 +119,9 @@ pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
   Recreate the page and the plots of a result in its own directory:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
-  The ten seconds around a stall, beside the whole run:
+  The ten seconds around a stall, in addition to the whole run:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s --to 20s
-  A table of its seconds for a spreadsheet, and its metrics for Prometheus:
+  A table of the seconds for a spreadsheet, and the metrics for Prometheus:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
         --export openmetrics
   The item and the attempt of a request that a tracing system shows:
@@ -134,13 +137,13 @@ pub struct ReportArgs {
     /// Write to DIR [default: the result's own directory]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Cut: begin at TIME since the start, in whole seconds
+    /// Report on a part that begins at TIME (whole seconds since the start)
     ///
-    /// The part from --from to --to has its own summary, page, plots and cut.json, in the directory
-    /// part-10s-20s of the result or in --out. It needs latency.hlog.
+    /// The part from --from to --to gets its own summary, page, plots and cut.json. They are saved
+    /// in the directory part-10s-20s of the result, or in --out. This needs latency.hlog.
     #[arg(long, value_name = "TIME", value_parser = parse_second, conflicts_with_all = ["exports", "trace"])]
     pub from: Option<u64>,
-    /// Cut: end at TIME since the start [default: the end]
+    /// Report on a part that ends at TIME since the start [default: the end]
     #[arg(long, value_name = "TIME", value_parser = parse_second, conflicts_with_all = ["exports", "trace"])]
     pub to: Option<u64>,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
@@ -149,9 +152,9 @@ pub struct ReportArgs {
     /// Save each plot as a PNG file as well, 1,440 pixels wide
     #[arg(long, conflicts_with_all = ["exports", "trace", "from", "to"])]
     pub png: bool,
-    /// Print the item that a trace id of a run is of (see `run --trace`)
+    /// Print the item that a trace id belongs to (see `run --trace`)
     ///
-    /// ID is a trace id or a whole traceparent, which names the attempt as well.
+    /// ID is a trace id, or a whole traceparent, which also identifies the attempt.
     #[arg(long, value_name = "ID", conflicts_with_all = ["out", "exports", "quiet"])]
     pub trace: Option<TraceContext>,
     /// Print only errors
@@ -170,32 +173,32 @@ fn parse_second(text: &str) -> Result<u64, String> {
 pub(super) const EXPORT: &str = "\
 Export the result as csv, junit, openmetrics, ...; may be repeated
 
-FORMAT or FORMAT=FILE. Formats:
+Write FORMAT or FORMAT=FILE. Formats:
 
   csv           a row for each second (intervals.csv)
   csv-shards    a row for each shard (shards.csv)
-  step-summary  GitHub's Markdown, for $GITHUB_STEP_SUMMARY, below its limit
-                of 1 MiB (step-summary.md)
-  junit         the thresholds, one test case each (junit.xml)
+  step-summary  GitHub's Markdown for $GITHUB_STEP_SUMMARY, at most 1 MiB
+                (step-summary.md)
+  junit         a test case for each threshold (junit.xml)
   openmetrics   OpenMetrics 1.0, for Prometheus (openmetrics.txt)
 
-Without FILE it goes into the result's directory under the name in
-brackets; FILE is overwritten, and - is standard output, where nothing else
-is then printed. `run` saves its result as well; `report` writes only the
-exports.
+Without FILE, the export is saved in the result's directory, under the name in
+brackets. FILE is overwritten. If FILE is -, the export is printed to standard
+output, and nothing else is. `run` saves its result as well. `report` writes
+only the exports.
 
-Unknown figures are left out, and the verdict is included wherever the
-format has a place for it.";
+Unknown figures are left out. The verdict is included if the format has a place
+for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
-A JSON line for each item: its newest record that is good, not found or skipped, or
-else its last one (of several requests: each that was saved), with the fields that
-the crawl saved (see --save-fields of `crawlmark run --help`). Binary bodies are
-base64.
+The command prints a JSON line for each item. This is the newest record that is good,
+not found or skipped, or else the last record. If an item has several requests, each
+saved request has a line. Lines have the fields that the crawl saved (--save-fields in
+`crawlmark run --help`). Binary bodies are base64.
 
-Of a crawl in parts, name the directory of the parts. Records of a crawl that was
-stopped are exported as far as they are committed. A damaged crawl is not
-exported: see `crawlmark verify`.
+To export a crawl in parts, pass the directory of the parts. If a crawl was stopped,
+all committed records are exported. If a crawl is damaged, it is not exported: see
+`crawlmark verify`.
 
 Examples:
   Into a file:
@@ -257,18 +260,20 @@ impl FromStr for Export {
 }
 
 pub(super) const VERIFY_EXAMPLES: &str = "\
-Checks that no ID is finished twice or ends twice in a session, that no page of an
-ID is missing or saved twice, that every ID is in the range of the crawl, that indexes count what their frames hold, and that
-digests of bodies and checksums of files are right. Changes nothing. Finished is
-what is good, not found or forbidden by robots.txt: --resume asks for the other
-IDs. They are no violation: the output says how many are left, and the exit code
-is 0 unless --complete is given.
+The command checks that no ID is finished twice or ends twice in a session, that no
+page of an ID is missing or saved twice, and that every ID is in the range of the
+crawl. It also checks the indexes of frames, the digests of bodies and the checksums
+of files. It changes nothing.
 
-Of a crawl in parts (`crawlmark plan`), name the directory of the parts: each
-saved crawl has to be that of its part, with as many items as its result counts.
+IDs are finished if they are good, not found or forbidden by robots.txt. --resume
+requests the other IDs. Unfinished IDs are not violations: the output has their
+number, and the exit code is 0 unless --complete is given.
+
+To check a crawl in parts (`crawlmark plan`), pass the directory of the parts. Each
+saved crawl must belong to its part, with as many items as the part's result counts.
 
 Exit codes: 0 no violation · 4 violations (the first ten are listed), or
-            items left with --complete
+            with --complete an ID that is not finished
 
 Examples:
   Audit a saved crawl:
@@ -282,7 +287,7 @@ pub struct VerifyArgs {
     /// Directory of a saved crawl (`crawlmark run --save DIR`), or of parts
     #[arg(value_name = "DIR")]
     pub crawl: PathBuf,
-    /// Fail if items are left, or failed or abandoned (exit code 4)
+    /// Exit with 4 if an item is not finished
     #[arg(long)]
     pub complete: bool,
     /// Print the audit as JSON to standard output

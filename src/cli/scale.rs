@@ -9,21 +9,22 @@ use crawlmark_harness::units::parse_duration;
 use super::{OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
-Each round is `crawlmark run` in a process of its own, at one size. A repeat is one
-round of each size, in random order; ratios are formed within a repeat. The bundled
-target gets two fifths of the CPUs unless --target-processes says otherwise.
+Each round is one `crawlmark run` in a process of its own, at one size. A size is a
+number of shards and connections. A repeat is one round of each size, in random order.
+Ratios are computed within a repeat. The bundled target gets two fifths of the CPUs
+unless --target-processes says otherwise.
 
 Exit codes: 0 done
-            5 nothing to compare: no size counts beside the smallest, because no
-              repeat has usable rounds of both, or client and target competed
+            5 nothing to compare with the smallest size: no repeat has usable
+              rounds of it and of another size, or client and target competed
               for the CPUs
             1 a round could not run · 2 usage
             129 / 130 / 143 ended by a signal; what was measured is saved
 
 Examples:
-  1, 2, 4 ... shards, as many as there are CPUs, with 32 connections each:
+  1, 2, 4 ... shards, up to the number of CPUs, with 32 connections each:
     crawlmark scale 'http://10.0.0.5:8080/items/{id}'
-  Does it scale beyond the CPUs when responses take 50 ms and CPU is no limit?
+  Scaling beyond the CPUs: responses take 50 ms, so CPU is not the limit:
     crawlmark scale --latency-bound
   More connections on two shards:
     crawlmark scale --shards 2 --connections 8,16,32,64,128 \\
@@ -42,8 +43,8 @@ pub struct ScaleArgs {
     pub shards: Vec<u32>,
     /// Total connections per size, comma-separated
     ///
-    /// With one number of shards, they are the sizes of a single curve. With several numbers of
-    /// shards, each is a curve of its own.
+    /// With one number of shards, these are the sizes of a single curve. With several numbers of
+    /// shards, each number of connections is a curve of its own.
     #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
     /// Connections for each shard [default: 32, or 8 with --latency-bound]
@@ -53,7 +54,7 @@ pub struct ScaleArgs {
     pub connections_per_shard: Option<u32>,
     /// Hold every response, so that CPU is not the limit [default: 50ms]
     ///
-    /// The bundled target holds the responses. Sizes are 1 to 16 shards unless given.
+    /// The bundled target holds the responses. Unless given, the sizes are 1 to 16 shards.
     #[arg(
         long,
         value_name = "TIME",
@@ -68,7 +69,7 @@ pub struct ScaleArgs {
 
     /// Repeats (rounds of each size), 1 to 1000
     ///
-    /// With fewer than 5, the confidence of intervals is below 90 %.
+    /// With fewer than 5 repeats, the confidence of intervals is below 90 %.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u64>(1..=1_000), help_heading = "Rounds")]
     pub repeats: u64,
     /// Duration of each round, 1h at most [default: 3s]

@@ -7,23 +7,24 @@ use clap::{Args, ValueEnum};
 use super::OutputArgs;
 
 pub(super) const EXAMPLES: &str = "\
-Rows (--quick leaves R8 out unless it is named):
+Rows (--quick leaves out R8, unless --rows names it):
   R1  some items take 500 ms, the others 20 ms: the number of slow responses
       and the percentiles
-  R2  service time minus the hold that the target reports, per response
+  R2  for each response: service time minus the delay that the target reports
   R3  open loop through a stall: the percentiles include every wait
-  R4  the same in a closed loop, which hides the waits
+  R4  closed loop through the same stall, which hides the waits
   R5  requests scheduled in R3: the report and the target's count agree
   R6  two shards do twice the work of one
   R7  a shard is stopped for 500 ms: the report blames this client
   R8  21 ms against 20 ms in pairs of runs: the ratio, and the verdict
 
 A row is tried up to three times, and passes if one try is within its tolerances.
-It fails if two tries miss whose runs were valid, or if one shows something noise
-cannot cause. One that was disturbed each time is neither passed nor failed.
+It fails if two tries with valid runs miss the tolerances, or if one try shows
+something that noise cannot cause. If every try was disturbed, the row neither
+passes nor fails.
 
 Exit codes: 0 every row passed · 3 a row failed
-            5 none failed, and some could not be judged
+            5 no row failed, but some could not be judged
             1 a row could not run · 2 usage
             129 / 130 / 143 ended by a signal, partial result saved
 

@@ -16,19 +16,19 @@ Examples:
     crawlmark serve --listen 127.0.0.1:8080
   A service with a tail and a limit:
     crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
-  A service that fails now and then, 30 ms of network away:
+  A service that sometimes fails, with the delays of a distant network:
     crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s \\
         --latency 45ms --handshake 90ms
-  Your WireMock stubs, with requests kept for verification:
+  Your WireMock stubs, with a journal of requests for verification:
     crawlmark serve --stubs ./wiremock --journal
   Record a service with its times, then serve the recording:
     crawlmark serve --listen 127.0.0.1:8080 \\
         --record http://10.0.0.5:9000 --stubs ./recorded
     crawlmark serve --listen 127.0.0.1:8080 --stubs ./recorded
-  Over TLS, with HTTP/2 for clients that ask for it:
+  Over TLS, with HTTP/2 if the client asks for it:
     crawlmark serve --listen 127.0.0.1:8443 --tls --tls-cert authority.pem
     curl --cacert authority.pem https://127.0.0.1:8443/items/1
-  Requests that it counted:
+  Counts of the requests that the target received:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
 /// Behaviour of the bundled target, as typed: `--target-latency` of `run` is `--latency` of `serve`.
@@ -57,12 +57,11 @@ pub struct BehaviourArgs {
     pub target_profile: target::Profile,
     /// Hold responses, as in 20ms; `crawlmark serve --help` lists the models
     ///
-    /// The hold depends only on the seed, the ID and how often it was
-    /// requested before; --handshake, --stall and --latency-per-in-flight
-    /// add to it. A held response carries x-mock-hold-us (planned) and
-    /// x-mock-held-us (actual).
+    /// The delay depends only on the seed, the ID, and how often the ID was requested
+    /// before. --handshake, --stall and --latency-per-in-flight add to it. A held response
+    /// has the headers x-mock-hold-us (planned delay) and x-mock-held-us (actual delay).
     ///
-    ///   none                       no hold
+    ///   none                       no delay
     ///   20ms, fixed:20ms           the same for every response
     ///   uniform:LOW,HIGH           uniform from LOW to HIGH, both included
     ///   lognormal:MEDIAN,SIGMA     optional ,MAX [default: 10 medians]
@@ -90,56 +89,56 @@ pub struct BehaviourArgs {
     pub target_work: Option<target::Work>,
     /// Stall for the last LENGTH of every EVERY since the start, as in 10s,1s
     ///
-    /// Requests are taken and responses sent between stalls only.
+    /// Requests are accepted, and responses are sent, only between stalls.
     ///
     ///   2s,300ms     a garbage collector
     ///   100ms,80ms   a container with 0.2 CPUs that has used up its quota
-    ///   10ms,10ms    a timer: only at multiples of 10 ms
+    ///   10ms,10ms    a timer: responses leave only at multiples of 10 ms
     #[arg(long, value_name = "EVERY,LENGTH", verbatim_doc_comment)]
     pub target_stall: Option<target::Stall>,
     /// Handle N requests at a time; the others queue
     ///
-    /// All processes share the workers. A request occupies one for the time that its response is
-    /// held.
+    /// All processes share the N workers. A request occupies a worker while its response is held.
     #[arg(long, value_name = "N")]
     pub target_workers: Option<target::Workers>,
     /// Close a connection after N requests, as in 100 (HTTP/1.1)
     ///
-    /// The last response announces it with `Connection: close`; with N:silent it does not.
+    /// The last response announces this with `Connection: close`. With N:silent, it does not.
     #[arg(long, value_name = "N[:silent]")]
     pub target_keep_alive: Option<target::KeepAlive>,
-    /// Serve streams of events, as in 50@20ms: 50 of them, 20 ms apart
+    /// Serve streams of events, as in 50@20ms: 50 events, 20 ms apart
     ///
-    /// Server-sent events in place of each item (text/event-stream), the first at once, the last
-    /// with the data `[DONE]`. Faults apply to a stream as to an item. In the answer to a call of
-    /// gRPC, each event is a message.
+    /// Instead of an item, each response is a stream of server-sent events (text/event-stream). The
+    /// first event is sent at once, and the last event has the data `[DONE]`. Faults apply to a
+    /// stream as to an item. In the response to a gRPC call, each event is a message.
     #[arg(long, value_name = "N@TIME")]
     pub target_events: Option<target::Events>,
     /// Limit each connection to RATE in each direction, as in 1MB/s
     ///
-    /// Bytes arrive one after the other as over a link of this rate, TLS included: a response of
-    /// 10 kB takes 10 ms longer at 1MB/s. Not over HTTP/3. Units: B/s, kB/s, MB/s, GB/s, kbit/s, Mbit/s and Gbit/s,
-    /// in powers of 1000.
+    /// Bytes arrive one after the other, as over a link of this rate, including those of TLS. At
+    /// 1MB/s, a response of 10 kB takes 10 ms longer. Not over HTTP/3. Units: B/s, kB/s, MB/s,
+    /// GB/s, kbit/s, Mbit/s and Gbit/s, in powers of 1000.
     #[arg(long, value_name = "RATE")]
     pub target_bandwidth: Option<target::Bandwidth>,
     /// Accept a connection only while fewer than N are open in its process
     ///
-    /// The others wait in the listen queue: QUEUE of each process, 4096 unless given. With 1, the
-    /// next connection is served when the present one has ended.
+    /// All other connections wait in the listen queue of the process, which has room for QUEUE of
+    /// them (4096 unless given). With 1, the next connection is served when the current one has
+    /// ended.
     #[arg(long, value_name = "N[:QUEUE]")]
     pub target_accept: Option<target::Accept>,
     /// Limit requests, as in 1000/s:burst=50: see `crawlmark serve --help`
     ///
-    /// May be repeated. Above a limit clients get 429 and Retry-After. All processes share one
-    /// count. A request must pass every limit; a refused request uses up none.
+    /// May be repeated. Clients above a limit get 429 and Retry-After. All processes share
+    /// one count. A request must pass every limit. A refused request uses up none of them.
     ///
     ///   [ALGORITHM:]RATE[:OPTION]...  with RATE as N (per second), N/s, N/min,
     ///                                 N/h or N/90s
     ///
-    ///   1000/s:burst=50               evenly spaced, 50 at once after a rest
-    ///                                 (GCRA; 1 at once if not given)
-    ///   bucket:100/min:burst=20       tokens, refilled steadily; a period's
-    ///                                 worth at once if not given
+    ///   1000/s:burst=50               evenly spaced, but 50 at once after a rest
+    ///                                 (GCRA; without burst, 1 at once)
+    ///   bucket:100/min:burst=20       tokens, refilled steadily (without burst,
+    ///                                 those of a whole period at once)
     ///   fixed:100/min                 windows of a minute, counted from the start
     ///   sliding:100/min               the same, plus the part of the previous
     ///                                 window that is less than a minute old
@@ -159,16 +158,18 @@ pub struct BehaviourArgs {
     ///                                 x-ratelimit-delta, ietf, draft-07,
     ///                                 draft-03; join several with +
     ///   body=problem                  refusals as application/problem+json
-    ///   path=/search                  count only requests whose path begins so
-    ///   name=NAME                     its name in headers and the ledger
+    ///   path=/search                  count only requests whose path begins with
+    ///                                 /search
+    ///   name=NAME                     name of the limit in headers and the ledger
     #[arg(long = "target-limit", value_name = "LIMIT", verbatim_doc_comment)]
     pub target_limits: Vec<target::Limit>,
     /// Inject faults, as in error:0.01:503: see `crawlmark serve --help`
     ///
-    /// A list, or repeated. One draw per request decides, by the seed, the ID and how often the ID was
-    /// requested before. So faults exclude each other, and their shares sum to at
-    /// most 1. A response is held before its fault. The ledger counts each fault
-    /// under its name, with _ for -.
+    /// Separate several faults by commas, or repeat the flag. One random number per request
+    /// decides which fault it gets, if any. It depends on the seed, the ID, and how often the
+    /// ID was requested before. So a request gets one fault at most, and the shares must sum
+    /// to at most 1. A response is held before its fault. The ledger counts each fault under
+    /// its name, with _ for -.
     ///
     ///   error:SHARE[:STATUS]       a server error, 500 unless given
     ///   drop:SHARE                 the connection is closed without a byte
@@ -207,17 +208,18 @@ pub struct ServeArgs {
     /// Listen on this address; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
     pub listen: SocketAddr,
-    /// Answer requests to NAME, beside localhost and addresses
+    /// Answer requests to NAME, in addition to localhost and addresses
     ///
-    /// May be repeated. On a loopback address, or with this flag, requests whose Host or Origin has
-    /// another name get 403, because any page that a browser on this machine shows can send them.
-    /// Names that end with .localhost or .test are nobody's, and answered. The address in an Origin
-    /// is one of loopback, or named here.
+    /// May be repeated. On a loopback address, or with this flag, a request gets 403 if its Host or
+    /// Origin has another name. Otherwise, any web page in a browser on this machine could send
+    /// requests. Names that end with .localhost or .test are allowed, because nobody can own them.
+    /// An address in an Origin must be a loopback address, or be named here.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
     /// Processes that serve one port: a number, or auto
     ///
-    /// auto is one per core; on a loopback address, two for five cores, as the clients need the others.
+    /// auto is one process per core. On a loopback address, it is two processes for five cores,
+    /// because clients need the other cores.
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
     /// Seed of bodies, delays and faults
@@ -228,18 +230,18 @@ pub struct ServeArgs {
     pub behaviour: BehaviourArgs,
     /// Respond from the WireMock mapping files in DIR/mappings
     ///
-    /// Bodies are in DIR/__files. A request that matches no stub gets 404. WireMock's own routes
-    /// below /__admin change stubs, read the journal and reset scenarios while it serves, with or
-    /// without this flag. Latency, limits and faults apply to stubs, too.
+    /// Bodies are in DIR/__files. A request that matches no stub gets 404. With or without this
+    /// flag, WireMock's own routes below /__admin can change stubs, read the journal and reset
+    /// scenarios while the target runs. Latency, limits and faults apply to stubs, too.
     #[arg(long, value_name = "DIR")]
     pub stubs: Option<PathBuf>,
-    /// Pass on requests to URL and record the responses as stubs
+    /// Forward requests to URL, and record the responses as stubs
     ///
-    /// URL is a scheme and a host, as in `http://10.0.0.5:9000`. Requests that no stub answers go
-    /// there, over HTTP/1.1. At the end, DIR/mappings/recorded.json gets a stub for each method and
-    /// URL: the first successful response, and the distribution of the response times. Headers of
-    /// requests, Set-Cookie, bodies above 1 MiB and URLs beyond 10,000 are not recorded. A public
-    /// host needs a --limit.
+    /// URL is a scheme and a host, as in `http://10.0.0.5:9000`. Requests that match no stub are
+    /// forwarded over HTTP/1.1. At the end, DIR/mappings/recorded.json gets a stub for each method
+    /// and URL. It has the first successful response, and the distribution of the response times.
+    /// Not recorded are headers of requests, Set-Cookie, bodies above 1 MiB, and URLs beyond
+    /// 10,000. If the host is public, a --limit is required.
     #[arg(
         long,
         value_name = "URL",
@@ -258,13 +260,14 @@ pub struct ServeArgs {
 
     /// Accept HTTP/1.1, HTTP/2, both (auto), or HTTP/3 as well (3)
     ///
-    /// With auto, ALPN or the first bytes of a connection decide. With 3, HTTP/3 is served over UDP
-    /// on a port of the same number; it needs --tls, and a build with the feature `http3`.
+    /// With auto, ALPN or the first bytes of a connection decide. With 3, HTTP/3 is also served,
+    /// over UDP on a port with the same number. It needs --tls, and a build with the feature
+    /// `http3`.
     #[arg(long, value_name = "1.1|2|3|auto", default_value = "auto")]
     pub http: target::Http,
     /// Serve TLS, with a certificate generated at the start
     ///
-    /// It names localhost, its addresses, and the address of --listen.
+    /// The certificate names localhost, the loopback addresses, and the address of --listen.
     #[arg(long)]
     pub tls: bool,
     /// Write the certificate for clients to FILE, as PEM (overwrites)

@@ -692,12 +692,16 @@ fn tests_of_the_threat_table_exist() {
 fn findings_page() -> String {
     let mut text = "<!-- Generated from the program: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n\
         # Findings\n\n\
-        A finding is a fact about a run. The summary, the page and `findings` in [result.json](json/result.md) list them, the most\n\
-        severe first, without those that others make redundant. Each has a kind, a severity (`info`, `warning` or `error`), its effect\n\
-        on the verdict, its numbers, a `headline` of at most 48 characters, a sentence (`text`), the times in which it happened\n\
-        (`events`) where they are known and, where that does not depend on the target, a `remedy`.\n\n\
+        A finding is a fact about a run. The summary, the page and `findings` in [result.json](json/result.md) list the findings, the\n\
+        most severe first. They do not list findings that others make redundant. Each finding has:\n\n\
+        - a kind, and a severity (`info`, `warning` or `error`)\n\
+        - its effect on the verdict, and its numbers\n\
+        - a `headline` of at most 48 characters, and a sentence (`text`)\n\
+        - the times at which it happened (`events`), if they are known\n\
+        - a `remedy`, unless it depends on the target\n\n\
         ## Verdicts\n\n\
-        The verdict is the gravest effect of a finding, in this order. [Verdicts](verdicts.md) has the limits of the checks.\n\n\
+        The verdict is the most severe effect of any finding. The most severe verdict is the last one of this table.\n\
+        [Verdicts](verdicts.md) has the limits of the checks.\n\n\
         | verdict | meaning | what to do |\n|---|---|---|\n"
         .to_owned();
     for verdict in Verdict::ALL {
@@ -710,7 +714,7 @@ fn findings_page() -> String {
         );
     }
     text.push_str(
-        "\n## Kinds\n\nIn the order in which those of one severity are listed.\n\n| kind | found when |\n|---|---|\n",
+        "\n## Kinds\n\nFindings of the same severity are listed in this order.\n\n| kind | found when |\n|---|---|\n",
     );
     for kind in FindingKind::ALL {
         let name = serde_json::to_value(kind).unwrap();

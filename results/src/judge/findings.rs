@@ -345,7 +345,7 @@ const CHECK_TARGET: &str = "Check whether the target still runs, and its log.";
 const CHECK_KERNEL: &str = "Check the kernel log (dmesg) for an out-of-memory kill, and run again.";
 
 findings! {
-    /// No request was sent, and none was due; or the run was stopped before its first request.
+    /// No request was sent or due, or the run was stopped before its first request.
     NothingSent { stopped: bool } => if stopped { "Stopped before the first request" } else { "No request was sent" };
         if stopped {
             "The run was stopped before its first request, so nothing was measured"
@@ -375,11 +375,11 @@ findings! {
         format!("Part {part} has no result: its {} are not attempted", counted(items, "item")),
         effect: Incomplete,
         remedy: "Run it, and merge again.";
-    /// A process of the crawl reported everything, and then did not exit cleanly.
+    /// A process of the crawl reported all its data, but did not exit cleanly.
     ShardExitFailed { shard: u32, exit: ShardExit } => format!("Shard {shard} did not exit cleanly");
         format!("Shard {shard} reported everything, and then its process {exit}"),
         effect: Incomplete;
-    /// Items or requests are not in exactly one state each.
+    /// An item or a request is not in exactly one state.
     SumsDiffer { shard: u32, planned: u64, counted: u64 } => format!("The counts of shard {shard} do not add up");
         format!("Shard {shard} planned {planned} and counted {counted}, which does not add up"),
         effect: Incomplete,
@@ -387,7 +387,7 @@ findings! {
     /// Results could not be stored.
     StorageFailed { reason: String } => "Results could not be stored";
         reason, effect: Incomplete;
-    /// A request that is sent once per shard failed for good: no later request of its line was sent.
+    /// A request with `once` failed for good, so the later requests of its line were not sent.
     SharedFailed { count: u64 } => "The request that is sent once per shard failed";
         format!("The request that is sent once per shard (`once`) failed for good {}, so no later request of its line was sent", counted(count, "time")),
         effect: Incomplete,
@@ -396,7 +396,7 @@ findings! {
     CountsDiffer { differences: Vec<String> } => "The target's own counts differ";
         format!("The target's own counts differ: {}", differences.join(", ")),
         effect: Incomplete;
-    /// More requests were sent in some time than the budget of the run or of a host allows.
+    /// In some period, more requests were sent than the budget of the run or of a host allows.
     BudgetExceeded { sent: u64, allowed: u64, width_ms: f64, host: Option<u32> } => host.map_or_else(|| "The budget was exceeded".to_owned(), |host| format!("The budget of host {host} was exceeded"));
         format!(
             "The budget{} was exceeded: {} sent in {}, {} allowed",
@@ -407,7 +407,7 @@ findings! {
         ),
         severity: Severity::Error,
         remedy: "Use a lower --rate and --burst, and report it if it recurs.";
-    /// Every item that was reached is forbidden by robots.txt.
+    /// robots.txt forbids every item that the run reached.
     AllSkipped { items: u64 } => "robots.txt forbids each item that was reached";
         format!("All {} items that the run reached were skipped because of robots.txt, so no request was sent", grouped(items)),
         effect: NothingMeasured,
@@ -424,7 +424,7 @@ findings! {
         effect: NothingMeasured,
         remedy: "Use a shorter --warmup, or a longer run.",
         covers: [RateMissed, LimitedBy, MostlyOnePart];
-    /// No request succeeded, and half of them or more failed, or could not be sent.
+    /// No request succeeded, and at least half of them failed or could not be sent.
     AllFailed { requests: u64, sent: bool, causes: Vec<CauseCount> } => fit(format!("None of {} requests {}", grouped(requests), succeeded(sent)), format!("No request {}", succeeded(sent)));
         format!("None of {} requests {}: {}", grouped(requests), if sent { "succeeded" } else { "could be sent" }, in_words(&causes)),
         effect: if sent { TargetLimited } else { NothingMeasured },
@@ -434,7 +434,7 @@ findings! {
             Silent, HostsDown, NoGoodResponse, Stalled, RequestsFailed, CutOff, Throttled, CpuFull, CpuWait, ShardPaused,
             SentLate, ReadLate, RateMissed, NotFound, ConnectionsNotKept, LimitedBy, MostlyOnePart, CpusShared
         ];
-    /// No response of any kind came at the end while requests waited for one.
+    /// At the end of the run, requests waited for responses, but none came.
     Silent { silent_s: f64, of_s: f64, cut_off: u64 } => fit(format!("No response came in the last {}", seconds(silent_s)), "No response came at the end");
         format!(
             "No response came in the last {silent_s:.1} of {of_s:.1} seconds, and {} items were cut off without one",
@@ -456,7 +456,7 @@ findings! {
     /// A threshold could not be evaluated.
     ThresholdUndecided { expression: String, reason: String } => fit(format!("Threshold undecided: {expression}"), "A threshold is undecided");
         format!("Threshold undecided: {expression} ({reason})");
-    /// A threshold on service times held, and would not with the waits before sending.
+    /// A threshold on service times passed, but would fail if it included the waits before sending.
     WaitsLeftOut { expression: String, metric: String, us: f64 } => fit(format!("Passed without waits: {expression}"), "A threshold passed without waits");
         format!("{expression} passed, and leaves out the waits before sending: with them, {metric} is {}", micros(us)),
         remedy: format!("Judge {metric} in its place.");
@@ -468,7 +468,7 @@ findings! {
             seconds(after_s),
             planned_s.map_or_else(|| "its items".to_owned(), seconds)
         );
-    /// The target only throttled for so long that the run was stopped.
+    /// The target sent only throttled responses for so long that the run was stopped.
     OnlyThrottled { throttled_s: f64 } => fit(format!("The target only throttled for {}", seconds(throttled_s)), "The target only throttled");
         format!("The target only throttled for {}, so the run was stopped with items left", seconds(throttled_s)),
         remedy: "Go on later with --resume, or set a time (-d).";
@@ -499,7 +499,7 @@ findings! {
         format!("The part could not renew its lease of the budget for {lapsed_s:.1} s, and sent nothing in that time"),
         effect: Disturbed,
         remedy: "Look for what delayed this machine or the directory of the parts.";
-    /// Attempts that were not merged sent requests as well.
+    /// Attempts whose results are not merged sent requests, too.
     OtherAttempts { requests: u64, is_complete: bool, attempts: u32 } => "Other attempts sent requests as well";
         format!(
             "{}{} sent by attempts that were not merged ({attempts}) and by shards that died: the target had more to do",
@@ -511,7 +511,7 @@ findings! {
     /// A host could not be reached before the start.
     HostUnreached { reason: String } => "A host could not be reached";
         reason, effect: TargetLimited;
-    /// Some hosts gave no good response, and requests to others did not fail.
+    /// All requests to some hosts failed, while requests to other hosts did not fail.
     HostsDown { hosts: Vec<String>, of: u32, requests: u64, causes: Vec<CauseCount> } => fit(format!("All requests to {} of {of} hosts failed", hosts.len()), "All requests to some hosts failed");
         format!(
             "All {} to {} of {} failed: {} ({})",
@@ -523,7 +523,7 @@ findings! {
         ),
         advice: advice(&causes),
         covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
-    /// For some time no good response came while requests failed.
+    /// For some time, requests failed and no good response came.
     NoGoodResponse { from_s: f64, to_s: f64, at_end: bool, dead_s: f64, of_s: f64, causes: Vec<CauseCount> } => fit(format!("No good response for {}", seconds(dead_s)), "No good response for some time");
         format!(
             "No good response for {dead_s:.0} of {of_s:.0} seconds while requests failed, the longest time from {from_s:.0} s to \
@@ -535,7 +535,7 @@ findings! {
         remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
         events: [Event { from_s, to_s }],
         covers: [Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
-    /// The CPU quota of the client's cgroup stopped it.
+    /// The CPU quota of the client's cgroup stopped the client.
     ClientThrottled { stopped: u64, periods: u64 } => "This client's CPU quota stopped it";
         format!(
             "The client's CPU quota stopped it in {} of {}, so requests were sent and responses read late",
@@ -545,7 +545,7 @@ findings! {
         effect: ClientLimited,
         remedy: "Raise the CPU quota of the client's container, run it outside of it, or send less.",
         covers: [Stalled, DelayingLimit, WorksOnFew, InStep, CpuFull, CpuWait, ShardPaused, SentLate, ReadLate, LimitedBy, MostlyOnePart];
-    /// The CPU quota of the target's cgroup stopped it for a notable part of a request's time.
+    /// The CPU quota of the target's cgroup stopped the target for a notable share of the request time.
     TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } => "The target's CPU quota stopped it";
         format!(
             "The target's CPU quota stopped it in {} of its periods: {} of the {} of a request",
@@ -555,7 +555,7 @@ findings! {
         ),
         remedy: "Raise the CPU quota of the target's container, or lower the load.",
         covers: [InStep, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy, MostlyOnePart];
-    /// No response came for a time that is long for this target, and then many at once.
+    /// For an unusually long time, no response came. Then many came at once.
     Stalled {
         count: usize, longest_s: f64, at_s: f64, total_s: f64, of_s: f64, period_s: Option<f64>,
         #[serde(default, skip_serializing)] events: Vec<Event>
@@ -571,11 +571,11 @@ findings! {
         ),
         remedy: "Look for what stops the target: garbage collection, locks, disk writes.",
         events: events;
-    /// Threads of the target were ready to run for a notable part of a request's time, and had no CPU.
+    /// Threads of the target waited for a CPU for a notable share of the request time.
     TargetWaits { run_queue_us: f64, service_us: f64 } => fit(format!("The target waited {} a request for a CPU", micros(run_queue_us)), "The target waited for a CPU");
         format!("The target waited for a CPU: {} of the {} of a request", micros(run_queue_us), micros(service_us)),
         remedy: "Look for what else uses its CPUs, this client among it, or give it more.";
-    /// Connections waited to be accepted by the target.
+    /// Connections waited until the target accepted them.
     ConnectionsNotAccepted { waiting: f64, connections: u32 } => fit(format!("The target did not accept {waiting:.0} connections"), "The target did not accept all connections");
         format!("The target did not accept {waiting:.1} of {connections} connections, in the mean: it serves few at a time"),
         remedy: "Let it serve more connections at a time, or open fewer (-c).",
@@ -590,7 +590,7 @@ findings! {
         effect: TargetLimited,
         remedy: "Increase the target's backlog, or open fewer connections (-c).",
         covers: [ListenQueueFull];
-    /// A thread of the target, or all of its CPUs, had no room left.
+    /// A thread of the target used all of a CPU, or the target used all of its CPUs.
     TargetCpuFull { cores: f64, cpus: usize, thread_share: Option<f64> } => fit(format!("The target used {cores:.2} of its {}", counted(cpus as u64, "CPU")), "The target used all of its CPUs");
         format!(
             "The target used {cores:.2} of its {}{}: that is its ceiling",
@@ -598,7 +598,7 @@ findings! {
             thread_share.map_or_else(String::new, |share| format!(", its busiest thread {} of one", percent(share)))
         ),
         severity: Severity::Info;
-    /// Another rate than the target's work limits it: it delays requests.
+    /// A rate limit of the target, and not its work, delays requests.
     DelayingLimit { per_s: f64, connections: u32 } => fit(format!("The target delays requests to {}/s", decimal(per_s)), "A limit of the target delays requests");
         format!(
             "A limit of the target delays requests to {}/s: {connections} connections and twice as many reach the same rate",
@@ -606,7 +606,7 @@ findings! {
         ),
         remedy: "Raise that limit, or use fewer connections: more only wait longer.",
         covers: [WorksOnFew, LimitedBy, MostlyOnePart];
-    /// The target works on fewer requests at a time than it has, and more connections do not help.
+    /// The target works on only a few requests at a time, so more connections do not help.
     WorksOnFew { at_a_time: f64, per_s: f64, connections: u32, alone_us: f64 } => fit(format!("The target works on {at_a_time:.0} at a time"), "The target works on few requests at a time");
         format!(
             "The target works on about {at_a_time:.0} {} at a time: {}/s with {connections} connections and with twice as many, \
@@ -617,7 +617,7 @@ findings! {
         ),
         remedy: "Give it more workers or threads: more connections only lengthen its queue.",
         covers: [LimitedBy, MostlyOnePart];
-    /// Nagle's algorithm of the target waits for acknowledgements that the kernel delays.
+    /// Nagle's algorithm in the target waits for acknowledgements, and the client's kernel delays them.
     DelayedAck { body_us: f64, at_once_us: f64 } => fit(format!("Nagle's algorithm delays responses by {}", micros(body_us)), "Nagle's algorithm delays responses");
         format!(
             "The end of a response comes {} after its start, because of Nagle's algorithm and delayed acknowledgements: {} without that delay",
@@ -626,7 +626,7 @@ findings! {
         ),
         remedy: "Set TCP_NODELAY in the target, or write headers and body at once.",
         covers: [LimitedBy, MostlyOnePart];
-    /// The target refuses requests beyond a rate, whatever is sent.
+    /// The target refuses all requests above a fixed rate.
     RefusingLimit { per_s: f64, burst: f64 } => fit(format!("The target refuses more than {}/s", decimal(per_s)), "A limit of the target refuses requests");
         format!(
             "A limit of the target refuses all but {}/s{}",
@@ -634,7 +634,7 @@ findings! {
             if burst > 0.0 { format!(", after a burst of {burst:.0}") } else { String::new() }
         ),
         remedy: format!("Raise it, or send less: --rate {:.0}.", per_s.floor());
-    /// Responses leave in step with a clock: a timer of 10 ms, or the period of a CPU quota, 100 ms.
+    /// Responses leave at the ticks of a timer (10 ms) or of a CPU quota (100 ms).
     InStep { period_ms: u32, share: f64 } => fit(format!("Responses leave in step with {period_ms} ms"), "Responses leave in step with a clock");
         format!(
             "Responses leave in step with a clock of {period_ms} ms ({share:.2} of 1): looks like {}",
@@ -678,7 +678,7 @@ findings! {
         effect: (share > thresholds::THROTTLED && (!waits || good_share < thresholds::HARDLY_ANY)).then_some(TargetLimited),
         remedy: slower(waits, is_adaptive),
         events: events;
-    /// Parts of the crawl were limited or disturbed where they ran.
+    /// Parts of the crawl were limited or disturbed on their machines.
     PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } => fit(format!("{} of {of} parts are {}", parts.len(), verdict.name().replace('_', "-")), "Parts were limited or disturbed");
         format!(
             "{} of {of} parts are {} (part {}: {reason})",
@@ -692,7 +692,7 @@ findings! {
         format!("{} found no free local port", counted(requests, "request")),
         effect: ClientLimited,
         remedy: "Use fewer connections, keep them alive, add source addresses (--local-ips), or widen net.ipv4.ip_local_port_range.";
-    /// Requests had no file descriptor to connect with.
+    /// Requests could not connect, because no file descriptor was left.
     NoDescriptor { requests: u64 } => fit(format!("{} found no file descriptor", counted(requests, "request")), "Requests found no file descriptor");
         format!("{} had no file descriptor to connect with", counted(requests, "request")),
         effect: ClientLimited,
@@ -703,7 +703,7 @@ findings! {
         effect: ClientLimited,
         remedy: "Use more shards (--shards) if the machine has CPUs left, move the target to another machine, or set a lower --rate.",
         covers: [CpuWait, SentLate, ReadLate, MostlyOnePart];
-    /// A shard was ready to run and waited for a CPU.
+    /// A shard was ready to run, but had to wait for a CPU.
     CpuWait { share: f64, is_disturbed: bool } => fit(format!("This client waited for a CPU {} of the time", percent(share)), "This client waited for a CPU");
         format!("A shard waited for a CPU {} of the time, so responses were read late and look slower", percent(share)),
         effect: lateness(is_disturbed),
@@ -719,17 +719,17 @@ findings! {
         format!("A shard sent 1 of {one_in} requests at least {} late", micros(late_us)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU;
-    /// A shard read responses late, by the kernel's time stamps.
+    /// According to the kernel's time stamps, a shard read responses late.
     ReadLate { one_in: u32, late_us: f64, is_disturbed: bool } => fit(format!("This client read responses {} late", micros(late_us)), "This client read responses late");
         format!("A shard read 1 of {one_in} responses at least {} late, which is in their latency", micros(late_us)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU;
-    /// The shards waited to store results.
+    /// The shards waited because storing results was slow.
     StorageSlow { share: f64 } => fit(format!("Storing results took {} of the time", percent(share)), "Storing results was the limit");
         format!("The shards waited to store results {} of the time, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
         advice: Limit::Storage.remedy();
-    /// Requests were due and never sent.
+    /// Requests were due, but were never sent.
     NeverSent { share: f64, count: u64, limit: Limit } => fit(format!("{} of due requests were never sent", percent(share)), "Requests were due and never sent");
         format!(
             "{} of the requests that were due ({}) were never sent, limited by {}; response times count each as the time it had waited",
@@ -786,7 +786,7 @@ findings! {
         ),
         effect: lateness(is_disturbed),
         remedy: RUN_AGAIN;
-    /// Responses waited for a TCP retransmission, as the kernel says of their connections.
+    /// According to the kernel, responses waited for a TCP retransmission.
     PacketLoss { waited: u64, responses: u64, share: f64, p99_us: Option<f64>, p99_without_us: Option<f64> } => fit(format!("{} of responses waited for a retransmission", percent(share)), "Responses waited for retransmissions");
         format!(
             "{} of {} waited for a TCP retransmission{}",
@@ -798,7 +798,7 @@ findings! {
         ),
         effect: (share >= thresholds::FAILED).then_some(Disturbed),
         remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.";
-    /// Connections opened after a retransmission, or had no request acknowledged, many more than packet loss explains.
+    /// More connections than packet loss explains had to repeat their opening, or got no acknowledgement.
     ListenQueueFull { connections: u64, of: u64 } => "The target's listen queue looks full";
         format!(
             "{} of {} opened after a retransmission or had no request acknowledged: this looks like a full listen queue of the target",
@@ -807,7 +807,7 @@ findings! {
         ),
         effect: TargetLimited,
         remedy: "Increase the target's backlog, or open fewer connections (-c).";
-    /// Requests timed out that the target's kernel never acknowledged.
+    /// Requests timed out, and the target's kernel never acknowledged them.
     NeverReceived { requests: u64, is_proxied: bool } => fit(format!("{} were never received", counted(requests, "request")), "Requests were never received");
         format!(
             "{} timed out that the {} kernel never acknowledged: they were lost before its application, or the way back is cut",
@@ -815,7 +815,7 @@ findings! {
             peer(is_proxied)
         ),
         remedy: "Look for a full listen queue of the target, a packet filter, or a link that is down.";
-    /// Requests timed out that the target's kernel had acknowledged.
+    /// Requests timed out, although the target's kernel had acknowledged them.
     NotAnswered { requests: u64, is_proxied: bool } => fit(format!("The target left {} unanswered", counted(requests, "request")), "The target left requests unanswered");
         format!(
             "{} timed out that the {} kernel had acknowledged: its application did not answer them",
@@ -823,7 +823,7 @@ findings! {
             peer(is_proxied)
         ),
         remedy: "Look for what the target waits for: its workers, locks, or another service.";
-    /// The target closed connections after a number of requests.
+    /// The target closed connections after a fixed number of requests.
     KeepAliveLimit { requests: u64, closed: u64, announced: u64 } => fit(format!("Connections end after {}", counted(requests, "request")), "The target ends connections");
         format!(
             "The target closes a connection after {}, {}",
@@ -836,15 +836,15 @@ findings! {
         ),
         severity: if announced >= closed { Severity::Info } else { Severity::Warning },
         remedy: "Raise the target's limit (nginx: keepalive_requests), have it or its proxy announce the end (connection: close), or send each request on a connection of its own (--disable-keepalive).";
-    /// Looking up a name before the run took long.
+    /// Before the run, the lookup of a name took long.
     LookupSlow { took_s: f64, slowest_s: f64 } => fit(format!("Looking up names took {}", seconds(took_s)), "Looking up names took long");
         format!("Looking up names took {} before the run, the slowest {}", seconds(took_s), seconds(slowest_s)),
         remedy: "Check the name servers of this machine (/etc/resolv.conf): a lost query takes 5 s.";
-    /// Files robots.txt could not be fetched, so that their hosts were not crawled.
+    /// The robots.txt of some hosts could not be fetched, so these hosts were not crawled.
     RobotsUnreachable { hosts: u32 } => "robots.txt could not be fetched";
         format!("robots.txt of {} could not be fetched, so nothing of it was crawled (RFC 9309)", counted(hosts.into(), "host")),
         remedy: "Try again later, or use --robots ignore if you are allowed to.";
-    /// Source addresses were throttled at their first request.
+    /// The target throttled source addresses at their first request.
     SourcesThrottled { sources: u64, throttled: u64 } => "Source addresses are throttled together";
         format!(
             "{} of {} were throttled at the first request: the target may limit several addresses together",
@@ -853,29 +853,29 @@ findings! {
         ),
         severity: Severity::Info,
         remedy: "Use addresses of other prefixes: more of the same do not help.";
-    /// Pages named a page that their item had requested before as the next.
+    /// A page named a next page that its item had already requested.
     PagesRepeated { count: u64 } => "Pages named earlier pages as the next";
         format!("{} named a page as the next that the item had requested before: it was not requested again", counted(count, "page")),
         remedy: "If pages are missing, correct `next` of the request file. A last page that names itself needs nothing.";
-    /// Items had more pages than they were to request.
+    /// Items had more pages than `pages` of the request file allows.
     PagesCut { count: u64 } => "Lists have more pages than were requested";
         format!("{} ended at `pages` of the request file, with another page named as the next", counted(count, "list")),
         remedy: "Raise `pages` if all of them are wanted.";
-    /// No page named a next one.
+    /// No page named a next page.
     NextNotFound { count: u64 } => "No response had a next page";
         format!("No response had a next page: none of {} has what `next` of the request file says", counted(count, "first page")),
         remedy: "Compare a response with `next`. If each list has one page, leave `next` out.";
-    /// Responses of an earlier crawl still hold, by `--refresh`.
+    /// With `--refresh`, saved responses of an earlier crawl were still valid.
     NotModified { share: f64, count: u64 } => fit(format!("{} of items were not modified", percent(share)), "Items were not modified");
         format!("{} of items ({}) were not modified (304): the records of an earlier session hold", percent(share), grouped(count)),
         severity: Severity::Info;
-    /// Requests were not found.
+    /// Requested items were not found.
     NotFound { share: f64, count: u64, verdict: Option<Verdict> } => fit(format!("{} of requests were not found", percent(share)), "Requests were not found");
         format!("{} of requests ({}) were not found (404 or 410)", percent(share), grouped(count)),
         effect: verdict,
         severity: if share > thresholds::MOST_FAILED { Severity::Warning } else { Severity::Info },
         remedy: "Check the URL and the range of IDs (--ids). If that is expected, use --expect status:200,404,410.";
-    /// Connections were not kept.
+    /// Connections were not kept open for further requests.
     ConnectionsNotKept { opened: u64, requests: u64 } => "Connections were not kept";
         format!("Connections were not kept: {} opened for {}", grouped(opened), counted(requests, "request")),
         severity: Severity::Info;
@@ -883,16 +883,16 @@ findings! {
     CertificatesUnverified {} => "Certificates were not verified";
         "Certificates were not verified (--insecure): responses may be another server's",
         severity: Severity::Info;
-    /// The target allows fewer streams on a connection of HTTP/2 than `--streams`.
+    /// The target allows fewer streams on an HTTP/2 connection than `--streams`.
     FewStreams { allowed: u32, streams: u32, connections: u32 } => fit(format!("The target allows {}", counted(allowed.into(), "stream")), "The target allows fewer streams");
         format!("The target allows {} on a connection, not {streams}: requests beyond that wait in this client", counted(allowed.into(), "stream")),
         severity: Severity::Info,
         remedy: format!("Use more connections (--connections {connections}).");
-    /// A limit held the run back for a notable part of the time.
+    /// A limit held the run back for a notable share of the time.
     LimitedBy { limit: Limit, share: f64 } => fit(format!("Limited by {} {} of the time", limit.name(), percent(share)), format!("Limited by {}", limit.name()));
         format!("Limited by {} {} of the time", limit.name(), percent(share)),
         severity: Severity::Info;
-    /// One part is most of the response time, and no other finding says why.
+    /// One part takes most of the response time, and no other finding explains why.
     MostlyOnePart { part: TimePart, share: f64, us: f64 } => fit(format!("{} of the time is {}", percent(share), part.in_short()), format!("Most of the time is {}", part.in_short()));
         format!("{} of the time of a response ({}) is {}", percent(share), micros(us), part.in_words()),
         severity: Severity::Info,
