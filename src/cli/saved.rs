@@ -67,10 +67,11 @@ A history is a file with a JSON line for each result, which you can keep on a br
 It can also be a directory of results. Each benchmark or plan on each machine is a
 history of its own.
 
-A change is shown if chance alone would show one in only 1 of 100 unchanged histories,
-over all metrics. It has at least five results on each side. It is at least as large
-as the changes that `ab` counts (2 %, or 1 % for commands). Changes are shown with
-their intervals. They are only hints, because the machine may have changed, too.
+False changes are rare: by chance alone, about 1 of 100 unchanged histories shows a
+change, over all metrics. A change has at least five results on each side. It is at
+least as large as the changes that `ab` counts (2 %, or 1 % for commands). Changes are
+shown with their intervals. They are only hints, because the machine may have changed,
+too.
 
 Results may come from `run`, from `ab` (its candidate), or from another tool (see
 `crawlmark compare --help`).
