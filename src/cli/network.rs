@@ -124,6 +124,8 @@ pub struct TlsArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub cacert: Option<PathBuf>,
     /// Do not verify the certificate of the target; the report says so
+    ///
+    /// The target must still hold the key of its certificate.
     #[arg(short = 'k', long)]
     pub insecure: bool,
     /// Send the certificate chain in FILE (PEM) to targets that require one

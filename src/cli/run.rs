@@ -212,7 +212,7 @@ pub struct RunArgs {
     /// Stop after N items (retries not counted)
     #[arg(short = 'n', long = "items", aliases = ["requests", "count", "iterations"], value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub requests: Option<u64>,
-    /// Stop starting items after TIME
+    /// Start no more items after TIME
     #[arg(short = 'd', long, alias = "time", short_alias = 'z', value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// HTTP method [default: GET, or POST with a body]
@@ -303,11 +303,11 @@ pub struct RunArgs {
     /// requests in flight. Set it to at least RATE x the longest response time.
     /// Otherwise, you measure the wait for a connection.
     ///
-    /// The default is asap, because then --rate is only a limit. The default is constant
-    /// if --rate is given and a --threshold, --stop-unless or --slo-p99 is about times. A
-    /// closed loop would pass such a threshold too easily, because it sends less while the
-    /// target stands still. The default stays asap with --burst, --adaptive, --save, limits
-    /// per host, a --rate in windows, and in parts.
+    /// If --rate is given, and a --threshold, --stop-unless or --slo-p99 is about times, the
+    /// default is constant. A closed loop would pass such a threshold too easily, because it
+    /// sends less while the target stands still. In all other cases, the default is asap. It
+    /// is also asap if the rate is a limit: with --burst, --adaptive, --save, limits per
+    /// host, a --rate in windows, and in parts.
     #[arg(long, value_name = "MODE", verbatim_doc_comment)]
     pub arrivals: Option<Arrivals>,
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
@@ -398,7 +398,7 @@ pub struct RunArgs {
     /// Requests have the header `connection: close`. The time to open a connection is in `connect`.
     /// In an open loop, it is also part of `pool_wait`, and therefore of the response time. The
     /// local port of a closed connection may be unusable for a minute (`TIME_WAIT`). If that limits
-    /// the run, the validity says so.
+    /// the run, the validity section of the report says so.
     #[arg(long, conflicts_with = "max_requests_per_connection")]
     pub disable_keepalive: bool,
     /// Replace a connection after N requests; 1 is --disable-keepalive
@@ -406,11 +406,12 @@ pub struct RunArgs {
     pub max_requests_per_connection: Option<u64>,
     /// Speak this version of HTTP: 1.1, 2, 3 or auto
     ///
-    /// auto: over https://, the target chooses the version in the TLS handshake (ALPN); over
-    /// http://, 1.1 is used. 2: only HTTP/2 is used, over http:// with prior knowledge (h2c). If
-    /// the target does not speak it, requests fail. Each connection waits for the target's HTTP/2
-    /// settings before its first request. 3: only HTTP/3 over QUIC is used, for https:// URLs, in a
-    /// build with the feature `http3`. Example: --http 2 --connections 4 --streams 25
+    /// With auto, the target chooses the version over https:// (ALPN), and 1.1 is used over
+    /// http://. With 2, only HTTP/2 is used; over http:// it is used without negotiation (prior
+    /// knowledge, h2c). If the target does not speak HTTP/2, requests fail. Each connection waits
+    /// for the target's HTTP/2 settings before its first request. With 3, only HTTP/3 over QUIC is
+    /// used, for https:// URLs, in a build with the feature `http3`. Example: --http 2
+    /// --connections 4 --streams 25
     #[arg(
         long,
         value_name = "auto|1.1|2|3",
@@ -489,7 +490,8 @@ pub struct RunArgs {
     ///   whole              any complete body
     ///   not EXPECT         a complete response that does not match EXPECT, which
     ///                      is json, status, regex or len. For GraphQL, use
-    ///                      'not json:/errors': it accepts only JSON bodies
+    ///                      'not json:/errors'. It accepts JSON bodies without
+    ///                      errors, and no other bodies
     ///
     /// With json and regex, a body may have up to 16 MiB; with ndjson, a line may. A
     /// challenge page is never good, nor is a throttled response (429, and other limits).
@@ -757,10 +759,10 @@ pub struct ThrottlingArgs {
     /// React to throttling: honor, count or ignore
     ///
     /// A response is throttled if it has status 429, if it has status 403, 503 or 529 with
-    /// Retry-After, or if it says that a quota is used up. honor: all shards wait as long as the
-    /// target asks, then retry the item. If half of the requests are refused, a closed loop learns
-    /// the rate that the target accepts. count: the response is counted, and its item is abandoned.
-    /// ignore: the item is retried after a backoff.
+    /// Retry-After, or if it says that a quota is used up. With honor, all shards wait as long as
+    /// the target asks, then retry the item. If half of the requests are refused, a closed loop
+    /// learns the rate that the target accepts. With count, the response is counted, and its item
+    /// is abandoned. With ignore, the item is retried after a backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
     /// Obey robots.txt of public hosts (auto), all (honor) or none (ignore)
