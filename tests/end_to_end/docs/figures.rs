@@ -48,7 +48,7 @@ pub(super) fn claims(root: &Path) -> Vec<Claim> {
         ),
         (
             checked,
-            format!("{dearer} of {of_dearer} comparisons were right"),
+            format!("{dearer} of {of_dearer} comparisons gave the right verdict: regression"),
         ),
     ]);
 
