@@ -89,10 +89,10 @@ pub struct Cli {
     /// Use colors: auto (on a terminal without `NO_COLOR`), always, never
     #[arg(long, global = true, hide_short_help = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, hide_possible_values = true)]
     pub color: Color,
-    /// Insert the flags in FILE at this place of the command line
+    /// Read flags from FILE, and insert them here in the command line
     ///
     /// FILE has words as in a shell, on any number of lines. A # begins a comment. A \ at the end
-    /// of a line may join it to the next line. If a flag is given twice, the later one counts, so
+    /// of a line joins it to the next line. If a flag is given twice, the later one counts, so
     /// flags after --config override those in FILE. FILE is a command line, and its flags may run
     /// commands and write files: only use a file whose content you would type yourself.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
@@ -445,7 +445,7 @@ pub struct OutputArgs {
     /// Save each plot as a PNG file as well, 1,440 pixels wide
     #[arg(hide_short_help = true, long)]
     pub png: bool,
-    /// Print only the page's path and errors (or the JSON or Markdown)
+    /// Print only errors and the page's path (or the JSON or Markdown)
     #[arg(long)]
     pub quiet: bool,
     /// Do not show progress
@@ -453,10 +453,10 @@ pub struct OutputArgs {
     pub no_progress: bool,
     /// Serve a live page of each round on 127.0.0.1
     ///
-    /// The page works as that of `run --page`: the first line on standard error has its address,
-    /// with a secret in its path. Without PORT, a free port is used. The page says which round it
-    /// shows, and becomes the page of the result at the end. If the browser runs on the machine
-    /// that measures, it takes CPU time from the rounds.
+    /// The page works like the page of `run --page`: the first line on standard error is its
+    /// address, which contains a secret path. Without PORT, a free port is used. The page says
+    /// which round it shows, and becomes the page of the result at the end. If the browser runs on
+    /// the machine that measures, it takes CPU time from the rounds.
     #[arg(hide_short_help = true, long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub page: Option<u16>,
 }

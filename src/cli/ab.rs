@@ -108,9 +108,9 @@ pub struct AbArgs {
     pub warmup: u64,
     /// Compare a number that the commands print; repeatable
     ///
-    /// NAME=REGEX takes what the first group of the pattern matches in standard output, or else in
-    /// standard error. NAME=json:/POINTER takes a number from standard output, which has to be JSON
-    /// (RFC 6901). If --value is given, time and memory are only shown.
+    /// NAME=REGEX takes the text that the first group of the pattern matches, in standard output or
+    /// else in standard error. NAME=json:/POINTER takes a number from standard output, which has to
+    /// be JSON (RFC 6901). If --value is given, time and memory are only shown.
     #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "base_command")]
     pub value: Vec<PrintedValue>,
     /// Better direction of a --value
@@ -154,7 +154,7 @@ pub struct AbArgs {
         requires = "base_command"
     )]
     pub shell: String,
-    /// Count executions with an exit code other than 0
+    /// Use executions even if their exit code is not 0
     #[arg(hide_short_help = true, short, long, requires = "base_command")]
     pub ignore_failure: bool,
 

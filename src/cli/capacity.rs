@@ -13,9 +13,9 @@ pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
 flags after --. It makes no retries and no throttle pauses (the target rests between
 probes). The search doubles the rate from --from until a rate fails. Then it bisects to
---precision. Then it probes both ends until passes or failures lead by three. No rate
-is more than twice a rate that passed. A probe stops when half of its requests fail or
-are refused.
+--precision. Then it probes the rates at both ends again, until either passes or failures lead by
+three. No rate is more than twice a rate that passed. A probe stops when half of its
+requests fail or are refused.
 
 Exit codes: 0 found · 3 even the lowest rate fails
             5 not found: the result is unconfirmed and longer probes may differ,
@@ -53,10 +53,10 @@ pub struct CapacityArgs {
     /// required. error_rate < 1% and throttled_rate < 1% are required unless you give other
     /// limits for them.
     ///
-    /// These conditions are always required: 99 % of the requests are sent. 99 % of those are
-    /// late by at most 10 % of the tightest time objective. The number of unanswered requests
-    /// does not grow throughout the probe. Not-found responses (404, 410) are not errors, but
-    /// they are good only if --expect accepts them.
+    /// These conditions are always required: 99 % of the requests are sent. Of the sent
+    /// requests, 99 % are late by at most a tenth of the tightest time objective. The number
+    /// of unanswered requests does not grow throughout the probe. Not-found responses (404,
+    /// 410) are not errors, but they are good only if --expect accepts them.
     #[arg(
         long,
         alias = "fail-if",
@@ -88,7 +88,7 @@ pub struct CapacityArgs {
     pub precision: f64,
     /// Duration of a probe, after its warm-up; at least 1s
     ///
-    /// Probes of low rates take longer with poisson arrivals and an objective for a time.
+    /// With poisson arrivals and an objective for a time, probes of low rates take longer.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
     pub probe: Duration,
     /// Warm-up of each probe, excluded from its figures

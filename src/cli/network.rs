@@ -43,8 +43,8 @@ pub struct ConnectionArgs {
     /// old addresses are kept, and the failure is counted.
     ///
     /// New connections use the addresses of a name in turn. If an address refuses a
-    /// connection or is silent for 250 ms, the next address is tried at the same time. For
-    /// 10 s, the failed address is then tried last.
+    /// connection or is silent for 250 ms, the next address is tried as well. For 10 s, the
+    /// failed address is then tried last.
     #[arg(long, value_name = "TIME", value_parser = parse_positive_time, verbatim_doc_comment)]
     pub dns_ttl: Option<Duration>,
     /// Measure how long responses lie unread: all, sampled (1 in 64) or off
@@ -125,7 +125,7 @@ pub struct TlsArgs {
     pub cacert: Option<PathBuf>,
     /// Do not verify the certificate of the target; the report says so
     ///
-    /// The target must still hold the key of its certificate.
+    /// Even so, the target must prove that it has the private key of its certificate.
     #[arg(short = 'k', long)]
     pub insecure: bool,
     /// Send the certificate chain in FILE (PEM) to targets that require one

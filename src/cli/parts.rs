@@ -10,22 +10,22 @@ use crawlmark_results::run::parts::MAX_PARTS;
 use super::{RunArgs, table, whole};
 
 pub(super) const PLAN_EXAMPLES: &str = "\
-The command takes the flags of `crawlmark run`, and resolves them once: IDs, rate,
-seed. The IDs, --rate, --burst, --connections and the limits per host apply to the
+The command takes the flags of `crawlmark run`, and resolves them once for all
+parts. The IDs, --rate, --burst, --connections and the limits per host apply to the
 whole crawl. --shards applies to each part. Each of the W slots has an equal share of
 the rate and of the connections, so at most W parts run at once. The rate is never
 exceeded, even if parts are lost and run again. Use more parts than machines, so that
 the loss of a machine loses little work. With --save NAME, each part saves its items
-in its own directory. `crawlmark verify DIR` and `crawlmark export DIR` read those of
-all parts. `crawlmark run --help` lists the exit codes of parts.
+in its own directory. `crawlmark verify DIR` and `crawlmark export DIR` read the items
+of all parts. `crawlmark run --help` lists the exit codes of parts.
 
 The IDs are those of --ids or -n, or the lines of --urls. With -d, each part stops
 that long after its own start, and the rest of its IDs counts as not attempted. -d
 needs as many slots as parts.
 
 A plan may come from another person, so secrets, commands, files, variables and
-proxies are not taken from it. The printed command has the flags for them, for each
-part. A list (--urls) in the directory of the plan is taken from there.
+proxies are not taken from it. `plan` prints a command for the parts, with flags for
+all of these. Only a list (--urls) in the directory of the plan is read from there.
 
 Examples:
   A million IDs in 64 parts, 8 at a time, at 4,000 requests a second in total:
@@ -48,9 +48,9 @@ pub struct PlanArgs {
     pub slots: Option<u32>,
     /// Start all parts at TIME, as in 2026-01-31T12:00:00Z
     ///
-    /// TIME is in the future, within 30 days. It is a time of the file server of the shared
-    /// directory, and each machine compares its own clock with that server's. If a part gets its
-    /// slot later, it starts at once, and the merged report says how late.
+    /// TIME must be in the future, within 30 days. TIME is read on the clock of the file server
+    /// that holds the shared directory. Each machine compares its own clock with that one. If a
+    /// part gets its slot later, it starts at once, and the merged report says how late it was.
     #[arg(long, value_name = "TIME", value_parser = parse_start, help_heading = "Parts")]
     pub start_at: Option<humantime::Timestamp>,
     /// Flags of the crawl.
@@ -71,6 +71,7 @@ pub(super) fn shown(argument: Arg) -> Arg {
         "nodes" | "slots" | "start_at" | "url" => argument,
         "out" => argument
             .help("Write the plan to FILE, or - for standard output [default: plan.json]")
+            .long_help(None::<&str>)
             .value_name("FILE")
             .help_heading("Parts"),
         _ => argument.hide(true),
@@ -82,10 +83,10 @@ The command prints a line every 10 s: the parts by state, the items, the total r
 and the budget of the plan. --once prints the state of each part once. The command
 reads what the parts write each second, and changes nothing. So it may run on any
 machine that can read the directory. It ends when all parts have a result. A part is
-lost if it has written nothing for --lost-after. Its scheduler may start it again, and
-its program may still run.
+lost if it has written nothing for --lost-after. Its program may still run, or the
+scheduler may start the part again.
 
-Times are the highest times among the running parts, each over its last second.
+Each time is the highest value of any running part, over the last second of that part.
 
 Exit codes: 0 done · 1 (--once) a part cannot be read · 2 DIR contains no plan
 
@@ -101,7 +102,7 @@ pub struct WatchArgs {
     /// Directory of the parts (`crawlmark run --plan FILE --into DIR`)
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Print one snapshot, once it is known which parts are alive
+    /// Print one snapshot, as soon as it is known which parts are alive
     ///
     /// If every part has a result or no live attempt, the snapshot is printed at once. The command
     /// fails if a part has a damaged result, or cannot be read for --lost-after.
@@ -115,9 +116,9 @@ pub struct WatchArgs {
     pub lost_after: Duration,
     /// Serve a live page of all parts on 127.0.0.1
     ///
-    /// The page works as that of `run --page`: the first line on standard error has its address,
-    /// with a secret in its path. Without PORT, a free port is used. The page has the sums of all
-    /// machines, and a table of the parts.
+    /// The page works like the page of `run --page`: the first line on standard error is its
+    /// address, which contains a secret path. Without PORT, a free port is used. The page has the
+    /// sums of all machines, and a table of the parts.
     #[arg(conflicts_with = "once", long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub page: Option<u16>,
 }
@@ -164,7 +165,7 @@ pub struct MergeArgs {
     /// Print every table before the closing summary
     #[arg(long, short = 'v', conflicts_with = "json")]
     pub verbose: bool,
-    /// Print only the page's path and errors (or the JSON)
+    /// Print errors and the page's path only; with --json, the JSON
     #[arg(long, conflicts_with = "verbose")]
     pub quiet: bool,
 }

@@ -63,7 +63,7 @@ impl ProbeArgs {
 /// Choice of the target's probe, as typed.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TargetProbeArgs {
-    /// Start the target's probe with CMD, as for another machine, or none
+    /// Command that starts a probe on the target's machine; none: no probe
     ///
     /// A probe samples the target's processes ten times a second: CPU time per request,
     /// waits for a CPU, throttling by a CPU quota, memory, descriptors, and the accept queue.
@@ -75,10 +75,10 @@ pub struct TargetProbeArgs {
     ///   --target-probe 'kubectl exec -i web-0 -- crawlmark probe --port 8080'
     ///   --target-probe none      no probe
     ///
-    /// The command exchanges clock times with the run over its standard input, which ends
-    /// with the run. Its standard output has the samples. A result contains only the first
-    /// word of the command. If the command fails, the run continues without it, and the
-    /// result says why.
+    /// The run and the command exchange clock times over the command's standard input,
+    /// which closes when the run ends. The command prints the samples to standard output. A
+    /// result contains only the first word of the command. If the command fails, the run
+    /// continues without it, and the result says why.
     #[arg(long, value_name = "CMD|none", conflicts_with_all = ["target_pid", "target_cgroup"], verbatim_doc_comment)]
     pub target_probe: Option<String>,
     /// Sample process N and its children as the target, on this machine

@@ -150,22 +150,23 @@ pub(super) fn help() -> String {
 pub struct RunArgs {
     /// Target URL, with {id} for the ID [default: the bundled target]
     ///
-    /// Without {id}, each item requests the same URL. Names outside ASCII are sent as xn--.
-    /// Characters that a request line cannot contain are percent-encoded. Everything else is sent
-    /// as typed.
+    /// Without {id}, each item requests the same URL. Host names outside ASCII are sent in their
+    /// xn-- form. Characters that a request line cannot contain are percent-encoded. Everything
+    /// else is sent as typed.
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
     /// Crawl the URLs in FILE, one per line, or - for stdin
     ///
-    /// Item i uses line i modulo the number of lines. Blank lines and lines that begin
-    /// with # do not count. {id} in a line is replaced by the ID. If no line has {id}, and
-    /// none of --ids, -n and -d is given, each line is requested once.
+    /// Items use the lines in turn: item i uses line i modulo the number of lines. Blank
+    /// lines and lines that begin with # do not count. {id} in a line is replaced by the
+    /// ID. If no line has {id}, and none of --ids, -n and -d is given, each line is
+    /// requested once.
     ///
     /// A host is a name with a port. Each host has its own connections, throttle pauses,
     /// --per-host-rate and --per-host-connections. While one host has to wait, requests to
-    /// other hosts go first (in an open loop, the order stays). If a host cannot be
-    /// reached, its items fail. If no host can be reached, the run is refused.
+    /// other hosts go first. (An open loop keeps the order.) If a host cannot be reached,
+    /// its items fail. If no host can be reached, the run is refused.
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub urls: Option<PathBuf>,
     /// Send the requests in FILE: JSON lines, HAR or access log
@@ -183,15 +184,15 @@ pub struct RunArgs {
     ///   access log  common or combined format. Only GET, HEAD and OPTIONS are sent.
     ///               Requests of one second are spread evenly over it.
     ///
-    /// If a request of a HAR file or an access log cannot be sent again, it is left out
-    /// and counted. {id} in a URL, a header or a body is replaced by the ID. If a line
-    /// lacks a method, a header or a body, those of --method, --header and --body are
-    /// used. Paths are appended to the URL.
+    /// If a request of a HAR file or an access log cannot be sent again, it is left out and
+    /// counted. {id} in a URL, a header or a body is replaced by the ID. If a line lacks a
+    /// method, a header or a body, those of --method, --header and --body are used. If a
+    /// line has only a path, it is appended to the URL of the command line.
     ///
-    /// Item i uses request i modulo the number of requests. If no request has {id}, and
-    /// none of --ids, -n and -d is given, each request is sent once. With weights, each
-    /// item draws a request at random (--seed). With --arrivals replay, each request is
-    /// sent once, at its recorded time.
+    /// Items use the requests in turn: item i uses request i modulo the number of requests.
+    /// If no request has {id}, and none of --ids, -n and -d is given, each request is sent
+    /// once. With weights, each item draws a request at random (--seed). With --arrivals
+    /// replay, each request is sent once, at its recorded time.
     ///
     ///   crawlmark run http://127.0.0.1:8080 --requests-file access.log \
     ///       --arrivals replay --speed 2
@@ -202,11 +203,11 @@ pub struct RunArgs {
         verbatim_doc_comment
     )]
     pub requests_file: Option<PathBuf>,
-    /// Crawl these IDs: A..B without B, A..=B with it
+    /// Crawl the IDs from A to B-1, or to B with A..=B
     ///
-    /// Leading zeros are kept: 0001..0100 is the same as --id-format width=4 (not for the
-    /// bundled target).
-    /// Default: 0..100m (100 million), for 10 s unless -n or -d is given.
+    /// Leading zeros are kept: 0001..0100 has the same effect as --id-format width=4. (The bundled
+    /// target does not support this.) The default is 0..100m (100 million IDs). With this default,
+    /// the run ends after 10 s unless -n or -d is given.
     #[arg(long, value_name = "A..B")]
     pub ids: Option<IdRange>,
     /// Stop after N items (retries not counted)
@@ -247,7 +248,7 @@ pub struct RunArgs {
     ///
     /// A shard is a process. Other tools use threads (-t) instead. auto is one shard per core, or
     /// three shards for five cores if the target is on this machine. With a --rate, auto is at most
-    /// one shard per 200/s, and one shard below 400/s.
+    /// one shard for each 200/s, and a single shard below 400/s.
     #[arg(
         short = 's',
         long,
@@ -267,10 +268,11 @@ pub struct RunArgs {
     /// Maximum total rate: N, N/s, N/min or N/h
     ///
     /// The rate is the total of all shards. A plain N is per second. 'N per TIME' allows at most N
-    /// requests in any window of TIME (less 2 %, or 250us if that is more). They are sent at the
-    /// start of each TIME, as far as connections are free. A:B is a ramp from A to B over the whole
-    /// --duration. A:B:STEP@TIME goes from A to B in steps of TIME each, and then stays at B. Write
-    /// a unit once, after the last number: 0:1000, 60:600:60/min@30s.
+    /// requests in any window of TIME. (The window is shorter than TIME by 2 %, or by 250us if that
+    /// is more.) The requests are sent at the start of each TIME, if connections are free. A:B is a
+    /// ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps of TIME
+    /// each, and then stays at B. Write a unit once, after the last number: 0:1000,
+    /// 60:600:60/min@30s.
     #[arg(
         short = 'R',
         long,
@@ -291,7 +293,7 @@ pub struct RunArgs {
     ///   constant   Open loop: request i is scheduled i/RATE after the start,
     ///              however slow the target is. Response times count from there,
     ///              so every wait is included, and the report names its cause.
-    ///   poisson    As constant, but at random times drawn from --seed, like
+    ///   poisson    Like constant, but at random times drawn from --seed, like
     ///              many independent users.
     ///   replay     Open loop as recorded: each request of --requests-file is sent
     ///              once, at its recorded time. Not with --rate, --retries or
@@ -313,15 +315,14 @@ pub struct RunArgs {
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
     #[arg(long, value_name = "X", value_parser = number(0.001..=1000.0, "2 for twice as fast"))]
     pub speed: Option<f64>,
-    /// Open loop: drop due requests while N wait for a connection
+    /// Open loop: drop a due request if N already wait for a connection
     ///
     /// With 0, a due request is dropped if no connection is free. Dropped requests are counted
-    /// (`dropped`) and have no response time. k6 calls them dropped iterations. Their items are
-    /// left to later requests. By default, all due requests wait, and none is dropped before the
-    /// end.
+    /// (`dropped`) and have no response time. k6 calls them dropped iterations. Later requests take
+    /// over their items. By default, all due requests wait, and none is dropped before the end.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000))]
     pub queue: Option<u32>,
-    /// Wait for send times by sleep, coarse (1 ms) or spin (a core each)
+    /// Way to wait for send times: sleep, coarse (1 ms) or spin (busy wait)
     ///
     ///   sleep   Sleep until a kernel timer wakes the shard, some tens of
     ///           microseconds late. Requests that are due within a twentieth of
@@ -352,7 +353,7 @@ pub struct RunArgs {
     pub linger: Auto<Duration>,
     /// Exclude the first TIME from times and rates
     ///
-    /// Items of the warm-up still count as items.
+    /// Items requested in the warm-up are included in the counts of items.
     #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration)]
     pub warmup: Option<Duration>,
     /// Let open requests finish for TIME after the end [default: --timeout]
@@ -378,9 +379,10 @@ pub struct RunArgs {
     /// Retry responses with these statuses, too, as in 409,423
     ///
     /// The statuses that --retries names are retried anyway. The list may contain ranges, such as
-    /// 520-529. A listed status is not a good response and not a missing item (202, 404). If an
-    /// item still gets such a status after its retries, it has failed. POST and PATCH requests are
-    /// retried, too, so list only statuses that the target sends if it did nothing.
+    /// 520-529. A response with a listed status is neither good nor not found (as 202 or 404 would
+    /// be otherwise). If an item still gets such a status after its retries, it has failed. POST
+    /// and PATCH requests are retried, too, so list only statuses that mean that the target did
+    /// nothing.
     #[arg(long, value_name = "LIST")]
     pub retry_on: Option<Statuses>,
     /// Limits per host
@@ -493,8 +495,9 @@ pub struct RunArgs {
     ///                      'not json:/errors'. It accepts JSON bodies without
     ///                      errors, and no other bodies
     ///
-    /// With json and regex, a body may have up to 16 MiB; with ndjson, a line may. A
-    /// challenge page is never good, nor is a throttled response (429, and other limits).
+    /// With json and regex, a body may have up to 16 MiB. With ndjson, a line may have up
+    /// to 16 MiB. Challenge pages and throttled responses (such as 429) are never good,
+    /// even if their status is listed.
     #[arg(long, value_name = "EXPECT", verbatim_doc_comment)]
     pub expect: Vec<Expect>,
 
@@ -535,7 +538,7 @@ pub struct RunArgs {
     /// Save each plot as a PNG file as well, 1,440 pixels wide
     #[arg(long)]
     pub png: bool,
-    /// Print only the page's path and errors (or the JSON)
+    /// Print errors and the page's path only; with --json, the JSON
     ///
     /// If a threshold fails or cannot be decided, one line about it is still printed.
     #[arg(long)]
@@ -545,7 +548,7 @@ pub struct RunArgs {
     pub no_progress: bool,
     /// Serve a live page of the run on 127.0.0.1
     ///
-    /// The first line on standard error has the address of the page, with a secret in its path:
+    /// The first line on standard error is the address of the page, which contains a secret path:
     /// http://127.0.0.1:PORT/.../. Without PORT, a free port is used. The page shows each second,
     /// and becomes the report at the end. To see it from another machine, run ssh -L
     /// PORT:127.0.0.1:PORT HOST there, and open the same address. If the browser runs on the
@@ -555,11 +558,11 @@ pub struct RunArgs {
     /// Serve live metrics of the run for Prometheus, at /metrics
     ///
     /// The names are those of `--export openmetrics`, and the address is http://ADDR:PORT/metrics,
-    /// as in 127.0.0.1:9464. Port 0 picks a free port, which standard error names. Anyone who can
-    /// reach the address can read the counts, times and target of the run without a password, but
-    /// can change nothing. Use an address that other machines can reach (0.0.0.0:9464) only if they
-    /// may read this. The metrics contain no header, body or ID of an item. The last scrape, up to
-    /// 2 seconds after the end, has the verdict and the thresholds.
+    /// as in 127.0.0.1:9464. Port 0 picks a free port and prints it on standard error. Anyone who
+    /// can reach the address can read the counts, times and target of the run without a password,
+    /// but can change nothing. Use an address that other machines can reach (0.0.0.0:9464) only if
+    /// all of them may read this data. The metrics contain no header, body or ID of an item. The
+    /// last scrape, up to 2 seconds after the end, has the verdict and the thresholds.
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
@@ -578,8 +581,8 @@ pub struct RunArgs {
     ///   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
     ///   shares     throttled_rate, error_rate (neither good nor not found nor
     ///              throttled), retry_rate, ok_rate (of items),
-    ///              budget_utilisation, rate_ratio (rate sent by --rate):
-    ///              0.01 or 1%
+    ///              budget_utilisation, rate_ratio (rate sent divided by
+    ///              --rate): 0.01 or 1%
     ///   counts     items, ok, not_found, failed, gave_up, aborted, lost,
     ///              unfinished, not_attempted, attempts, retries, throttled,
     ///              soft_blocked, errors, dropped, connections_opened: 100, 10k
@@ -590,10 +593,10 @@ pub struct RunArgs {
     /// length (1s to 60s) after the warm-up. Windows work with service and response times,
     /// rates, shares of requests and counts.
     ///
-    /// A percentile needs 100 samples beyond it: 10,000 in all for p99. If a threshold
-    /// cannot be decided, it is reported as undecided, and the exit code is 5 unless
-    /// another threshold failed. If a run is too short for a threshold, a warning before
-    /// the run says so.
+    /// A percentile needs 100 samples above it. So p99 needs 10,000 samples in all. If a
+    /// threshold cannot be decided, it is reported as undecided, and the exit code is 5
+    /// unless another threshold failed. If a run is too short for a threshold, a warning
+    /// before the run says so.
     #[arg(long, alias = "fail-if", value_name = "EXPR", verbatim_doc_comment)]
     pub threshold: Vec<Condition>,
     /// Stop unless this holds, as in `error_rate[10s] < 5%`; may be repeated
@@ -601,9 +604,9 @@ pub struct RunArgs {
     /// EXPR is written as for --threshold, and is evaluated every second. Without a window,
     /// it covers everything since the warm-up. If it no longer holds, the run stops as
     /// after Ctrl-C, with exit code 3 and a partial report that names the threshold. Shares
-    /// and means need 100 requests, and percentiles need 100 samples beyond them. With
-    /// fewer requests, a share fails only if the errors alone would break the limit among
-    /// 100 requests.
+    /// and means need 100 requests, and percentiles need 100 samples above them. With fewer
+    /// requests, a share fails only if the errors alone would break the limit among 100
+    /// requests.
     #[arg(long, alias = "stop-if", value_name = "EXPR", verbatim_doc_comment)]
     pub stop_unless: Vec<Condition>,
     /// Fail if p99 exceeds TIME
@@ -633,10 +636,10 @@ pub struct RunArgs {
     /// Find out what limits the target, by short experiments after the run
     ///
     /// The experiments are up to five runs of 2 s: with responses acknowledged at once, with one
-    /// connection, with twice the connections, at a third of the rate, and in waves. They keep to
-    /// --rate, and begin after a wait that the target asked for. If that wait is longer than 5
-    /// minutes, no experiment is made. The same IDs are requested again, so methods that change
-    /// something (POST, PATCH) are refused.
+    /// connection, with twice the connections, at a third of the rate, and in waves. They do not
+    /// exceed --rate. If the target asked for a wait, they begin when it is over. If the wait is
+    /// longer than 5 minutes, no experiment is made. The same IDs are requested again, so methods
+    /// that change something (POST, PATCH) are refused.
     #[arg(long, conflicts_with_all = ["save", "resume", "refresh", "plan", "node"])]
     pub diagnose: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
@@ -647,7 +650,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub probe: TargetProbeArgs,
 
-    /// Processes of the bundled target: N, or auto (two for five cores)
+    /// Processes of the bundled target: N, or auto (two per five cores)
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub target_processes: Auto<NonZeroUsize>,
     /// Make the bundled target speak TLS; the client trusts it
@@ -717,10 +720,11 @@ pub struct RequestArgs {
     pub shuffle: bool,
     /// Accept gzip, br and zstd, and decode responses before checking them
     ///
-    /// Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another value.
-    /// --expect checks the decoded body. If a body cannot be decoded (bad_encoding), or has
-    /// more than 16 MiB (body_too_long), the request fails. bytes_received counts bytes
-    /// before decoding. The service time does not include decoding.
+    /// Requests have the header `accept-encoding: gzip, br, zstd`, unless --header sets
+    /// another value. --expect checks the decoded body. If a body cannot be decoded
+    /// (bad_encoding), or has more than 16 MiB (body_too_long), the request fails.
+    /// bytes_received counts bytes before decoding. The service time does not include
+    /// decoding.
     ///
     ///   crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \
     ///       --expect json
@@ -728,10 +732,10 @@ pub struct RequestArgs {
     pub compressed: bool,
     /// Follow up to N redirects of an item (301, 302, 303, 307, 308)
     ///
-    /// Each redirect is a request of its own: it is charged to --rate and counted in
-    /// redirects. Method and body change as in browsers: 303 leads to a GET, and so do 301
-    /// and 302 after a POST. A retry repeats the last request of the item. The last response
-    /// decides the outcome of the item. These redirects fail:
+    /// Each redirect is a request of its own: --rate limits it, and `redirects` in the
+    /// result counts it. Method and body change as in browsers: 303 leads to a GET, and so
+    /// do 301 and 302 after a POST. A retry repeats the last request of the item. The last
+    /// response decides the outcome of the item. These redirects fail:
     ///
     ///   redirect_refused    to a host that is not in the URLs: add a URL of it to --urls
     ///   robots_forbidden    to a path that robots.txt forbids
@@ -747,8 +751,8 @@ pub struct RequestArgs {
     ///
     /// If a connection replaces another one, it takes over its cookies, as in a browser. With
     /// {session} in --proxy, each session has cookies of its own. Path, Secure, Max-Age and Expires
-    /// are respected. A cookie is never sent to another host. A jar has at most 50 cookies, of 4
-    /// KiB each and 16 KiB together. Needs HTTP/1.1.
+    /// are respected. A cookie is never sent to another host. A connection (or session) keeps at
+    /// most 50 cookies, of 4 KiB each and 16 KiB in total. Needs HTTP/1.1.
     #[arg(long)]
     pub cookies: bool,
 }
@@ -765,7 +769,7 @@ pub struct ThrottlingArgs {
     /// is abandoned. With ignore, the item is retried after a backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
-    /// Obey robots.txt of public hosts (auto), all (honor) or none (ignore)
+    /// Obey robots.txt: auto (public hosts only), honor (all hosts), ignore
     ///
     /// robots.txt is fetched once before the run. Forbidden items are skipped and counted. The
     /// largest crawl-delay limits the rate of each host. If there is no robots.txt (status 4xx),
@@ -782,31 +786,35 @@ pub struct ThrottlingArgs {
     pub robots: RobotsUse,
     /// Longest throttle pause that a target may cause
     ///
-    /// Without --duration, a closed loop stops if it was only throttled for 24 times this long. To
-    /// continue later, use --resume.
+    /// Without --duration, a closed loop stops if every response was throttled for 24 times this
+    /// long. To continue later, use --resume.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub max_pause: Duration,
     /// Adapt the load to the target: aimd or gradient [default: aimd]
     ///
     /// The number of requests in flight falls on throttling, timeouts and connections that do not
     /// open. With aimd, it rises while requests succeed. With gradient, it rises until responses
-    /// slow down. The sustained rate is learned from throttling. --connections is the maximum.
+    /// slow down. From throttling, it learns the rate that the target sustains. --connections is
+    /// the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
-    /// Retries per item after temporary failures, 0 to 4; 0 for none at all
+    /// Retries per item after temporary failures, 0 to 4 (0: never retry)
     ///
     /// The default is 4. With --arrivals replay it is 0, because a replay has no time for retries.
     /// Temporary failures are timeouts, broken connections, and the statuses 408, 425, 500, 502 to
     /// 504, 520 to 524, 529 and those of --retry-on. Methods that are not idempotent (POST, PATCH)
-    /// are retried only if the target did nothing, or if --retry-on lists the status. A throttled
-    /// item is retried until the run ends. In an open loop, and with --on-throttle ignore, a
-    /// throttled item is retried only as often as a failed one.
+    /// are retried only if the target did nothing, or if --retry-on lists the status. With
+    /// --on-throttle honor, a closed loop retries a throttled item until the run ends. In an open
+    /// loop, and with --on-throttle ignore, a throttled item is retried only as often as a failed
+    /// one.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: Option<u32>,
-    /// Retry budget in percent of first requests, plus 100; 0% for none
+    /// Limit retries to N% of the first requests, plus 100 retries
+    ///
+    /// The limit applies to all retries of the run together. 0% allows no retries.
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
-    /// Backoff before a retry: random up to BASE, doubled each time up to CAP
+    /// Wait before a retry: random, up to BASE; BASE doubles up to CAP
     #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
     pub backoff: Backoff,
 }

@@ -37,24 +37,25 @@ pub struct SaveArgs {
     pub save: Option<PathBuf>,
     /// Continue the crawl in DIR, with its original flags
     ///
-    /// Items that failed, or were throttled until the end, are requested again (--retry
-    /// selects which). Their new records replace the old ones.
+    /// Items that failed, or were throttled until the end, are requested again (to select
+    /// some of them, use --retry). Their new records replace the old ones.
     ///
     /// Flags that you give replace the original ones. You cannot change what is requested and
     /// what is saved: the URL, the IDs, their order, headers, body, the requests of a file,
     /// and the --save flags. DIR may come from another person. Therefore secrets, commands,
     /// files, variables and proxies are not taken from it: give --header, --urls, --proxy and
-    /// similar flags again, and with them the URL. Secrets may be new ones.
+    /// similar flags again, and with them the URL. You may give other secrets than before.
     ///
     ///   crawlmark run --resume items --rate 500
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub resume: Option<PathBuf>,
     /// Crawl the items of the crawl in DIR again, and fetch what has changed
     ///
-    /// Each item is requested once more, with the ETag and the Last-Modified of its record
-    /// (If-None-Match, If-Modified-Since). If the target answers 304, it sends no body: the
-    /// item is good and counts as not_modified, and its record stays valid. Any other final
-    /// response replaces the record. If an item fails, its record stays valid.
+    /// Each item is requested once more. The request has the ETag and the Last-Modified of
+    /// the item's record (as If-None-Match and If-Modified-Since). If the target answers
+    /// 304, it sends no body: the item is good and counts as not_modified, and its record
+    /// stays valid. Any other final response replaces the record. If an item fails, its
+    /// record stays valid.
     ///
     /// The flags are those of --resume, except --retry. If a refresh was stopped, --resume
     /// continues it. A refresh needs GET requests, and items of one request each.
@@ -96,7 +97,7 @@ pub struct SaveArgs {
     /// Save at most BYTES of a body [default: 1m]
     #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(1..=16_000_000), requires = "save")]
     pub max_body: Option<u64>,
-    /// Protect committed items from a killed process, or from a power cut
+    /// Keep committed items if the process is killed, or if the power fails
     ///
     /// With power (the default), each commit waits for the disk. With process, committed items may
     /// be lost if the machine loses power.
@@ -149,8 +150,9 @@ pub struct PartArgs {
     /// only one attempt at each part counts. With --save, the new attempt continues after
     /// the records of the lost one.
     ///
-    /// An attempt holds its slot by a lease. Without the lease, it sends nothing. So the rate
-    /// is never exceeded, whatever is stopped, lost or run again.
+    /// An attempt (a process that crawls the part) needs a lease to use its slot. Without the
+    /// lease, it sends nothing. So the rate is never exceeded, even if tasks are stopped,
+    /// lost or run again.
     ///
     /// Exit codes, for schedulers:
     ///   0        the part has a result, from this attempt or another one. Do not
@@ -160,7 +162,7 @@ pub struct PartArgs {
     ///   130 143  stopped by a signal (137: killed): run it again
     #[arg(long, value_name = "FILE", requires_all = ["node", "into"], conflicts_with_all = ["resume", "refresh", "out"], verbatim_doc_comment)]
     pub plan: Option<PathBuf>,
-    /// Part to crawl: i/N, from 0/N, or auto for a scheduler's task
+    /// Part to crawl: i/N (i counts from 0), or auto in a scheduler's task
     ///
     /// auto reads SLURM_ARRAY_TASK_ID (with _MIN, _STEP and _COUNT), HQ_TASK_ID of HyperQueue
     /// or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job. If several of these are set, they

@@ -48,7 +48,7 @@ pub struct CompareArgs {
     /// A result, or a directory of results
     #[arg(value_name = "CAND")]
     pub candidate: Option<PathBuf>,
-    /// Further single results, all drawn over each other
+    /// Further single results; all results are drawn over each other
     #[arg(value_name = "MORE")]
     pub more: Vec<PathBuf>,
     /// Draw single results over each other, even if there are only two
@@ -98,14 +98,14 @@ pub struct HistoryArgs {
     pub add: Vec<PathBuf>,
     /// Commit of the added results
     ///
-    /// [default: the commit of the CI system (`GITHUB_SHA`, `CI_COMMIT_SHA`), or that of the run,
-    /// or else that of the working directory]
+    /// [default: the commit that the CI system names (`GITHUB_SHA`, `CI_COMMIT_SHA`), else the
+    /// commit of the run, else the commit of the working directory]
     #[arg(long, value_name = "SHA", requires = "add")]
     pub commit: Option<String>,
     /// Machine of the added results [default: CPU and cores]
     #[arg(long, value_name = "NAME", requires = "add")]
     pub machine: Option<String>,
-    /// Name of the added results [default: that of the run or benchmark]
+    /// Name of the added results [default: name of the run or benchmark]
     #[arg(long, requires = "add")]
     pub name: Option<String>,
     /// Save the history, with page and plot, to DIR
@@ -185,15 +185,15 @@ Write FORMAT or FORMAT=FILE. Formats:
 
 Without FILE, the export is saved in the result's directory, under the name in
 brackets. FILE is overwritten. If FILE is -, the export is printed to standard
-output, and nothing else is. `run` saves its result as well. `report` writes
-only the exports.
+output, and nothing else is printed there. `run` also saves its result, but
+`report` writes only the exports.
 
 Unknown figures are left out. The verdict is included if the format has a place
 for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
-The command prints a JSON line for each item. This is the newest record that is good,
-not found or skipped, or else the last record. If an item has several requests, each
+The command prints a JSON line for each item: the newest record that is good, not found
+or skipped, or else the last record. If an item has several requests, each
 saved request has a line. Lines have the fields that the crawl saved (--save-fields in
 `crawlmark run --help`). Binary bodies are base64.
 

@@ -36,15 +36,16 @@ Examples:
 /// Arguments of `scale`.
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
-    /// The target [default: the bundled one]
+    /// Target URL [default: the bundled target]
     pub url: Option<String>,
-    /// Crawl processes per size [default: 1, 2, 4 ... up to the CPUs]
+    /// Numbers of shards to compare [default: 1, 2, 4 ... up to the CPUs]
     #[arg(short = 's', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=MAX_SHARDS.into()), help_heading = "Sizes")]
     pub shards: Vec<u32>,
-    /// Total connections per size, comma-separated
+    /// Numbers of connections to compare, comma-separated
     ///
-    /// With one number of shards, these are the sizes of a single curve. With several numbers of
-    /// shards, each number of connections is a curve of its own.
+    /// The numbers count connections of all shards together. With one number of shards, these are
+    /// the sizes of a single curve. With several numbers of shards, each number of connections is a
+    /// curve of its own.
     #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
     /// Connections for each shard [default: 32, or 8 with --latency-bound]

@@ -72,12 +72,12 @@ pub struct BehaviourArgs {
     ///                              measured quantiles, interpolated linearly
     #[arg(long, value_name = "MODEL", verbatim_doc_comment)]
     pub target_latency: Option<target::Latency>,
-    /// Hold longer by TIME for each further request in flight, as in 50us
+    /// Add TIME to the delay for each further request in flight, as in 50us
     ///
     /// Requests in flight are counted over all processes.
     #[arg(long, value_name = "TIME")]
     pub target_latency_per_in_flight: Option<target::AddedDelay>,
-    /// Hold the first response of each connection longer by TIME, as in 100ms
+    /// Delay the first response of each connection by TIME more, as in 100ms
     ///
     /// This simulates the cost of a handshake over a network: a round trip for TCP, one or two more
     /// for TLS. The client sees it in the time of the first response, not in the time to connect.
@@ -87,9 +87,10 @@ pub struct BehaviourArgs {
     /// CPU cost per item, in rounds of arithmetic of about 1 ns each
     #[arg(long, value_name = "ROUNDS")]
     pub target_work: Option<target::Work>,
-    /// Stall for the last LENGTH of every EVERY since the start, as in 10s,1s
+    /// Stall for the last LENGTH of every period EVERY, as in 10s,1s
     ///
-    /// Requests are accepted, and responses are sent, only between stalls.
+    /// Periods are counted from the start. During a stall, no request is accepted and no
+    /// response is sent.
     ///
     ///   2s,300ms     a garbage collector
     ///   100ms,80ms   a container with 0.2 CPUs that has used up its quota
@@ -120,7 +121,7 @@ pub struct BehaviourArgs {
     /// GB/s, kbit/s, Mbit/s and Gbit/s, in powers of 1000.
     #[arg(long, value_name = "RATE")]
     pub target_bandwidth: Option<target::Bandwidth>,
-    /// Accept a connection only while fewer than N are open in its process
+    /// Accept connections only while a process has fewer than N open
     ///
     /// All other connections wait in the listen queue of the process, which has room for QUEUE of
     /// them (4096 unless given). With 1, the next connection is served when the current one has
@@ -168,8 +169,8 @@ pub struct BehaviourArgs {
     /// Separate several faults by commas, or repeat the flag. One random number per request
     /// decides which fault it gets, if any. It depends on the seed, the ID, and how often the
     /// ID was requested before. So a request gets one fault at most, and the shares must sum
-    /// to at most 1. A response is held before its fault. The ledger counts each fault under
-    /// its name, with _ for -.
+    /// to at most 1. The delay of a response comes before its fault. The ledger counts each
+    /// fault under its name, with _ for -.
     ///
     ///   error:SHARE[:STATUS]       a server error, 500 unless given
     ///   drop:SHARE                 the connection is closed without a byte
@@ -218,7 +219,7 @@ pub struct ServeArgs {
     pub allow_host: Vec<String>,
     /// Processes that serve one port: a number, or auto
     ///
-    /// auto is one process per core. On a loopback address, it is two processes for five cores,
+    /// auto is one process per core. On a loopback address, it is two processes per five cores,
     /// because clients need the other cores.
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
@@ -240,8 +241,8 @@ pub struct ServeArgs {
     /// URL is a scheme and a host, as in `http://10.0.0.5:9000`. Requests that match no stub are
     /// forwarded over HTTP/1.1. At the end, DIR/mappings/recorded.json gets a stub for each method
     /// and URL. It has the first successful response, and the distribution of the response times.
-    /// Not recorded are headers of requests, Set-Cookie, bodies above 1 MiB, and URLs beyond
-    /// 10,000. If the host is public, a --limit is required.
+    /// It does not record request headers, Set-Cookie, bodies above 1 MiB, or more than 10,000
+    /// URLs. If the host is public, a --limit is required.
     #[arg(
         long,
         value_name = "URL",
