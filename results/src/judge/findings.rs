@@ -424,7 +424,7 @@ findings! {
         effect: NothingMeasured,
         remedy: "Use a shorter --warmup, or a longer run.",
         covers: [RateMissed, LimitedBy, MostlyOnePart];
-    /// No request succeeded, and at least half of them failed or could not be sent.
+    /// No request succeeded, and at least half of the requests failed or could not be sent.
     AllFailed { requests: u64, sent: bool, causes: Vec<CauseCount> } => fit(format!("None of {} requests {}", grouped(requests), succeeded(sent)), format!("No request {}", succeeded(sent)));
         format!("None of {} requests {}: {}", grouped(requests), if sent { "succeeded" } else { "could be sent" }, in_words(&causes)),
         effect: if sent { TargetLimited } else { NothingMeasured },
@@ -499,7 +499,7 @@ findings! {
         format!("The part could not renew its lease of the budget for {lapsed_s:.1} s, and sent nothing in that time"),
         effect: Disturbed,
         remedy: "Look for what delayed this machine or the directory of the parts.";
-    /// Attempts whose results are not merged sent requests, too.
+    /// Other attempts, whose results are not merged, sent requests, too.
     OtherAttempts { requests: u64, is_complete: bool, attempts: u32 } => "Other attempts sent requests as well";
         format!(
             "{}{} sent by attempts that were not merged ({attempts}) and by shards that died: the target had more to do",
@@ -598,7 +598,7 @@ findings! {
             thread_share.map_or_else(String::new, |share| format!(", its busiest thread {} of one", percent(share)))
         ),
         severity: Severity::Info;
-    /// A rate limit of the target, and not its work, delays requests.
+    /// A rate limit of the target delays requests, so its work is not the cause.
     DelayingLimit { per_s: f64, connections: u32 } => fit(format!("The target delays requests to {}/s", decimal(per_s)), "A limit of the target delays requests");
         format!(
             "A limit of the target delays requests to {}/s: {connections} connections and twice as many reach the same rate",
@@ -678,7 +678,7 @@ findings! {
         effect: (share > thresholds::THROTTLED && (!waits || good_share < thresholds::HARDLY_ANY)).then_some(TargetLimited),
         remedy: slower(waits, is_adaptive),
         events: events;
-    /// Parts of the crawl were limited or disturbed on their machines.
+    /// On their machines, parts of the crawl were limited or disturbed.
     PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } => fit(format!("{} of {of} parts are {}", parts.len(), verdict.name().replace('_', "-")), "Parts were limited or disturbed");
         format!(
             "{} of {of} parts are {} (part {}: {reason})",
@@ -709,7 +709,7 @@ findings! {
         effect: lateness(is_disturbed),
         remedy: MORE_CPU,
         covers: [SentLate, ReadLate, MostlyOnePart];
-    /// A shard did not run for a while: it was stopped, or starved of CPU.
+    /// A shard did not run for a while, because it was stopped or got no CPU.
     ShardPaused { paused_s: f64, is_disturbed: bool } => fit(format!("This client did not run for {}", seconds(paused_s)), "This client did not run for a while");
         format!("A shard did not run for {} (stopped, or starved of CPU), so requests in flight look slower", seconds(paused_s)),
         effect: lateness(is_disturbed),
@@ -777,7 +777,7 @@ findings! {
         format!("A shard lost {} of its CPU time to other virtual machines of the host", percent(share)),
         effect: Disturbed,
         remedy: "Run again at a quieter time, or on a dedicated machine.";
-    /// The CPU was faster or slower after the run than before it.
+    /// After the run, the CPU was faster or slower than before the run.
     CpuSpeed { before_us: f64, after_us: f64, is_disturbed: bool } => "The CPU's speed changed during the run";
         format!(
             "The same work took {} of CPU time before the run and {} after it, so the CPU's speed changed",
@@ -798,7 +798,7 @@ findings! {
         ),
         effect: (share >= thresholds::FAILED).then_some(Disturbed),
         remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.";
-    /// More connections than packet loss explains had to repeat their opening, or got no acknowledgement.
+    /// More connections had to repeat their opening, or got no acknowledgement, than packet loss explains.
     ListenQueueFull { connections: u64, of: u64 } => "The target's listen queue looks full";
         format!(
             "{} of {} opened after a retransmission or had no request acknowledged: this looks like a full listen queue of the target",
@@ -836,7 +836,7 @@ findings! {
         ),
         severity: if announced >= closed { Severity::Info } else { Severity::Warning },
         remedy: "Raise the target's limit (nginx: keepalive_requests), have it or its proxy announce the end (connection: close), or send each request on a connection of its own (--disable-keepalive).";
-    /// Before the run, the lookup of a name took long.
+    /// Before the run, the lookup of a name took a long time.
     LookupSlow { took_s: f64, slowest_s: f64 } => fit(format!("Looking up names took {}", seconds(took_s)), "Looking up names took long");
         format!("Looking up names took {} before the run, the slowest {}", seconds(took_s), seconds(slowest_s)),
         remedy: "Check the name servers of this machine (/etc/resolv.conf): a lost query takes 5 s.";
@@ -857,7 +857,7 @@ findings! {
     PagesRepeated { count: u64 } => "Pages named earlier pages as the next";
         format!("{} named a page as the next that the item had requested before: it was not requested again", counted(count, "page")),
         remedy: "If pages are missing, correct `next` of the request file. A last page that names itself needs nothing.";
-    /// Items had more pages than `pages` of the request file allows.
+    /// Items had more pages than the limit `pages` of the request file.
     PagesCut { count: u64 } => "Lists have more pages than were requested";
         format!("{} ended at `pages` of the request file, with another page named as the next", counted(count, "list")),
         remedy: "Raise `pages` if all of them are wanted.";
@@ -892,7 +892,7 @@ findings! {
     LimitedBy { limit: Limit, share: f64 } => fit(format!("Limited by {} {} of the time", limit.name(), percent(share)), format!("Limited by {}", limit.name()));
         format!("Limited by {} {} of the time", limit.name(), percent(share)),
         severity: Severity::Info;
-    /// One part takes most of the response time, and no other finding explains why.
+    /// One part, such as the network, makes up most of the response time, and no other finding explains why.
     MostlyOnePart { part: TimePart, share: f64, us: f64 } => fit(format!("{} of the time is {}", percent(share), part.in_short()), format!("Most of the time is {}", part.in_short()));
         format!("{} of the time of a response ({}) is {}", percent(share), micros(us), part.in_words()),
         severity: Severity::Info,
