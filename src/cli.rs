@@ -137,18 +137,19 @@ Exit codes:
   0    success; for a run: at least one response was good, and every
        threshold passed. Without thresholds, the code is 0 even if most
        requests failed: use --max-error-rate 1% or --strict
-  1    could not start or complete; a run without a good response,
-       whatever its flags
+  1    the command could not start or complete; for a run: no response was
+       good, whatever its flags
   2    wrong usage: a flag, a file or the command line
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
        failed; ab, compare: a regression; capacity: even the lowest rate fails
-  4    the measurement is incomplete, as when a shard died; with --strict:
-       it is not valid, or items were abandoned; verify: violations, or
-       with --complete an item that is not finished
-  5    a threshold could not be decided; ab: inconclusive; compare:
-       inconclusive, two single results, or results of other tools;
-       history: too few results; capacity: not found; scale: nothing to
-       compare; selftest: no row failed, but some could not be judged
+  4    the measurement is incomplete, for example because a shard died; with
+       --strict: it is not valid, or items were abandoned; verify: there are
+       violations, or with --complete items that are not finished
+  5    a threshold could not be decided; ab, compare: the comparison is
+       inconclusive; compare: single results and results of other tools get
+       no verdict; history: too few results; capacity: no capacity was found;
+       scale: nothing to compare; selftest: no row failed, but some could not
+       be judged
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM, with a partial report
 
