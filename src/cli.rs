@@ -393,7 +393,7 @@ pub enum Command {
     /// Print the completions of a shell: bash, zsh, fish, elvish, powershell
     #[command(after_long_help = COMPLETIONS)]
     Completions(CompletionsArgs),
-    /// Print the manual page, or write those of all commands
+    /// Print the manual page, or write the pages of all commands
     #[command(after_long_help = MAN)]
     Man(ManArgs),
 }

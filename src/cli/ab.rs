@@ -129,7 +129,7 @@ pub struct AbArgs {
     /// Unit of a --value, for display; assigned in the same way as --better
     #[arg(hide_short_help = true, long, value_name = "UNIT", requires = "value")]
     pub unit: Vec<String>,
-    /// Shell command before each execution, outside its time
+    /// Shell command to run before each execution (not timed)
     #[arg(
         hide_short_help = true,
         long,
@@ -137,7 +137,7 @@ pub struct AbArgs {
         requires = "base_command"
     )]
     pub prepare: Option<String>,
-    /// Shell command after each execution, outside its time
+    /// Shell command to run after each execution (not timed)
     #[arg(
         hide_short_help = true,
         long,
@@ -162,7 +162,9 @@ pub struct AbArgs {
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
     pub ready: Duration,
 
-    /// Maximum counted pairs; a verdict needs 16
+    /// Maximum number of pairs; a verdict needs 16
+    ///
+    /// Disturbed pairs do not count.
     #[arg(long, value_name = "N", default_value_t = 44, value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub pairs: u64,
     /// First run PAIRS pairs of the base against itself, to measure the noise

@@ -34,7 +34,7 @@ pub struct ProbeArgs {
     /// Processes that listen on the Unix socket PATH
     #[arg(long, value_name = "PATH", conflicts_with = "port")]
     pub unix_socket: Option<PathBuf>,
-    /// Process with the ID N, with its children
+    /// Process with the ID N, and its children
     #[arg(long, value_name = "N", conflicts_with_all = ["port", "unix_socket"], value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// Processes in cgroup PATH and below it
@@ -81,10 +81,10 @@ pub struct TargetProbeArgs {
     /// continues without it, and the result says why.
     #[arg(long, value_name = "CMD|none", conflicts_with_all = ["target_pid", "target_cgroup"], verbatim_doc_comment)]
     pub target_probe: Option<String>,
-    /// Sample process N and its children as the target, on this machine
+    /// Sample process N on this machine, and its children, as the target
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     pub target_pid: Option<i32>,
-    /// Sample the processes in cgroup PATH as the target, on this machine
+    /// Sample the processes in cgroup PATH on this machine as the target
     #[arg(long, value_name = "PATH", conflicts_with = "target_pid")]
     pub target_cgroup: Option<PathBuf>,
 }

@@ -308,8 +308,8 @@ pub struct RunArgs {
     /// If --rate is given, and a --threshold, --stop-unless or --slo-p99 is about times, the
     /// default is constant. A closed loop would pass such a threshold too easily, because it
     /// sends less while the target stands still. In all other cases, the default is asap. It
-    /// is also asap if the rate is a limit: with --burst, --adaptive, --save, limits per
-    /// host, a --rate in windows, and in parts.
+    /// is also asap if the rate is only a limit, that is, with --burst, --adaptive, --save,
+    /// limits per host, or a --rate in windows, and for crawls in parts.
     #[arg(long, value_name = "MODE", verbatim_doc_comment)]
     pub arrivals: Option<Arrivals>,
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
@@ -509,7 +509,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub part: PartArgs,
 
-    /// Save the result to DIR [default: results/runs/TIME-NAME]; - for none
+    /// Result directory, or - to save none [default: results/runs/TIME-NAME]
     ///
     /// With `--out -`, no result is saved. Only the printed output and exports remain.
     #[arg(long, value_name = "DIR")]

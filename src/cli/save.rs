@@ -49,7 +49,7 @@ pub struct SaveArgs {
     ///   crawlmark run --resume items --rate 500
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub resume: Option<PathBuf>,
-    /// Crawl the items of the crawl in DIR again, and fetch what has changed
+    /// Request each item of the crawl in DIR again, and fetch what changed
     ///
     /// Each item is requested once more. The request has the ETag and the Last-Modified of
     /// the item's record (as If-None-Match and If-Modified-Since). If the target answers
@@ -63,7 +63,7 @@ pub struct SaveArgs {
     ///   crawlmark run --refresh items --rate 50
     #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "resume"], verbatim_doc_comment)]
     pub refresh: Option<PathBuf>,
-    /// Items of earlier sessions to request again [default: all]
+    /// Items of earlier sessions that are requested again [default: all]
     #[arg(
         long,
         value_name = "failed|abandoned|all|none",

@@ -250,7 +250,7 @@ pub struct ServeArgs {
         conflicts_with_all = ["target_faults", "target_events", "target_work"]
     )]
     pub record: Option<Template>,
-    /// Skip stubs that use unsupported features, with a warning each
+    /// Skip stubs that use unsupported features, and warn about each
     ///
     /// Without this, the server refuses to start.
     #[arg(long, requires = "stubs")]

@@ -798,7 +798,7 @@ findings! {
         ),
         effect: (share >= thresholds::FAILED).then_some(Disturbed),
         remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.";
-    /// More connections had to repeat their opening, or got no acknowledgement, than packet loss explains.
+    /// Many connections had to repeat their opening or got no acknowledgement, more than packet loss explains.
     ListenQueueFull { connections: u64, of: u64 } => "The target's listen queue looks full";
         format!(
             "{} of {} opened after a retransmission or had no request acknowledged: this looks like a full listen queue of the target",
