@@ -402,6 +402,50 @@ fn the_action_compares_two_commits_and_reports_each_verdict() {
 }
 
 #[test]
+fn the_action_takes_the_program_of_its_release_only_where_its_origin_is_attested() {
+    let action = Workflow::action();
+    let install = action.script("Install crawlmark", "");
+    let source = env!("CARGO_MANIFEST_DIR");
+    let tag = concat!("v", env!("CARGO_PKG_VERSION"));
+    for (reference, curl, gh, is_built) in [
+        (tag, "true", "true", false),
+        (tag, "true", "false", true),
+        (tag, "false", "true", true),
+        ("v9.9.9", "true", "true", true),
+        (
+            "fd1056752d80a4e0b5fd9d2513899c0ce6e3173a",
+            "true",
+            "true",
+            true,
+        ),
+    ] {
+        let runner = Runner::new();
+        // What is fetched is an archive with a program, as `.ci/archive` names them.
+        let fetch = "while [ \"$1\" != --output ]; do shift; done; name=$(basename \"$2\" .tar.gz)\n\
+                     mkdir -p \"$name\"; echo released > \"$name/crawlmark\"; chmod +x \"$name/crawlmark\"\n\
+                     tar -czf \"$2\" \"$name\"";
+        runner.script(
+            "bin/curl",
+            &format!("#!/bin/sh\n{curl} || exit 22\n{fetch}\n"),
+        );
+        runner.script("bin/gh", &format!("#!/bin/sh\n{gh}\n"));
+        runner.script("bin/cargo", "#!/bin/sh\necho \"$@\" > ../calls/cargo\n");
+        let more = [("SOURCE", source), ("REF", reference)];
+        let ended = runner.run(&action, install, &more);
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        let (built, taken) = (
+            runner.path("calls/cargo").exists(),
+            runner.path("work/.crawlmark/bin/crawlmark").exists(),
+        );
+        assert_eq!(
+            (built, taken),
+            (is_built, !is_built),
+            "{reference} {curl} {gh}"
+        );
+    }
+}
+
+#[test]
 fn the_action_keeps_a_history_on_a_branch() {
     let action = Workflow::action();
     let keep = action.script("Keep history", "");

@@ -39,7 +39,7 @@ const HOME: &str = "https://github.com/crawlmark/crawlmark/";
 
 /// Programs that the documents name beside crawlmark; any other name is a misspelling.
 const OTHERS: &str = "brew cargo cat cd cp curl do docker done duckdb echo fi for gh git grep head hq hyperfine if ip jq kill kubectl ls man mdbook mkdir \
-    openssl parallel podman printf protoc python rm sbatch scontrol seq sleep ssh tar tee then until wait zstdcat .ci/pgo unshare tc";
+    openssl parallel podman printf protoc python rm sbatch scontrol seq sleep ssh tar tee then until wait zstdcat .ci/pgo .ci/image install sha256sum sudo unshare tc";
 
 /// Pictures of the book, with the plots that they are copies of: GitHub shows no picture through a
 /// symbolic link.

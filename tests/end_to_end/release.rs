@@ -165,53 +165,160 @@ fn the_formula_has_the_sums_of_both_archives() {
     }
 }
 
-/// Run a step of the workflow, by its name, with this tag and this change log: true if it succeeds,
-/// and the notes that it writes.
-fn run_step(name: &str, tag: &str, changelog: &str) -> (bool, String) {
-    let text = fs::read_to_string(Path::new(ROOT).join(".github/workflows/release.yml")).unwrap();
-    let workflow = Yaml::load_from_str(&text).unwrap().remove(0);
-    let jobs = workflow["jobs"].as_mapping().unwrap().values();
-    let mut steps = jobs.flat_map(|job| job["steps"].as_sequence().unwrap());
-    let is_it = |step: &&Yaml| step.as_mapping_get("name").and_then(Yaml::as_str) == Some(name);
-    let script = steps.find(is_it).unwrap()["run"].as_str().unwrap();
-    let place = tempfile::tempdir().unwrap();
-    fs::write(place.path().join("CHANGELOG.md"), changelog).unwrap();
-    let manifest = Path::new(ROOT).join("Cargo.toml");
-    fs::copy(manifest, place.path().join("Cargo.toml")).unwrap();
-    let mut shell = Command::new("bash");
-    shell
-        .args(["-eo", "pipefail", "-c", script])
-        .current_dir(place.path());
-    let output = shell.env("GITHUB_REF_NAME", tag).output().unwrap();
-    let notes = fs::read_to_string(place.path().join("notes.md")).unwrap_or_default();
-    (output.status.success(), notes)
+/// A repository that holds what `.ci/release` reads, with this change log.
+struct Sources(tempfile::TempDir);
+
+impl Sources {
+    fn new(changelog: &str) -> Self {
+        let sources = Self(tempfile::tempdir().unwrap());
+        let cluster = "results/cluster/kubernetes";
+        for folder in [".ci", cluster] {
+            fs::create_dir_all(sources.0.path().join(folder)).unwrap();
+        }
+        for file in [
+            ".ci/release",
+            "Cargo.toml",
+            "Cargo.lock",
+            "results/cluster/kubernetes/job.yaml",
+            "results/cluster/kubernetes/kustomization.yaml",
+        ] {
+            fs::copy(Path::new(ROOT).join(file), sources.0.path().join(file)).unwrap();
+        }
+        sources.write("CHANGELOG.md", changelog);
+        sources.git(&["init", "--quiet"]);
+        sources.commit();
+        sources
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.0.path().join(file), text).unwrap();
+    }
+
+    /// Replace a text of a file that is there.
+    fn replace(&self, file: &str, old: &str, new: &str) {
+        let text = fs::read_to_string(self.0.path().join(file)).unwrap();
+        assert!(text.contains(old), "{file}: {old}");
+        self.write(file, &text.replace(old, new));
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=test", "-c", "user.email=test@localhost"]);
+        let output = git.args(arguments).current_dir(&self.0).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--message", "change"]);
+    }
+
+    /// Run the script: true if it succeeds, and what it prints.
+    fn release(&self, arguments: &[&str]) -> (bool, String) {
+        let mut script = Command::new(self.0.path().join(".ci/release"));
+        for (variable, value) in [("NAME", "test"), ("EMAIL", "test@localhost")] {
+            script.env(format!("GIT_COMMITTER_{variable}"), value);
+        }
+        let output = script.args(arguments).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        (output.status.success(), printed)
+    }
+}
+
+/// A change log with this section of the version.
+fn changelog(heading: &str, unreleased: &str) -> String {
+    format!(
+        "# Changelog\n\n## [Unreleased]\n{unreleased}\n{heading}\n\n- [this](docs/src/a.md)\n\n\
+         ## [0.0.1] - 2026-01-01\n\n- before\n\n[0.0.1]: https://example.com\n"
+    )
+}
+
+/// Heading of the section of this version.
+fn dated() -> String {
+    format!("## [{VERSION}] - 2026-12-01")
 }
 
 #[test]
 fn the_notes_of_a_release_are_its_section_of_the_changelog() {
-    let changelog = "# Changelog\n\n## [Unreleased]\n\n- next\n\n## [1.2.0] - 2026-12-01\n\n- this\n\n\
-                     ## [1.2] - 2026-11-01\n\n- before\n";
-    for (tag, has_section, notes) in [
-        ("v1.2.0", true, "\n- this\n\n"),
-        ("v1.2", true, "\n- before\n"),
-        ("v9.9.9", false, ""),
+    let (is_there, notes) = Sources::new(&changelog(&dated(), "\n- next\n")).release(&["notes"]);
+    let link = format!("https://github.com/crawlmark/crawlmark/blob/v{VERSION}/docs/src/a.md");
+    assert_eq!(notes.trim_end(), format!("- [this]({link})"));
+    assert!(is_there && !notes.starts_with('\n'));
+    let (is_there, _) = Sources::new("# Changelog\n").release(&["notes"]);
+    assert!(!is_there);
+}
+
+#[test]
+fn a_release_is_refused_unless_tag_versions_and_changelog_agree() {
+    let tag = format!("v{VERSION}");
+    for (tag, heading, passes) in [
+        (tag.as_str(), dated(), true),
+        (&tag, format!("## {VERSION} - 2026-12-01"), true),
+        (&tag, format!("## {VERSION}"), false),
+        (&tag, "## [9.9.9] - 2026-12-01".to_owned(), false),
+        ("v9.9.9", dated(), false),
     ] {
-        let written = run_step("Take the notes from the changelog", tag, changelog);
-        assert_eq!(written, (has_section, notes.to_owned()), "{tag}");
+        let (passed, _) = Sources::new(&changelog(&heading, "")).release(&["check", tag]);
+        assert_eq!(passed, passes, "{tag} {heading}");
+    }
+    let is_there = format!("version = \"{VERSION}\"");
+    let in_lock = format!("name = \"crawlmark\"\n{is_there}");
+    for (file, old, new) in [
+        (
+            "Cargo.toml",
+            &*format!("path = \"results\", {is_there}"),
+            "path = \"results\", version = \"9.9.9\"",
+        ),
+        (
+            "Cargo.lock",
+            &in_lock,
+            "name = \"crawlmark\"\nversion = \"9.9.9\"",
+        ),
+        (
+            "results/cluster/kubernetes/job.yaml",
+            &format!("crawlmark:{VERSION}"),
+            "crawlmark:latest",
+        ),
+        (
+            "results/cluster/kubernetes/kustomization.yaml",
+            &format!("newTag: \"{VERSION}\""),
+            "newTag: latest",
+        ),
+    ] {
+        let sources = Sources::new(&changelog(&dated(), ""));
+        sources.replace(file, old, new);
+        assert!(!sources.release(&["check"]).0, "{file}");
     }
 }
 
 #[test]
-fn a_release_is_refused_unless_tag_version_and_changelog_agree() {
+fn a_clean_tree_is_tagged_once_with_its_notes() {
     let tag = format!("v{VERSION}");
-    for (tag, section, passes) in [
-        (tag.as_str(), format!("## {VERSION} - 2026-12-01\n"), true),
-        (&tag, format!("## [{VERSION}] - 2026-12-01\n"), true),
-        (&tag, "## Unreleased\n".to_owned(), false),
-        ("v9.9.9", format!("## {VERSION}\n"), false),
-    ] {
-        let changelog = format!("# Changelog\n\n{section}");
-        let (passed, _) = run_step("Check the tag", tag, &changelog);
-        assert_eq!(passed, passes, "{tag} {section}");
-    }
+    let sources = Sources::new(&changelog(&dated(), "\n- next\n"));
+    assert!(!sources.release(&["tag"]).0, "something is unreleased");
+    sources.write("CHANGELOG.md", &changelog(&dated(), ""));
+    assert!(!sources.release(&["tag"]).0, "not committed");
+    assert_eq!(sources.git(&["tag"]), "");
+    sources.commit();
+    assert!(sources.release(&["tag"]).0);
+    let message = sources.git(&["tag", "--list", "--format=%(contents)", &tag]);
+    assert!(
+        message.starts_with(&format!("crawlmark {VERSION}\n\n- [this](https://")),
+        "{message}"
+    );
+    assert_eq!(sources.git(&["cat-file", "-t", &tag]), "tag\n");
+    assert!(!sources.release(&["tag"]).0, "a second time");
+}
+
+#[test]
+fn the_workflow_checks_and_describes_a_release_as_this_script_does() {
+    let text = fs::read_to_string(Path::new(ROOT).join(".github/workflows/release.yml")).unwrap();
+    let workflow = Yaml::load_from_str(&text).unwrap().remove(0);
+    let jobs = workflow["jobs"].as_mapping().unwrap().values();
+    let mut runs = jobs
+        .flat_map(|job| job["steps"].as_sequence().unwrap())
+        .filter_map(|step| step.as_mapping_get("run").and_then(Yaml::as_str));
+    assert!(runs.any(|run| run.contains(".ci/release check \"$GITHUB_REF_NAME\"")));
+    assert!(runs.any(|run| run.contains(".ci/release notes > notes.md")));
 }
