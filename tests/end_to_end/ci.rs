@@ -528,7 +528,7 @@ fn tools_are_pinned_by_their_hashes() {
     );
     runner.script("bin/cargo", "#!/bin/sh\necho installed > ../calls/cargo\n");
     let tool = root.join(".ci/tool");
-    for name in ["cargo-deb", "cargo-cyclonedx", "other"] {
+    for name in ["cargo-cyclonedx", "other"] {
         let ended = runner.run(
             &Workflow::action(),
             &format!("{} {name}", tool.display()),
