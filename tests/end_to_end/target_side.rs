@@ -1,5 +1,7 @@
 //! The target's side of a run: its probe, and `crawlmark probe`.
 
+use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -100,6 +102,69 @@ fn a_command_starts_the_probe_and_its_metric_is_a_threshold() {
     // Without a target's side, it cannot be decided.
     let none = format!("{url} -n 10 --target-probe none --threshold 'target_cpu_per_request < 1s'");
     ended(&none).report(5);
+}
+
+/// Start a program in a PID namespace of its own, as in a container. None, and a word about it,
+/// where this user may not.
+fn contained(program: &str, arguments: &[&str]) -> Option<Command> {
+    let flags = [
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+    ];
+    let tried = Command::new("unshare").args(flags).arg("true").output();
+    if !tried.as_ref().is_ok_and(|tried| tried.status.success()) {
+        println!("skipped: this test may not make a PID namespace (unshare): {tried:?}");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(flags).arg(program).args(arguments);
+    command.stdin(Stdio::null());
+    Some(command)
+}
+
+#[test]
+fn a_probe_in_a_container_says_that_other_processes_are_outside() {
+    let target = Target::start("--processes 1");
+    let arguments = ["probe", "--port", port(&target)];
+    let Some(probe) = contained(program().to_str().unwrap(), &arguments) else {
+        return;
+    };
+    let done = said(probe).code(&[0]);
+    let line: Value = serde_json::from_str(done.stdout.lines().next().unwrap()).unwrap();
+    let found = &line["found"];
+    assert_eq!(found["pids"], json!([]));
+    let why = found["unavailable"]["cpu"].as_str().unwrap();
+    assert!(why.contains("--pid host"), "{why}");
+}
+
+#[test]
+fn the_first_process_of_a_container_is_a_target() {
+    let listens = "import socket, signal; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); signal.pause()";
+    let Some(mut first) = contained("python3", &["-c", listens]) else {
+        return;
+    };
+    let mut first = first.stdout(Stdio::piped()).spawn().unwrap();
+    let mut port = String::new();
+    let printed = first.stdout.take().map(BufReader::new);
+    printed.unwrap().read_line(&mut port).unwrap();
+    let id = first.id();
+    let child = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let mut probe = Command::new("nsenter");
+    probe
+        .args(["--target", child.trim(), "--user", "--pid", "--mount"])
+        .arg(program())
+        .args(["probe", "--port", port.trim()])
+        .stdin(Stdio::null());
+    let done = said(probe);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let done = done.code(&[0]);
+    let line: Value = serde_json::from_str(done.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(line["found"]["pids"], json!([1]), "{line}");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The process that starts all others. Where it is systemd, it holds the sockets of services that
-/// it starts on demand.
+/// The process that starts all others of the machine. Where it is systemd, it holds the sockets of
+/// services that it starts on demand. In a container, it is the program that the container is for.
 const INIT: i32 = 1;
 
 /// Flags in `/proc/net/unix` of a socket that listens.
@@ -18,9 +18,11 @@ const FORWARDER: &str = "docker-proxy";
 /// Return the processes that hold one of these sockets, without the first one of the machine. Of
 /// processes of other users, only root sees that.
 pub(super) fn owners(inodes: &BTreeSet<u32>) -> Vec<i32> {
+    // Unless this process was started by it, as the probe of a run that a container is for.
+    let may_be_first = is_contained() && !own_line().contains(&INIT);
     numbers(Path::new("/proc"))
         .into_iter()
-        .filter(|pid| *pid != INIT && name(*pid).as_deref() != Some(FORWARDER))
+        .filter(|pid| (*pid != INIT || may_be_first) && name(*pid).as_deref() != Some(FORWARDER))
         .filter(|pid| sockets(*pid).any(|inode| inodes.contains(&inode)))
         .collect()
 }
@@ -80,13 +82,19 @@ pub(super) fn name(pid: i32) -> Option<String> {
 pub(super) fn own_line() -> BTreeSet<i32> {
     let mut line = BTreeSet::new();
     let mut next = i32::try_from(std::process::id()).ok();
-    while let Some(pid) = next.filter(|pid| *pid > INIT && line.insert(*pid)) {
+    while let Some(pid) = next.filter(|pid| *pid >= INIT && line.insert(*pid)) {
         next = fs::read_to_string(format!("/proc/{pid}/stat"))
             .ok()
             .and_then(|stat| Stat::parse(&stat))
             .map(|stat| stat.parent);
     }
     line
+}
+
+/// True if this process sees the processes of its own PID namespace only, as in a container.
+pub(super) fn is_contained() -> bool {
+    // The number of the machine's own: PROC_PID_INIT_INO in include/linux/proc_ns.h of the kernel.
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|own| own != Path::new("pid:[4026531836]"))
 }
 
 fn numbers(directory: &Path) -> Vec<i32> {

@@ -298,7 +298,9 @@ impl Sampler {
 
     fn unavailable(&self, sample: &TargetSample) -> BTreeMap<String, String> {
         let of_other_user = self.tracked.is_empty();
-        let processes = if of_other_user {
+        let processes = if of_other_user && find::is_contained() {
+            "its processes are outside of this container: give it the processes of the machine (--pid host), or run the probe beside the target (--target-probe)"
+        } else if of_other_user {
             "its processes are not visible: run the probe as their user or as root, or name one (--pid)"
         } else {
             "the kernel does not say"
