@@ -91,10 +91,11 @@ pub struct Cli {
     pub color: Color,
     /// Read flags from FILE, and insert them here in the command line
     ///
-    /// FILE has words as in a shell, on any number of lines. A # begins a comment. A \ at the end
-    /// of a line joins it to the next line. If a flag is given twice, the later one counts, so
-    /// flags after --config override those in FILE. FILE is a command line, and its flags may run
-    /// commands and write files: only use a file whose content you would type yourself.
+    /// FILE contains flags, quoted as in a shell, on any number of lines. A # begins a comment. A \
+    /// at the end of a line joins it to the next line. If a flag is given twice, the later one
+    /// counts, so flags after --config override those in FILE. FILE is a command line, and its
+    /// flags may run commands and write files: only use a file whose content you would type
+    /// yourself.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

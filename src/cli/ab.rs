@@ -158,7 +158,7 @@ pub struct AbArgs {
     #[arg(hide_short_help = true, short, long, requires = "base_command")]
     pub ignore_failure: bool,
 
-    /// Time limit for a target's command to accept connections
+    /// Longest wait until a started target accepts connections
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
     pub ready: Duration,
 

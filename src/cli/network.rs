@@ -107,7 +107,7 @@ pub struct ProxyArgs {
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(short = 'x', long, value_name = "URL", verbatim_doc_comment)]
     pub proxy: Vec<String>,
-    /// Share N sessions (sticky=N), or use one per connection or request
+    /// Share N sessions (sticky=N), or use one per connection or per request
     ///
     /// For a proxy with {session} in its user name or password. per-connection (the default): each
     /// connection has a session of its own. per-request: each request has a session and a

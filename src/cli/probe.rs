@@ -14,7 +14,7 @@ Examples:
     crawlmark probe --port 8080
   One reading:
     echo | crawlmark probe --port 8080 | jq .sample.cpu_ns
-  A container, by its process ID (docker inspect -f '{{.State.Pid}}' web):
+  A container, by its process ID (`docker inspect -f '{{.State.Pid}}' web`):
     crawlmark probe --pid 4711
   A systemd service:
     crawlmark probe --cgroup /system.slice/nginx.service

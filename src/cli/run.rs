@@ -345,9 +345,10 @@ pub struct RunArgs {
     /// request, but makes response times up to TIME longer. The wait is at most a
     /// twentieth of the mean time of a request. A shard waits only if fewer than four
     /// responses come per wake-up, and if the wait brings two more. With the bundled
-    /// target, it does not wait. longest_linger_us of each shard in the result is the
-    /// longest intended wait. auto is 50us with --streams and without a rate of any kind,
-    /// else 0. The rounds of ab use 0 unless --linger is given.
+    /// target, auto usually does not wait, because its responses arrive in groups.
+    /// longest_linger_us of each shard in the result is the longest intended wait. auto
+    /// is 50us with --streams and without a rate of any kind, else 0. The rounds of ab
+    /// use 0 unless --linger is given.
     /// Example: --http 2 -c 8 --streams 16 --linger 0
     #[arg(long, value_name = "auto|TIME", default_value = "auto", value_parser = parse_linger, verbatim_doc_comment)]
     pub linger: Auto<Duration>,
@@ -378,11 +379,11 @@ pub struct RunArgs {
     pub throttling: ThrottlingArgs,
     /// Retry responses with these statuses, too, as in 409,423
     ///
-    /// The statuses that --retries names are retried anyway. The list may contain ranges, such as
-    /// 520-529. A response with a listed status is neither good nor not found (as 202 or 404 would
-    /// be otherwise). If an item still gets such a status after its retries, it has failed. POST
-    /// and PATCH requests are retried, too, so list only statuses that mean that the target did
-    /// nothing.
+    /// The statuses listed under --retries (408, 425, 500 and so on) are always retried. The list
+    /// may contain ranges, such as 520-529. A response with a listed status is neither good nor not
+    /// found (as 202 or 404 would be otherwise). If an item still gets such a status after its
+    /// retries, it has failed. POST and PATCH requests are retried, too, so list only statuses that
+    /// mean that the target did nothing.
     #[arg(long, value_name = "LIST")]
     pub retry_on: Option<Statuses>,
     /// Limits per host
@@ -557,12 +558,13 @@ pub struct RunArgs {
     pub page: Option<u16>,
     /// Serve live metrics of the run for Prometheus, at /metrics
     ///
-    /// The names are those of `--export openmetrics`, and the address is http://ADDR:PORT/metrics,
-    /// as in 127.0.0.1:9464. Port 0 picks a free port and prints it on standard error. Anyone who
-    /// can reach the address can read the counts, times and target of the run without a password,
-    /// but can change nothing. Use an address that other machines can reach (0.0.0.0:9464) only if
-    /// all of them may read this data. The metrics contain no header, body or ID of an item. The
-    /// last scrape, up to 2 seconds after the end, has the verdict and the thresholds.
+    /// The names are those of `--export openmetrics`, and the address is http://ADDR:PORT/metrics.
+    /// Example: --metrics 127.0.0.1:9464. Port 0 picks a free port and prints it on standard error.
+    /// Anyone who can reach the address can read the counts, times and target of the run without a
+    /// password, but can change nothing. Use an address that other machines can reach
+    /// (0.0.0.0:9464) only if all of them may read this data. The metrics contain no header, body
+    /// or ID of an item. The last scrape, up to 2 seconds after the end, has the verdict and the
+    /// thresholds.
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
@@ -809,7 +811,7 @@ pub struct ThrottlingArgs {
     /// one.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: Option<u32>,
-    /// Limit retries to N% of the first requests, plus 100 retries
+    /// Allow at most 100 retries, plus N% of the number of items requested
     ///
     /// The limit applies to all retries of the run together. 0% allows no retries.
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]

@@ -40,21 +40,23 @@ pub struct SaveArgs {
     /// Items that failed, or were throttled until the end, are requested again (to select
     /// some of them, use --retry). Their new records replace the old ones.
     ///
-    /// Flags that you give replace the original ones. You cannot change what is requested and
-    /// what is saved: the URL, the IDs, their order, headers, body, the requests of a file,
-    /// and the --save flags. DIR may come from another person. Therefore secrets, commands,
-    /// files, variables and proxies are not taken from it: give --header, --urls, --proxy and
-    /// similar flags again, and with them the URL. You may give other secrets than before.
+    /// Flags that you give replace the original ones. You cannot change what is requested
+    /// and what is saved: the URL, the IDs, their order, headers, body, the requests of a
+    /// file, and the --save flags. DIR may come from another person. From DIR, crawlmark
+    /// therefore takes none of these: secrets, commands, names of files and variables,
+    /// proxies. If the crawl used --header, --urls, --proxy or similar flags, give them
+    /// and the URL again. You may give other secrets than before.
     ///
     ///   crawlmark run --resume items --rate 500
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub resume: Option<PathBuf>,
     /// Request each item of the crawl in DIR again, and fetch what changed
     ///
-    /// Each item is requested once more. The request has the ETag and the Last-Modified of
-    /// the item's record (as If-None-Match and If-Modified-Since). If the target answers
-    /// 304, it sends no body: the item is good and counts as not_modified, and its record
-    /// stays valid. Any other final response replaces the record. If an item fails, its
+    /// Each item is requested once more. The request has the ETag and the Last-Modified
+    /// of the item's record (as If-None-Match and If-Modified-Since). If the target
+    /// answers 304, it sends no body: the item is good and counts as not_modified, and
+    /// its record stays valid. If the target answers otherwise and the item ends as good
+    /// or not found, the new record replaces the old one. If the item fails, the old
     /// record stays valid.
     ///
     /// The flags are those of --resume, except --retry. If a refresh was stopped, --resume
@@ -137,16 +139,17 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 pub struct PartArgs {
     /// Crawl one part of the plan that `crawlmark plan` made
     ///
-    /// The plan contains the flags of the crawl. Secrets, commands, files, variables and
-    /// proxies are not taken from it, except a list (--urls) in its directory. Give --header,
-    /// --proxy and similar flags again, and with them the URL, as `crawlmark plan` prints.
-    /// Each task of a job array runs the same command:
+    /// The plan contains the flags of the crawl. From the plan, crawlmark takes none of
+    /// these: secrets, commands, names of files and variables, proxies. (A --urls file in
+    /// the plan's directory is an exception.) If the crawl used --header, --proxy or
+    /// similar flags, give them and the URL again, as `crawlmark plan` prints. Each task
+    /// of a job array runs the same command:
     ///
     ///   crawlmark run --plan plan.json --node auto --into crawl
     ///
-    /// The part waits for one of the plan's slots, and crawls its IDs with the slot's share
-    /// of the rate and of the connections. Then it publishes its result in DIR, and
-    /// `crawlmark merge DIR` adds up the results. If a part was lost, it may be run again:
+    /// The part waits for one of the plan's slots, and crawls its IDs with the slot's
+    /// share of the rate and of the connections. Then it publishes its result in DIR, and
+    /// `crawlmark merge DIR` adds up the results. You may run a lost part again, because
     /// only one attempt at each part counts. With --save, the new attempt continues after
     /// the records of the lost one.
     ///

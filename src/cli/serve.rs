@@ -89,8 +89,8 @@ pub struct BehaviourArgs {
     pub target_work: Option<target::Work>,
     /// Stall for the last LENGTH of every period EVERY, as in 10s,1s
     ///
-    /// Periods are counted from the start. During a stall, no request is accepted and no
-    /// response is sent.
+    /// The first period begins when the target starts. During a stall, no request is
+    /// accepted and no response is sent.
     ///
     ///   2s,300ms     a garbage collector
     ///   100ms,80ms   a container with 0.2 CPUs that has used up its quota
@@ -128,7 +128,7 @@ pub struct BehaviourArgs {
     /// ended.
     #[arg(long, value_name = "N[:QUEUE]")]
     pub target_accept: Option<target::Accept>,
-    /// Limit requests, as in 1000/s:burst=50: see `crawlmark serve --help`
+    /// Limit requests, such as 1000/s:burst=50; see `crawlmark serve --help`
     ///
     /// May be repeated. Clients above a limit get 429 and Retry-After. All processes share
     /// one count. A request must pass every limit. A refused request uses up none of them.
@@ -164,7 +164,7 @@ pub struct BehaviourArgs {
     ///   name=NAME                     name of the limit in headers and the ledger
     #[arg(long = "target-limit", value_name = "LIMIT", verbatim_doc_comment)]
     pub target_limits: Vec<target::Limit>,
-    /// Inject faults, as in error:0.01:503: see `crawlmark serve --help`
+    /// Inject faults, such as `error:0.01:503`; see `crawlmark serve --help`
     ///
     /// Separate several faults by commas, or repeat the flag. One random number per request
     /// decides which fault it gets, if any. It depends on the seed, the ID, and how often the
