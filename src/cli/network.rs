@@ -49,10 +49,10 @@ pub struct ConnectionArgs {
     pub dns_ttl: Option<Duration>,
     /// Measure how long responses lie unread: all, sampled (1 in 64) or off
     ///
-    /// The kernel stamps a response when its last segment arrives. The time from this stamp
-    /// until the client reads the response is the client's part of the latency (series
-    /// receive_delay). Only plain HTTP/1.1 has stamps. With TLS and HTTP/2, the report says
-    /// that there are none.
+    /// The kernel stamps a response when its last segment arrives. The time from this
+    /// stamp until the client reads the response is the client's part of the latency
+    /// (series receive_delay). The kernel gives these stamps only for plain HTTP/1.1.
+    /// With TLS and HTTP/2, the report says that there are none.
     ///
     ///   crawlmark run 'http://127.0.0.1:8080/items/{id}' \
     ///       --receive-stamps all --threshold 'receive_delay_p99 < 1ms'

@@ -344,11 +344,11 @@ pub struct RunArgs {
     /// for more responses, and then handles all of them at once. This needs less CPU per
     /// request, but makes response times up to TIME longer. The wait is at most a
     /// twentieth of the mean time of a request. A shard waits only if fewer than four
-    /// responses come per wake-up, and if the wait brings two more. With the bundled
-    /// target, auto usually does not wait, because its responses arrive in groups.
-    /// longest_linger_us of each shard in the result is the longest intended wait. auto
-    /// is 50us with --streams and without a rate of any kind, else 0. The rounds of ab
-    /// use 0 unless --linger is given.
+    /// responses come per wake-up, and if two more arrive during the wait. With the
+    /// bundled target, auto usually does not wait, because its responses arrive in
+    /// groups. longest_linger_us of each shard in the result is the longest intended
+    /// wait. auto is 50us with --streams and without a rate of any kind, else 0. The
+    /// rounds of ab use 0 unless --linger is given.
     /// Example: --http 2 -c 8 --streams 16 --linger 0
     #[arg(long, value_name = "auto|TIME", default_value = "auto", value_parser = parse_linger, verbatim_doc_comment)]
     pub linger: Auto<Duration>,

@@ -102,7 +102,7 @@ pub struct HistoryArgs {
     /// commit of the run, else the commit of the working directory]
     #[arg(long, value_name = "SHA", requires = "add")]
     pub commit: Option<String>,
-    /// Machine of the added results [default: CPU and cores]
+    /// Name of the machine of the added results [default: CPU and cores]
     #[arg(long, value_name = "NAME", requires = "add")]
     pub machine: Option<String>,
     /// Name of the added results [default: name of the run or benchmark]
@@ -193,8 +193,8 @@ for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
 The command prints a JSON line for each item: the newest record that is good, not found
-or skipped, or else the last record. If an item has several requests, each
-saved request has a line. Lines have the fields that the crawl saved (--save-fields in
+or skipped. If it has no such record, the last record is printed. If an item has several
+requests, each saved request has a line. Lines have the fields that the crawl saved (--save-fields in
 `crawlmark run --help`). Binary bodies are base64.
 
 To export a crawl in parts, pass the directory of the parts. If a crawl was stopped,

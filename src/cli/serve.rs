@@ -110,8 +110,9 @@ pub struct BehaviourArgs {
     /// Serve streams of events, as in 50@20ms: 50 events, 20 ms apart
     ///
     /// Instead of an item, each response is a stream of server-sent events (text/event-stream). The
-    /// first event is sent at once, and the last event has the data `[DONE]`. Faults apply to a
-    /// stream as to an item. In the response to a gRPC call, each event is a message.
+    /// first event is sent at once, and the last event has the data `[DONE]`. Faults apply to
+    /// streams in the same way as to items. In the response to a gRPC call, each event is a
+    /// message.
     #[arg(long, value_name = "N@TIME")]
     pub target_events: Option<target::Events>,
     /// Limit each connection to RATE in each direction, as in 1MB/s
@@ -271,7 +272,7 @@ pub struct ServeArgs {
     /// The certificate names localhost, the loopback addresses, and the address of --listen.
     #[arg(long)]
     pub tls: bool,
-    /// Write the certificate for clients to FILE, as PEM (overwrites)
+    /// Write the certificate for clients to FILE, as PEM; overwrite FILE
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub tls_cert: Option<PathBuf>,
 }
