@@ -268,11 +268,10 @@ pub struct RunArgs {
     /// Maximum total rate: N, N/s, N/min or N/h
     ///
     /// The rate is the total of all shards. A plain N is per second. 'N per TIME' allows at most N
-    /// requests in any window of TIME. (The window is shorter than TIME by 2 %, or by 250us if that
-    /// is more.) The requests are sent at the start of each TIME, if connections are free. A:B is a
-    /// ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps of TIME
-    /// each, and then stays at B. Write a unit once, after the last number: 0:1000,
-    /// 60:600:60/min@30s.
+    /// requests in any window. (A window is shorter than TIME by 2 %, or by 250us if that is more.)
+    /// The requests are sent at the start of each TIME, if connections are free. A:B is a ramp from
+    /// A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps of TIME each, and
+    /// then stays at B. Write a unit once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(
         short = 'R',
         long,
