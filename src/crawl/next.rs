@@ -531,7 +531,8 @@ impl<D: Dial> Crawl<D> {
         let listed = self.spec.options.retry_on.as_ref().zip(attempt.status);
         let is_listed = listed.is_some_and(|(listed, status)| listed.contains(status));
         let wrong = Outcome::Error(ErrorKind::WrongBody);
-        if is_listed && [Outcome::Ok, Outcome::NotFound, wrong].contains(&attempt.outcome) {
+        let others = [Outcome::Ok, Outcome::NotModified, Outcome::NotFound, wrong];
+        if is_listed && others.contains(&attempt.outcome) {
             attempt.outcome = Outcome::Rejected;
         }
     }

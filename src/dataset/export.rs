@@ -1,6 +1,5 @@
-//! The records of a saved crawl as JSON lines: of each item, those of the last session in which it
-//! came to a final record that does not point to an earlier one, or else of the last one in which it
-//! ended. Called by the command `export`, which opens the output.
+//! The records of a saved crawl as JSON lines: of each item, those of the last session in which the
+//! target answered for good, or else of the last one in which it ended. Called by the command `export`, which opens the output.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
@@ -116,7 +115,7 @@ fn unless_cut<T>(
 }
 
 /// Return the items for which each session counts: its final records, the later ones first, and
-/// others only of items without any.
+/// others, such as those of items that a refresh may not ask for any more, only of items without any.
 fn counting(crawl: &SavedCrawl) -> Result<BTreeMap<u32, ItemSet>, SavedError> {
     let mut sessions = BTreeMap::<u32, [ItemSet; 2]>::new();
     let disk = Directory::new(&crawl.place);
@@ -125,6 +124,7 @@ fn counting(crawl: &SavedCrawl) -> Result<BTreeMap<u32, ItemSet>, SavedError> {
         let [fresh, ended] = sessions.entry(name.session).or_default();
         // Twice in a session is for `verify` to find.
         fresh.merge(&records.fresh());
+        ended.merge(&records.skipped);
         ended.merge(&records.failed);
         ended.merge(&records.abandoned);
     }

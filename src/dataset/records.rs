@@ -26,6 +26,8 @@ pub struct Records {
     pub finished: ItemSet,
     /// Items among them whose record of an earlier session still holds.
     pub not_modified: ItemSet,
+    /// Items among them that robots.txt forbids.
+    pub skipped: ItemSet,
     /// Items whose last attempt failed.
     pub failed: ItemSet,
     /// Items whose last attempt was throttled.
@@ -48,6 +50,7 @@ impl Default for Records {
         Self {
             finished: ItemSet::default(),
             not_modified: ItemSet::default(),
+            skipped: ItemSet::default(),
             failed: ItemSet::default(),
             abandoned: ItemSet::default(),
             outcomes: BTreeMap::new(),
@@ -88,9 +91,13 @@ impl Records {
                 let _ = self.not_modified.insert(record.item);
                 &mut self.finished
             }
+            ItemState::Skipped => {
+                let _ = self.skipped.insert(record.item);
+                &mut self.finished
+            }
             ItemState::Failed => &mut self.failed,
             ItemState::Abandoned => &mut self.abandoned,
-            ItemState::Good | ItemState::NotFound | ItemState::Skipped => &mut self.finished,
+            ItemState::Good | ItemState::NotFound => &mut self.finished,
         };
         // An item that has a record is for its caller to find.
         let _ = items.insert(record.item);
@@ -120,10 +127,14 @@ impl Records {
         self.outcomes.contains_key(Outcome::Stepped.name())
     }
 
-    /// Return the items with a record that is final, and does not point to an earlier one.
+    /// Return the items that the target answered for good: not those whose earlier record holds, nor
+    /// those that it was not asked for.
     pub fn fresh(&self) -> ItemSet {
         let mut fresh = self.finished.clone();
-        for range in self.not_modified.ranges() {
+        for range in [&self.not_modified, &self.skipped]
+            .into_iter()
+            .flat_map(ItemSet::ranges)
+        {
             fresh.remove(range);
         }
         fresh
@@ -141,6 +152,7 @@ impl Records {
         let Self {
             finished,
             not_modified,
+            skipped,
             failed,
             abandoned,
             outcomes,
@@ -155,6 +167,7 @@ impl Records {
         }
         self.finished.merge(finished);
         self.not_modified.merge(not_modified);
+        self.skipped.merge(skipped);
         self.failed.merge(failed);
         self.abandoned.merge(abandoned);
         for (outcome, count) in outcomes {

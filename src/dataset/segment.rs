@@ -26,7 +26,7 @@ use super::manifest::Fields;
 use super::records::Records;
 
 /// Value of [`Header::format`].
-pub const FORMAT: &str = "crawlmark items/4";
+pub const FORMAT: &str = "crawlmark items/5";
 
 /// Most bytes of lines in a frame: the 1 MiB at which one is closed, and the longest line. A body
 /// of 16 MiB, the longest that the crawl keeps, takes six times as much as a string of control

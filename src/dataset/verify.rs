@@ -275,7 +275,7 @@ struct Auditor<'a> {
     recorded: ItemSet,
     /// Items among them that are finished.
     finished: ItemSet,
-    /// Items with a final record that does not point to an earlier one.
+    /// Items that the target answered for good.
     fresh: ItemSet,
     /// Records that point to an earlier one that is not there: file and place, by item.
     lost: BTreeMap<u64, (String, Place)>,
@@ -492,7 +492,7 @@ impl Auditor<'_> {
         if record.state().is_finished() && !is_lost {
             let _ = self.finished.insert(item);
         }
-        if record.state().is_finished() && !is_held {
+        if matches!(record.state(), ItemState::Good | ItemState::NotFound) {
             let _ = self.fresh.insert(item);
             self.lost.remove(&item);
         }

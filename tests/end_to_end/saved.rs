@@ -501,6 +501,29 @@ fn a_refresh_fetches_what_has_changed_and_keeps_the_rest() {
 }
 
 #[test]
+fn a_refresh_takes_a_304_that_is_to_be_retried_for_no_answer() {
+    let (served, crawl, items) = (Versions::default(), Crawl::new(), 20);
+    let place = crawl.path.display();
+    let exported = || call_line(&crawl.path, "export .").code(&[0]).stdout;
+    with_server(
+        |peer| served.serve(peer),
+        |address| {
+            let flags = "-c 4 -s 1 --retry-on 304 --retries 1";
+            let url = format!("http://{address}/items/{{id}}");
+            ended(&format!("{url} --ids 0..{items} {flags} --save {place}")).report(0);
+            let before = exported();
+            served.take();
+            let again = ended(&format!("--refresh {place}")).report(1);
+            again.holds(&json!({"/totals/not_modified": 0, "/ledger/failed": items}));
+            let answered = served.answered.lock().unwrap();
+            assert_eq!(answered.len() as u64, items);
+            assert!(answered.values().any(|times| *times > 1), "{answered:?}");
+            assert_eq!(exported(), before, "the records that are there stay");
+        },
+    );
+}
+
+#[test]
 fn what_cannot_ask_if_a_response_holds_is_not_refreshed() {
     let target = Target::start("--processes 1");
     for flags in ["-m HEAD", "-d 5s -H 'if-none-match: \"a\"'"] {

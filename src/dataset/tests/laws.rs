@@ -281,7 +281,8 @@ mod tests {
             let mut described = manifest();
             // Since the last refresh; and of the records that count, with those of all time.
             let (mut last, mut counts) = (BTreeMap::<u64, Option<Outcome>>::new(), BTreeMap::<u64, Option<Outcome>>::new());
-            let is_finished = |outcome: &Option<Outcome>| matches!(outcome, None | Some(Outcome::Ok | Outcome::NotFound));
+            let is_answered = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Ok | Outcome::NotFound));
+            let is_finished = |outcome: &Option<Outcome>| outcome.is_none() || is_answered(outcome);
             for (number, (ends, retry, is_refresh)) in (1..).zip(&sessions) {
                 if *is_refresh {
                     described.refreshes.push(number);
@@ -302,7 +303,7 @@ mod tests {
                 for item in asked {
                     let Some(end) = ends[usize::try_from(item - ITEMS.start).unwrap()] else { continue };
                     last.insert(item, OUTCOMES[end]);
-                    if is_finished(&OUTCOMES[end]) || !counts.get(&item).is_some_and(is_finished) {
+                    if is_answered(&OUTCOMES[end]) || !counts.get(&item).is_some_and(is_answered) {
                         counts.insert(item, OUTCOMES[end]);
                     }
                 }
