@@ -53,10 +53,12 @@ pub struct CapacityArgs {
     /// required. error_rate < 1% and throttled_rate < 1% are required unless you give other
     /// limits for them.
     ///
-    /// These conditions are always required: 99 % of the requests are sent. Of the sent
-    /// requests, 99 % are late by at most a tenth of the tightest time objective. The number
-    /// of unanswered requests does not grow throughout the probe. Not-found responses (404,
-    /// 410) are not errors, but they are good only if --expect accepts them.
+    /// These conditions are always required: 99 % of the requests are sent. The 99th
+    /// percentile of the send delay is at most 2 ms, a tenth of the median service time,
+    /// or a tenth of the shortest time objective (at most 50 ms), whichever is longest.
+    /// The number of unanswered requests does not grow throughout the probe. Not-found
+    /// responses (404, 410) are not errors, but they are good only if --expect accepts
+    /// them.
     #[arg(
         long,
         alias = "fail-if",

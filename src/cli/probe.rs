@@ -28,16 +28,16 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["port", "unix_socket", "pid", "cgroup"]))]
 pub struct ProbeArgs {
-    /// Processes that listen on TCP port N or ADDR:N; may be repeated
+    /// Sample processes that listen on TCP port N or ADDR:N; repeatable
     #[arg(long = "port", value_name = "[ADDR:]N")]
     pub port: Vec<Port>,
-    /// Processes that listen on the Unix socket PATH
+    /// Sample processes that listen on the Unix socket PATH
     #[arg(long, value_name = "PATH", conflicts_with = "port")]
     pub unix_socket: Option<PathBuf>,
-    /// Process with the ID N, and its children
+    /// Sample the process with the ID N, and its children
     #[arg(long, value_name = "N", conflicts_with_all = ["port", "unix_socket"], value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
-    /// Processes in cgroup PATH and below it
+    /// Sample processes in cgroup PATH and below it
     #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "unix_socket", "pid"])]
     pub cgroup: Option<PathBuf>,
     /// Interval between samples

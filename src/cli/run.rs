@@ -318,7 +318,8 @@ pub struct RunArgs {
     ///
     /// With 0, a due request is dropped if no connection is free. Dropped requests are counted
     /// (`dropped`) and have no response time. k6 calls them dropped iterations. Later requests take
-    /// over their items. By default, all due requests wait, and none is dropped before the end.
+    /// over the items of dropped requests. By default, all due requests wait, and none is dropped
+    /// before the end.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000))]
     pub queue: Option<u32>,
     /// Way to wait for send times: sleep, coarse (1 ms) or spin (busy wait)
@@ -569,8 +570,9 @@ pub struct RunArgs {
 
     /// Fail unless this holds: `service_p99 < 250ms`
     ///
-    /// May be repeated. If a threshold fails, the exit code is 3. The expression states what
-    /// must hold, as in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
+    /// May be repeated. If a threshold fails, the exit code is 3. The expression states
+    /// what must hold, as in k6: METRIC[WINDOW] OP LIMIT, where OP is one of < <= > >= ==
+    /// !=.
     ///
     ///   times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
     ///              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
@@ -626,7 +628,7 @@ pub struct RunArgs {
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
     #[arg(long)]
     pub k6_exit_codes: bool,
-    /// Exit with 4 if invalid or items were abandoned
+    /// Exit with 4 if the run is not valid or items were abandoned
     ///
     /// Only the exit code changes. The report has the verdict, and a reason and a remedy for
     /// each finding. These verdicts lead to exit code 4: errors, target_limited,
@@ -715,8 +717,8 @@ pub struct RequestArgs {
     ///
     /// With --ids, these IDs are shuffled. With -n alone, IDs 0 to N-1 are shuffled. With both, N
     /// random IDs of --ids are crawled. With neither, 0..100m is shuffled. The order is the same
-    /// for every number of shards. A random order keeps the target's caches from being warmed in
-    /// order.
+    /// for every number of shards. In random order, a request does not warm the target's caches for
+    /// the next one.
     #[arg(long)]
     pub shuffle: bool,
     /// Accept gzip, br and zstd, and decode responses before checking them
@@ -795,8 +797,8 @@ pub struct ThrottlingArgs {
     ///
     /// The number of requests in flight falls on throttling, timeouts and connections that do not
     /// open. With aimd, it rises while requests succeed. With gradient, it rises until responses
-    /// slow down. From throttling, it learns the rate that the target sustains. --connections is
-    /// the maximum.
+    /// slow down. From throttled responses, crawlmark learns the rate that the target sustains.
+    /// --connections is the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
     /// Retries per item after temporary failures, 0 to 4 (0: never retry)
@@ -815,7 +817,7 @@ pub struct ThrottlingArgs {
     /// The limit applies to all retries of the run together. 0% allows no retries.
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
-    /// Wait before a retry: random, up to BASE; BASE doubles up to CAP
+    /// Random wait before a retry: up to BASE, doubled per retry up to CAP
     #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
     pub backoff: Backoff,
 }

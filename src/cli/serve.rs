@@ -167,11 +167,11 @@ pub struct BehaviourArgs {
     pub target_limits: Vec<target::Limit>,
     /// Inject faults, such as `error:0.01:503`; see `crawlmark serve --help`
     ///
-    /// Separate several faults by commas, or repeat the flag. One random number per request
-    /// decides which fault it gets, if any. It depends on the seed, the ID, and how often the
-    /// ID was requested before. So a request gets one fault at most, and the shares must sum
-    /// to at most 1. The delay of a response comes before its fault. The ledger counts each
-    /// fault under its name, with _ for -.
+    /// Separate several faults by commas, or repeat the flag. One random number per
+    /// request decides which fault it gets, if any. It depends on the seed, the ID, and
+    /// how often the ID was requested before. So a request gets one fault at most, and
+    /// the shares must sum to at most 1. The delay of a response comes before its fault.
+    /// The ledger counts each fault under its name, with _ instead of -.
     ///
     ///   error:SHARE[:STATUS]       a server error, 500 unless given
     ///   drop:SHARE                 the connection is closed without a byte
@@ -215,7 +215,7 @@ pub struct ServeArgs {
     /// May be repeated. On a loopback address, or with this flag, a request gets 403 if its Host or
     /// Origin has another name. Otherwise, any web page in a browser on this machine could send
     /// requests. Names that end with .localhost or .test are allowed, because nobody can own them.
-    /// An address in an Origin must be a loopback address, or be named here.
+    /// An address in an Origin must be a loopback address, or be given by this flag.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
     /// Processes that serve one port: a number, or auto
