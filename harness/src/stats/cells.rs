@@ -16,6 +16,9 @@ const HALF: usize = 1 << 10;
 /// Bits that number the first 2,048 cells, twice `HALF`.
 const CELL_BITS: u32 = 11;
 
+/// Cells that are looked at together.
+const BLOCK: usize = 64;
+
 /// Cells that are not empty by their number, in order, and how many values each holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cells(pub Vec<(usize, u64)>);
@@ -108,13 +111,19 @@ impl AllCells {
             .for_each(|(own, part)| *own = own.saturating_sub(*part));
     }
 
-    /// Cells that are not empty.
+    /// Cells that are not empty. Most are, and are passed many at a time.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.0
-            .iter()
-            .copied()
-            .enumerate()
+        let blocks = self.0.chunks(BLOCK).enumerate();
+        blocks
+            .filter(|(_, counts)| counts.iter().fold(0, |any, count| any | count) > 0)
+            .flat_map(|(n, counts)| (n * BLOCK..).zip(counts.iter().copied()))
             .filter(|(_, count)| *count > 0)
+    }
+
+    /// Values, each as the greatest one of its cell, and how many are in it.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.filled()
+            .map(|(cell, count)| (highest_beside(lowest_in(cell)), count))
     }
 
     /// As a histogram of these bounds.

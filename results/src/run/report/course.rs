@@ -1,6 +1,7 @@
 //! Course of a run over time, in few enough columns to be saved of a run of any length: of all shards
 //! in columns from 20 ms on, and of each shard in seconds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -84,10 +85,13 @@ impl HeatColumn {
 
     fn of(cells: &BTreeMap<usize, u64>) -> Option<Self> {
         let (first, last) = (*cells.first_key_value()?.0, *cells.last_key_value()?.0);
-        let counts = (first..=last).map(|cell| cells.get(&cell).copied().unwrap_or(0));
+        let mut counts = vec![0; last - first + 1];
+        for (cell, count) in cells {
+            counts[cell - first] = *count;
+        }
         Some(Self {
             first: u32::try_from(first).unwrap_or(u32::MAX),
-            counts: counts.collect(),
+            counts,
         })
     }
 }
@@ -196,6 +200,18 @@ fn folded(steps: &[Step], by: usize) -> Vec<Step> {
 }
 
 impl Seconds {
+    /// Seconds of a run that goes on, of which `shown_s` are shown in the end: in the steps of that
+    /// course, of `least_ms` at least, so that what was shown of a second stays as it is.
+    pub(crate) fn shown(shown_s: f64, least_ms: u64) -> Self {
+        let least_ms = (shown_s * 1e3 / MOST_COLUMNS as f64).max(least_ms as f64);
+        let is_enough = |scale: &usize| (STEP_MS * *scale as u64) as f64 >= least_ms;
+        let mut scales = (0..15).flat_map(|n| [1, 2, 5].map(|by| by * FOLD.pow(n)));
+        Self {
+            scale: scales.find(is_enough).unwrap_or(1),
+            ..Self::default()
+        }
+    }
+
     /// Add a second, and return its row.
     pub fn add(&mut self, interval: &Interval) -> &mut IntervalRow {
         self.add_steps(interval);
@@ -230,11 +246,11 @@ impl Seconds {
         }
     }
 
-    /// Forget the steps before a second, if they are still of 20 ms.
+    /// Forget the steps before a second, if a second has some of its own.
     pub(crate) fn forget_before(&mut self, second: u64) {
-        let seconds = second.saturating_sub(self.from_s);
-        if self.scale <= 1 && seconds > 0 {
-            let steps = usize::try_from(seconds).unwrap_or(usize::MAX / STEPS) * STEPS;
+        let (seconds, scale) = (second.saturating_sub(self.from_s), self.scale.max(1));
+        if STEPS.is_multiple_of(scale) && seconds > 0 {
+            let steps = usize::try_from(seconds).unwrap_or(usize::MAX / STEPS) * STEPS / scale;
             self.steps.drain(..steps.min(self.steps.len()));
             self.from_s = second;
         }
@@ -250,20 +266,9 @@ impl Seconds {
         })
     }
 
-    /// The course so far of a run that goes on and is going to be as long as `planned_s`: in the
-    /// steps of its end, of `least_ms` at least, so that what was shown of a second stays as it is.
-    pub(crate) fn course_so_far(&self, planned_s: f64, least_ms: u64) -> Option<Course> {
-        self.course_in_steps(planned_s, |_| {
-            let step_ms = STEP_MS * self.scale.max(1) as u64;
-            let longest_ms = planned_s * 1e3 / MOST_COLUMNS as f64;
-            [1, 2, 5, 10, 20, 50, 100]
-                .into_iter()
-                .find(|by| {
-                    let ms = step_ms * *by as u64;
-                    ms >= least_ms && ms as f64 >= longest_ms
-                })
-                .unwrap_or(1)
-        })
+    /// The course of so many seconds in the steps that are kept.
+    pub(crate) fn course_so_far(&self, shown_s: f64) -> Option<Course> {
+        self.course_in_steps(shown_s, |_| 1)
     }
 
     /// The course in steps that are the more of those that are kept as `together` says, of so many.
@@ -278,7 +283,11 @@ impl Seconds {
         let lasted = place((duration_s * 1e3 / step_ms as f64).ceil());
         let length = known.max(lasted).min(self.steps.len());
         let by = together(length);
-        let columns = folded(&self.steps[..length], by);
+        let steps = &self.steps[..length];
+        let columns: Cow<'_, [Step]> = match by {
+            1 => steps.into(),
+            by => folded(steps, by).into(),
+        };
         let count = |of: fn(&StepCounts) -> u64| columns.iter().map(|it| of(&it.counts)).collect();
         Some(Course {
             start_ms: self.from_s * 1_000,

@@ -59,10 +59,12 @@ impl SoFar {
     }
 
     fn of(report: Report) -> Self {
-        let bounds = Bounds::for_timeout(report.plan.run.timeout);
+        let plan = &report.plan.run;
+        let (bounds, planned) = (Bounds::for_timeout(plan.timeout), plan.duration);
+        let shown_s = planned.map_or(KEPT_S as f64, |planned| planned.as_secs_f64());
         Self {
             report,
-            seconds: Seconds::default(),
+            seconds: Seconds::shown(shown_s, LEAST_STEP_MS),
             stats: ShardStats::new(bounds),
             shards: BTreeMap::new(),
             told: Vec::new(),
@@ -152,7 +154,7 @@ impl SoFar {
         let is_due = told - judged >= told.div_ceil(JUDGED);
         self.judged = if is_due { told } else { judged };
         self.report(Detail::Figures);
-        self.report.course = self.seconds.course_so_far(to_s - from_s, LEAST_STEP_MS);
+        self.report.course = self.seconds.course_so_far(to_s - from_s);
         if is_due {
             self.report.judge_so_far();
         }

@@ -1,6 +1,5 @@
 //! Coarse distribution of the times of a second's answers: the data of a heat map.
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crawlmark_harness::stats::Timing;
@@ -22,18 +21,13 @@ pub struct Spread {
 impl Spread {
     /// None without a value within the histogram's bounds.
     pub(super) fn of(timing: &Timing) -> Option<Self> {
-        Self::of_histogram(&timing.histogram())
-    }
-
-    /// None without a value; of a histogram of ns.
-    pub(crate) fn of_histogram(histogram: &Histogram<u64>) -> Option<Self> {
         let mut all: Vec<u64> = Vec::new();
-        for recorded in histogram.iter_recorded() {
-            let cell = cell(recorded.value_iterated_to());
+        for (ns, count) in timing.recorded() {
+            let cell = cell(ns);
             if all.len() <= cell {
                 all.resize(cell + 1, 0);
             }
-            all[cell] += recorded.count_since_last_iteration();
+            all[cell] += count;
         }
         let first = all.iter().position(|count| *count > 0)?;
         Some(Self {

@@ -121,6 +121,14 @@ struct Last {
     events: String,
 }
 
+/// A page as it is now.
+enum View<'a> {
+    /// The run, what is drawn of it, and what was found, as JSON.
+    Run(&'a SoFar, Box<Shown<'a>>, &'a str),
+    /// A document, by its title, and what stands on its page.
+    Document(&'a str, &'a str),
+}
+
 /// What is drawn of a run.
 struct Shown<'a> {
     report: &'a Report,
@@ -269,38 +277,50 @@ impl Live {
     }
 
     /// Bring everything to where the run is.
-    fn look(&mut self) {
-        let Subject::Run(run) = &mut self.subject else {
-            return;
+    fn look(&mut self) -> (Seen, View<'_>) {
+        let Self {
+            subject,
+            step,
+            chosen,
+            choice_at,
+            now,
+            form,
+            found,
+            ..
+        } = self;
+        let run = match subject {
+            Subject::Run(run) => run,
+            Subject::Document(title, main) => return (*now, View::Document(title, main)),
         };
         run.judge();
         let seconds = run.told();
-        if seconds >= self.choice_at {
+        if seconds >= *choice_at {
             let columns = Columns::so_far(run.known(), run.shown_s(), None);
-            self.chosen = Some(columns.choice(run.known()));
-            self.choice_at = seconds * 2;
+            *chosen = Some(columns.choice(run.known()));
+            *choice_at = seconds * 2;
         }
-        let shown = Shown::of(run, self.chosen, &self.step);
-        let (form, found) = (shown.form(), shown.found());
-        self.now.seconds = seconds;
-        self.now.form += u64::from(form != self.form);
-        self.now.findings += u64::from(found != self.found);
-        (self.form, self.found) = (form, found);
+        let shown = Box::new(Shown::of(run, *chosen, step));
+        let (form_now, found_now) = (shown.form(), shown.found());
+        now.seconds = seconds;
+        now.form += u64::from(form_now != *form);
+        now.findings += u64::from(found_now != *found);
+        (*form, *found) = (form_now, found_now);
+        (*now, View::Run(run, shown, found))
     }
 
     /// Return the page. That of a document is empty: it comes with the first event.
     pub fn page(&mut self) -> String {
-        self.look();
-        let now = self.now.to_string();
-        let run = match &self.subject {
-            Subject::Run(run) => run,
-            Subject::Document(title, _) => {
-                let (doc, hero) = (Doc::new(&**title), Hero::default());
+        let doc_of = self.doc_of;
+        let (now, view) = self.look();
+        let shown = match view {
+            View::Run(_, shown, _) => shown,
+            View::Document(title, _) => {
+                let (doc, hero) = (Doc::new(title), Hero::default());
                 return Layout::live("", &json(&Data::default()), &doc, &hero).page(&[], |_| {});
             }
         };
-        let shown = Shown::of(run, self.chosen, &self.step);
-        let (doc, data) = ((self.doc_of)(shown.report, &[]), json(&shown.data()));
+        let (now, data) = (now.to_string(), json(&shown.data()));
+        let doc = doc_of(shown.report, &[]);
         let layout = Layout {
             meta: meta(shown.report).into_iter().take(1).collect(),
             ..Layout::live(&now, &data, &doc, &shown.hero)
@@ -313,23 +333,30 @@ impl Live {
         let told = self.run().map_or(0, |run| run.told());
         let key = (seen, self.now.run, told);
         if self.last.as_ref().is_none_or(|last| last.key != key) {
-            self.look();
-            let events = self.lacked(seen);
+            let (now, view) = self.look();
+            let events = view.lacked(now, seen);
             self.last = Some(Last { key, events });
         }
         let events = self.last.as_ref().map(|last| last.events.clone());
         (events.unwrap_or_default(), self.now)
     }
 
-    fn lacked(&self, seen: Option<Seen>) -> String {
-        let now = self.now;
+    /// Return the policy that a browser keeps to on the page.
+    pub fn policy() -> String {
+        markup::live_policy()
+    }
+}
+
+impl View<'_> {
+    /// The events that a reader lacks which has this much of what is there `now`.
+    fn lacked(&self, now: Seen, seen: Option<Seen>) -> String {
         let known = seen.filter(|seen| {
             (seen.run, seen.form) == (now.run, now.form) && seen.seconds <= now.seconds
         });
         let mut events = String::new();
-        let run = match &self.subject {
-            Subject::Run(run) => run,
-            Subject::Document(_, main) => {
+        let (run, shown, found) = match self {
+            Self::Run(run, shown, found) => (run, shown, found),
+            Self::Document(_, main) => {
                 let data = Data::default();
                 if known.is_none() {
                     write_event(&mut events, "hello", now, &json(&Hello { main, data }));
@@ -337,7 +364,6 @@ impl Live {
                 return events;
             }
         };
-        let shown = Shown::of(run, self.chosen, &self.step);
         let Some(seen) = known else {
             write_event(&mut events, "hello", now, &shown.hello());
             return events;
@@ -346,13 +372,8 @@ impl Live {
             write_event(&mut events, "second", now, &shown.second(from_s));
         }
         if seen.findings != now.findings {
-            write_event(&mut events, "finding", now, &self.found);
+            write_event(&mut events, "finding", now, found);
         }
         events
-    }
-
-    /// Return the policy that a browser keeps to on the page.
-    pub fn policy() -> String {
-        markup::live_policy()
     }
 }
