@@ -83,8 +83,9 @@ pub trait StudyResult: Serialize {
     /// Add the tables and facts to the document.
     fn fill(&self, doc: Doc) -> Doc;
 
-    /// Its table in the end at the terminal; the last one of the document if it has no shorter one.
-    fn short_table(&self) -> Option<Table> {
+    /// Its table in the end at a terminal of so many columns; the last one of the document if it has no
+    /// shorter one.
+    fn short_table(&self, _columns: usize) -> Option<Table> {
         None
     }
 

@@ -65,7 +65,7 @@ fn end_at(columns: usize, result: &impl StudyResult, is_verbose: bool) -> String
 
 /// The end of a study at a terminal, with its tables and without: of 16 lines at most.
 fn ended(result: &impl StudyResult) -> String {
-    for columns in [60, 80, 100, 120, 160] {
+    for columns in [40, 44, 60, 80, 100, 120, 160] {
         let end = end_at(columns, result, false);
         assert!(end.lines().count() <= 16, "{columns} columns:\n{end}");
     }

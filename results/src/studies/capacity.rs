@@ -381,7 +381,7 @@ impl StudyResult for Capacity {
             .text(LEGEND)
     }
 
-    fn short_table(&self) -> Option<Table> {
+    fn short_table(&self, _columns: usize) -> Option<Table> {
         let columns = vec![
             Column::numbers("offered"),
             Column::numbers("accepted").leaving(2),

@@ -21,7 +21,7 @@ pub fn end(
 ) -> Vec<Line> {
     let notices = result.notices();
     let doc = result.fill(Doc::default());
-    let doc = match result.short_table() {
+    let doc = match result.short_table(display.columns) {
         _ if is_verbose => doc,
         Some(table) => Doc::default().table(table),
         None => doc.main_table(),

@@ -337,7 +337,7 @@ impl StudyResult for History {
         doc.table(self.changes())
     }
 
-    fn short_table(&self) -> Option<Table> {
+    fn short_table(&self, _columns: usize) -> Option<Table> {
         let mut shown: Vec<&Series> = self.series.iter().collect();
         shown.sort_by_key(|one| one.changes.is_empty());
         let rows = shown.into_iter().take(NAMED).map(|one| {

@@ -252,7 +252,7 @@ impl StudyResult for Scaling {
             .facts(facts(self))
     }
 
-    fn short_table(&self) -> Option<Table> {
+    fn short_table(&self, _columns: usize) -> Option<Table> {
         match &self.curves[..] {
             [curve] => Some(sizes_beside_each_other(curve)),
             _ => None,

@@ -132,6 +132,9 @@ const CLIENT_CPU: ScenarioFigure = (
     micros,
 );
 
+/// Columns from which on a terminal has room for whole names beside what was measured.
+const NARROW: usize = 60;
+
 /// Part by which the rates of two patterns may differ and are alike: each was run once.
 const ALIKE: f64 = 0.05;
 
@@ -273,12 +276,7 @@ impl Scenarios {
 fn elsewhere(list: ScenarioList, all: &[ScenarioReport]) -> Table {
     let columns = ELSEWHERE.into_iter().map(Column::words);
     let rows = all.iter().filter_map(|of| {
-        let cells = list
-            .scenarios()
-            .iter()
-            .find(|it| it.number == of.number)?
-            .elsewhere
-            .map(str::to_owned);
+        let cells = list.scenario(of.number)?.elsewhere.map(str::to_owned);
         (!cells[0].is_empty()).then(|| [of.title()].into_iter().chain(cells).collect())
     });
     Table {
@@ -348,13 +346,17 @@ impl StudyResult for Scenarios {
             )
     }
 
-    fn short_table(&self) -> Option<Table> {
+    fn short_table(&self, columns: usize) -> Option<Table> {
         let mut table = self.table();
         let (first, last) = (0, table.columns.len() - 1);
         table.columns[first] = Column::words("");
         table.columns[last] = Column::words("limited by");
+        let is_narrow = columns < NARROW;
         for (row, of) in table.rows.iter_mut().zip(&self.scenarios) {
             row[last] = of.limit.limit_in_words();
+            if let Some(scenario) = self.list.scenario(of.number).filter(|_| is_narrow) {
+                row[first] = format!("{}. {}", of.number, scenario.short);
+            }
         }
         // What is most telling stands to the left; it stays longest. What was measured stays.
         let measured = match self.list {

@@ -382,15 +382,15 @@ impl StudyResult for Contest {
         doc.table(self.sides()).table(self.verdicts())
     }
 
-    fn short_table(&self) -> Option<Table> {
+    fn short_table(&self, _columns: usize) -> Option<Table> {
         let mut table = self.verdicts();
         let pairs = self.rounds.iter().filter(|of| of.counts()).count() / 2;
         table.caption = counted(pairs as u64, "pair");
         table.columns.splice(
             1..4,
             [
-                Column::numbers("base \u{2192} candidate"),
-                Column::words("verdict"),
+                Column::numbers("base \u{2192} candidate").leaving(3),
+                Column::words("verdict").leaving(4),
             ],
         );
         for row in &mut table.rows {

@@ -26,6 +26,11 @@ impl ScenarioList {
         }
     }
 
+    /// The one with a number; none of a list of another version.
+    pub(super) fn scenario(self, number: u8) -> Option<&'static Scenario> {
+        self.scenarios().iter().find(|it| it.number == number)
+    }
+
     /// The command, and the word for one of its scenarios.
     pub const fn words(self) -> [&'static str; 2] {
         match self {
@@ -50,6 +55,8 @@ pub struct Scenario {
     pub number: u8,
     /// Its name, in a few words.
     pub name: &'static str,
+    /// Its name where there is little room.
+    pub short: &'static str,
     /// Flags of `run`, as typed, with placeholders such as `{cores}`.
     pub flags: &'static str,
     /// Published rate; none of a pattern.
@@ -88,7 +95,7 @@ impl fmt::Display for Published {
 
 const fn rung(
     number: u8,
-    name: &'static str,
+    [name, short]: [&'static str; 2],
     published: [f64; 2],
     limit: &'static str,
     flags: &'static str,
@@ -97,6 +104,7 @@ const fn rung(
     Scenario {
         number,
         name,
+        short,
         flags,
         published: Some(Published {
             low_per_s,
@@ -116,6 +124,7 @@ const fn pattern(
     Scenario {
         number,
         name,
+        short: name,
         flags,
         published: None,
         published_limit: None,
@@ -135,7 +144,10 @@ pub const LADDER: [Scenario; 8] = [
     // One address is enough for six requests a second.
     rung(
         1,
-        "one after another, a new connection each",
+        [
+            "one after another, a new connection each",
+            "one after another",
+        ],
         [5.83; 2],
         "waiting",
         "-s 1 -c 1 --disable-keepalive",
@@ -144,42 +156,48 @@ pub const LADDER: [Scenario; 8] = [
     // share nothing.
     rung(
         2,
-        "20 blocking workers, a new connection each",
+        [
+            "20 blocking workers, a new connection each",
+            "20 blocking workers",
+        ],
         [44.8; 2],
         "context switches, handshakes",
         "-s 20 -c 20 --local-ips 127.64.0.0/16 --disable-keepalive",
     ),
     rung(
         3,
-        "async: 20 in flight, a new connection each",
+        [
+            "async: 20 in flight, a new connection each",
+            "async: 20 in flight",
+        ],
         [184.0; 2],
         "connections",
         "-s 1 -c 20 --local-ips 127.64.0.0/16 --disable-keepalive",
     ),
     rung(
         4,
-        "connections kept: a pool of 20",
+        ["connections kept: a pool of 20", "a pool of 20"],
         [282.0; 2],
         "20 in flight, times the latency",
         "-s 1 -c 20 --local-ips 127.64.0.0/16 --warmup {warmup}",
     ),
     rung(
         5,
-        "a pool of 80",
+        ["a pool of 80"; 2],
         [1_280.0; 2],
         "CPU of one core: one interpreter lock",
         "-s 1 -c 80 --local-ips 127.64.0.0/16 --warmup {warmup}",
     ),
     rung(
         6,
-        "10 processes, a pool of 80 in each",
+        ["10 processes, a pool of 80 in each", "10 processes of 80"],
         [10_000.0; 2],
         "CPU",
         "-s 10 -c 800 --local-ips 127.64.0.0/16 --warmup {warmup}",
     ),
     rung(
         7,
-        "as fast as the CPU goes",
+        ["as fast as the CPU goes"; 2],
         [15_000.0; 2],
         "CPU: 80 % of ten cores",
         "-s {cores} -c {most} --local-ips 127.64.0.0/16 --warmup {warmup}",
@@ -188,7 +206,7 @@ pub const LADDER: [Scenario; 8] = [
     // its own choice.
     rung(
         8,
-        "slower by choice",
+        ["slower by choice"; 2],
         [1_000.0, 2_000.0],
         "choice",
         "-s {cores} -c 160 --local-ips 127.64.0.0/16 --warmup {warmup} --rate 1500",
