@@ -959,7 +959,7 @@ fn pace(report: &Report) -> Found {
         .iter()
         .any(|shard| is_full(&report.plan.run, shard));
 
-    let held = Limit::of(report, &report.binding)
+    let held = Limit::of(report)
         .into_iter()
         .filter(|(part, _)| *part >= limits::NOTABLE)
         .find(|(_, limit)| match limit {
@@ -968,18 +968,11 @@ fn pace(report: &Report) -> Found {
             limit => *limit != Limit::Idle,
         });
     let limited = held.map(|(share, limit)| Finding::LimitedBy { limit, share });
-    let merged = report.merged.as_ref();
-    let free = merged.map(|merged| (1.0 - merged.slots_used, Limit::Slots));
-    let limit = [held, free]
-        .into_iter()
-        .flatten()
-        .filter(|(share, _)| *share >= limits::NOTABLE)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
     let missed = missed.map(|asked_per_s| Finding::RateMissed {
         got_per_s: sent_per_s.min(answered_per_s),
         asked_per_s,
-        limit: limit.map(|(_, limit)| limit),
-        share: limit.map_or(0.0, |(share, _)| share),
+        limit: held.map(|(_, limit)| limit),
+        share: held.map_or(0.0, |(share, _)| share),
     });
     let shared = shared_cpus(report).map(|cpus| Finding::CpusShared { cpus });
     let plan = &report.plan.run;

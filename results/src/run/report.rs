@@ -382,6 +382,11 @@ impl Report {
         Some(self.schedule.as_ref().map_or(rate_ratio, of_schedule))
     }
 
+    /// The part of the time of its slots in which parts ran; all of a run without parts.
+    pub(crate) fn ran(&self) -> f64 {
+        self.merged.as_ref().map_or(1.0, |merged| merged.slots_used)
+    }
+
     /// The rate of good items, in words; of a single request, which has none, their number.
     pub(crate) fn good_rate(&self) -> String {
         if self.totals.attempts == 1 {

@@ -121,7 +121,7 @@ pub(crate) fn opening(report: &Report) -> Option<String> {
 /// Figures beside the main ones, those that are known.
 pub(crate) fn others(report: &Report) -> impl Iterator<Item = (&'static str, String)> {
     let totals = &report.totals;
-    let (held, limit) = Limit::of(report, &report.binding)[0];
+    let (held, limit) = Limit::of(report)[0];
     let per_request = |us: Option<f64>| us.map(|us| format!("{} per request", micros(us)));
     let got = report.got.share.filter(|_| !is_endless(&report.plan.run));
     let unsent = report.never_sent();

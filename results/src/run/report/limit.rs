@@ -57,10 +57,17 @@ impl Limit {
         }
     }
 
-    /// Limits with the part of the time that each held, the longest first.
-    pub(crate) fn of(report: &Report, binding: &BindingReport) -> [(f64, Self); 6] {
-        let evidence = LimitEvidence::run(report);
-        Self::sorted(binding, evidence.rate()).map(|(part, limit)| (part, evidence.named(limit)))
+    /// Limits of a run with the part of the time that each held, the longest first. Those of parts
+    /// held while the parts ran.
+    pub(crate) fn of(report: &Report) -> Vec<(f64, Self)> {
+        let (evidence, ran) = (LimitEvidence::run(report), report.ran());
+        let mut all = vec![(1.0 - ran, Self::Slots)];
+        all.extend(
+            Self::sorted(&report.binding, evidence.rate())
+                .map(|(part, limit)| (part * ran, evidence.named(limit))),
+        );
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        all
     }
 
     /// The names of the limits of a run, in the order of the fields of [`BindingReport`].

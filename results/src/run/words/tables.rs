@@ -250,7 +250,7 @@ pub(super) fn limited_by(report: &Report) -> String {
 
 /// The limits that held, the longest first, each with its part of the time.
 fn held(report: &Report) -> Vec<(&'static str, String)> {
-    Limit::of(report, &report.binding)
+    Limit::of(report)
         .into_iter()
         .filter(|(part, _)| *part >= SHOWN)
         .map(|(part, limit)| (limit.name(), rounded_percent(part)))

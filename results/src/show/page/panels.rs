@@ -443,7 +443,7 @@ pub(in crate::show) fn limits(run: &Run<'_>) -> Option<Panel> {
         });
         if steps.is_any() {
             let area = Series::new(name, Drawn::Area, role, steps);
-            series.push(area.of(short_percent(part(&report.binding))));
+            series.push(area.of(short_percent(part(&report.binding) * report.ran())));
         }
     }
     (!series.is_empty()).then(|| Panel {
