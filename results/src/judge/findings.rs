@@ -245,6 +245,7 @@ struct Row {
     severity: Option<Severity>,
     remedy: Option<String>,
     events: Vec<Event>,
+    part: f64,
 }
 
 /// Define the findings and their kinds. Each has a headline of at most
@@ -252,13 +253,14 @@ struct Row {
 /// both without a full stop; and at will: the `effect` on the verdict, none of one that leaves the figures
 /// valid; the `severity`, if it is not that of the effect; a `remedy` or an `advice` that may be none;
 /// the `events`, times in which it happened, which are written with those of all findings, and not
-/// as the numbers of its own that they may be; and the lesser kinds that it `covers`, with all that these cover.
+/// as the numbers of its own that they may be; the `part` of the requests or of the time that it is
+/// about, of which more than half makes it one of the gravest; and the lesser kinds that it `covers`, with all that these cover.
 macro_rules! findings {
     ($(
         #[doc = $doc:literal]
         $kind:ident { $($(#[$note:meta])* $field:ident: $type:ty),* } => $headline:expr; $text:expr
         $(, effect: $effect:expr)? $(, severity: $severity:expr)? $(, remedy: $remedy:expr)? $(, advice: $advice:expr)?
-        $(, events: $events:expr)? $(, covers: [$($covered:ident),*])?;
+        $(, events: $events:expr)? $(, part: $part:expr)? $(, covers: [$($covered:ident),*])?;
     )*) => {
         /// Fact about a run with its numbers, in the order in which a reader has to know those of
         /// one severity.
@@ -287,7 +289,7 @@ macro_rules! findings {
             }
 
             fn row(&self) -> Row {
-                let (effect, severity, remedy, events) = (None, None, None, Vec::new());
+                let (effect, severity, remedy, events, part) = (None, None, None, Vec::new(), 0.0);
                 match self.clone() {
                     $(Self::$kind { $($field),* } => {
                         let (headline, text) = (String::from($headline), String::from($text));
@@ -296,7 +298,8 @@ macro_rules! findings {
                         $(let remedy = Some(String::from($remedy));)?
                         $(let remedy = Option::map($advice, String::from);)?
                         $(let events = Vec::from($events);)?
-                        Row { headline, text, effect, severity, remedy, events }
+                        $(let part = $part;)?
+                        Row { headline, text, effect, severity, remedy, events, part }
                     })*
                 }
             }
@@ -534,6 +537,7 @@ findings! {
         severity: if at_end { Severity::Error } else { Severity::Warning },
         remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
         events: [Event { from_s, to_s }],
+        part: dead_s / of_s.max(f64::MIN_POSITIVE),
         covers: [Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
     /// The CPU quota of the client's cgroup stopped the client.
     ClientThrottled { stopped: u64, periods: u64 } => "This client's CPU quota stopped it";
@@ -544,6 +548,7 @@ findings! {
         ),
         effect: ClientLimited,
         remedy: "Raise the CPU quota of the client's container, run it outside of it, or send less.",
+        part: stopped as f64 / periods.max(1) as f64,
         covers: [Stalled, DelayingLimit, WorksOnFew, InStep, CpuFull, CpuWait, ShardPaused, SentLate, ReadLate, LimitedBy, MostlyOnePart];
     /// The CPU quota of the target's cgroup stopped the target for a notable share of the request time.
     TargetThrottled { throttled_us: f64, service_us: f64, periods_share: f64 } => "The target's CPU quota stopped it";
@@ -554,6 +559,7 @@ findings! {
             micros(service_us)
         ),
         remedy: "Raise the CPU quota of the target's container, or lower the load.",
+        part: periods_share,
         covers: [InStep, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy, MostlyOnePart];
     /// For an unusually long time, no response came. Then many came at once.
     Stalled {
@@ -570,7 +576,8 @@ findings! {
             seconds(longest_s)
         ),
         remedy: "Look for what stops the target: garbage collection, locks, disk writes.",
-        events: events;
+        events: events,
+        part: total_s / of_s.max(f64::MIN_POSITIVE);
     /// Threads of the target waited for a CPU for a notable share of the request time.
     TargetWaits { run_queue_us: f64, service_us: f64 } => fit(format!("The target waited {} a request for a CPU", micros(run_queue_us)), "The target waited for a CPU");
         format!("The target waited for a CPU: {} of the {} of a request", micros(run_queue_us), micros(service_us)),
@@ -653,7 +660,8 @@ findings! {
         format!("{} of requests failed: {}", percent(share), in_words(&causes)),
         effect: unanswered(share, is_open_loop),
         advice: advice(&causes),
-        events: events;
+        events: events,
+        part: share;
     /// Requests were cut off at the end of the run.
     CutOff { share: f64, count: u64, is_open_loop: bool } => fit(format!("{} of requests were cut off at the end", percent(share)), "Requests were cut off at the end");
         format!(
@@ -662,7 +670,8 @@ findings! {
             grouped(count)
         ),
         effect: unanswered(share, is_open_loop),
-        remedy: "Give them longer with --grace, or use fewer connections (-c).";
+        remedy: "Give them longer with --grace, or use fewer connections (-c).",
+        part: share;
     /// The target throttled the run, or its quota limited it.
     Throttled {
         share: f64, good_share: f64, held_share: f64, waits: bool, is_adaptive: bool, taken_per_s: Option<f64>,
@@ -677,7 +686,8 @@ findings! {
         ),
         effect: (share > thresholds::THROTTLED && (!waits || good_share < thresholds::HARDLY_ANY)).then_some(TargetLimited),
         remedy: slower(waits, is_adaptive),
-        events: events;
+        events: events,
+        part: share.max(held_share);
     /// On their machines, parts of the crawl were limited or disturbed.
     PartsJudged { verdict: Verdict, parts: Vec<u32>, of: u32, reason: String } => fit(format!("{} of {of} parts are {}", parts.len(), verdict.name().replace('_', "-")), "Parts were limited or disturbed");
         format!(
@@ -702,12 +712,14 @@ findings! {
         format!("A shard used {} of a CPU, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
         remedy: "Use more shards (--shards) if the machine has CPUs left, move the target to another machine, or set a lower --rate.",
+        part: share,
         covers: [CpuWait, SentLate, ReadLate, MostlyOnePart];
     /// A shard was ready to run, but had to wait for a CPU.
     CpuWait { share: f64, is_disturbed: bool } => fit(format!("This client waited for a CPU {} of the time", percent(share)), "This client waited for a CPU");
         format!("A shard waited for a CPU {} of the time, so responses were read late and look slower", percent(share)),
         effect: lateness(is_disturbed),
         remedy: MORE_CPU,
+        part: share,
         covers: [SentLate, ReadLate, MostlyOnePart];
     /// A shard did not run for a while, because it was stopped or got no CPU.
     ShardPaused { paused_s: f64, is_disturbed: bool } => fit(format!("This client did not run for {}", seconds(paused_s)), "This client did not run for a while");
@@ -728,7 +740,8 @@ findings! {
     StorageSlow { share: f64 } => fit(format!("Storing results took {} of the time", percent(share)), "Storing results was the limit");
         format!("The shards waited to store results {} of the time, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
-        advice: Limit::Storage.remedy();
+        advice: Limit::Storage.remedy(),
+        part: share;
     /// Requests were due, but were never sent.
     NeverSent { share: f64, count: u64, limit: Limit } => fit(format!("{} of due requests were never sent", percent(share)), "Requests were due and never sent");
         format!(
@@ -739,6 +752,7 @@ findings! {
         ),
         effect: unsent(limit),
         advice: limit.remedy(),
+        part: share,
         covers: [Waited];
     /// Throttle pauses moved scheduled requests past the end.
     Postponed { share: f64, count: u64 } => fit(format!("{} of requests were put off past the end", percent(share)), "Requests were put off past the end");
@@ -748,7 +762,8 @@ findings! {
             grouped(count)
         ),
         effect: TargetLimited,
-        remedy: "Use a lower --rate, or --on-throttle count to send them anyway.";
+        remedy: "Use a lower --rate, or --on-throttle count to send them anyway.",
+        part: share;
     /// Requests of an open loop waited for a limit before they were sent.
     Waited { one_in: u32, waited_us: f64, response_us: f64, limit: Limit } => fit(format!("Requests waited {} for {}", micros(waited_us), limit.name()), format!("Requests waited for {}", limit.name()));
         format!(
@@ -771,12 +786,14 @@ findings! {
             )
         ),
         advice: limit.and_then(Limit::remedy),
+        part: (asked_per_s - got_per_s) / asked_per_s.max(f64::MIN_POSITIVE),
         covers: [LimitedBy];
     /// The host of the virtual machine gave CPU time to others.
     CpuSteal { share: f64 } => fit(format!("Other virtual machines took {} of a CPU", percent(share)), "Other virtual machines took CPU time");
         format!("A shard lost {} of its CPU time to other virtual machines of the host", percent(share)),
         effect: Disturbed,
-        remedy: "Run again at a quieter time, or on a dedicated machine.";
+        remedy: "Run again at a quieter time, or on a dedicated machine.",
+        part: share;
     /// After the run, the CPU was faster or slower than before the run.
     CpuSpeed { before_us: f64, after_us: f64, is_disturbed: bool } => "The CPU's speed changed during the run";
         format!(
@@ -797,7 +814,8 @@ findings! {
             })
         ),
         effect: (share >= thresholds::FAILED).then_some(Disturbed),
-        remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.";
+        remedy: "Look for what loses packets between this machine and the target: a full queue, a packet filter, traffic shaping, a bad link.",
+        part: share;
     /// Many connections had to repeat their opening or got no acknowledgement, more than packet loss explains.
     ListenQueueFull { connections: u64, of: u64 } => "The target's listen queue looks full";
         format!(
@@ -874,7 +892,8 @@ findings! {
         format!("{} of requests ({}) were not found (404 or 410)", percent(share), grouped(count)),
         effect: verdict,
         severity: if share > thresholds::MOST_FAILED { Severity::Warning } else { Severity::Info },
-        remedy: "Check the URL and the range of IDs (--ids). If that is expected, use --expect status:200,404,410.";
+        remedy: "Check the URL and the range of IDs (--ids). If that is expected, use --expect status:200,404,410.",
+        part: share;
     /// Connections were not kept open for further requests.
     ConnectionsNotKept { opened: u64, requests: u64 } => "Connections were not kept";
         format!("Connections were not kept: {} opened for {}", grouped(opened), counted(requests, "request")),
@@ -947,9 +966,11 @@ impl Finding {
         format!("{}.{remedy}", text.trim_end_matches('.'))
     }
 
-    /// Place in the list of findings, the most severe first.
-    pub(super) fn rank(&self) -> (Reverse<Severity>, FindingKind) {
-        (Reverse(self.severity()), self.kind())
+    /// Place in the list of findings: the most severe first, and of these, those about most of the
+    /// run.
+    pub(super) fn rank(&self) -> (Reverse<Severity>, Reverse<bool>, FindingKind) {
+        let is_most = self.row().part >= thresholds::MOST;
+        (Reverse(self.severity()), Reverse(is_most), self.kind())
     }
 }
 

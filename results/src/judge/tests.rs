@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::run::report::{
-    Audit, BindingReport, ConnectionsReport, Environment, IntervalRow, Latency, Ledger,
-    ShardCourse, ShardReport, TARGET_PROCESSES, TargetReport, Totals, UsageReport, WindowReport,
+    Audit, BindingReport, ConnectionsReport, Environment, IntervalRow, Latency, Ledger, Limit,
+    MergedReport, ShardCourse, ShardReport, TARGET_PROCESSES, TargetReport, Totals, UsageReport,
+    WindowReport,
 };
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::RunPlan;
@@ -437,6 +438,58 @@ proptest! {
         ordered.retain(|finding| shown.contains(finding));
         prop_assert_eq!(shown, ordered);
     }
+}
+
+#[test]
+fn limits_of_parts_held_while_these_ran_and_the_rest_of_the_time_went_without_one() {
+    let mut report = Run::quiet().judge();
+    report.binding = BindingReport {
+        rate: 1.0,
+        ..BindingReport::default()
+    };
+    assert_eq!(Limit::of(&report)[0], (1.0, Limit::Rate));
+    report.merged = Some(MergedReport {
+        slots_used: 0.25,
+        ..MergedReport::default()
+    });
+    let limits = [(0.75, Limit::Slots), (0.25, Limit::Rate)];
+    assert_eq!(Limit::of(&report)[..2], limits);
+    report.judge();
+    let limit = report.findings.iter().find_map(|finding| match finding {
+        Finding::LimitedBy { limit, .. } => Some(*limit),
+        _ => None,
+    });
+    assert_eq!(limit, Some(Limit::Slots));
+}
+
+#[test]
+fn what_concerns_most_of_the_run_comes_before_what_concerns_little_of_it() {
+    let shown = |waited, unsent| {
+        let mut shown = Vec::new();
+        let (share, limit, count) = (unsent, Limit::Connections, 1);
+        add_uncovered(
+            &mut shown,
+            Finding::NeverSent {
+                share,
+                count,
+                limit,
+            },
+        );
+        let (share, is_disturbed) = (waited, false);
+        add_uncovered(
+            &mut shown,
+            Finding::CpuWait {
+                share,
+                is_disturbed,
+            },
+        );
+        shown.iter().map(Finding::kind).collect::<Vec<_>>()
+    };
+    let by_table = [FindingKind::CpuWait, FindingKind::NeverSent];
+    assert_eq!(shown(0.06, 0.2), by_table);
+    assert_eq!(shown(0.8, 0.8), by_table);
+    let turned = [FindingKind::NeverSent, FindingKind::CpuWait];
+    assert_eq!(shown(0.06, 0.8), turned);
 }
 
 /// The ways in which attempts can fail that are the target's.

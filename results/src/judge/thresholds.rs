@@ -87,6 +87,10 @@ pub(crate) const WAIT_OF_RESPONSE: f64 = 0.1;
 /// The least such wait that matters, us: opening a connection to this machine takes less.
 pub(crate) const WAIT_US: f64 = 2_000.0;
 
+/// Part of the requests or of the time from which on a finding is about most of the run: it comes
+/// before findings of the same severity about less.
+pub(crate) const MOST: f64 = 0.5;
+
 /// Part of the attempts that failed. From this on, the run measured how fast it failed.
 pub(crate) const MOST_FAILED: f64 = 0.5;
 

@@ -268,7 +268,7 @@ fn situations() -> Vec<Situation> {
         ),
         of(
             "throttled by a quota, some 503",
-            FindingKind::RequestsFailed,
+            FindingKind::Throttled,
             against(&budgeted, by_quota_with_failures),
         ),
         of(
