@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::MAX_CONNECTIONS;
 use crawlmark_harness::process::usable_cpus;
+use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::scale::{FixedQuantity, Size};
 
 use crate::cli::{ScaleArgs, given_in_rounds};
@@ -109,8 +110,8 @@ impl ScaleSettings {
             (Some(url), ..) => redact::url(url),
             (None, None, processes) => {
                 let flags = redact::words(&args.run).join(" ");
-                let processes = processes.unwrap_or(1);
-                format!("the bundled target ({processes} processes) {flags}")
+                let processes = counted(processes.unwrap_or(1).into(), "process");
+                format!("the bundled target ({processes}) {flags}")
                     .trim_end()
                     .to_owned()
             }

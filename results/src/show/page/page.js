@@ -187,7 +187,7 @@
     const options = (panel, n, width, height, is_last) => {
       const { scale: y, splits, is_clipped } = axis_of(panel, n);
       return {
-        width, height: height + (is_last ? 26 * scale : 0), padding: [6, is_small() ? 8 : 2, is_last ? 0 : 6, 0], legend: { show: false }, cursor: { show: false },
+        width, height: height + (is_last ? 26 * scale : 0), padding: [6, 16 * scale, is_last ? 0 : 6, 0], legend: { show: false }, cursor: { show: false },
         scales: { x: { time: false, range: () => view }, y }, axes: [axis_x(is_last, time_unit()), axis_y(ticked[panel.format], splits)], series: drawn_as(panel),
         hooks: { drawClear: [bands, ...(panel.heat ? [heat(panel.heat)] : [])], draw: is_clipped ? [peaks] : [] },
       };

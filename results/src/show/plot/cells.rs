@@ -16,6 +16,9 @@ const LEAST_S: f64 = 0.2;
 /// The share of a column's responses from which a level begins.
 const SHARES: [f64; 5] = [0.003, 0.01, 0.03, 0.1, 0.3];
 
+/// Part of the median's requests from which on a shard made as many.
+const EVEN: f64 = 0.99;
+
 /// The most rows of shards: each is at least three pixels high.
 const MOST_ROWS: usize = 64;
 
@@ -266,10 +269,14 @@ fn answer(report: &Report) -> [String; 2] {
         .min_by_key(|one| one.totals.attempts)
         .filter(|_| all.len() > 1)
         .map(|one| {
-            let part = rounded_percent(one.totals.attempts as f64 / median(report).max(1.0));
+            let part = one.totals.attempts as f64 / median(report).max(1.0);
+            if part >= EVEN {
+                return " made equally many requests, within 1 %".to_owned();
+            }
             format!(
-                ": {word} {} made the fewest requests, {part} of the median",
-                one.shard
+                ": {word} {} made the fewest requests, {} of the median",
+                one.shard,
+                rounded_percent(part)
             )
         });
     let shown = if all.len() > MOST_ROWS {

@@ -412,10 +412,11 @@ impl StudyResult for Contest {
                 counted(pairs as u64, "pair")
             ),
             command: if is_command { "ab, commands" } else { "ab" },
-            of: vec![format!(
-                "base {}, candidate {}",
-                context.base.name, context.candidate.name
-            )],
+            of: [("base", &context.base), ("candidate", &context.candidate)]
+                .into_iter()
+                .filter(|(side, arm)| arm.name != *side)
+                .map(|(side, arm)| format!("{side} {}", arm.name))
+                .collect(),
             panels: chart::panels(self),
         })
     }
