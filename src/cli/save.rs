@@ -99,7 +99,7 @@ pub struct SaveArgs {
     /// Save at most BYTES of a body [default: 1m]
     #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(1..=16_000_000), requires = "save")]
     pub max_body: Option<u64>,
-    /// Keep committed items if the process is killed, or if the power fails
+    /// Make committed items survive a killed process, or also a power cut
     ///
     /// With power (the default), each commit waits for the disk. With process, committed items may
     /// be lost if the machine loses power.

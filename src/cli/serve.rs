@@ -124,9 +124,9 @@ pub struct BehaviourArgs {
     pub target_bandwidth: Option<target::Bandwidth>,
     /// Accept connections only while a process has fewer than N open
     ///
-    /// All other connections wait in the listen queue of the process, which has room for QUEUE of
-    /// them (4096 unless given). With 1, the next connection is served when the current one has
-    /// ended.
+    /// All other connections wait in the listen queue of the process, which has room for QUEUE
+    /// connections (4096 unless given). With 1, the next connection is served when the current one
+    /// has ended.
     #[arg(long, value_name = "N[:QUEUE]")]
     pub target_accept: Option<target::Accept>,
     /// Limit requests, such as 1000/s:burst=50; see `crawlmark serve --help`
