@@ -23,7 +23,7 @@ Exit codes: 0 pass: with confidence, no metric is worse by 4 % or more
             129 / 130 / 143 ended by a signal; what was measured is saved
 
 Examples:
-  Is 21 ms a regression against 20 ms? Two bundled targets:
+  Is 21 ms a regression compared with 20 ms? Two bundled targets:
     crawlmark ab --base '--target-latency 20ms' --cand '--target-latency 21ms' \\
         -- -c 8
   Two targets that are already running:

@@ -777,8 +777,9 @@ pub struct ThrottlingArgs {
     /// robots.txt is fetched once before the run. Forbidden items are skipped and counted. The
     /// largest crawl-delay limits the rate of each host. If there is no robots.txt (status 4xx),
     /// everything is allowed. If it cannot be fetched (no response, status 429 or 5xx), nothing is
-    /// allowed (RFC 9309). If this is so for every host, the run exits with 1. crawlmark obeys the
-    /// rules for the first word of the User-Agent header (by default `crawlmark`).
+    /// allowed (RFC 9309). If this happens at every host (with --save: at one host), the run exits
+    /// with 1. crawlmark obeys the rules for the first word of the User-Agent header (by default
+    /// `crawlmark`).
     #[arg(
         long,
         value_name = "auto|honor|ignore",

@@ -117,7 +117,7 @@ pub struct BehaviourArgs {
     pub target_events: Option<target::Events>,
     /// Limit each connection to RATE in each direction, as in 1MB/s
     ///
-    /// Bytes arrive one after the other, as over a link of this rate, including those of TLS. At
+    /// Bytes, including those of TLS, arrive one after the other, as over a link of this rate. At
     /// 1MB/s, a response of 10 kB takes 10 ms longer. Not over HTTP/3. Units: B/s, kB/s, MB/s,
     /// GB/s, kbit/s, Mbit/s and Gbit/s, in powers of 1000.
     #[arg(long, value_name = "RATE")]
