@@ -410,7 +410,7 @@ Examples:
 
 const MAN: &str = "\
 Examples:
-  Read the page of the program:
+  Read the manual page of the program:
     crawlmark man | man -l -
   Write the pages of all commands, where man finds them:
     crawlmark man --out /usr/local/share/man/man1";

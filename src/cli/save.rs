@@ -56,8 +56,8 @@ pub struct SaveArgs {
     /// of the item's record (as If-None-Match and If-Modified-Since). If the target
     /// answers 304, it sends no body: the item is good and counts as not_modified, and
     /// its record stays valid. If the target answers otherwise and the item ends as good
-    /// or not found, the new record replaces the old one. If the item fails, the old
-    /// record stays valid.
+    /// or not found, the new record replaces the old one. If the item fails, or
+    /// robots.txt now forbids it, the old record stays valid.
     ///
     /// The flags are those of --resume, except --retry. If a refresh was stopped, --resume
     /// continues it. A refresh needs GET requests, and items of one request each.

@@ -192,10 +192,10 @@ Unknown figures are left out. The verdict is included if the format has a place
 for it.";
 
 pub(super) const EXPORT_EXAMPLES: &str = "\
-The command prints a JSON line for each item: the newest record that is good, not found
-or skipped. If it has no such record, the last record is printed. If an item has several
-requests, each saved request has a line. Lines have the fields that the crawl saved (--save-fields in
-`crawlmark run --help`). Binary bodies are base64.
+The command prints a JSON line for each item: its last record that is good or not
+found. If an item has no such record, its last record is printed. If an item has several
+requests, each saved request has a line. Lines have the fields that the crawl saved
+(--save-fields in `crawlmark run --help`). Binary bodies are base64.
 
 To export a crawl in parts, pass the directory of the parts. If a crawl was stopped,
 all committed records are exported. If a crawl is damaged, it is not exported: see
