@@ -168,10 +168,10 @@ pub struct BehaviourArgs {
     /// Inject faults, such as `error:0.01:503`; see `crawlmark serve --help`
     ///
     /// Separate several faults by commas, or repeat the flag. One random number per
-    /// request decides which fault it gets, if any. It depends on the seed, the ID, and
-    /// how often the ID was requested before. So a request gets one fault at most, and
-    /// the shares must sum to at most 1. The delay of a response comes before its fault.
-    /// The ledger counts each fault under its name, with _ instead of -.
+    /// request decides which fault it gets, if any. This number depends on the seed, the
+    /// ID, and how often the ID was requested before. So a request gets one fault at
+    /// most, and the shares must sum to at most 1. The delay of a response comes before
+    /// its fault. The ledger counts each fault under its name, with _ instead of -.
     ///
     ///   error:SHARE[:STATUS]       a server error, 500 unless given
     ///   drop:SHARE                 the connection is closed without a byte
@@ -241,9 +241,9 @@ pub struct ServeArgs {
     ///
     /// URL is a scheme and a host, as in `http://10.0.0.5:9000`. Requests that match no stub are
     /// forwarded over HTTP/1.1. At the end, DIR/mappings/recorded.json gets a stub for each method
-    /// and URL. It has the first successful response, and the distribution of the response times.
-    /// It does not record request headers, Set-Cookie, bodies above 1 MiB, or more than 10,000
-    /// URLs. If the host is public, a --limit is required.
+    /// and URL. A stub has the first successful response, and the distribution of the response
+    /// times. Request headers, Set-Cookie, bodies above 1 MiB, and URLs after the first 10,000 are
+    /// not recorded. If the host is public, a --limit is required.
     #[arg(
         long,
         value_name = "URL",
@@ -263,7 +263,7 @@ pub struct ServeArgs {
     /// Accept HTTP/1.1, HTTP/2, both (auto), or HTTP/3 as well (3)
     ///
     /// With auto, ALPN or the first bytes of a connection decide. With 3, HTTP/3 is also served,
-    /// over UDP on a port with the same number. It needs --tls, and a build with the feature
+    /// over UDP on a port with the same number. HTTP/3 needs --tls, and a build with the feature
     /// `http3`.
     #[arg(long, value_name = "1.1|2|3|auto", default_value = "auto")]
     pub http: target::Http,

@@ -693,7 +693,7 @@ fn findings_page() -> String {
     let mut text = "<!-- Generated from the program: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n\
         # Findings\n\n\
         A finding is a fact about a run. The summary, the page and `findings` in [result.json](json/result.md) list the findings, the\n\
-        most severe first. Among findings of the same severity, those that concern at least half of the requests or of the time come first. They do not list findings that others make redundant. Each finding has:\n\n\
+        most severe first. Among findings of the same severity, those that concern at least half of the requests or of the time come first. Findings that others make redundant are not listed. Each finding has:\n\n\
         - a kind, and a severity (`info`, `warning` or `error`)\n\
         - its effect on the verdict, and its numbers\n\
         - a `headline` of at most 48 characters, and a sentence (`text`)\n\
