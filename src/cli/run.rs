@@ -381,9 +381,9 @@ pub struct RunArgs {
     ///
     /// The statuses listed under --retries (408, 425, 500 and so on) are always retried. The list
     /// may contain ranges, such as 520-529. A response with a listed status is neither good nor not
-    /// found (as 202 or 404 would be otherwise). If an item still gets such a status after its
-    /// retries, it has failed. POST and PATCH requests are retried, too, so list only statuses that
-    /// mean that the target did nothing.
+    /// found. (By default, 202 is good, and 404 is not found.) If an item still gets such a status
+    /// after its retries, it has failed. POST and PATCH requests are retried, too, so list only
+    /// statuses that mean that the target did nothing.
     #[arg(long, value_name = "LIST")]
     pub retry_on: Option<Statuses>,
     /// Limits per host
@@ -630,10 +630,10 @@ pub struct RunArgs {
     pub k6_exit_codes: bool,
     /// Exit with 4 if the run is not valid or items were abandoned
     ///
-    /// Only the exit code changes. The report has the verdict, and a reason and a remedy for
-    /// each finding. These verdicts lead to exit code 4: errors, target_limited,
-    /// budget_limited, concurrency_limited, client_limited, disturbed, nothing_measured and
-    /// incomplete. incomplete does so even without --strict.
+    /// Only the exit code changes. The report has the verdict, and a reason and a remedy
+    /// for each finding. These verdicts lead to exit code 4: errors, target_limited,
+    /// budget_limited, concurrency_limited, client_limited, disturbed, nothing_measured
+    /// and incomplete. incomplete leads to it even without --strict.
     #[arg(long, verbatim_doc_comment)]
     pub strict: bool,
     /// Find out what limits the target, by short experiments after the run
