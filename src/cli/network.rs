@@ -109,10 +109,10 @@ pub struct ProxyArgs {
     pub proxy: Vec<String>,
     /// Share N sessions (sticky=N), or use one per connection or per request
     ///
-    /// For a proxy with {session} in its user name or password. per-connection (the default): each
-    /// connection has a session of its own. per-request: each request has a session and a
-    /// connection of its own. sticky=N: the connections of the run share N sessions in turn, and a
-    /// session stays with its proxy.
+    /// Use this flag with a proxy that has {session} in its user name or password. per-connection
+    /// (the default): each connection has a session of its own. per-request: each request has a
+    /// session and a connection of its own. sticky=N: the connections of the run share N sessions
+    /// in turn, and a session stays with its proxy.
     #[arg(long, value_name = "SESSION")]
     pub session: Option<Session>,
 }

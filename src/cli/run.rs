@@ -582,10 +582,9 @@ pub struct RunArgs {
     ///              event_gap
     ///              Stats: p50, p99, ... min mean max
     ///   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
-    ///   shares     throttled_rate, error_rate (neither good nor not found nor
-    ///              throttled), retry_rate, ok_rate (of items),
-    ///              budget_utilisation, rate_ratio (rate sent divided by
-    ///              --rate): 0.01 or 1%
+    ///   shares     throttled_rate, error_rate (see --max-error-rate), retry_rate,
+    ///              ok_rate (of items), budget_utilisation, rate_ratio (rate sent
+    ///              divided by --rate): 0.01 or 1%
     ///   counts     items, ok, not_found, failed, gave_up, aborted, lost,
     ///              unfinished, not_attempted, attempts, retries, throttled,
     ///              soft_blocked, errors, dropped, connections_opened: 100, 10k
@@ -621,8 +620,9 @@ pub struct RunArgs {
     /// Fail if the error rate exceeds SHARE (1%, 0.01)
     ///
     /// Short for --threshold `error_rate <= SHARE`. The error rate is the greater of two shares:
-    /// the share of requests that were not good, not found, throttled or followed redirects, and
-    /// the share of items that failed, were abandoned or were cut off.
+    /// the share of requests that were errors, and the share of items that failed, were abandoned,
+    /// were cut off or waited for a retry at the end. Good, not-found and throttled requests and
+    /// followed redirects are not errors.
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate)]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
