@@ -7,8 +7,6 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Bounds, Exact, Percentile};
-
 /// Cells of a histogram of [3 digits](super::SIGNIFICANT_DIGITS) that a power of two adds: half of
 /// 2,048, the first one that tells values apart that differ by a thousandth.
 const HALF: usize = 1 << 10;
@@ -32,18 +30,8 @@ impl Cells {
             .fold(0, |all, (_, count)| all.saturating_add(*count))
     }
 
-    /// Return the percentile of the values in these cells, of which nothing was cut off, as
-    /// [`Timing::percentile`](super::Timing::percentile) does.
-    pub fn percentile(&self, q: f64, exact: &Exact, bounds: Bounds) -> Percentile {
-        let Some(rank) = exact.rank(q) else {
-            return Percentile::TooFew;
-        };
-        self.value_at(rank)
-            .map(|value| value.min(exact.max_ns))
-            .map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
-    }
-
-    fn value_at(&self, rank: u64) -> Option<u64> {
+    /// The greatest value of the cell that so high a rank is in; none above all of them.
+    pub(super) fn value_at(&self, rank: u64) -> Option<u64> {
         value_at(self.0.iter().copied(), rank)
     }
 }
@@ -53,14 +41,14 @@ impl Cells {
 pub(super) struct AllCells(Vec<u64>);
 
 impl AllCells {
-    /// Empty cells.
-    pub(super) fn new(bounds: Bounds) -> Self {
-        Self(vec![0; bounds.cells()])
+    /// So many empty cells.
+    pub(super) fn new(count: usize) -> Self {
+        Self(vec![0; count])
     }
 
-    /// The cells of a histogram of these bounds.
-    pub(super) fn of(histogram: &Histogram<u64>, bounds: Bounds) -> Self {
-        let mut cells = Self::new(bounds);
+    /// The cells of a histogram that has so many.
+    pub(super) fn of(histogram: &Histogram<u64>, count: usize) -> Self {
+        let mut cells = Self::new(count);
         histogram
             .iter_recorded()
             .for_each(|cell| cells.record(cell.value_iterated_to(), cell.count_at_value()));
@@ -126,9 +114,8 @@ impl AllCells {
             .map(|(cell, count)| (highest_beside(lowest_in(cell)), count))
     }
 
-    /// As a histogram of these bounds.
-    pub(super) fn histogram(&self, bounds: Bounds) -> Histogram<u64> {
-        let mut histogram = bounds.histogram();
+    /// As a histogram, from an empty one of the same bounds.
+    pub(super) fn filled_into(&self, mut histogram: Histogram<u64>) -> Histogram<u64> {
         for (cell, count) in self.filled() {
             let recorded = histogram.record_n(lowest_in(cell), count);
             debug_assert!(recorded.is_ok(), "histograms of one run share their bounds");

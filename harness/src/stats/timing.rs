@@ -180,7 +180,7 @@ impl Timing {
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            times: AllCells::new(bounds),
+            times: AllCells::new(bounds.cells()),
             ages: None,
             exact: Exact::EMPTY,
         }
@@ -194,11 +194,11 @@ impl Timing {
         ages: Option<&Histogram<u64>>,
         exact: Exact,
     ) -> Self {
-        let times = AllCells::of(histogram, bounds);
+        let times = AllCells::of(histogram, bounds.cells());
         Self {
             bounds,
             times,
-            ages: ages.map(|ages| AllCells::of(ages, bounds)),
+            ages: ages.map(|ages| AllCells::of(ages, bounds.cells())),
             exact,
         }
     }
@@ -212,7 +212,7 @@ impl Timing {
     /// Return the histogram, without the values that overflowed.
     #[must_use]
     pub fn histogram(&self) -> Histogram<u64> {
-        self.times.histogram(self.bounds)
+        self.times.filled_into(self.bounds.histogram())
     }
 
     /// Return the values that did not overflow, each at most 0.1 % too high, and how many of each.
@@ -223,7 +223,9 @@ impl Timing {
     /// Return the ages of what was cut off, without ages beyond the bounds; none when nothing was.
     #[must_use]
     pub fn ages(&self) -> Option<Histogram<u64>> {
-        self.ages.as_ref().map(|ages| ages.histogram(self.bounds))
+        self.ages
+            .as_ref()
+            .map(|ages| ages.filled_into(self.bounds.histogram()))
     }
 
     /// Records one value.
@@ -253,7 +255,9 @@ impl Timing {
     /// is no less.
     pub fn censor(&mut self, age_ns: u64) {
         self.exact.censor(age_ns);
-        let ages = self.ages.get_or_insert_with(|| AllCells::new(self.bounds));
+        let ages = self
+            .ages
+            .get_or_insert_with(|| AllCells::new(self.bounds.cells()));
         // Beyond the bounds it is left out, and ranks above all that are not.
         if age_ns <= self.bounds.highest_ns {
             ages.record(age_ns, 1);
@@ -271,7 +275,7 @@ impl Timing {
         self.times.merge(times);
         if let Some(ages) = ages {
             self.ages
-                .get_or_insert_with(|| AllCells::new(self.bounds))
+                .get_or_insert_with(|| AllCells::new(self.bounds.cells()))
                 .merge(ages);
         }
         self.exact.merge(exact);
@@ -294,7 +298,7 @@ impl Timing {
         self.times.add_cells(times);
         if let Some(ages) = ages {
             self.ages
-                .get_or_insert_with(|| AllCells::new(self.bounds))
+                .get_or_insert_with(|| AllCells::new(self.bounds.cells()))
                 .add_cells(ages);
         }
         self.exact.merge(exact);
@@ -347,6 +351,19 @@ impl Timing {
             (0, None) if self.exact.count == 0 => Percentile::TooFew,
             (least, _) => Percentile::AtLeast(least),
         }
+    }
+}
+
+impl Cells {
+    /// Return the percentile of the values in these cells, of which nothing was cut off, as
+    /// [`Timing::percentile`] does.
+    pub fn percentile(&self, q: f64, exact: &Exact, bounds: Bounds) -> Percentile {
+        let Some(rank) = exact.rank(q) else {
+            return Percentile::TooFew;
+        };
+        self.value_at(rank)
+            .map(|value| value.min(exact.max_ns))
+            .map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
     }
 }
 
