@@ -13,7 +13,7 @@ pub(super) const PLAN_EXAMPLES: &str = "\
 The command takes the flags of `crawlmark run`, and resolves them once for all
 parts. The IDs, --rate, --burst, --connections and the limits per host apply to the
 whole crawl. --shards applies to each part. Each of the W slots has an equal share of
-the rate and of the connections, so at most W parts run at once. The rate is never
+the rate and of the connections, so at most W parts run together. The rate is never
 exceeded, even if parts are lost and run again. Use more parts than machines, so that
 the loss of a machine loses little work. With --save NAME, each part saves its items
 in its own directory. `crawlmark verify DIR` and `crawlmark export DIR` read the items
@@ -43,14 +43,14 @@ pub struct PlanArgs {
     /// Split the crawl into N parts, each a task of its own
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MAX_PARTS.into()), help_heading = "Parts")]
     pub nodes: u32,
-    /// Run at most W parts at once [default: all]
+    /// Run at most W parts at the same time [default: all]
     #[arg(long, value_name = "W", value_parser = whole::<u32>(1..=MAX_PARTS.into()), help_heading = "Parts")]
     pub slots: Option<u32>,
     /// Start all parts at TIME, as in 2026-01-31T12:00:00Z
     ///
     /// TIME must be in the future, within 30 days. TIME is read on the clock of the file server
     /// that holds the shared directory. Each machine compares its own clock with that one. If a
-    /// part gets its slot later, it starts at once, and the merged report says how late it was.
+    /// part gets its slot later, it starts immediately, and the merged report says how late it was.
     #[arg(long, value_name = "TIME", value_parser = parse_start, help_heading = "Parts")]
     pub start_at: Option<humantime::Timestamp>,
     /// Flags of the crawl.
@@ -104,8 +104,8 @@ pub struct WatchArgs {
     pub directory: PathBuf,
     /// Print one snapshot, as soon as it is known which parts are alive
     ///
-    /// If every part has a result or no live attempt, the snapshot is printed at once. The command
-    /// fails if a part has a damaged result, or cannot be read for --lost-after.
+    /// If every part has a result or no live attempt, the snapshot is printed immediately. The
+    /// command fails if a part has a damaged result, or cannot be read for --lost-after.
     #[arg(long)]
     pub once: bool,
     /// Print the snapshot as JSON to standard output

@@ -299,9 +299,9 @@ pub struct RunArgs {
     ///              --follow.
     ///
     /// In an open loop, --rate is the schedule of requests. No request is skipped unless
-    /// --queue is full, and late requests are sent at once. While the target throttles,
-    /// the schedule is delayed, and the report says by how much. --connections limits
-    /// requests in flight. Set it to at least RATE x the longest response time.
+    /// --queue is full, and late requests are sent immediately. While the target
+    /// throttles, the schedule is delayed, and the report says by how much. --connections
+    /// limits requests in flight. Set it to at least RATE x the longest response time.
     /// Otherwise, you measure the wait for a connection.
     ///
     /// If --rate is given, and a --threshold, --stop-unless or --slo-p99 is about times, the
@@ -341,7 +341,7 @@ pub struct RunArgs {
     /// Wait for more responses before sleeping: auto or TIME
     ///
     /// Before a shard sleeps until the next response, it waits up to TIME (at most 1ms)
-    /// for more responses, and then handles all of them at once. This needs less CPU per
+    /// for more responses, and then handles all of them together. This needs less CPU per
     /// request, but makes response times up to TIME longer. The wait is at most a
     /// twentieth of the mean time of a request. A shard waits only if fewer than four
     /// responses come per wake-up, and if two more arrive during the wait. With the
@@ -638,11 +638,11 @@ pub struct RunArgs {
     pub strict: bool,
     /// Find out what limits the target, by short experiments after the run
     ///
-    /// The experiments are up to five runs of 2 s: with responses acknowledged at once, with one
-    /// connection, with twice the connections, at a third of the rate, and in waves. They do not
-    /// exceed --rate. If the target asked for a wait, they begin when it is over. If the wait is
-    /// longer than 5 minutes, no experiment is made. The same IDs are requested again, so methods
-    /// that change something (POST, PATCH) are refused.
+    /// The experiments are up to five runs of 2 s: with responses acknowledged immediately, with
+    /// one connection, with twice the connections, at a third of the rate, and in waves. They do
+    /// not exceed --rate. If the target asked for a wait, they begin when it is over. If the wait
+    /// is longer than 5 minutes, no experiment is made. The same IDs are requested again, so
+    /// methods that change something (POST, PATCH) are refused.
     #[arg(long, conflicts_with_all = ["save", "resume", "refresh", "plan", "node"])]
     pub diagnose: bool,
     /// End a shard that is silent for TIME; the run is then incomplete

@@ -38,7 +38,7 @@ pub struct BehaviourArgs {
     ///
     /// Other options replace the matching part of the profile.
     ///
-    ///   null         responds at once, no limits
+    ///   null         responds immediately, no limits
     ///   datacenter   median 85ms, 200 requests in flight (a pool)
     ///   residential  median 250ms, 100 in flight (a pool)
     ///   mobile       median 315ms, 50 in flight (a pool)
@@ -110,7 +110,7 @@ pub struct BehaviourArgs {
     /// Serve streams of events, as in 50@20ms: 50 events, 20 ms apart
     ///
     /// Instead of an item, each response is a stream of server-sent events (text/event-stream). The
-    /// first event is sent at once, and the last event has the data `[DONE]`. Faults apply to
+    /// first event is sent immediately, and the last event has the data `[DONE]`. Faults apply to
     /// streams in the same way as to items. In the response to a gRPC call, each event is a
     /// message.
     #[arg(long, value_name = "N@TIME")]

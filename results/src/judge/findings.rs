@@ -561,7 +561,7 @@ findings! {
         remedy: "Raise the CPU quota of the target's container, or lower the load.",
         part: periods_share,
         covers: [InStep, WorksOnFew, TargetWaits, TargetCpuFull, Stalled, LimitedBy, MostlyOnePart];
-    /// For an unusually long time, no response came. Then many came at once.
+    /// For an unusually long time, no response came. Then many came at the same time.
     Stalled {
         count: usize, longest_s: f64, at_s: f64, total_s: f64, of_s: f64, period_s: Option<f64>,
         #[serde(default, skip_serializing)] events: Vec<Event>
