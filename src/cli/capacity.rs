@@ -13,9 +13,9 @@ pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
 flags after --. It makes no retries and no throttle pauses (the target rests between
 probes). The search doubles the rate from --from until a rate fails. Then it bisects to
---precision. Then it probes the rates at both ends again, until either passes or failures lead by
-three. No rate is more than twice a rate that passed. A probe stops when half of its
-requests fail or are refused.
+--precision. Then it probes both of these rates again, until each has three more passes
+than failures, or three more failures than passes. No rate is more than twice a rate
+that passed. A probe stops when half of its requests fail or are refused.
 
 Exit codes: 0 found · 3 even the lowest rate fails
             5 not found: the result is unconfirmed and longer probes may differ,

@@ -182,7 +182,7 @@ pub struct RunArgs {
     ///               per item.
     ///   HAR         as browsers save it, without headers such as Host and Connection
     ///   access log  common or combined format. Only GET, HEAD and OPTIONS are sent.
-    ///               Requests of one second are spread evenly over it.
+    ///               Requests of one second are spread evenly over that second.
     ///
     /// If a request of a HAR file or an access log cannot be sent again, it is left out and
     /// counted. {id} in a URL, a header or a body is replaced by the ID. If a line lacks a
@@ -287,11 +287,12 @@ pub struct RunArgs {
     ///              client down. Times are service times, and are not corrected
     ///              for coordinated omission.
     ///   waves      Closed loop in batches: as many requests as -c allows are sent
-    ///              at once, and the next batch when all of them have ended. Needs
+    ///              together, and the next batch when all of them have ended. Needs
     ///              one shard (-s 1, the default here).
     ///   constant   Open loop: request i is scheduled i/RATE after the start,
-    ///              however slow the target is. Response times count from there,
-    ///              so every wait is included, and the report names its cause.
+    ///              however slow the target is. Response times start at the
+    ///              scheduled time, so they include every wait, and the report
+    ///              names its cause.
     ///   poisson    Like constant, but at random times drawn from --seed, like
     ///              many independent users.
     ///   replay     Open loop as recorded: each request of --requests-file is sent
@@ -304,11 +305,12 @@ pub struct RunArgs {
     /// limits requests in flight. Set it to at least RATE x the longest response time.
     /// Otherwise, you measure the wait for a connection.
     ///
-    /// If --rate is given, and a --threshold, --stop-unless or --slo-p99 is about times, the
-    /// default is constant. A closed loop would pass such a threshold too easily, because it
-    /// sends less while the target stands still. In all other cases, the default is asap. It
-    /// is also asap if the rate is only a limit, that is, with --burst, --adaptive, --save,
-    /// limits per host, or a --rate in windows, and for crawls in parts.
+    /// If --rate is given, and a --threshold, --stop-unless or --slo-p99 is about times,
+    /// the default is constant. A closed loop would pass such a threshold too easily,
+    /// because it sends less while the target is stalled. In all other cases, the default
+    /// is asap. It is also asap if the rate is only a limit, that is, with --burst,
+    /// --adaptive, --save, limits per host, or a --rate in windows, and for crawls in
+    /// parts.
     #[arg(long, value_name = "MODE", verbatim_doc_comment)]
     pub arrivals: Option<Arrivals>,
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
@@ -453,8 +455,8 @@ pub struct RunArgs {
     pub local_ips: Option<LocalIps>,
     /// Connect to another address than the URL's; may be repeated
     ///
-    /// HOST and PORT are those of the URL. Leave either empty to match any. Requests and TLS still
-    /// name the URL's host. Example: --connect-to www.example.com:443:127.0.0.1:8443
+    /// HOST and PORT are those of the URL. An empty HOST or PORT matches any. Requests and TLS
+    /// still name the URL's host. Example: --connect-to www.example.com:443:127.0.0.1:8443
     #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT")]
     pub connect_to: Vec<ConnectTo>,
     /// Unix sockets, idle connections, and the rate of new ones
@@ -477,9 +479,9 @@ pub struct RunArgs {
     ///   json               one JSON value under a JSON content type
     ///   status:200,404     these statuses and no others, as in status:200-204;
     ///                      404 and 410 count as `not found` unless they are listed
-    ///   json:/data/id      a JSON body with a value there that is not null; a *
-    ///                      stands for any item of a list
-    ///   regex:"id":\d+     a body that has a match
+    ///   json:/data/id      a JSON body with a value other than null at this
+    ///                      pointer; a * stands for any item of a list
+    ///   regex:"id":\d+     a body in which this regular expression matches
     ///   len:1-1000         a body of 1 to 1,000 bytes; len:115, len:1-
     ///   sse                a complete stream of server-sent events. Their times
     ///                      are measured: first_event, event_gap. With

@@ -17,7 +17,7 @@ Two directories of results get a verdict if their runs took turns (base, candida
 candidate, base, ...). The directory of an `ab` gets a verdict, too. Runs that did not
 take turns are refused. Two single results get a table of their figures and no
 verdict, because single runs prove nothing. More than two single results, or two with
---overlay, are drawn over each other, whatever they differ in.
+--overlay, are drawn over each other, even if their plans differ.
 
 Results of other tools get a table of changes with intervals. They get no verdict,
 because one side ran after the other. These results can be read: the JSON of

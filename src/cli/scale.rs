@@ -15,9 +15,9 @@ Ratios are computed within a repeat. The bundled target gets two fifths of the C
 unless --target-processes says otherwise.
 
 Exit codes: 0 done
-            5 nothing to compare with the smallest size: no repeat has usable
-              rounds of it and of another size, or client and target competed
-              for the CPUs
+            5 nothing to compare: no repeat has usable rounds of the smallest
+              size and of another size, or client and target competed for
+              the CPUs
             1 a round could not run · 2 usage
             129 / 130 / 143 ended by a signal; what was measured is saved
 
