@@ -390,7 +390,7 @@ findings! {
     /// Results could not be stored.
     StorageFailed { reason: String } => "Results could not be stored";
         reason, effect: Incomplete;
-    /// A request with `once` failed after all its retries, so the later requests of its line were not sent.
+    /// A shard gave up a request with `once`, so the later requests of its line were not sent.
     SharedFailed { count: u64 } => "The request that is sent once per shard failed";
         format!("The request that is sent once per shard (`once`) failed for good {}, so no later request of its line was sent", counted(count, "time")),
         effect: Incomplete,
