@@ -798,10 +798,10 @@ pub struct ThrottlingArgs {
     pub max_pause: Duration,
     /// Adapt the load to the target: aimd or gradient [default: aimd]
     ///
-    /// The number of requests in flight falls on throttling, timeouts and connections that do not
-    /// open. With aimd, it rises while requests succeed. With gradient, it rises until responses
-    /// slow down. From throttled responses, crawlmark learns the rate that the target sustains.
-    /// --connections is the maximum.
+    /// Throttling, timeouts, and connections that do not open reduce the number of requests in
+    /// flight. With aimd, this number rises while requests succeed. With gradient, it rises until
+    /// responses slow down. From throttled responses, crawlmark learns the rate that the target
+    /// sustains. --connections is the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
     /// Retries per item after temporary failures, 0 to 4 (0: never retry)
