@@ -573,8 +573,7 @@ pub struct RunArgs {
     /// Fail unless this holds: `service_p99 < 250ms`
     ///
     /// May be repeated. If a threshold fails, the exit code is 3. The expression states
-    /// what must hold, as in k6: METRIC[WINDOW] OP LIMIT, where OP is one of < <= > >= ==
-    /// !=.
+    /// what must hold, as in k6: METRIC[WINDOW] OP LIMIT. OP is one of < <= > >= == !=.
     ///
     ///   times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
     ///              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
