@@ -85,7 +85,7 @@ pub struct CapacityArgs {
     /// Required for targets outside this machine and private networks.
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Rate>,
-    /// Stop when the highest pass and the lowest failure are this close
+    /// Stop when the highest passing and lowest failing rate are this close
     #[arg(hide_short_help = true, long, value_name = "N%", default_value = "2%", value_parser = parse_precision)]
     pub precision: f64,
     /// Duration of a probe, after its warm-up; at least 1s

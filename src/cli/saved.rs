@@ -93,7 +93,7 @@ pub struct HistoryArgs {
     /// File of a history, or a directory of results
     #[arg(value_name = "FILE|DIR")]
     pub history: PathBuf,
-    /// Add a result to the file, which is made if missing; may be repeated
+    /// Add a result to the file, which is created if missing; repeatable
     #[arg(long, value_name = "RESULT")]
     pub add: Vec<PathBuf>,
     /// Commit of the added results
