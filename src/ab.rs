@@ -20,11 +20,11 @@ use crawlmark_results::studies::compare::{
     OrderSchedule, RoundReport, contest_standing, judge_rounds, round_folder, run_metrics,
 };
 use crawlmark_results::studies::differences::{
-    Difference, Incomparable, comparable, differences, plan_differences,
+    Difference, Incomparable, comparable, comparable_plans, differences,
 };
 
 use self::side::{Side, Subject, command_metrics_of, fitting_executions};
-use crate::cli::{AbArgs, Cli, Command, flags_of};
+use crate::cli::{AbArgs, Cli, Command, arg, flags_of, name_of};
 use crate::error::Error;
 use crate::study::{
     self, AROUND, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, minutes, usage,
@@ -59,7 +59,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     if let [Some(base), Some(candidate)] =
         pairs.sides.each_ref().map(|side| Some(&side.crawl()?.plan))
     {
-        comparable(&plan_differences(base, candidate))
+        comparable_plans(base, candidate)
             .map_err(|error| incomparable(error, [base, candidate]))?;
     }
     let study = AbStudy {
@@ -73,15 +73,16 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
 /// The refusal of two sides that are not of the same thing, which names the flag that makes them
 /// differ.
 pub(crate) fn incomparable(mut error: Incomparable, plans: [&RunPlan; 2]) -> Error {
-    let flags = flags_of(&error.difference.what);
-    if flags == ["--rate"] {
+    let flags = flags_of(&error.difference, plans);
+    if flags.iter().any(|flag| flag.id == arg!(rate)) {
         let rates = plans
             .map(RunPlan::shaped_rate)
             .map(|rate| rate.map_or("not set".to_owned(), |rate| rate.to_string()));
         [error.difference.base, error.difference.candidate] = rates;
     }
-    if !flags.is_empty() {
-        error.difference.what = flags.join(", ");
+    let names: Vec<String> = flags.iter().filter_map(|flag| name_of(flag.id)).collect();
+    if !names.is_empty() {
+        error.difference.what = names.join(", ");
     }
     Error::Usage(error.to_string())
 }
@@ -327,7 +328,7 @@ impl Pairs {
             }
             self.differences.extend(Side::commands_apart(&self.sides));
             let plans = [&base.plan.run, &candidate.plan.run];
-            comparable(&self.differences).map_err(|error| incomparable(error, plans))?;
+            comparable(base, candidate).map_err(|error| incomparable(error, plans))?;
         }
         for RoundRan { mut round, .. } in ran {
             round.round.disturbance = disturbance;

@@ -77,7 +77,9 @@ pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::{BehaviourArgs, ServeArgs};
 pub use table::Values;
-pub(crate) use table::{Need, SAVING, check_needs, first_flag_of, flags_of, may_differ, settings};
+pub(crate) use table::{
+    Need, SAVING, arg, check_needs, first_flag_of, flags_of, lasting, name_of, settings,
+};
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]

@@ -240,10 +240,9 @@ fn told_apart(first: &SavedResult, second: &SavedResult) -> Result<Vec<Differenc
     if first.arm == second.arm {
         return Ok(Vec::new());
     }
-    let found = differences(base, candidate);
-    comparable(&found)
+    comparable(base, candidate)
         .map_err(|error| incomparable(error, [&base.plan.run, &candidate.plan.run]))?;
-    Ok(found)
+    Ok(differences(base, candidate))
 }
 
 /// The result at `path`, or those in the directories in it. Each has to be readable, so that none

@@ -69,8 +69,8 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
     let (burst, quiet) = (crawl.burst, crawl.quiet);
     let has_range = crawl.ids.is_some() || crawl.requests.is_some();
     let (resolved, _) = run::check(&crawl)?;
-    let lines = resolved.workload.get("lines");
-    if !has_range && lines.is_none_or(|lines| *lines != resolved.ids.len().to_string()) {
+    let lines = resolved.workload.lines;
+    if !has_range && lines != Some(resolved.ids.len()) {
         return Err(Error::Usage(match lines.filter(|_| resolved.duration.is_some()) {
             Some(lines) => format!(
                 "plan: with -d the list repeats without an end. Add -n {lines} to crawl each line once, or remove -d"

@@ -16,7 +16,7 @@ use crawlmark_results::studies::scenarios::{
     Scenario, ScenarioList, ScenarioReadings, ScenarioReport, Scenarios,
 };
 
-use crate::cli::{LadderArgs, PatternsArgs, given_in_rounds};
+use crate::cli::{LadderArgs, PatternsArgs, arg, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
@@ -200,7 +200,7 @@ impl ScenarioStudy {
         for scenario in &self.scenarios {
             let own = given_in_rounds(&self.own_words(scenario));
             let mut taken: Vec<&str> = own.iter().map(String::as_str).collect();
-            taken.extend(["requests", "adaptive"]);
+            taken.extend([arg!(requests), arg!(throttling.adaptive)]);
             round_flags(command, WHOSE, &self.run, &taken)?;
             let whose = format!("{noun} {} and {WHOSE}, together", scenario.number);
             run::check(&understood(&whose, &self.words(scenario))?)?;

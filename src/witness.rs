@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_mock_server::{KeepAlive, Ledger};
-use crawlmark_results::run::report::{PROXY, Report, ShardReport, Witness};
+use crawlmark_results::run::report::{Report, ShardReport, Witness};
 
 /// The name in the target's counts of heads that may be longer than the crawl reads.
 const HUGE_HEADERS: &str = "huge_headers";
-
-/// Key of the workload: requests of a connection of the target.
-const KEEP_ALIVE: &str = "target_keep_alive";
 
 /// Statuses with which a proxy responds itself.
 const OF_PROXIES: [u16; 6] = [401, 403, 407, 502, 503, 504];
@@ -36,13 +33,14 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
     let workload = &report.plan.run.workload;
     let closed_silently = workload
-        .get(KEEP_ALIVE)
-        .and_then(|text| text.parse::<KeepAlive>().ok())
+        .bundled
+        .as_ref()
+        .and_then(|bundled| bundled.target_keep_alive.parse::<KeepAlive>().ok())
         .filter(|limit| limit.is_silent)
         .map_or(0, |_| ledger.connections);
     let unreceived = (ledger.connections_refused + closed_silently)
         .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
-    let is_proxied = workload.contains_key(PROXY);
+    let is_proxied = workload.proxy.is_some();
     let by_proxy: BTreeMap<u16, u64> = totals
         .attempts_by_status
         .iter()

@@ -10,6 +10,7 @@
 //! | `budget` | shards' shares of a rate, and of each host's limits |
 //! | `split` | parts of numbers and of ranges of IDs |
 //! | `part` | a part of a crawl on several machines, and its slot's share of the budget |
+//! | `settings` | settings of the workload that a result records |
 //! | `error` | limits and errors of a plan, by flag |
 //!
 //! # The split laws
@@ -29,9 +30,9 @@ mod budget;
 mod choices;
 mod error;
 mod part;
+mod settings;
 mod split;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,10 @@ pub use self::choices::{
 use self::choices::{LONGEST_PAUSE, SHORTEST_PAUSE, optional_micros};
 pub use self::error::{MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_SHARDS, PlanError};
 pub use self::part::{PartPlanError, SlotShare};
+pub use self::settings::{
+    BundledSettings, ContentForm, HostRateSource, ListOrder, ProxySource, RobotsRule, RunNumber,
+    TlsTrust, WorkloadSettings,
+};
 use self::split::part_of;
 pub(crate) use self::split::without;
 pub use self::split::{split_point, split_share};
@@ -54,18 +59,6 @@ use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 
 /// The most requests that a budget may let through at once.
 const MOST_AT_ONCE: u64 = 1_000_000_000_000;
-
-/// The key of a workload's setting that says how many requests a connection carries, where that is
-/// bounded: read by what describes a run.
-pub const REQUESTS_PER_CONNECTION: &str = "requests_per_connection";
-
-/// The key of a workload's setting that holds the source addresses of its connections, as they were
-/// typed.
-pub const LOCAL_IPS: &str = "local_ips";
-
-/// The key of a workload's setting that says if requests have no place for the ID, so that every
-/// item requests the same.
-pub const SAME_REQUEST: &str = "same_request";
 
 /// A timer of the kernel's is about this late at the median on a virtual machine (23 to 53 us from
 /// the hundredth to the ninetieth part, November 2026), and what wakes with it a little more.
@@ -99,12 +92,12 @@ const fn is_one(streams: &u32) -> bool {
 }
 
 /// The whole run, validated. Durations are whole microseconds where they are stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunPlan {
     /// Target of the crawl, for people: a URL with `{id}`, or the first of several.
     pub target: String,
-    /// The workload's own settings, as resolved, for the record. Never holds a secret.
-    pub workload: BTreeMap<String, String>,
+    /// The workload's own settings, as resolved, for the record.
+    pub workload: WorkloadSettings,
     /// The IDs of the crawl.
     pub ids: IdRange,
     /// Those of them that earlier runs of the same crawl have finished: disjoint ranges in order.
@@ -186,7 +179,7 @@ impl RunPlan {
     pub fn new(target: impl Into<String>, ids: IdRange) -> Self {
         Self {
             target: target.into(),
-            workload: BTreeMap::new(),
+            workload: WorkloadSettings::default(),
             ids,
             finished: Vec::new(),
             shards: 1,

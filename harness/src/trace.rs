@@ -7,15 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::plan::RunPlan;
-
-/// Key of the workload: the share of the IDs whose traces are to be recorded. Only of a run that
-/// sends trace ids.
-pub const TRACE: &str = "trace";
-
-/// Key of the workload: the number of the run, 16 hexadecimal digits, which begins its trace ids. No
-/// part of the plan's hash.
-pub const TRACE_RUN: &str = "trace_run";
+use crate::plan::{RunNumber, RunPlan};
 
 /// Trace ids of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,11 +24,8 @@ impl Traces {
 
     /// Return the trace ids of a plan; none if its run sends none.
     pub fn of(plan: &RunPlan) -> Option<Self> {
-        let run = plan.workload.get(TRACE_RUN)?;
-        Some(Self {
-            run: u64::from_str_radix(run, 16).ok()?,
-            recorded: plan.workload.get(TRACE)?.parse().ok()?,
-        })
+        let RunNumber(run) = plan.workload.trace_run?;
+        Some(Self::new(run, plan.workload.trace?))
     }
 
     /// True if any is to be recorded.

@@ -9,7 +9,7 @@
 
 use crawlmark_results::export;
 use crawlmark_results::judge::Finding;
-use crawlmark_results::run::report::{Report, TARGET_PROCESSES, TargetReport, Verdict};
+use crawlmark_results::run::report::{Report, TargetReport, Verdict};
 use crawlmark_results::studies::compare::{
     Arm, CPU_PER_ATTEMPT, Contest, ContestContext, Disturbance, Execution, Metric, MetricVerdict,
     OK_SHARE, OrderSchedule, Overall, Reading, Readings, Round, RoundReport, SERVICE_P50,
@@ -141,7 +141,7 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     assert_eq!(read.of(TARGET_CPU_PER_ATTEMPT), Reading::Absent);
     // Known, the target's CPU decides in place of the client's: no more than four metrics may.
     let each = 200_000.0 / report.totals.attempts as f64;
-    report.plan.run.workload.remove(TARGET_PROCESSES);
+    report.plan.run.workload.bundled = None;
     report.target = Some(TargetReport {
         cpu_us: Some(200_000.0),
         cpu_us_per_attempt: Some(each),
@@ -309,11 +309,9 @@ fn what_differs_is_told_and_two_loads_are_refused() {
             .collect::<Vec<_>>(),
         [("plan.connections", "8", "9")]
     );
-    assert_eq!(comparable(&found), Ok(()));
+    assert_eq!(comparable(&base, &other), Ok(()));
     other.plan.run.rate = None;
-    let refusal = comparable(&differences(&base, &other))
-        .unwrap_err()
-        .to_string();
+    let refusal = comparable(&base, &other).unwrap_err().to_string();
     assert!(
         refusal.contains("plan.rate") && refusal.contains("different loads"),
         "{refusal}"
@@ -321,7 +319,7 @@ fn what_differs_is_told_and_two_loads_are_refused() {
     let mut elsewhere = base.clone();
     elsewhere.environment.cores += 1;
     assert!(
-        comparable(&differences(&base, &elsewhere))
+        comparable(&base, &elsewhere)
             .unwrap_err()
             .to_string()
             .contains("two machines")

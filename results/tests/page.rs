@@ -286,7 +286,7 @@ fn spoilt(text: &str) -> Report {
         report.crawlmark_version,
     ) = (text(), text(), text());
     report.plan.run.target = text();
-    report.plan.run.workload = BTreeMap::from([(text(), text())]);
+    report.plan.run.workload.as_typed = BTreeMap::from([(text(), text())]);
     report.plan.config_hash = text();
     (report.interrupted, report.stopped_by) = (true, Some(text()));
     report.findings = vec![Finding::HostUnreached { reason: text() }; 2];

@@ -14,7 +14,7 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::fixtures::{attempt_of, permit_at};
 use crawlmark_harness::machine::CpuTicks;
 use crawlmark_harness::pacer::WorstWindow;
-use crawlmark_harness::plan::{RunPlan, ShardPlan};
+use crawlmark_harness::plan::{RunPlan, ShardPlan, WorkloadSettings};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Failures, Series, ShardStats};
@@ -43,7 +43,10 @@ const MS: u64 = 1_000_000;
 
 fn plan() -> RunPlan {
     RunPlan {
-        workload: BTreeMap::from([("method".to_owned(), "GET".to_owned())]),
+        workload: WorkloadSettings {
+            method: Some("GET".to_owned()),
+            ..WorkloadSettings::default()
+        },
         shards: 2,
         connections: 8,
         rate: Some(Rate {

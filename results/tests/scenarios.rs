@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use crawlmark_harness::plan::BundledSettings;
 use crawlmark_results::run::report::{Audit, BindingReport, BudgetReport, Report, Verdict};
 use crawlmark_results::studies::scenarios::{
     Scenario, ScenarioList, ScenarioReadings, ScenarioReport, Scenarios, limit_of,
@@ -28,11 +29,10 @@ fn run(
     let mut report = saved();
     report.plan.run.shards = shards;
     report.plan.run.connections = connections;
-    report
-        .plan
-        .run
-        .workload
-        .insert("target_handshake".to_owned(), "100ms".to_owned());
+    report.plan.run.workload.bundled = Some(BundledSettings {
+        target_handshake: "100ms".to_owned(),
+        ..BundledSettings::default()
+    });
     report.environment.cores = 2;
     report.environment.cpu_model = Some("a CPU".to_owned());
     let attempts = count(rate * 4.0);

@@ -11,7 +11,7 @@ use crawlmark_results::run::report::Placement;
 use crawlmark_results::studies::capacity::search::{Bounds, Pace, ProbeKind};
 use crawlmark_results::studies::capacity::{Question, times_s};
 
-use crate::cli::{Auto, CapacityArgs, given_in_rounds};
+use crate::cli::{Auto, CapacityArgs, arg, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
@@ -51,18 +51,18 @@ const WHOSE: &str = "the URL and the flags after --";
 
 /// Arguments that a probe sets itself, or that would change its rate.
 const TAKEN: [&str; 12] = [
-    "rate",
-    "duration",
-    "requests",
-    "warmup",
-    "arrivals",
-    "seed",
-    "burst",
-    "on_throttle",
-    "retries",
-    "adaptive",
-    "per_host_rate",
-    "name",
+    arg!(rate),
+    arg!(duration),
+    arg!(requests),
+    arg!(warmup),
+    arg!(arrivals),
+    arg!(seed),
+    arg!(burst),
+    arg!(throttling.on_throttle),
+    arg!(throttling.retries),
+    arg!(throttling.adaptive),
+    arg!(per_host.per_host_rate),
+    arg!(name),
 ];
 
 /// The probes of a search.
@@ -112,7 +112,7 @@ impl Probing {
         }
         let (objectives, by_default) = objectives(args)?;
         let bounds = bounds(args, stranger(&run)?)?;
-        let has_connections = given_in_rounds(&words).contains(&"connections".to_owned());
+        let has_connections = given_in_rounds(&words).contains(&arg!(connections).to_owned());
         let mut probing = Self {
             question: Question {
                 what: redact::words(&words).join(" "),

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{ProxySource, RunPlan};
 use crawlmark_results::run::parts::PlanFile;
-use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCESSES};
+use crawlmark_results::run::report::CommandLine;
 use crawlmark_results::show::text::shell_word;
 
 use super::table::{
-    BEARER, Flag, HEADERS, ID_FORMAT, PROXY, Record, SAVE, SAVING, TARGETS, URL, URLS, Values,
+    BEARER, Flag, HEADERS, ID_FORMAT, PROXY, Record, SAVE, SAVING, TARGETS, URL, URLS, Values, arg,
     name, name_of, row, run_arguments,
 };
 use super::{Cli, Command, NO_PROXY};
@@ -27,7 +27,7 @@ use crate::crawl::{IdFormat, redact};
 const RUN: [&str; 2] = ["crawlmark", "run"];
 
 /// Arguments that name the same thing: one of them takes the place of the others.
-const SAME: [&[&str]; 2] = [&TARGETS, &["ids", "requests"]];
+const SAME: [&[&str]; 2] = [&TARGETS, &[arg!(ids), arg!(requests)]];
 
 /// Values that a command line gives the arguments of `run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Typed {
 /// nothing has IDs in its URL.
 fn id_format(values: &Values) -> Option<IdFormat> {
     let has_url = TARGETS.iter().any(|target| values.contains_key(*target));
-    let [ids] = values.get("ids")?.as_slice() else {
+    let [ids] = values.get(arg!(ids))?.as_slice() else {
         return None;
     };
     let format = IdFormat::of_range(ids)?;
@@ -143,12 +143,14 @@ fn id_format(values: &Values) -> Option<IdFormat> {
 
 /// Return the flags that a plan gives their values.
 fn of_plan(plan: &RunPlan) -> Vec<(&'static str, String)> {
-    let of = |key| plan.workload.get(key).cloned();
+    let settings = &plan.workload;
     let mut flags = vec![("--shards", plan.shards.to_string())];
-    flags.extend(of(TARGET_PROCESSES).map(|processes| ("--target-processes", processes)));
+    if let Some(bundled) = &settings.bundled {
+        flags.push(("--target-processes", bundled.target_processes.clone()));
+    }
     // One URL from the environment: the command does without that.
-    if of(PROXY_FROM).is_some_and(|from| from != "--proxy") && plan.per_host.hosts == 1 {
-        flags.extend(of(report::PROXY).map(|url| ("--proxy", url)));
+    if matches!(settings.proxy_from, Some(ProxySource::Variables(_))) && plan.per_host.hosts == 1 {
+        flags.extend(settings.proxy.clone().map(|url| ("--proxy", url)));
     }
     flags
 }

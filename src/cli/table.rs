@@ -4,13 +4,43 @@
 //! The group of a flag in `--help`, whether `-h` shows it, what a result records of it, whether the
 //! rounds of a study may have it, and whether it may differ when a saved crawl goes on: all of it
 //! stands here alone. A flag is recorded only if it has a row, so that no new one can leak its
-//! value; a test fails when one has none.
+//! value; a test fails when one has none. A row names its field of [`RunArgs`](super::RunArgs), and those of the
+//! plan that it sets, and neither compiles when there is no such field.
 
 use std::collections::BTreeMap;
 
 use clap::Arg;
+use crawlmark_harness::plan::{RunPlan, WorkloadSettings};
+use crawlmark_harness::units::IdRange;
+use crawlmark_results::studies::differences::{CopyFields, Difference, plan_differences};
 
 use super::built;
+
+/// Name of a field of the arguments of `run`.
+macro_rules! arg {
+    ($field:ident) => {{
+        const _: usize = std::mem::offset_of!($crate::cli::RunArgs, $field);
+        stringify!($field)
+    }};
+    ($part:ident . $field:ident) => {{
+        const _: usize = std::mem::offset_of!($crate::cli::RunArgs, $part.$field);
+        stringify!($field)
+    }};
+}
+pub(crate) use arg;
+
+/// A field of a plan, as a function that copies it.
+macro_rules! field {
+    (workload.bundled.$field:ident) => {
+        (|to, from| match (&mut to.workload.bundled, &from.workload.bundled) {
+            (Some(to), Some(from)) => to.$field.clone_from(&from.$field),
+            (to, from) => to.clone_from(from),
+        }) as CopyFields
+    };
+    ($($path:ident).+) => {
+        (|to, from| to.$($path).+.clone_from(&from.$($path).+)) as CopyFields
+    };
+}
 
 /// Treatment in the recorded command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +130,8 @@ pub(crate) struct Flag {
     /// True if a plan records its values as typed, under its own name.
     is_setting: bool,
     of_file: OfFile,
-    /// Keys of the settings that it sets in a plan, if they are not its own name.
-    keys: &'static [&'static str],
+    /// Fields of the plan that it sets.
+    fields: &'static [CopyFields],
     needs: &'static [Need],
 }
 
@@ -144,25 +174,33 @@ impl Flag {
         self.of_file == OfFile::TypedWithTarget
     }
 
-    const fn sets(self, keys: &'static [&'static str]) -> Self {
-        Self { keys, ..self }
+    const fn sets(self, fields: &'static [CopyFields]) -> Self {
+        Self { fields, ..self }
     }
 
     const fn needs(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
     }
 
-    /// True if it sets a key of `result.json`, or a part of it, as in `plan.rate.permits`.
-    fn is_of(&self, key: &str) -> bool {
-        let key = key.strip_prefix("plan.").unwrap_or(key);
-        let groups = ["workload.", "throttling."];
-        let key = groups
-            .iter()
-            .find_map(|group| key.strip_prefix(group))
-            .unwrap_or(key);
-        let stem = key.split('.').next().unwrap_or_default();
-        let is_own = stem.strip_suffix("_us").unwrap_or(stem) == self.id;
-        is_own || self.keys.iter().any(|own| [key, stem].contains(own))
+    /// Copies what it sets from one plan to another.
+    fn copy(&self, to: &mut RunPlan, from: &RunPlan) {
+        for copy in self.fields {
+            copy(to, from);
+        }
+        if self.is_setting {
+            let settings = &mut to.workload.as_typed;
+            match from.workload.as_typed.get(self.id) {
+                Some(value) => settings.insert(self.id.to_owned(), value.clone()),
+                None => settings.remove(self.id),
+            };
+        }
+    }
+
+    /// List the differences between two plans in what it sets.
+    fn differences(&self, base: &RunPlan, candidate: &RunPlan) -> Vec<Difference> {
+        let mut changed = base.clone();
+        self.copy(&mut changed, candidate);
+        plan_differences(base, &changed)
     }
 }
 
@@ -174,7 +212,7 @@ const fn flag(record: Record, id: &'static str) -> Flag {
         is_common: false,
         is_setting: false,
         of_file: OfFile::Taken,
-        keys: &[],
+        fields: &[],
         needs: &[],
     }
 }
@@ -225,7 +263,9 @@ const GROUPS: [Group; 13] = [
         heading: "",
         may_differ: false,
         flags: &[
-            redacted(URL).common().sets(&["target", "per_host.hosts"]),
+            redacted(URL)
+                .sets(&[field!(target), field!(per_host.hosts)])
+                .common(),
             never("color"),
             never("config").not_for_rounds(),
         ],
@@ -234,111 +274,156 @@ const GROUPS: [Group; 13] = [
         heading: "Requests",
         may_differ: false,
         flags: &[
-            typed(URLS).again().common().sets(&["lines", "order"]),
-            typed(REQUESTS_FILE).again().sets(&["lines", "order"]),
-            typed("ids").common().needs(&[Need::NoReplay]),
-            typed("requests").common().sets(&["ids"]),
-            typed("duration").common(),
-            typed("method"),
-            withheld(HEADERS).common(),
-            withheld("body").sets(&["body_bytes"]),
-            typed("body_file").sent().sets(&["body_bytes"]),
-            withheld("json_body").sets(&["body_bytes"]),
-            withheld("auth"),
+            typed(URLS)
+                .sets(&[
+                    field!(workload.urls),
+                    field!(workload.lines),
+                    field!(workload.order),
+                    field!(target),
+                    field!(per_host.hosts),
+                ])
+                .again()
+                .common(),
+            typed(REQUESTS_FILE)
+                .sets(&[
+                    field!(workload.requests_file),
+                    field!(workload.lines),
+                    field!(workload.order),
+                    field!(target),
+                    field!(per_host.hosts),
+                ])
+                .again(),
+            typed(arg!(ids))
+                .sets(&[field!(ids)])
+                .common()
+                .needs(&[Need::NoReplay]),
+            typed(arg!(requests)).sets(&[field!(ids)]).common(),
+            typed(arg!(duration)).sets(&[field!(duration)]).common(),
+            typed(arg!(method)).sets(&[field!(workload.method)]),
+            withheld(HEADERS).sets(&[field!(workload.headers)]).common(),
+            withheld(arg!(body)).sets(&[field!(workload.body_bytes)]),
+            typed(arg!(request.body_file))
+                .sets(&[field!(workload.body_bytes)])
+                .sent(),
+            withheld(arg!(request.json_body)).sets(&[field!(workload.body_bytes)]),
+            withheld(arg!(request.auth)),
             typed(BEARER).sent(),
             setting(ID_FORMAT).needs(&[Need::Url]),
-            typed("shuffle").needs(&[Need::NoReplay]),
-            typed("compressed").sets(&["content"]),
-            setting("follow").needs(&[Need::NoReplay]),
-            setting("cookies").needs(&[Need::Http1]),
-            typed("seed"),
-            typed("expect").common(),
+            typed(arg!(request.shuffle))
+                .sets(&[field!(workload.shuffle)])
+                .needs(&[Need::NoReplay]),
+            typed(arg!(request.compressed)).sets(&[field!(workload.content)]),
+            setting(arg!(request.follow)).needs(&[Need::NoReplay]),
+            setting(arg!(request.cookies)).needs(&[Need::Http1]),
+            typed(arg!(seed)).sets(&[field!(seed)]),
+            typed(arg!(expect))
+                .sets(&[field!(workload.expect)])
+                .common(),
         ],
     },
     Group {
         heading: "Load",
         may_differ: true,
         flags: &[
-            from_plan("shards").common(),
-            typed("connections").common(),
-            typed("rate")
+            from_plan(arg!(shards)).sets(&[field!(shards)]).common(),
+            typed(arg!(connections))
+                .sets(&[field!(connections)])
+                .common(),
+            typed(arg!(rate))
+                .sets(&[field!(rate), field!(shape)])
                 .common()
-                .sets(&["shape"])
                 .needs(&[Need::NoReplay]),
-            typed("arrivals").common(),
-            setting("speed").needs(&[Need::Replay]),
-            typed("queue"),
-            typed("pacing"),
-            typed("linger"),
-            typed("warmup").common(),
-            typed("grace"),
-            typed("burst").needs(&[Need::Rate]),
-            typed("no_pin"),
+            typed(arg!(arrivals)).sets(&[field!(arrivals)]).common(),
+            setting(arg!(speed)).needs(&[Need::Replay]),
+            typed(arg!(queue)).sets(&[field!(queue)]),
+            typed(arg!(pacing)).sets(&[field!(pacing)]),
+            typed(arg!(linger)).sets(&[field!(linger)]),
+            typed(arg!(warmup)).sets(&[field!(warmup)]).common(),
+            typed(arg!(grace)).sets(&[field!(grace)]),
+            typed(arg!(burst))
+                .sets(&[field!(burst), field!(at_start)])
+                .needs(&[Need::Rate]),
+            typed(arg!(no_pin)).sets(&[field!(pinning)]),
         ],
     },
     Group {
         heading: "Throttling and retries",
         may_differ: true,
         flags: &[
-            typed("on_throttle"),
-            typed("robots").needs(&[Need::Url]),
-            typed("max_pause"),
-            typed("adaptive"),
-            typed("retries").needs(&[Need::NoReplay]),
-            typed("retry_on"),
-            typed("retry_budget").sets(&["retry_budget_percent"]),
-            typed("backoff"),
-            typed("per_host_connections").sets(&["per_host.connections"]),
-            typed("per_host_rate").sets(&["per_host.rate", "per_host_rate_from"]),
+            typed(arg!(throttling.on_throttle)).sets(&[field!(throttling.on_throttle)]),
+            typed(arg!(throttling.robots))
+                .sets(&[field!(workload.robots)])
+                .needs(&[Need::Url]),
+            typed(arg!(throttling.max_pause)).sets(&[field!(throttling.max_pause)]),
+            typed(arg!(throttling.adaptive)).sets(&[field!(throttling.adaptive)]),
+            typed(arg!(throttling.retries))
+                .sets(&[field!(throttling.retries)])
+                .needs(&[Need::NoReplay]),
+            typed(arg!(retry_on)),
+            typed(arg!(throttling.retry_budget)).sets(&[field!(throttling.retry_budget_percent)]),
+            typed(arg!(throttling.backoff)).sets(&[field!(throttling.backoff)]),
+            typed(arg!(per_host.per_host_connections)).sets(&[field!(per_host.connections)]),
+            typed(arg!(per_host.per_host_rate))
+                .sets(&[field!(per_host.rate), field!(workload.per_host_rate_from)]),
         ],
     },
     Group {
         heading: "Network",
         may_differ: true,
         flags: &[
-            typed("timeout"),
-            typed("connect_timeout"),
-            typed("disable_keepalive").sets(&["requests_per_connection"]),
-            typed("max_requests_per_connection").sets(&["requests_per_connection"]),
-            setting("http"),
-            typed("streams").needs(&[Need::Http2]),
-            typed("local_ips").again(),
-            setting("connect_to").again(),
-            setting("unix_socket")
+            typed(arg!(timeout)).sets(&[field!(timeout)]),
+            typed(arg!(connect_timeout)).sets(&[field!(workload.connect_timeout_us)]),
+            typed(arg!(disable_keepalive)).sets(&[field!(workload.requests_per_connection)]),
+            typed(arg!(max_requests_per_connection))
+                .sets(&[field!(workload.requests_per_connection)]),
+            setting(arg!(http)),
+            typed(arg!(streams))
+                .sets(&[field!(streams)])
+                .needs(&[Need::Http2]),
+            typed(arg!(local_ips))
+                .sets(&[field!(workload.local_ips)])
+                .again(),
+            setting(arg!(connect_to)).again(),
+            setting(arg!(connection.unix_socket))
                 .again()
                 .needs(&[Need::Url, Need::Tcp]),
-            setting("idle_timeout").needs(&[Need::Http1]),
-            setting("connect_rate"),
-            setting("dns_ttl"),
-            setting("receive_stamps"),
-            setting("trace").sets(&["trace_run"]),
+            setting(arg!(connection.idle_timeout)).needs(&[Need::Http1]),
+            setting(arg!(connection.connect_rate)),
+            setting(arg!(connection.dns_ttl)),
+            setting(arg!(connection.receive_stamps)),
+            typed(arg!(connection.trace))
+                .sets(&[field!(workload.trace), field!(workload.trace_run)]),
         ],
     },
     Group {
         heading: "Proxy",
         may_differ: true,
         flags: &[
-            redacted(PROXY).again().sets(&["proxy_from"]),
-            setting("session").needs(&[Need::Session]),
+            redacted(PROXY)
+                .sets(&[field!(workload.proxy), field!(workload.proxy_from)])
+                .again(),
+            setting(arg!(proxy.session)).needs(&[Need::Session]),
         ],
     },
     Group {
         heading: "TLS, for https:// URLs",
         may_differ: true,
         flags: &[
-            typed("cacert")
+            typed(arg!(tls.cacert))
+                .sets(&[field!(workload.tls_trust)])
                 .again()
-                .sets(&["tls_trust"])
                 .needs(&[Need::Url, Need::Tls]),
-            typed("insecure")
+            typed(arg!(tls.insecure))
+                .sets(&[field!(workload.tls_trust)])
                 .again()
-                .sets(&["tls_trust"])
                 .needs(&[Need::Tls]),
-            setting("cert").sent().needs(&[Need::Url, Need::Tls]),
-            typed("key").sent().needs(&[Need::Url, Need::Tls]),
-            setting("tls_resume").needs(&[Need::Tls, Need::Tcp]),
-            setting("tls_min").needs(&[Need::Tls, Need::Tcp]),
-            setting("tls_max").needs(&[Need::Tls, Need::Tcp]),
+            setting(arg!(tls.cert))
+                .sent()
+                .needs(&[Need::Url, Need::Tls]),
+            typed(arg!(tls.key)).sent().needs(&[Need::Url, Need::Tls]),
+            setting(arg!(tls.tls_resume)).needs(&[Need::Tls, Need::Tcp]),
+            setting(arg!(tls.tls_min)).needs(&[Need::Tls, Need::Tcp]),
+            setting(arg!(tls.tls_max)).needs(&[Need::Tls, Need::Tcp]),
         ],
     },
     Group {
@@ -346,14 +431,14 @@ const GROUPS: [Group; 13] = [
         may_differ: false,
         flags: &[
             never(SAVE).not_for_rounds().common(),
-            never("resume").not_for_rounds().common(),
-            never("refresh").not_for_rounds(),
-            never("retry").not_for_rounds(),
-            never("save_fields").not_for_rounds(),
-            never("save_bodies").not_for_rounds(),
-            never("max_body").not_for_rounds(),
-            never("durability").not_for_rounds(),
-            from_plan("mode")
+            never(arg!(save.resume)).not_for_rounds().common(),
+            never(arg!(save.refresh)).not_for_rounds(),
+            never(arg!(save.retry)).not_for_rounds(),
+            never(arg!(save.save_fields)).not_for_rounds(),
+            never(arg!(save.save_bodies)).not_for_rounds(),
+            never(arg!(save.max_body)).not_for_rounds(),
+            never(arg!(save.durability)).not_for_rounds(),
+            from_plan(arg!(save.mode))
                 .again()
                 .not_for_rounds()
                 .needs(&[Need::Saving]),
@@ -363,29 +448,29 @@ const GROUPS: [Group; 13] = [
         heading: "Several machines",
         may_differ: false,
         flags: &[
-            never("plan").not_for_rounds(),
-            never("node").not_for_rounds(),
-            never("into").not_for_rounds(),
+            never(arg!(part.plan)).not_for_rounds(),
+            never(arg!(part.node)).not_for_rounds(),
+            never(arg!(part.into)).not_for_rounds(),
         ],
     },
     Group {
         heading: "Results",
         may_differ: true,
         flags: &[
-            never("out").not_for_rounds().common(),
-            typed("name"),
-            typed("tags"),
-            never("json").not_for_rounds().common(),
-            never("verbose"),
-            never("latency"),
-            never("no_histogram"),
-            never("exports").not_for_rounds(),
-            never("png").not_for_rounds(),
-            never("quiet").not_for_rounds().common(),
-            never("no_progress"),
-            never("page").not_for_rounds(),
-            never("metrics").not_for_rounds(),
-            typed("diagnose")
+            never(arg!(out)).not_for_rounds().common(),
+            typed(arg!(name)),
+            typed(arg!(tags)),
+            never(arg!(json)).not_for_rounds().common(),
+            never(arg!(verbose)),
+            never(arg!(latency)),
+            never(arg!(no_histogram)),
+            never(arg!(exports)).not_for_rounds(),
+            never(arg!(png)).not_for_rounds(),
+            never(arg!(quiet)).not_for_rounds().common(),
+            never(arg!(no_progress)),
+            never(arg!(page)).not_for_rounds(),
+            never(arg!(metrics)).not_for_rounds(),
+            typed(arg!(diagnose))
                 .not_for_rounds()
                 .needs(&[Need::Url, Need::NoReplay]),
         ],
@@ -394,58 +479,66 @@ const GROUPS: [Group; 13] = [
         heading: "Thresholds",
         may_differ: true,
         flags: &[
-            typed("threshold").not_for_rounds().common(),
-            typed("stop_unless").not_for_rounds(),
-            typed("slo_p99").not_for_rounds(),
-            typed("max_error_rate").not_for_rounds().common(),
-            typed("k6_exit_codes"),
-            typed("strict").not_for_rounds().common(),
-            typed("shard_deadline"),
+            typed(arg!(threshold)).not_for_rounds().common(),
+            typed(arg!(stop_unless)).not_for_rounds(),
+            typed(arg!(slo_p99)).not_for_rounds(),
+            typed(arg!(max_error_rate)).not_for_rounds().common(),
+            typed(arg!(k6_exit_codes)),
+            typed(arg!(strict)).not_for_rounds().common(),
+            typed(arg!(shard_deadline)).sets(&[field!(shard_deadline)]),
         ],
     },
     Group {
         heading: "Target's side",
         may_differ: true,
         flags: &[
-            withheld("target_probe").again(),
-            typed("target_pid").again(),
-            typed("target_cgroup").again(),
+            withheld(arg!(probe.target_probe)).again(),
+            typed(arg!(probe.target_pid)).again(),
+            typed(arg!(probe.target_cgroup)).again(),
         ],
     },
     Group {
         heading: BUNDLED,
         may_differ: true,
         flags: &[
-            from_plan("target_processes"),
-            typed("target_profile"),
-            typed("target_latency"),
-            typed("target_latency_per_in_flight"),
-            typed("target_handshake"),
-            typed("target_tls"),
-            typed("target_work"),
-            typed("target_stall"),
-            typed("target_workers"),
-            typed("target_keep_alive"),
-            typed("target_bandwidth"),
-            typed("target_accept"),
-            typed("target_events"),
-            typed("target_limits").sets(&["target_limit"]),
-            typed("target_faults"),
+            from_plan(arg!(target_processes)).sets(&[field!(workload.bundled.target_processes)]),
+            typed(arg!(target.target_profile)).sets(&[field!(workload.bundled.target_profile)]),
+            typed(arg!(target.target_latency)).sets(&[field!(workload.bundled.target_latency)]),
+            typed(arg!(target.target_latency_per_in_flight))
+                .sets(&[field!(workload.bundled.target_latency_per_in_flight)]),
+            typed(arg!(target.target_handshake)).sets(&[field!(workload.bundled.target_handshake)]),
+            typed(arg!(target_tls)),
+            typed(arg!(target.target_work)).sets(&[field!(workload.bundled.target_work)]),
+            typed(arg!(target.target_stall)).sets(&[field!(workload.bundled.target_stall)]),
+            typed(arg!(target.target_workers)).sets(&[field!(workload.bundled.target_workers)]),
+            typed(arg!(target.target_keep_alive))
+                .sets(&[field!(workload.bundled.target_keep_alive)]),
+            typed(arg!(target.target_bandwidth)).sets(&[field!(workload.bundled.target_bandwidth)]),
+            typed(arg!(target.target_accept)).sets(&[field!(workload.bundled.target_accept)]),
+            typed(arg!(target.target_events)).sets(&[field!(workload.bundled.target_events)]),
+            typed(arg!(target.target_limits)).sets(&[field!(workload.bundled.target_limit)]),
+            typed(arg!(target.target_faults)).sets(&[field!(workload.bundled.target_faults)]),
         ],
     },
 ];
 
-pub(crate) const URL: &str = "url";
-pub(crate) const URLS: &str = "urls";
-pub(crate) const REQUESTS_FILE: &str = "requests_file";
-pub(super) const ID_FORMAT: &str = "id_format";
-pub(super) const BEARER: &str = "bearer_env";
-pub(super) const SAVE: &str = "save";
-pub(crate) const HEADERS: &str = "headers";
-pub(crate) const PROXY: &str = "proxy";
+pub(crate) const URL: &str = arg!(url);
+pub(crate) const URLS: &str = arg!(urls);
+pub(crate) const REQUESTS_FILE: &str = arg!(requests_file);
+pub(super) const ID_FORMAT: &str = arg!(request.id_format);
+pub(super) const BEARER: &str = arg!(request.bearer_env);
+pub(super) const SAVE: &str = arg!(save.save);
+pub(crate) const HEADERS: &str = arg!(headers);
+pub(crate) const PROXY: &str = arg!(proxy.proxy);
 
 /// Flags of saving that a plan holds, in words of their own.
-pub(crate) const SAVING: [&str; 5] = [SAVE, "save_fields", "save_bodies", "max_body", "durability"];
+pub(crate) const SAVING: [&str; 5] = [
+    SAVE,
+    arg!(save.save_fields),
+    arg!(save.save_bodies),
+    arg!(save.max_body),
+    arg!(save.durability),
+];
 
 /// Arguments that name the target.
 pub(crate) const TARGETS: [&str; 3] = [URL, URLS, REQUESTS_FILE];
@@ -462,22 +555,30 @@ pub(crate) fn row(id: &str) -> Option<&'static Flag> {
     rows().map(|(_, flag)| flag).find(|flag| flag.id == id)
 }
 
-/// Return the names of the flags that set a key of `result.json`, as in `--header`.
-pub(crate) fn flags_of(key: &str) -> Vec<String> {
+/// Return the flags that set what differs between two plans, by one of their differences.
+pub(crate) fn flags_of(difference: &Difference, plans: [&RunPlan; 2]) -> Vec<&'static Flag> {
+    let [base, candidate] = plans;
+    let is_of = |one: &Difference| one.what == difference.what;
     rows()
         .map(|(_, flag)| flag)
-        .filter(|flag| flag.is_of(key))
-        .filter_map(|flag| name_of(flag.id))
+        .filter(|flag| flag.differences(base, candidate).iter().any(is_of))
         .collect()
 }
 
-/// Return the name of the first flag among those that were given that sets one of these keys. One
-/// that others follow from comes before them.
-pub(crate) fn first_flag_of(keys: &[String], given: &Values) -> Option<String> {
-    let mut flags = rows().map(|(_, flag)| flag);
-    let flag =
-        flags.find(|flag| given.contains_key(flag.id) && keys.iter().any(|key| flag.is_of(key)))?;
-    name_of(flag.id)
+/// Return the name of the first flag among those that were given that sets what differs between two
+/// plans, with the difference. One that others follow from comes before them.
+pub(crate) fn first_flag_of(
+    given: &Values,
+    base: &RunPlan,
+    candidate: &RunPlan,
+) -> Option<(String, Difference)> {
+    rows()
+        .map(|(_, flag)| flag)
+        .filter(|flag| given.contains_key(flag.id))
+        .find_map(|flag| {
+            let found = flag.differences(base, candidate);
+            Some((name_of(flag.id)?, found.into_iter().next()?))
+        })
 }
 
 /// Return the arguments of `run`, in the order of the help.
@@ -497,7 +598,7 @@ pub(super) fn name(argument: &Arg) -> String {
 }
 
 /// Return the name of a flag by that of its field, as in `--header`.
-pub(super) fn name_of(id: &str) -> Option<String> {
+pub(crate) fn name_of(id: &str) -> Option<String> {
     let arguments = run_arguments();
     arguments
         .iter()
@@ -527,10 +628,18 @@ pub(crate) fn settings(given: &Values) -> impl Iterator<Item = (String, String)>
         .map(|(id, values)| (id.clone(), values.join(", ")))
 }
 
-/// True if a setting of a plan may differ between the sessions of a saved crawl; a setting that no
-/// flag has may not.
-pub(crate) fn may_differ(key: &str) -> bool {
-    rows().any(|(group, flag)| group.may_differ && flag.is_of(key))
+/// Return the settings that have to be the same in each session of a saved crawl: those that no flag
+/// sets, too.
+pub(crate) fn lasting(settings: WorkloadSettings) -> WorkloadSettings {
+    let unset = RunPlan::new("", IdRange { start: 0, end: 1 });
+    let mut plan = RunPlan {
+        workload: settings,
+        ..unset.clone()
+    };
+    for (_, flag) in rows().filter(|(group, _)| group.may_differ) {
+        flag.copy(&mut plan, &unset);
+    }
+    plan.workload
 }
 
 /// Give an argument of `run` what its row says.
@@ -558,18 +667,91 @@ pub(super) fn described(argument: Arg) -> Arg {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::num::NonZeroU64;
+
+    use crawlmark_harness::plan::{
+        BundledSettings, ContentForm, HostRateSource, ListOrder, ProxySource, RobotsRule,
+        RunNumber, TlsTrust,
+    };
 
     use super::*;
 
     #[test]
     fn a_flag_that_was_not_given_is_not_named() {
-        let given = Values::from([("ids".to_owned(), Vec::new())]);
-        let named = |keys: &[&str]| {
-            let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-            first_flag_of(&keys, &given)
+        let given = Values::from([(arg!(ids).to_owned(), Vec::new())]);
+        let base = RunPlan::new("", IdRange { start: 0, end: 1 });
+        let mut other = base.clone();
+        (other.workload.headers, other.seed) = (Some("accept".to_owned()), 2);
+        assert_eq!(first_flag_of(&given, &base, &other), None);
+        other.ids.end = 2;
+        let (flag, difference) = first_flag_of(&given, &base, &other).unwrap();
+        assert_eq!((&*flag, &*difference.what), ("--ids", "plan.ids.end"));
+        let flags = flags_of(&difference, [&base, &other]);
+        let ids: Vec<&str> = flags.iter().map(|flag| flag.id).collect();
+        assert_eq!(ids, [arg!(ids), arg!(requests)]);
+    }
+
+    /// Without that, a difference would name no flag, and another session of a saved crawl could
+    /// not change it.
+    #[test]
+    fn every_setting_is_set_by_a_flag() {
+        let mut all = every_setting();
+        let words = rows().map(|(_, flag)| flag).filter(|flag| flag.is_setting);
+        all.as_typed = words
+            .map(|flag| (flag.id.to_owned(), "x".to_owned()))
+            .collect();
+        let unset = RunPlan::new("", IdRange { start: 0, end: 1 });
+        let full = RunPlan {
+            workload: all,
+            ..unset.clone()
         };
-        assert_eq!(named(&["ids", "shuffle"]).as_deref(), Some("--ids"));
-        assert_eq!(named(&["headers", "shuffle"]), None);
+        let mut copied = unset.clone();
+        for (_, flag) in rows() {
+            flag.copy(&mut copied, &full);
+        }
+        // That requests are all the same follows from the URL and the body.
+        copied.workload.same_request = true;
+        assert_eq!(copied.workload, full.workload);
+        let kept = lasting(full.workload);
+        assert_eq!(
+            (&kept.expect, kept.lines, kept.same_request),
+            (&Some("status:204".to_owned()), Some(7), true)
+        );
+        assert_eq!(kept.as_typed.get(ID_FORMAT).map(String::as_str), Some("x"));
+        assert_eq!(kept.as_typed.get(arg!(tls.cert)), None);
+        assert_eq!(
+            (kept.bundled, kept.tls_trust, kept.proxy, kept.trace_run),
+            (None, None, None, None)
+        );
+    }
+
+    fn every_setting() -> WorkloadSettings {
+        let text = || Some("x".to_owned());
+        WorkloadSettings {
+            body_bytes: Some(1),
+            connect_timeout_us: Some(1),
+            content: Some(ContentForm::Decoded),
+            expect: Some("status:204".to_owned()),
+            headers: text(),
+            lines: Some(7),
+            local_ips: text(),
+            method: text(),
+            order: Some(ListOrder::ByWeight),
+            per_host_rate_from: Some(HostRateSource::CrawlDelay),
+            proxy: text(),
+            proxy_from: Some(ProxySource::Flag),
+            requests_file: text(),
+            requests_per_connection: Some(NonZeroU64::MIN),
+            robots: Some(RobotsRule::Honor),
+            same_request: true,
+            shuffle: Some(IdRange { start: 0, end: 9 }),
+            bundled: Some(BundledSettings::default()),
+            tls_trust: Some(TlsTrust::Unverified),
+            trace: Some(0.5),
+            trace_run: Some(RunNumber(1)),
+            urls: text(),
+            as_typed: BTreeMap::new(),
+        }
     }
 
     #[test]

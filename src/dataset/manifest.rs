@@ -3,7 +3,6 @@
 //! Written by `run --save`; read by `run --resume`, `verify` and `export`. It must not change while
 //! the crawl grows: what changes is in the segments.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -12,6 +11,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use crawlmark_harness::files::{PRIVATE, Root};
+use crawlmark_harness::plan::WorkloadSettings;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::digest::{is_sealed, seal};
 use crawlmark_results::run::report::CommandLine;
@@ -30,7 +30,7 @@ pub const LOCK: &str = "lock";
 pub const FORMAT: &str = "crawlmark crawl/1";
 
 /// Description of a saved crawl.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: String,
@@ -48,13 +48,25 @@ pub struct Manifest {
     pub shuffle: Option<ShuffledRange>,
     /// Settings of what is saved.
     pub saved: Saved,
-    /// Settings that have to be the same in each session, by name; as `plan.workload` of a result.
-    pub workload: BTreeMap<String, String>,
+    /// Settings that have to be the same in each session.
+    pub workload: LastingSettings,
     /// Command line that began it, without secrets.
     pub command: CommandLine,
     /// First session of each refresh, in which all items are asked for again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refreshes: Vec<u32>,
+}
+
+/// Settings that have to be the same in each session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LastingSettings {
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Hash of the URLs, headers and bodies of the requests, 16 hexadecimal digits.
+    pub request_content: String,
+    /// As `plan.workload` of a result.
+    #[serde(flatten)]
+    pub settings: WorkloadSettings,
 }
 
 /// Reason why a directory holds no crawl that this program can read.

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{HostRateSource, ProxySource, RunPlan};
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer, Stopped};
 use crawlmark_results::run::gates::LiveThresholds;
-use crawlmark_results::run::report::{
-    CRAWL_DELAY, Environment, Group, PER_HOST_RATE_FROM, PROXY, PROXY_FROM, Report, Seconds, SoFar,
-    Source,
-};
+use crawlmark_results::run::report::{Environment, Group, Report, Seconds, SoFar, Source};
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
 use crawlmark_results::run::words;
 use crawlmark_results::show::text::write_row;
@@ -18,6 +15,7 @@ use crawlmark_results::show::text::write_row;
 use super::part::{PartOutcome, PartSeconds, PartSlot};
 use super::resolve::{BundledTarget, Resolved};
 use super::target_probe::{ProbeChoice, TargetProbe};
+use crate::cli::arg;
 use crate::crawl::CrawlSpec;
 use crate::error::Error;
 use crate::live_page::LivePage;
@@ -121,8 +119,7 @@ pub(super) fn crawl(
 /// The plan, if it is one: what is left of a saved crawl, or a rate that robots.txt requires, may
 /// make it another than the one that was checked.
 fn valid(plan: RunPlan) -> Result<RunPlan, Error> {
-    let source = plan.workload.get(PER_HOST_RATE_FROM);
-    let is_delayed = source.is_some_and(|source| source == CRAWL_DELAY);
+    let is_delayed = plan.workload.per_host_rate_from == Some(HostRateSource::CrawlDelay);
     plan.validate().map_err(|error| {
         Error::Usage(if is_delayed {
             format!("{error}. The rate per host is that of robots.txt: or use --robots ignore")
@@ -199,14 +196,15 @@ fn name_groups(report: &mut Report, spec: &CrawlSpec) {
 fn not_typed(resolved: &Resolved, columns: usize) -> String {
     let mut out = String::new();
     let typed = &resolved.typed.values;
-    if resolved.plan.arrivals.gaps().is_some() && !typed.contains_key("arrivals") {
+    if resolved.plan.arrivals.gaps().is_some() && !typed.contains_key(arg!(arrivals)) {
         let why =
             "because a threshold is about times at a --rate; --arrivals asap for a closed loop";
         write_row(&mut out, "open loop", why, columns);
     }
-    let workload = &resolved.plan.workload;
-    let from = workload.get(PROXY_FROM).filter(|from| *from != "--proxy");
-    if let Some((proxy, from)) = workload.get(PROXY).zip(from) {
+    let settings = &resolved.plan.workload;
+    let from = settings.proxy_from.as_ref();
+    let variables = from.and_then(ProxySource::variables);
+    if let Some((proxy, from)) = settings.proxy.as_ref().zip(variables) {
         write_row(&mut out, "proxy", &format!("{proxy}, from {from}"), columns);
     }
     out

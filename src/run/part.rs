@@ -16,7 +16,6 @@ use std::cell::Cell;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::files::PRIVATE;
 use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare, default_burst};
-use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::gates::Breach;
 use crawlmark_results::run::parts::PartsDirectory;
@@ -142,16 +141,10 @@ impl PartRun {
             ..whole(resolved.plan.clone(), plan.slots, resolved.burst)
         };
         // The trace ids of all parts are those of one run.
-        if let Some(run) = plan.crawl.workload.get(TRACE_RUN) {
-            own.workload.insert(TRACE_RUN.to_owned(), run.clone());
-        }
-        let keys: Vec<String> = plan_differences(&plan.crawl, &own)
-            .into_iter()
-            .map(|difference| difference.what)
-            .collect();
-        if let Some(key) = keys.first() {
-            let name =
-                first_flag_of(&keys, &resolved.typed.now).unwrap_or_else(|| format!("`{key}`"));
+        own.workload.trace_run = plan.crawl.workload.trace_run;
+        if let Some(difference) = plan_differences(&plan.crawl, &own).first() {
+            let name = first_flag_of(&resolved.typed.now, &plan.crawl, &own)
+                .map_or_else(|| format!("`{}`", difference.what), |(flag, _)| flag);
             return Err(Error::Usage(format!(
                 "{name} differs from the plan: leave it as it is there, or make another plan"
             )));

@@ -12,7 +12,6 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_results::run::report::PROXY_FROM;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use tokio::task::{JoinSet, LocalSet};
@@ -166,9 +165,9 @@ pub(super) fn check_hosts(
                 check: resolved
                     .plan
                     .workload
-                    .get(PROXY_FROM)
-                    .cloned()
-                    .unwrap_or_default(),
+                    .proxy_from
+                    .as_ref()
+                    .map_or_else(String::new, ToString::to_string),
             });
             continue;
         }

@@ -10,12 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{RunPlan, ThrottlingPolicy, default_burst};
+use crawlmark_harness::plan::{HostRateSource, RunPlan, ThrottlingPolicy, default_burst};
 use crawlmark_harness::sample::{ErrorKind, Outcome, Repeat};
 use crawlmark_harness::units::Rate;
-use crawlmark_results::run::report::{
-    CRAWL_DELAY, PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport,
-};
+use crawlmark_results::run::report::{RobotsHost, RobotsOutcome, RobotsReport};
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 use tokio::sync::Mutex;
 
@@ -111,8 +109,7 @@ fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) {
         if slots > 1 {
             plan.shards = 1;
         }
-        plan.workload
-            .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
+        plan.workload.per_host_rate_from = Some(HostRateSource::CrawlDelay);
     }
 }
 

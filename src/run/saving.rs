@@ -20,6 +20,7 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
 use crawlmark_results::show::text::shell_word;
+use crawlmark_results::studies::differences::{Difference, plan_differences};
 use http::Method;
 use http::header::{HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 
@@ -28,7 +29,9 @@ use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, FileCommand, first_flag_of};
 use crate::dataset::disk::{Directory, DiskError};
 use crate::dataset::known::Known;
-use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange};
+use crate::dataset::manifest::{
+    FORMAT, LOCK, LastingSettings, MANIFEST, Manifest, Saved, ShuffledRange,
+};
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
 use crate::dataset::saved;
 use crate::dataset::session::{Session, TOOL, next_session};
@@ -285,29 +288,40 @@ fn resume(flag: &str, place: &Path, resolved: &Resolved) -> Result<(Manifest, Fi
     manifest.saved.mode = resolved.save.mode.unwrap_or(PRIVATE);
     let lock = lock(place, manifest.saved.mode)?;
     let plan = &resolved.plan;
-    let mut was = manifest.workload.clone();
-    was.insert("target".to_owned(), manifest.target.clone());
-    was.insert("ids".to_owned(), manifest.ids.to_string());
-    let mut is = lasting(resolved);
-    is.insert("target".to_owned(), plan.target.clone());
-    is.insert("ids".to_owned(), plan.ids.to_string());
-    let differing = was
-        .keys()
-        .chain(is.keys())
-        .filter(|key| was.get(*key) != is.get(*key))
-        .map(|key| {
-            let flag = first_flag_of(std::slice::from_ref(key), &resolved.typed.now);
-            (key, flag.map(|flag| format!("Leave {flag} out")))
-        });
-    if let Some((what, remedy)) = differing.max_by_key(|(_, remedy)| remedy.is_some()) {
-        let [was, is] = [&was, &is].map(|of| of.get(what).map_or("not set", String::as_str));
-        let remedy = remedy.as_deref().unwrap_or("Restore it");
-        return Err(Error::Usage(format!(
-            "{flag} {}: {what} was {was} when the crawl began, and is {is} now. {remedy}, or begin another crawl with --save",
-            place.display()
-        )));
-    }
-    Ok((manifest, lock))
+    let (was, is) = (&manifest.workload, lasting(resolved));
+    let began = RunPlan {
+        target: manifest.target.clone(),
+        ids: manifest.ids,
+        seed: was.seed,
+        workload: was.settings.clone(),
+        ..plan.clone()
+    };
+    let now = RunPlan {
+        workload: is.settings.clone(),
+        ..plan.clone()
+    };
+    let contents = (was.request_content != is.request_content).then(|| Difference {
+        what: "request_content".to_owned(),
+        base: was.request_content.clone(),
+        candidate: is.request_content.clone(),
+    });
+    let typed = first_flag_of(&resolved.typed.now, &began, &now);
+    let others = plan_differences(&began, &now).into_iter().chain(contents);
+    let found = typed
+        .map(|(flag, difference)| (format!("Leave {flag} out"), difference))
+        .or_else(|| others.map(|other| ("Restore it".to_owned(), other)).next());
+    let Some((remedy, difference)) = found else {
+        return Ok((manifest, lock));
+    };
+    let Difference {
+        what,
+        base: was,
+        candidate: is,
+    } = difference;
+    Err(Error::Usage(format!(
+        "{flag} {}: {what} was {was} when the crawl began, and is {is} now. {remedy}, or begin another crawl with --save",
+        place.display()
+    )))
 }
 
 /// Longest body that is saved whole unless `--max-body` says otherwise, bytes.
@@ -315,22 +329,21 @@ const MAX_BODY: u64 = 1_000_000;
 
 /// Return the order of the plan's IDs; none if it is their own.
 fn shuffled(plan: &RunPlan) -> Option<ShuffledRange> {
-    let range = plan.workload.get("shuffle")?.parse().ok()?;
     Some(ShuffledRange {
-        range,
+        range: plan.workload.shuffle?,
         seed: plan.seed,
     })
 }
 
 /// Return the settings of a run that have to be the same in each session.
-fn lasting(resolved: &Resolved) -> BTreeMap<String, String> {
+fn lasting(resolved: &Resolved) -> LastingSettings {
     let Resolved { plan, spec, .. } = resolved;
-    let mut lasting = plan.workload.clone();
-    lasting.retain(|key, _| !cli::may_differ(key));
-    lasting.insert("seed".to_owned(), plan.seed.to_string());
     let content = spec.targets.content_hash(&spec.request);
-    lasting.insert("request_content".to_owned(), format!("{content:016x}"));
-    lasting
+    LastingSettings {
+        seed: plan.seed,
+        request_content: format!("{content:016x}"),
+        settings: cli::lasting(plan.workload.clone()),
+    }
 }
 
 /// Lock the directory of a saved crawl. The lock lasts as long as any process of the session.

@@ -9,7 +9,7 @@ use crawlmark_harness::process::usable_cpus;
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::scale::{FixedQuantity, Size};
 
-use crate::cli::{ScaleArgs, given_in_rounds};
+use crate::cli::{ScaleArgs, arg, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
@@ -38,13 +38,13 @@ const WHOSE: &str = "the URL and the flags after --";
 /// Flags that a round may not have, by the names of their fields: those of its size and its length,
 /// and those that cap throughput.
 const TAKEN: [&str; 7] = [
-    "rate",
-    "per_host_rate",
-    "adaptive",
-    "requests",
-    "duration",
-    "shards",
-    "connections",
+    arg!(rate),
+    arg!(per_host.per_host_rate),
+    arg!(throttling.adaptive),
+    arg!(requests),
+    arg!(duration),
+    arg!(shards),
+    arg!(connections),
 ];
 
 /// Rounds that can be run.

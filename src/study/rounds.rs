@@ -14,7 +14,7 @@ use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::{Role, ShardExit, ended_children_cpu, fork};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
-use crawlmark_results::run::report::{Report, TARGET_PROCESSES, Verdict};
+use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{self, RESULT, ReadError};
 use crawlmark_results::show::text;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -230,7 +230,7 @@ impl<'a> Rounds<'a> {
             ));
         }
         // A target of the round alone is gone, and what it asked for with it.
-        let is_own = report.plan.run.workload.contains_key(TARGET_PROCESSES);
+        let is_own = report.plan.run.workload.bundled.is_some();
         if setup.target.is_none() && !is_own {
             let until = self.clock.now().plus(report.throttling.wait_left());
             self.resume = self.resume.max(until);

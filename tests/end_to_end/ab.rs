@@ -293,8 +293,7 @@ fn saved_results_are_compared_as_they_were_run() {
     // may hide in it.
     let last = format!("{candidate}/002-candidate/result.json");
     let as_it_was = change(&last, |report| {
-        let workload = &mut report.plan.run.workload;
-        workload.insert("expect".to_owned(), "status:204".to_owned());
+        report.plan.run.workload.expect = Some("status:204".to_owned());
         report.plan.config_hash = config_hash(&report.plan.run);
     });
     let refused = |line: &str| {

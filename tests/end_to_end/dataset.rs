@@ -14,10 +14,11 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark::crawl::Shuffle;
 use crawlmark::dataset::item_set::ItemSet;
 use crawlmark::dataset::manifest::{
-    self, Bodies, Durability, Fields, Manifest, Saved, ShuffledRange,
+    self, Bodies, Durability, Fields, LastingSettings, Manifest, Saved, ShuffledRange,
 };
 use crawlmark::dataset::records::{RecordedItem, Records};
 use crawlmark::dataset::segment::{self, Header, SegmentEncoder, SegmentName};
+use crawlmark_harness::plan::WorkloadSettings;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::CommandLine;
 use serde_json::{Value, json};
@@ -132,7 +133,13 @@ impl SavedCrawl {
             },
             shuffle,
             saved,
-            workload: [("id_format".to_owned(), "width=4".to_owned())].into(),
+            workload: LastingSettings {
+                settings: WorkloadSettings {
+                    as_typed: [("id_format".to_owned(), "width=4".to_owned())].into(),
+                    ..WorkloadSettings::default()
+                },
+                ..LastingSettings::default()
+            },
             command: CommandLine::default(),
             refreshes: Vec::new(),
         };

@@ -12,11 +12,11 @@ use super::stalls::Stalls;
 use super::thresholds as limits;
 use super::verdict::{Missing, Verdict};
 use crate::run::report::{
-    Audit, Course, Event, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, PROXY, Report,
-    ShardReport, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED, is_endless, is_full, offered, share,
+    Audit, Course, Event, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report,
+    ShardReport, is_endless, is_full, offered, share,
 };
 use crawlmark_harness::machine::{QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS, QUOTA_THROTTLED_US};
-use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
+use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, TlsTrust};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::shard::INTERVAL;
@@ -463,7 +463,7 @@ fn items(report: &Report) -> Found {
     let count = counted.items.not_found;
     let share = share(count as f64, counted.requests.attempts as f64);
     let is_much = share >= limits::NOT_FOUND;
-    let is_own = !report.plan.run.workload.contains_key(TARGET_PROCESSES);
+    let is_own = report.plan.run.workload.bundled.is_none();
     let verdict = (share > limits::MOST_FAILED && is_own).then_some(Verdict::Errors);
     let not_found = is_much.then_some(Finding::NotFound {
         share,
@@ -794,7 +794,7 @@ fn retransmits(report: &Report) -> Found {
 fn timeouts(report: &Report) -> Found {
     let counts = &report.tcp.counts;
     let (lost, received) = (counts.timeouts_unacknowledged, counts.timeouts_acknowledged);
-    let is_proxied = report.plan.run.workload.contains_key(PROXY);
+    let is_proxied = report.plan.run.workload.proxy.is_some();
     let is_many = |requests: &u64| *requests >= limits::LEAST_LATE;
     let never = Some(lost)
         .filter(is_many)
@@ -904,7 +904,7 @@ type OneIn = (u32, fn(&Latency) -> Option<f64>);
 /// and no wait.
 fn wait(report: &Report, shard: &ShardReport, series: Series) -> Option<Wait> {
     let workload = &report.plan.run.workload;
-    let is_opening = series == Series::PoolWait && workload.contains_key(REQUESTS_PER_CONNECTION);
+    let is_opening = series == Series::PoolWait && workload.requests_per_connection.is_some();
     let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
     let percentiles: [OneIn; 2] = [(100, |times| times.p99_us), (10, |times| times.p90_us)];
     percentiles.into_iter().find_map(|(one_in, percentile)| {
@@ -1019,13 +1019,10 @@ fn connections(report: &Report) -> Found {
     let (opened, requests) = (report.totals.connections_opened, report.totals.attempts);
     // Each host may have as many as there are requests in flight, and a few may be lost.
     let usual = u64::from(plan.connections) * 2 * u64::from(plan.per_host.hosts.max(1));
-    let is_meant = plan.workload.contains_key(REQUESTS_PER_CONNECTION);
+    let is_meant = plan.workload.requests_per_connection.is_some();
     let is_lost = opened > usual && opened.saturating_mul(10) > requests && !is_meant;
     let lost = is_lost.then_some(Finding::ConnectionsNotKept { opened, requests });
-    let is_unverified = plan
-        .workload
-        .get(TLS_TRUST)
-        .is_some_and(|trust| trust == UNVERIFIED);
+    let is_unverified = plan.workload.tls_trust == Some(TlsTrust::Unverified);
     let unverified = is_unverified.then_some(Finding::CertificatesUnverified {});
     Ok(lost.into_iter().chain(unverified).collect())
 }

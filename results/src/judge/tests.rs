@@ -4,6 +4,7 @@
 mod fired;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,12 +12,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::run::report::{
     Audit, BindingReport, ConnectionsReport, Environment, IntervalRow, Latency, Ledger, Limit,
-    MergedReport, ShardCourse, ShardReport, TARGET_PROCESSES, TargetReport, Totals, UsageReport,
-    WindowReport,
+    MergedReport, ShardCourse, ShardReport, TargetReport, Totals, UsageReport, WindowReport,
 };
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
+use crawlmark_harness::plan::{Arrivals, BundledSettings, OnThrottle, Pacing};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{
@@ -551,7 +551,7 @@ fn g_answers_and_failed_requests() {
 fn g_items_that_are_not_there() {
     let missing = |run: &mut Run, count: u64| {
         (run.ledger.not_found, run.ledger.ok) = (count, 1_000 - count);
-        run.plan.workload.remove(TARGET_PROCESSES);
+        run.plan.workload.bundled = None;
     };
     passes(|run| missing(run, 500));
     trips(Verdict::Errors, FindingKind::NotFound, |run| {
@@ -560,9 +560,7 @@ fn g_items_that_are_not_there() {
     // The bundled target has the items that its settings say.
     passes(|run| {
         missing(run, 950);
-        run.plan
-            .workload
-            .insert(TARGET_PROCESSES.to_owned(), "2".to_owned());
+        run.plan.workload.bundled = Some(BundledSettings::default());
     });
 }
 
@@ -1213,9 +1211,7 @@ fn g_waits_for_a_connection_or_a_limit() {
     passes(|run| waited(run, Series::PoolWait, 2_000.0, 2_100.0));
     // Where connections are opened all the time, that is no wait for one that was in use.
     let opening = |run: &mut Run, us: f64| {
-        run.plan
-            .workload
-            .insert(REQUESTS_PER_CONNECTION.to_owned(), "1".to_owned());
+        run.plan.workload.requests_per_connection = Some(NonZeroU64::MIN);
         run.times(Series::Connect).p99_us = Some(us);
         waited(run, Series::PoolWait, 60_100.0, 100_000.0);
     };

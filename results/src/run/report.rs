@@ -83,7 +83,6 @@ use crawlmark_harness::stats::{
 };
 use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
 use crawlmark_harness::target::TargetRecord;
-use crawlmark_harness::trace::TRACE_RUN;
 use crawlmark_harness::wire::{BindingTimes, Usage};
 
 /// The name of the format.
@@ -97,29 +96,6 @@ pub struct Labels {
     /// Free labels.
     pub tags: BTreeMap<String, String>,
 }
-
-/// Key of the workload: proxies, without credentials. Only of a run through any.
-pub const PROXY: &str = "proxy";
-
-/// The key of the workload with the flag or the environment variables that hold the URLs of the
-/// proxies. No part of the plan's hash.
-pub const PROXY_FROM: &str = "proxy_from";
-
-/// Key of the workload: source of the rate per host. Only where that is a crawl-delay of
-/// robots.txt, and not `--per-host-rate`.
-pub const PER_HOST_RATE_FROM: &str = "per_host_rate_from";
-
-/// Value of [`PER_HOST_RATE_FROM`].
-pub const CRAWL_DELAY: &str = "crawl-delay of robots.txt";
-
-/// Key of the workload: certificates that the client trusts. Only of targets over TLS.
-pub const TLS_TRUST: &str = "tls_trust";
-
-/// Value of [`TLS_TRUST`] when certificates are not verified.
-pub const UNVERIFIED: &str = "none (--insecure)";
-
-/// Key that only the workload of a run against the bundled target has.
-pub const TARGET_PROCESSES: &str = "target_processes";
 
 /// A whole result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -704,8 +680,7 @@ pub fn rfc3339(time: SystemTime) -> String {
 /// standard library's hasher is not.
 pub fn config_hash(plan: &RunPlan) -> String {
     let mut plan = plan.clone();
-    plan.workload.remove(PROXY_FROM);
-    plan.workload.remove(TRACE_RUN);
+    plan.workload = plan.workload.without_origin();
     let json = serde_json::to_string(&plan).unwrap_or_default();
     let hash = json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -8,7 +8,7 @@ use crawlmark_harness::plan::RunPlan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::run::report::Report;
+use crate::run::report::{Environment, Report};
 
 /// Something that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,27 +40,26 @@ pub struct Incomparable {
     because: &'static str,
 }
 
-/// Keys that make two results incomparable when they differ, and why.
-const DECISIVE: [(&[&str], &str); 5] = [
+/// Copies fields of a plan to another one.
+pub type CopyFields = fn(to: &mut RunPlan, from: &RunPlan);
+
+/// Fields of a plan that make two results incomparable when they differ, and why.
+const DECISIVE: [(CopyFields, &str); 4] = [
     (
-        &["plan.arrivals"],
+        |to, from| to.arrivals = from.arrivals,
         "an open loop's times count waits that a closed loop does not make",
     ),
     (
-        &["plan.rate", "plan.shape"],
+        |to, from| (to.rate, to.shape) = (from.rate, from.shape),
         "the two runs had different loads, so their figures cannot be compared",
     ),
     (
-        &["plan.warmup_us"],
+        |to, from| to.warmup = from.warmup,
         "one side would leave out requests that the other counts",
     ),
     (
-        &["plan.workload.expect"],
+        |to, from| to.workload.expect.clone_from(&from.workload.expect),
         "both sides need the same definition of a good response",
-    ),
-    (
-        &["environment.cpu_model", "environment.cores"],
-        "two machines are compared, and not two programs",
     ),
 ];
 
@@ -72,22 +71,27 @@ pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
 
 /// The values of a result besides its measurements.
 fn values_of(report: &Report) -> Values {
-    let mut values = Values::new();
+    let mut values = plan_of(report);
     flatten("crawlmark_version", &report.crawlmark_version, &mut values);
-    flatten("plan", &report.plan, &mut values);
     flatten("environment", &report.environment, &mut values);
-    // The hash says in one word what the keys say one by one; a proxy is the same wherever its URL
-    // is from, and each run has trace ids of its own.
+    values
+}
+
+/// The values of its plan. The hash says in one word what the keys say one by one; a proxy is the
+/// same wherever its URL is from, and each run has trace ids of its own.
+fn plan_of(report: &Report) -> Values {
+    let mut plan = report.plan.clone();
+    plan.run.workload = plan.run.workload.without_origin();
+    let mut values = Values::new();
+    flatten("plan", &plan, &mut values);
     values.remove("plan.config_hash");
-    values.remove("plan.workload.proxy_from");
-    values.remove("plan.workload.trace_run");
     values
 }
 
 /// Checksum of a plan, whatever its target is called: equal for runs that make one history.
 pub fn plan_key(report: &Report) -> String {
-    let mut values = values_of(report);
-    values.retain(|key, _| key.starts_with("plan.") && key != "plan.target");
+    let mut values = plan_of(report);
+    values.remove("plan.target");
     let mut sum = crc32fast::Hasher::new();
     for (key, value) in values {
         sum.update(format!("{key} {value}\n").as_bytes());
@@ -119,24 +123,52 @@ fn between(mut base: Values, mut candidate: Values) -> Vec<Difference> {
     all.filter(|one| one.base != one.candidate).collect()
 }
 
-/// Check that results with this difference may be compared.
+/// List the differences between two plans in the fields that `copy` copies.
+pub fn field_differences(copy: CopyFields, base: &RunPlan, candidate: &RunPlan) -> Vec<Difference> {
+    let mut changed = base.clone();
+    copy(&mut changed, candidate);
+    plan_differences(base, &changed)
+}
+
+/// Check that results of these plans may be compared.
 ///
 /// # Errors
 /// With the first difference that makes them two different things.
-pub fn comparable(differences: &[Difference]) -> Result<(), Incomparable> {
-    for (keys, because) in DECISIVE {
-        let is_decisive = |one: &&Difference| {
-            keys.iter()
-                .any(|key| one.what == *key || one.what.starts_with(&format!("{key}.")))
-        };
-        if let Some(difference) = differences.iter().find(is_decisive) {
+pub fn comparable_plans(base: &RunPlan, candidate: &RunPlan) -> Result<(), Incomparable> {
+    for (copy, because) in DECISIVE {
+        let found = field_differences(copy, base, candidate);
+        if let Some(difference) = found.into_iter().next() {
             return Err(Incomparable {
-                difference: difference.clone(),
+                difference,
                 because,
             });
         }
     }
     Ok(())
+}
+
+/// Check that two results may be compared.
+///
+/// # Errors
+/// With the first difference that makes them two different things.
+pub fn comparable(base: &Report, candidate: &Report) -> Result<(), Incomparable> {
+    comparable_plans(&base.plan.run, &candidate.plan.run)?;
+    let [base, candidate] = [base, candidate].map(|report| {
+        let Environment {
+            cpu_model, cores, ..
+        } = &report.environment;
+        let mut values = Values::new();
+        flatten("environment.cpu_model", cpu_model, &mut values);
+        flatten("environment.cores", cores, &mut values);
+        values
+    });
+    let found = between(base, candidate);
+    found.into_iter().next().map_or(Ok(()), |difference| {
+        Err(Incomparable {
+            difference,
+            because: "two machines are compared, and not two programs",
+        })
+    })
 }
 
 fn flatten(name: &str, value: &impl Serialize, into: &mut Values) {

@@ -3,7 +3,7 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::manifest::Fields;
+use super::manifest::{Fields, LastingSettings};
 use super::records::Records;
 use super::segment::{FORMAT, Frames, Header, SegmentEncoder, SegmentName};
 
@@ -176,7 +176,7 @@ mod tests {
                 durability,
                 mode: crawlmark_harness::files::PRIVATE,
             },
-            workload: BTreeMap::new(),
+            workload: LastingSettings::default(),
             command: CommandLine::default(),
             refreshes: Vec::new(),
         }

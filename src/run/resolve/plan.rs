@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawlmark_harness::plan::{
-    Arrivals, LINGER, OnThrottle, Pacing, PerHost, Pinning, Recorded, RunPlan, default_burst,
-    most_shards,
+    Arrivals, LINGER, OnThrottle, Pacing, PerHost, Pinning, Recorded, RunPlan, WorkloadSettings,
+    default_burst, most_shards,
 };
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
@@ -171,7 +171,7 @@ pub(super) fn resolve(args: &RunArgs, inputs: Inputs) -> Result<Resolved, Error>
     let budget = rate.filter(|_| !is_open);
     let mut plan = RunPlan {
         target: spec.targets.to_string(),
-        workload: std::collections::BTreeMap::new(),
+        workload: WorkloadSettings::default(),
         ids,
         finished: Vec::new(),
         shards,

@@ -11,6 +11,7 @@ use crate::cli::{NO_PROXY, RunArgs};
 use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, turns};
 use crate::crawl::{Host, Scheme, Targets};
 use crate::error::Error;
+use crawlmark_harness::plan::ProxySource;
 
 /// Choose the proxies of a run against `targets`, whose addresses are yet to be looked up; none if
 /// every host is connected to directly. The second value is the flag or the variables that name
@@ -21,7 +22,7 @@ use crate::error::Error;
 pub(super) fn choose_proxies(
     args: &RunArgs,
     targets: &Targets,
-) -> Result<Option<(Proxies, String)>, Error> {
+) -> Result<Option<(Proxies, ProxySource)>, Error> {
     let hosts = targets.hosts();
     let mut named = Named::default();
     match args.proxy.proxy.as_slice() {
@@ -42,7 +43,12 @@ pub(super) fn choose_proxies(
         seed: args.seed,
         ..proxies
     };
-    Ok((!sources.is_empty()).then(|| (proxies, sources.join(", "))))
+    let source = if args.proxy.proxy.is_empty() {
+        ProxySource::Variables(sources.join(", "))
+    } else {
+        ProxySource::Flag
+    };
+    Ok((!sources.is_empty()).then_some((proxies, source)))
 }
 
 /// Proxies, and the flag or the variable that names each.

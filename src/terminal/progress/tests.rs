@@ -1,11 +1,12 @@
 //! Example runs for the tests of the live view.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crawlmark_harness::adaptive::ControllerState;
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
+use crawlmark_harness::plan::{
+    Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy, WorkloadSettings,
+};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, Percentile, SecondCounts, Series};
 use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent, Stopping};
@@ -18,7 +19,7 @@ use proptest::prelude::*;
 pub(super) fn plan(shards: u32) -> RunPlan {
     RunPlan {
         target: "test".to_owned(),
-        workload: BTreeMap::new(),
+        workload: WorkloadSettings::default(),
         ids: IdRange {
             start: 0,
             end: 1_000_000,

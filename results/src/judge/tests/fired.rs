@@ -13,9 +13,9 @@ use crate::judge::{
 use crate::run::parts::{AttemptRecord, judge_merged};
 use crate::run::report::{
     Change, Experiment, GateReport, Group, GroupRow, InStep, MergedReport, QueueReport, Report,
-    RobotsReport, ServiceSplit, TLS_TRUST, UNVERIFIED, Witness,
+    RobotsReport, ServiceSplit, Witness,
 };
-use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::plan::{Arrivals, TlsTrust};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, ItemCounts, Series};
@@ -342,8 +342,7 @@ fn with(kind: FindingKind) -> Report {
         Is::NotFound => run(|it| (it.ledger.not_found, it.ledger.ok) = (200, 800)),
         Is::ConnectionsNotKept => run(|it| it.counters.requests.connections_opened = 1_000),
         Is::CertificatesUnverified => run(|it| {
-            let trust = (TLS_TRUST.to_owned(), UNVERIFIED.to_owned());
-            it.plan.workload.extend([trust]);
+            it.plan.workload.tls_trust = Some(TlsTrust::Unverified);
         }),
         Is::FewStreams => run(|it| {
             it.plan.streams = 10;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::{is_sealed, seal};
 use super::directory::{PartsDirectory, is_name};
 use super::plan_file::PlanFile;
-use crate::run::report::{Environment, GroupRow, PER_HOST_RATE_FROM, Report, Verdict};
+use crate::run::report::{Environment, GroupRow, Report, Verdict};
 use crate::run::result_dir::foreign;
 use crawlmark_harness::stats::ItemCounts;
 
@@ -92,7 +92,7 @@ impl AttemptRecord {
             crawl_delay_s: report
                 .robots
                 .as_ref()
-                .filter(|_| report.plan.run.workload.contains_key(PER_HOST_RATE_FROM))
+                .filter(|_| report.plan.run.workload.per_host_rate_from.is_some())
                 .and_then(|robots| robots.crawl_delay_s),
             whole,
             verdict: report.validity.verdict,

@@ -14,14 +14,11 @@ use std::time::{Duration, SystemTime};
 use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::judge::Finding;
 use crate::run::gates::{LiveThresholds, Objective};
-use crate::run::report::{
-    CRAWL_DELAY, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report, Seconds, Source,
-    Verdict,
-};
+use crate::run::report::{Labels, MergedReport, OtherAttempt, Report, Seconds, Source, Verdict};
 use crate::run::result_dir::{IntervalLog, LogFile, ResultError, foreign};
 use crate::show::text::counted;
 use crawlmark_harness::clock::duration_ns;
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{HostRateSource, RunPlan};
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::supervisor::parts::{
     MOST_TIMES, PartError, PartFrame, PartReader, PartStart, merge as merge_frames,
@@ -176,9 +173,7 @@ impl PublishedParts {
                 period_ns: duration_ns(period),
             });
             crawl.per_host.burst = Some(self.plan.slots.into());
-            crawl
-                .workload
-                .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
+            crawl.workload.per_host_rate_from = Some(HostRateSource::CrawlDelay);
         }
         crawl
     }

@@ -26,7 +26,7 @@ const TOOL: &str = concat!("crawlmark ", env!("CARGO_PKG_VERSION"));
 pub const MAX_PARTS: u32 = 100_000;
 
 /// A crawl in parts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanFile {
     /// `crawlmark plan/1`.
     format: String,

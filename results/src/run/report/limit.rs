@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BindingReport, PER_HOST_RATE_FROM, Report, ShardReport, share};
+use super::{BindingReport, Report, ShardReport, share};
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::wire::Binding;
 
@@ -51,7 +51,7 @@ impl Limit {
     pub(crate) fn in_run(self, plan: &RunPlan, throttled: u64) -> Self {
         match self {
             Self::Rate if plan.arrivals == Arrivals::Replay => Self::Recording,
-            Self::PerHostRate if plan.workload.contains_key(PER_HOST_RATE_FROM) => Self::CrawlDelay,
+            Self::PerHostRate if plan.workload.per_host_rate_from.is_some() => Self::CrawlDelay,
             Self::Quota if plan.throttling.adaptive.is_some() && throttled == 0 => Self::Adaptive,
             limit => limit,
         }

@@ -1,20 +1,20 @@
 //! Announcement of a run, before it starts.
 
-use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM, is_endless};
+use crate::run::report::is_endless;
 use crate::show::text::{counted, rate_in_words, write_row};
-use crawlmark_harness::plan::{LOCAL_IPS, RunPlan, SAME_REQUEST, SlotShare};
+use crawlmark_harness::plan::{HostRateSource, ProxySource, RunPlan, SlotShare};
 use crawlmark_harness::units::grouped;
 
 /// Return the announcement of a run: the effective totals, shown before anything is sent, for a
 /// terminal of `columns` columns. `slot` is that of a part of a crawl, whose plan this is.
 pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> String {
-    let setting = |key| plan.workload.get(key).cloned();
+    let settings = &plan.workload;
     let number = |n: u32| grouped(n.into());
     let time = |time| humantime::format_duration(time).to_string();
     let hosts = plan.per_host;
-    let rate_per_host = hosts.rate.map(|rate| {
-        let from = setting(PER_HOST_RATE_FROM).map(|from| format!(" ({from})"));
-        format!("{rate}{}", from.unwrap_or_default())
+    let rate_per_host = hosts.rate.map(|rate| match settings.per_host_rate_from {
+        Some(HostRateSource::CrawlDelay) => format!("{rate} (crawl-delay of robots.txt)"),
+        None => rate.to_string(),
     });
     let rate = plan.shaped_rate().map(|rate| rate.to_string());
     let warmup = Some(plan.warmup).filter(|warmup| !warmup.is_zero());
@@ -38,17 +38,23 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         ("burst", plan.has_budget().then(|| grouped(plan.burst))),
         (
             "requests",
-            setting(SAME_REQUEST).map(|_| "the same URL for every item: it has no {id}".to_owned()),
+            settings
+                .same_request
+                .then(|| "the same URL for every item: it has no {id}".to_owned()),
         ),
         (
             "slot",
             slot.map(|SlotShare { slot, of }| format!("{slot}/{of}")),
         ),
-        ("from", setting(LOCAL_IPS)),
-        ("proxy", setting(PROXY)),
+        ("from", settings.local_ips.clone()),
+        ("proxy", settings.proxy.clone()),
         (
             "proxy from",
-            setting(PROXY_FROM).filter(|from| from != "--proxy"),
+            settings
+                .proxy_from
+                .as_ref()
+                .and_then(ProxySource::variables)
+                .map(str::to_owned),
         ),
         ("hosts", (hosts.hosts > 1).then(|| number(hosts.hosts))),
         (
@@ -72,12 +78,9 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
     out
 }
 
-/// Key of the workload: the methods of its requests.
-const METHOD: &str = "method";
-
 /// Describe a plan in a line: `GET http://host/{id}, open loop, 1,000/s for 28 s, 2 shards`.
 pub fn plan_line(plan: &RunPlan) -> String {
-    let method = plan.workload.get(METHOD).cloned();
+    let method = plan.workload.method.clone();
     let request = format!("{} {}", method.unwrap_or_default(), plan.target);
     let kind = if plan.arrivals.gaps().is_some() {
         "open loop"
@@ -98,7 +101,8 @@ pub fn plan_line(plan: &RunPlan) -> String {
     };
     let proxy = plan
         .workload
-        .get(PROXY)
+        .proxy
+        .as_ref()
         .map(|proxy| format!("through {proxy}"));
     let shards = counted(plan.shards.into(), "shard");
     let parts = [
@@ -157,7 +161,7 @@ mod tests {
     fn a_plan_is_a_line() {
         let mut run = plan();
         (run.duration, run.shards) = (Some(Duration::from_secs(28)), 2);
-        run.workload.insert(METHOD.to_owned(), "GET".to_owned());
+        run.workload.method = Some("GET".to_owned());
         assert_eq!(
             plan_line(&run),
             "GET test, closed loop, 1,000 items, 8 connections for 28 s, 2 shards"

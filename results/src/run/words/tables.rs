@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    Audit, BusiestReport, Group, GroupRow, Limit, PROXY, Report, Split, is_endless, share,
+    Audit, BusiestReport, Group, GroupRow, Limit, Report, Split, is_endless, share,
 };
 use crate::show::doc::{Column, Part, Table};
 use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
@@ -185,7 +185,7 @@ pub(super) fn summary(report: &Report, times: Vec<Row>) -> Part {
         ("limited by", Some(limited_by(report))),
         ("budget", budget(report.budget.as_deref())),
         ("per host", budget(report.host_budget.as_ref())),
-        ("proxy", report.plan.run.workload.get(PROXY).cloned()),
+        ("proxy", report.plan.run.workload.proxy.clone()),
         ("saved", saved(report)),
         ("parts", parts_merged(report)),
         ("witness", witness(report)),

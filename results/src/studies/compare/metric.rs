@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crawlmark_harness::stats::Series;
 use serde::{Deserialize, Serialize};
 
-use crate::run::report::{Latency, Report, TARGET_PROCESSES};
+use crate::run::report::{Latency, Report};
 use crate::show::text::{bytes_f64, decimal, micros};
 
 /// Samples that must lie beyond a percentile of a round before a verdict may rest on it.
@@ -341,7 +341,7 @@ pub fn run_metrics() -> [Metric; 6] {
 /// not that of the bundled target, which is there to measure clients.
 pub fn readings_of_run(report: &Report) -> Readings {
     let client_s: Option<f64> = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum();
-    let is_bundled = report.plan.run.workload.contains_key(TARGET_PROCESSES);
+    let is_bundled = report.plan.run.workload.bundled.is_some();
     let target = report.target.as_ref().filter(|_| !is_bundled);
     let target = target.and_then(|target| {
         let (each, all) = (target.cpu_us_per_attempt?, target.cpu_us?);

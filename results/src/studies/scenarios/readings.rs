@@ -16,9 +16,6 @@ use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::parse_duration;
 
-/// The plan's note of what the bundled target adds to the first answer of each connection.
-const HANDSHAKE: &str = "target_handshake";
-
 /// Readings of a run. Rates and times are of after its warm-up, counts are of all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioReadings {
@@ -134,12 +131,9 @@ impl ScenarioReadings {
 /// Return the handshake delay of the bundled target from the plan; zero for a target that is not
 /// bundled.
 fn handshake(report: &Report) -> Duration {
-    report
-        .plan
-        .run
-        .workload
-        .get(HANDSHAKE)
-        .and_then(|text| parse_duration(text).ok())
+    let bundled = report.plan.run.workload.bundled.as_ref();
+    bundled
+        .and_then(|bundled| parse_duration(&bundled.target_handshake).ok())
         .unwrap_or_default()
 }
 
