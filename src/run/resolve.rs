@@ -5,12 +5,15 @@
 //! |---|---|
 //! | `request`, `targets`, `proxies` | read what the flags name |
 //! | `rules` | refuse flags that do not fit together |
+//! | `plan`, `load` | the plan: what the flags say, and then what the targets decide |
 //! | `addresses` | look up names |
-//! | `plan`, `bundled` | the plan, the settings of the crawl, the bundled target |
+//! | `crawl`, `bundled` | the settings of the crawl, the bundled target |
 //! | `record` | settings that the plan records |
 
 mod addresses;
 mod bundled;
+mod crawl;
+mod load;
 mod plan;
 mod proxies;
 mod record;
@@ -23,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crawlmark_harness::plan::{Arrivals, RunPlan};
+use crawlmark_harness::process::usable_cpus;
 use crawlmark_results::run::gates::Objective;
 use crawlmark_results::run::report::{Labels, Placement};
 
@@ -33,18 +37,21 @@ pub(super) use self::bundled::BundledTarget;
 pub(crate) use self::plan::objectives;
 use self::targets::Chosen;
 use super::target_probe::ProbeChoice;
-use crate::cli::{Auto, PartArgs, RunArgs, SaveArgs, Typed};
+use crate::cli::{Auto, PartArgs, RobotsUse, RunArgs, SaveArgs, Typed};
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{CrawlSpec, RequestShape, Targets};
+use crate::crawl::{CrawlSpec, Expectations, Lookups, RequestShape, Targets};
 use crate::error::Error;
 use crate::live_page::ServedAt;
+use crate::target::{share_of_client, share_of_target};
 
-/// What the flags name, read and looked up.
+/// What the flags of a crawl name, read and looked up.
 struct Inputs {
     request: RequestShape,
-    chosen: Chosen,
+    expect: Expectations,
+    targets: Targets,
     proxies: Option<Proxies>,
-    found: Found,
+    addresses: Vec<Vec<SocketAddr>>,
+    lookups: Option<Lookups>,
 }
 
 /// A run that can be started.
@@ -110,19 +117,12 @@ impl Resolved {
 pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
     let request = request::choose_request(args)?;
     rules::check_flags(args, &request)?;
-    if args.list().is_some() {
-        // Standard input may take its time.
-        let inputs = Inputs {
-            request: request.clone(),
-            chosen: targets::stand_in()?,
-            proxies: None,
-            found: Found::default(),
-        };
-        plan::resolve(args, inputs)?;
-    }
-    let chosen = targets::choose_targets(args, &request)?;
+    let expect = crawl::choose_expectations(args, request.method().as_str())?;
+    let draft = plan::draft(args)?;
+    let mut chosen = targets::choose_targets(args, &request)?;
     let (mut proxies, proxy_from) = proxies::choose_proxies(args, &chosen.targets)?.unzip();
     rules::check(args, &request, &chosen, proxies.as_ref())?;
+    rules::check_expectations(args, &expect, &chosen.methods)?;
     let found = addresses::find_all(args, chosen.targets.hosts(), proxies.as_mut())?;
     if let (Some((_, why)), None) = (found.strangers.first(), args.rate)
         && args.arrivals() != Arrivals::Replay
@@ -131,15 +131,89 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
             "{why}: say how fast you may crawl it, for example --rate 10/s"
         )));
     }
+    let Found {
+        addresses,
+        unresolved,
+        lookup,
+        lookups,
+        strangers,
+    } = found;
+    let cpus = usable_cpus().len().max(1);
+    let bundled = chosen
+        .bundled
+        .take()
+        .map(|template| BundledTarget::new(args, template, cpus))
+        .transpose()?;
+    let is_here = bundled.is_some() || addresses.iter().flatten().any(is_own);
+    let processes = bundled.as_ref().map(|bundled| bundled.processes);
+    // Beside a target on this machine, a shard more would wait for a CPU.
+    let cores = if is_here {
+        share_of_client(cpus, processes.unwrap_or_else(|| share_of_target(cpus)))
+    } else {
+        cpus
+    };
+    let mut plan = plan::complete(draft, args, &chosen, request.has_id(), cores);
+    let Chosen {
+        mut targets,
+        times,
+        note,
+        methods,
+        ..
+    } = chosen;
+    if plan.arrivals == Arrivals::Replay {
+        (targets, plan.recorded) = load::deal(targets, &times, plan.shards);
+    }
+    let plan = plan.validate().map_err(Error::usage)?;
+    let robots = match args.throttling.robots {
+        RobotsUse::Ignore => Vec::new(),
+        RobotsUse::Honor => (0..addresses.len()).collect(),
+        RobotsUse::Auto => strangers.iter().map(|(number, _)| *number).collect(),
+    };
     let inputs = Inputs {
         request: request.withholding(proxies.iter().flat_map(Proxies::secrets)),
-        chosen,
+        expect,
+        targets,
         proxies,
-        found,
+        addresses,
+        lookups,
     };
-    let mut resolved = plan::resolve(args, inputs)?;
-    resolved.spec.options.shared_retries = resolved.plan.throttling.retries;
-    resolved.spec.options.shared_backoff = resolved.plan.throttling.backoff;
+    let spec = crawl::crawl(args, &plan, inputs, bundled.as_ref())?;
+    let mut peers = spec.peers().into_iter().flatten();
+    let is_reached_here = if spec.proxies.is_none() {
+        is_here
+    } else {
+        bundled.is_some() || peers.any(is_own)
+    };
+    let mut resolved = Resolved {
+        objectives: plan::objectives(args, &plan)?,
+        placement: if is_reached_here {
+            Placement::Colocated
+        } else {
+            Placement::Apart
+        },
+        served_at: ServedAt::of(args),
+        labels: Labels {
+            name: args.name.clone(),
+            tags: args.tags.iter().cloned().collect(),
+        },
+        probe: ProbeChoice::of(args, spec.options.unix_socket.as_deref()),
+        spec,
+        out: args.out.clone(),
+        is_strict: args.strict,
+        bundled,
+        unresolved,
+        lookup,
+        robots,
+        methods,
+        notes: note.into_iter().chain(plan::warmup_note(&plan)).collect(),
+        save: args.save.clone(),
+        part: args.part.clone(),
+        burst: args.burst,
+        shards: args.shards,
+        typed: args.typed.clone(),
+        diagnoses: args.diagnose,
+        plan,
+    };
     resolved.plan.workload = record::workload(args, &resolved, proxy_from);
     Ok(resolved)
 }

@@ -3,15 +3,18 @@
 //! What a flag needs stands in the table of flags; the rules here are about values, and about more
 //! than one flag.
 
-use crawlmark_harness::plan::{Arrivals, PlanError};
+use crawlmark_harness::plan::{Arrivals, Pacing, PlanError};
+use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::RateShape;
 
 use http::header::TE;
 
 use super::targets::Chosen;
-use crate::cli::{Need, RunArgs, check_needs};
+use crate::cli::{Auto, Need, RunArgs, check_needs};
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{ConnectTo, HttpVersion, PLACE, RequestShape, Scheme, TRACEPARENT, Targets};
+use crate::crawl::{
+    ConnectTo, Expectations, HttpVersion, PLACE, RequestShape, Scheme, TRACEPARENT, Targets,
+};
 use crate::error::{Error, WITHOUT_HTTP_3};
 
 /// Header fields of HTTP/1.1 that later versions do not have (RFC 9113, 8.2.2; RFC 9114, 4.2).
@@ -52,10 +55,46 @@ pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), 
     if !refused.is_empty() {
         return Err(Error::usage(refused));
     }
+    if let (Some(ids), Some(count)) = (args.ids, args.requests)
+        && count > ids.len()
+    {
+        return Err(Error::usage(format!(
+            "--items {count} is more than the {} IDs of --ids {ids}",
+            ids.len()
+        )));
+    }
+    let cpus = usable_cpus().len().max(1);
+    if let (Pacing::Spin, Auto::Exactly(shards)) = (args.pacing, args.shards)
+        && shards as usize > cpus
+    {
+        return Err(Error::Usage(format!(
+            "--pacing spin uses a whole core for each shard: --shards {shards} is more than the {cpus} cores of this machine. Use --shards \
+             {cpus}, or --pacing sleep"
+        )));
+    }
     if let (Some(rate), Some(RateShape::Ramp { .. }), None) = (args.rate, rate, args.duration) {
         return Err(Error::usage(PlanError::RampTime(rate.to_string())));
     }
     Ok(())
+}
+
+/// Check the conditions for a good response of requests that have these methods.
+pub(super) fn check_expectations(
+    args: &RunArgs,
+    expected: &Expectations,
+    methods: &str,
+) -> Result<(), Error> {
+    let is_call = expected.are_calls();
+    let flaw = if args.request.compressed && expected.events().is_some() {
+        "sse, ndjson and grpc read a stream as it arrives, and --compressed decodes it at its end: leave one of them out"
+    } else if is_call && !matches!(args.http, HttpVersion::Http2 | HttpVersion::Http3) {
+        "grpc needs HTTP/2 or HTTP/3: add --http 2"
+    } else if is_call && methods != "POST" {
+        "grpc needs requests of the method POST: remove the others"
+    } else {
+        return Ok(());
+    };
+    Err(Error::usage(format!("--expect {flaw}")))
 }
 
 /// Check flags against the targets and the proxies of the run.

@@ -40,17 +40,6 @@ impl From<Targets> for Chosen {
     }
 }
 
-/// Return a line in place of those of a list that is not read yet, to check flags that do not depend
-/// on it.
-pub(super) fn stand_in() -> Result<Chosen, Error> {
-    let template = "http://127.0.0.1/".parse().map_err(Error::usage)?;
-    Ok(Chosen {
-        times: vec![0],
-        methods: "POST".to_owned(),
-        ..Targets::one(&template).map_err(Error::usage)?.into()
-    })
-}
-
 /// Choose the targets of the crawl. `request` is that of lines without one of their own.
 pub(super) fn choose_targets(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
     let chosen = of_flags(args, request)?;
