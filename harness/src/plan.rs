@@ -146,7 +146,6 @@ pub struct RunPlan {
     )]
     pub linger: Duration,
     /// Reaction to throttling, and the retries.
-    #[serde(rename = "manners")]
     pub throttling: ThrottlingPolicy,
     /// Number of hosts, and the limits of each.
     pub per_host: PerHost,
@@ -544,7 +543,6 @@ pub struct ShardPlan {
     /// Course of the rate over the run.
     pub shape: RateShape,
     /// Reaction to throttling, and the retries.
-    #[serde(rename = "manners")]
     pub throttling: ThrottlingPolicy,
     /// Its share of the limits of each host.
     pub per_host: HostShare,

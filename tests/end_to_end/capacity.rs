@@ -51,7 +51,7 @@ fn a_limit_is_found_and_saved() {
             &read_json(&result.join("result.json")),
             &json!({
                 "/schedule/rate_per_s": probe["rate_per_s"],
-                "/plan/manners/on_throttle": "count", "/plan/seed": number,
+                "/plan/throttling/on_throttle": "count", "/plan/seed": number,
                 "/target/cpu_us_per_attempt": probe["target"]["cpu_us_per_attempt"],
             }),
         );

@@ -111,7 +111,7 @@ fn an_item_sends_its_requests_in_order_and_a_retry_repeats_one_of_them() {
                 "/totals/throttled": 10, "/totals/retries": 210, "/latency/service/count": 300,
             }));
             // Neither a step nor its next request is wasted, or a retry.
-            assert!((report.number("/manners/wasted_share") - 10.0 / 310.0).abs() < 1e-9);
+            assert!((report.number("/throttling/wasted_share") - 10.0 / 310.0).abs() < 1e-9);
             let by_template = report.array("/by_template");
             let ok: Vec<&Value> = by_template.iter().map(|row| &row["ok"]).collect();
             assert_eq!(ok, [100, 100, 100]);

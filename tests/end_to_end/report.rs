@@ -248,11 +248,11 @@ impl Report {
         let retries = self.total("retries").saturating_sub(followed);
         // Those of throttled items may be without limit.
         let counted = retries.saturating_sub(self.total("throttled"));
-        let budget = match self.count("/plan/manners/retry_budget_percent") {
+        let budget = match self.count("/plan/throttling/retry_budget_percent") {
             0 => 0,
             percent => first * percent / 100 + RETRY_RESERVE.max(self.count("/plan/shards")),
         };
-        let most = budget.min(first * self.count("/plan/manners/retries"));
+        let most = budget.min(first * self.count("/plan/throttling/retries"));
         assert!(counted <= most, "{counted} retries of {most}");
         let throttled = self.total("throttled");
         if self.is_whole() && retries == 0 && self.items("unfinished") == 0 {
@@ -260,12 +260,12 @@ impl Report {
             let others = self.good() + throttled + followed + self.items("aborted");
             assert_eq!(self.items("failed"), attempts - others);
         }
-        let (early, broken) = ("/manners/early_attempts", "/manners/violated");
+        let (early, broken) = ("/throttling/early_attempts", "/throttling/violated");
         let (early, broken) = (self.count(early), self.count(broken));
         assert!(broken <= early && (broken == 0) == (early == 0));
         let share = throttled as f64 / attempts.max(1) as f64;
-        assert!((self.number("/manners/throttled_share") - share).abs() < 1e-9);
-        assert!(throttled > 0 || self.count("/manners/promises") == 0);
+        assert!((self.number("/throttling/throttled_share") - share).abs() < 1e-9);
+        assert!(throttled > 0 || self.count("/throttling/promises") == 0);
     }
 
     /// What was planned for the shards, and what they held at the end, are disjoint, without a gap,

@@ -201,7 +201,7 @@ fn a_target_that_dies_is_a_fault_of_the_target() {
         errors.values().sum::<u64>(),
         report.count("/totals/attempts") - ok
     );
-    for count in ["/totals/retries", "/manners/retries_denied"] {
+    for count in ["/totals/retries", "/throttling/retries_denied"] {
         assert!(report.count(count) > 0, "{count}");
     }
     let known = [

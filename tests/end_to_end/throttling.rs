@@ -89,10 +89,10 @@ fn what_may_pass_is_tried_again_and_counted_each_time() {
         "/totals/retries": retries, "/latency/item/count": IDS,
         "/totals/attempts_by_status": {"200": expected.ok, "503": expected.errors},
         "/totals/errors_by_kind": {"reset": expected.resets},
-        "/manners/retries_denied": 0, "/manners/pauses": 0, "/manners/paused_s": 0.0,
+        "/throttling/retries_denied": 0, "/throttling/pauses": 0, "/throttling/paused_s": 0.0,
     }));
     let wasted = (expected.errors + expected.resets) as f64 / (IDS + retries) as f64;
-    assert!((report.number("/manners/wasted_share") - wasted).abs() < 1e-9);
+    assert!((report.number("/throttling/wasted_share") - wasted).abs() < 1e-9);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn retries_stay_within_what_an_item_and_a_run_may_have() {
     let retries = report.count("/totals/retries");
     assert!((498..=500).contains(&retries), "{retries}");
     holds(&books, &json!({"/duplicate_ids": retries}));
-    assert!(report.count("/manners/retries_denied") > 0);
+    assert!(report.count("/throttling/retries_denied") > 0);
     for (fault, flags, retries, denied) in [
         ("error:1", "--retry-budget 0", 0, 10),
         ("drop:1", "--retries 0", 0, 0),
@@ -118,7 +118,7 @@ fn retries_stay_within_what_an_item_and_a_run_may_have() {
         let line = format!("-n 10 --shards 2 -c 4 --expect items:1 --backoff 1ms {flags}");
         let (report, _) = confirmed(&target, &line);
         report.assert_states(&[("failed", 10)]);
-        report.holds(&json!({"/totals/retries": retries, "/manners/retries_denied": denied}));
+        report.holds(&json!({"/totals/retries": retries, "/throttling/retries_denied": denied}));
     }
     // Nobody knows whether it was done.
     let target = Target::start("--processes 1 --fault reset:1");
@@ -148,13 +148,13 @@ fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
         assert!(throttled > 0);
         holds(&books, &json!({"/rejected": throttled}));
         report.holds(&json!({
-            "/totals/retries": throttled, "/manners/promises": throttled,
+            "/totals/retries": throttled, "/throttling/promises": throttled,
             "/totals/attempts_by_status": {"200": 120, "429": throttled},
-            "/manners/violated": 0, "/manners/early_attempts": 0, "/manners/cut_pauses": 0,
+            "/throttling/violated": 0, "/throttling/early_attempts": 0, "/throttling/cut_pauses": 0,
         }));
         // Each pause is of a second at least, which is the least that Retry-After can ask for, and
         // none overlaps another.
-        let pauses = report.count("/manners/pauses");
+        let pauses = report.count("/throttling/pauses");
         assert!(
             pauses > 0 && report.number("/totals/duration_s") >= pauses as f64,
             "{pauses}"
@@ -168,8 +168,8 @@ fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
                 "{shard}"
             );
         }
-        assert!(report.count("/manners/honoured") >= pauses);
-        assert!(report.count("/manners/recovery_max_ns") >= 1_000_000_000);
+        assert!(report.count("/throttling/honoured") >= pauses);
+        assert!(report.count("/throttling/recovery_max_ns") >= 1_000_000_000);
         books["early_retries"] != json!(0)
     };
     assert!(
@@ -198,21 +198,21 @@ fn who_does_not_wait_says_so_and_abandons_items() {
     let (report, books) = confirmed(&target, line);
     report.assert_states(&[("ok", 50), ("gave_up", 250)]);
     holds(&books, &json!({"/duplicate_ids": 0, "/rejected": 250}));
-    report.holds(&json!({"/totals/retries": 0, "/manners/pauses": 0, "/manners/paused_s": 0.0}));
-    assert!(report.count("/manners/violated") >= 1 && report.finding("abandoned").is_null());
+    report.holds(&json!({"/totals/retries": 0, "/throttling/pauses": 0, "/throttling/paused_s": 0.0}));
+    assert!(report.count("/throttling/violated") >= 1 && report.finding("abandoned").is_null());
     let target = Target::start("--processes 2 --limit 1/h:burst=50");
     let line = "--ids 0..100 --shards 2 -c 8 --on-throttle ignore --backoff 1ms,5ms";
     let (report, books) = confirmed(&target, line);
     report.assert_states(&[("ok", 50), ("gave_up", 50)]);
     let retries = report.count("/totals/retries");
-    assert!(retries > 0 && report.count("/manners/early_attempts") >= retries);
+    assert!(retries > 0 && report.count("/throttling/early_attempts") >= retries);
     holds(&books, &json!({"/duplicate_ids": retries}));
     // Of the target's counts: those whose client could know, and those that may have crossed its
     // response.
     let [early, crossed] =
         ["early_retries", "crossed_promises"].map(|key| books[key].as_u64().unwrap());
     assert!(early > 0 && early + crossed >= retries, "{books}");
-    report.holds(&json!({"/manners/paused_s": 0.0}));
+    report.holds(&json!({"/throttling/paused_s": 0.0}));
     // Abandoned items are errors of a run that honours the target.
     let line = "--target-limit 1/h:burst=5 -n 20 -c 20 --shards 1 --retries 0";
     let report = ended(&format!("{line} --max-error-rate 1%")).report(3);
@@ -251,7 +251,7 @@ fn what_a_target_says_of_its_quota_and_of_when_to_come_back_is_kept() {
             ))
         });
         report.assert_states(&[("ok", 2)]);
-        report.holds(&json!({"/totals/throttled": throttled, "/manners/pauses": 1}));
+        report.holds(&json!({"/totals/throttled": throttled, "/throttling/pauses": 1}));
         let came = came.into_inner().unwrap();
         assert!(came[1].since(came[0]) >= 1_000_000_000, "{first}: {came:?}");
     }
@@ -314,7 +314,7 @@ fn what_follows_a_run_begins_after_the_wait_that_its_target_asked_for() {
         in_its_waits("run URL -c 4 -s 1 -d 1s --diagnose --json --out out", 3_600);
     let report = done.report(0);
     assert!(waits == 1 && early <= CROSSED, "{early}");
-    assert!(report.number("/manners/wait_left_s") > 3_500.0);
+    assert!(report.number("/throttling/wait_left_s") > 3_500.0);
     let made = report.json().get("experiments");
     assert!(made.is_none(), "after an hour? {made:?}");
     let (waits, early, done) =

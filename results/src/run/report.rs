@@ -185,7 +185,6 @@ pub struct Report {
     /// Counts of the warm-up; null without a warm-up.
     pub warmup: Option<WarmUpReport>,
     /// Throttling: pauses, waits that the target asked for, and recoveries.
-    #[serde(rename = "manners")]
     pub throttling: ThrottlingReport,
     /// Rate that was sent over the rate that was asked for: in an open loop, requests sent over those
     /// that were due; else the mean rate until the last request was sent over that of the plan. None
