@@ -198,7 +198,9 @@ fn who_does_not_wait_says_so_and_abandons_items() {
     let (report, books) = confirmed(&target, line);
     report.assert_states(&[("ok", 50), ("gave_up", 250)]);
     holds(&books, &json!({"/duplicate_ids": 0, "/rejected": 250}));
-    report.holds(&json!({"/totals/retries": 0, "/throttling/pauses": 0, "/throttling/paused_s": 0.0}));
+    report.holds(
+        &json!({"/totals/retries": 0, "/throttling/pauses": 0, "/throttling/paused_s": 0.0}),
+    );
     assert!(report.count("/throttling/violated") >= 1 && report.finding("abandoned").is_null());
     let target = Target::start("--processes 2 --limit 1/h:burst=50");
     let line = "--ids 0..100 --shards 2 -c 8 --on-throttle ignore --backoff 1ms,5ms";

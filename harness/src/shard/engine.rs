@@ -32,7 +32,7 @@ pub(super) struct Engine<W> {
     workload: Rc<W>,
     clock: Clock,
     gate: Gate,
-    books: RefCell<Books>,
+    statistics: RefCell<Statistics>,
     /// Per lane, the attempt under way.
     under_way: Vec<Cell<Option<UnderWay>>>,
     /// Per lane, how far that is.
@@ -85,7 +85,7 @@ impl<W: Workload> Clearance for LaneClearance<'_, W> {
 }
 
 #[derive(Debug)]
-struct Books {
+struct Statistics {
     stats: ShardStats,
     /// The distributions that the loop has.
     kept: &'static [Series],
@@ -118,7 +118,7 @@ impl<W: Workload> Engine<W> {
         let bounds = Bounds::for_timeout(plan.timeout);
         let lanes = plan.lanes();
         let [kept, per_interval] = Series::of(plan.arrivals);
-        let books = Books {
+        let statistics = Statistics {
             stats: ShardStats::with_series(bounds, kept),
             kept,
             kept_set: SeriesSet::of(kept),
@@ -138,7 +138,11 @@ impl<W: Workload> Engine<W> {
             last_sent: start,
             last_done: start,
         };
-        let groups = [&books.hosts, &books.templates, &books.sources];
+        let groups = [
+            &statistics.hosts,
+            &statistics.templates,
+            &statistics.sources,
+        ];
         let has_groups = groups.iter().any(|groups| !groups.as_slice().is_empty());
         let workload = Rc::new(workload);
         let hosts = Rc::clone(&workload);
@@ -146,7 +150,7 @@ impl<W: Workload> Engine<W> {
             workload,
             clock,
             gate: Gate::new(clock, plan, start, Box::new(move |id| hosts.host(id))),
-            books: RefCell::new(books),
+            statistics: RefCell::new(statistics),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
             flights: (0..lanes).map(|_| Flight::default()).collect(),
             waited: Series::waited(plan.arrivals),
@@ -167,7 +171,7 @@ impl<W: Workload> Engine<W> {
     /// [`Engine::run`].
     pub(super) fn begin_late(&self, from: Nanos) {
         self.begins.set(from);
-        self.books.borrow_mut().intervals.begin_late(from);
+        self.statistics.borrow_mut().intervals.begin_late(from);
         self.gate.limits().begin_late(from);
     }
 
@@ -252,7 +256,7 @@ impl<W: Workload> Engine<W> {
         };
         kind.is_lasting()
             && self.workload.has_one_route()
-            && self.books.borrow().first_sent == NEVER
+            && self.statistics.borrow().first_sent == NEVER
     }
 
     /// Has the gate admit again whenever the workload has room again. Returns why the workload
@@ -287,9 +291,9 @@ impl<W: Workload> Engine<W> {
     /// Count the start of an attempt, and return the interval in which it counts.
     fn begin(&self, lane: usize, permit: &Permit) -> u64 {
         self.flights[lane].begin(permit.attempt);
-        let mut books = self.books.borrow_mut();
-        let interval = books.intervals.begin(permit.intended, permit.admitted);
-        drop(books);
+        let mut statistics = self.statistics.borrow_mut();
+        let interval = statistics.intervals.begin(permit.intended, permit.admitted);
+        drop(statistics);
         self.under_way[lane].set(Some(UnderWay {
             interval,
             permit: *permit,
@@ -308,7 +312,7 @@ impl<W: Workload> Engine<W> {
     }
 
     fn book_notes(&self, lane: usize) {
-        self.books
+        self.statistics
             .borrow_mut()
             .note(self.clock.now(), &self.flights[lane]);
         let Some((opened, under_way)) = self.flights[lane]
@@ -321,7 +325,7 @@ impl<W: Workload> Engine<W> {
             has_opened: true,
             ..under_way
         }));
-        self.books.borrow_mut().open_connection(
+        self.statistics.borrow_mut().open_connection(
             under_way.permit.intended,
             self.clock.now(),
             &opened,
@@ -332,25 +336,27 @@ impl<W: Workload> Engine<W> {
         self.book_connection(lane);
         self.under_way[lane].set(None);
         let flight = &self.flights[lane];
-        let books = &mut *self.books.borrow_mut();
-        books.record(sample, interval);
+        let statistics = &mut *self.statistics.borrow_mut();
+        statistics.record(sample, interval);
         let reading = if flight.has_notes() {
-            books.record_notes(sample, interval, flight)
+            statistics.record_notes(sample, interval, flight)
         } else {
             None
         };
-        if sample.permit.intended >= books.measured_from
-            && books.slowest.takes(sample.response_ns())
+        if sample.permit.intended >= statistics.measured_from
+            && statistics.slowest.takes(sample.response_ns())
         {
             let id = self.workload.known_as(sample.permit.id);
-            let traces = books.traces;
+            let traces = statistics.traces;
             let is_recorded = traces.map(|it| it.request(id, sample.permit.attempt).is_recorded);
             let (nth, reading) = (flight.nth(), reading.as_ref());
-            books.slowest.record(sample, id, is_recorded, nth, reading);
+            statistics
+                .slowest
+                .record(sample, id, is_recorded, nth, reading);
         }
         if !sample.attempt.outcome.is_answer() {
             let details = flight.take_explanation();
-            books.failures.record(&sample.attempt, details, || {
+            statistics.failures.record(&sample.attempt, details, || {
                 self.workload.excerpt(sample.permit.id)
             });
         }
@@ -361,14 +367,14 @@ impl<W: Workload> Engine<W> {
                 sample.service_ns()
             };
             let (id, attempt) = (sample.permit.id, &sample.attempt);
-            books.hosts.record(attempt, ns, || sample.permit.host);
-            books
+            statistics.hosts.record(attempt, ns, || sample.permit.host);
+            statistics
                 .templates
                 .record(attempt, ns, || self.workload.template(id));
-            books.sources.record(attempt, ns, || flight.source());
+            statistics.sources.record(attempt, ns, || flight.source());
         }
         if sample.fate == Fate::Again && self.gate.is_closed() {
-            books.leave_item(sample.permit.first_intended, sample.attempt.done);
+            statistics.leave_item(sample.permit.first_intended, sample.attempt.done);
         }
     }
 
@@ -388,16 +394,16 @@ impl<W: Workload> Engine<W> {
         if now >= due.plus(BEAT) {
             self.gate.limits().stalled(due, now);
         }
-        let mut books = self.books.borrow_mut();
+        let mut statistics = self.statistics.borrow_mut();
         // Nothing waits for a shard that is done: its looks are late for nothing.
-        let is_done = books.intervals.in_flight == 0
+        let is_done = statistics.intervals.in_flight == 0
             && self.gate.remaining() == 0
             && self.gate.limits().waiting_again() == 0;
-        let needed_until = if is_done { books.last_done } else { now };
+        let needed_until = if is_done { statistics.last_done } else { now };
         while due <= now {
             let late_ns = needed_until.max(due).since(due);
-            books.stats.record_one(Series::LoopLag, late_ns);
-            let longest_ns = &mut books.intervals.max_loop_lag_ns;
+            statistics.stats.record_one(Series::LoopLag, late_ns);
+            let longest_ns = &mut statistics.intervals.max_loop_lag_ns;
             *longest_ns = late_ns.max(*longest_ns);
             due = due.plus(BEAT);
         }
@@ -423,16 +429,16 @@ impl<W: Workload> Engine<W> {
         let Closed { given_up, dropped } = self.gate.close(end);
         self.count_dropped();
         self.count_skipped();
-        let mut books = self.books.borrow_mut();
+        let mut statistics = self.statistics.borrow_mut();
         let now = self.clock.now();
         // The items that were to be tried again were due first.
         let again = given_up.len();
         for Again { first_intended, .. } in given_up {
-            books.leave_item(first_intended, now);
+            statistics.leave_item(first_intended, now);
         }
         for (n, Dropped { intended, admitted }) in dropped.into_iter().enumerate() {
             let first_intended = (n >= again).then_some(intended);
-            books.drop_request(first_intended, Dropped { intended, admitted }, end);
+            statistics.drop_request(first_intended, Dropped { intended, admitted }, end);
         }
     }
 
@@ -447,9 +453,9 @@ impl<W: Workload> Engine<W> {
     fn count_some_skipped(&self) {
         let skipped = self.gate.take_skipped();
         if !skipped.is_empty() {
-            let (mut books, now) = (self.books.borrow_mut(), self.clock.now());
-            books.stats.counters.items.skipped += skipped.len() as u64;
-            books.intervals.counters_at(now).items.skipped += skipped.len() as u64;
+            let (mut statistics, now) = (self.statistics.borrow_mut(), self.clock.now());
+            statistics.stats.counters.items.skipped += skipped.len() as u64;
+            statistics.intervals.counters_at(now).items.skipped += skipped.len() as u64;
         }
         for id in skipped {
             self.workload.skipped(id);
@@ -468,7 +474,7 @@ impl<W: Workload> Engine<W> {
                 intended,
                 admitted: None,
             };
-            self.books
+            self.statistics
                 .borrow_mut()
                 .drop_request(None, dropped, intended);
         }
@@ -492,13 +498,14 @@ impl<W: Workload> Engine<W> {
         };
         let (now, is_retry) = (self.clock.now(), permit.attempt > 0);
         let is_dropped = self.gate.take_back(&permit, now);
-        let mut books = self.books.borrow_mut();
+        let mut statistics = self.statistics.borrow_mut();
         if let Some(under_way) = under_way {
-            books.intervals.withdraw(under_way.interval);
-            books.stats.counters.requests.connections_unused += u64::from(under_way.has_opened);
+            statistics.intervals.withdraw(under_way.interval);
+            statistics.stats.counters.requests.connections_unused +=
+                u64::from(under_way.has_opened);
         }
         if is_retry {
-            books.leave_item(permit.first_intended, now);
+            statistics.leave_item(permit.first_intended, now);
         }
         if is_dropped {
             let first_intended = (!is_retry).then_some(permit.first_intended);
@@ -506,7 +513,7 @@ impl<W: Workload> Engine<W> {
                 intended: permit.intended,
                 admitted: None,
             };
-            books.drop_request(first_intended, dropped, now);
+            statistics.drop_request(first_intended, dropped, now);
         }
     }
 
@@ -523,7 +530,7 @@ impl<W: Workload> Engine<W> {
         for (lane, unbegun) in self.gate.take_waiting() {
             self.take_back(lane, unbegun);
         }
-        let mut books = self.books.borrow_mut();
+        let mut statistics = self.statistics.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
             let Some(UnderWay {
@@ -535,13 +542,13 @@ impl<W: Workload> Engine<W> {
             let Permit {
                 attempt, intended, ..
             } = permit;
-            books.note(now, flight);
+            statistics.note(now, flight);
             if let Some(opened) = flight.take_opened() {
-                books.open_connection(intended, now, &opened);
+                statistics.open_connection(intended, now, &opened);
             }
             let in_flight = flight.take();
             let sent = in_flight.map(|in_flight| in_flight.sent);
-            books.record_events(flight, intended, sent, Some(now));
+            statistics.record_events(flight, intended, sent, Some(now));
             let rest = Unfinished {
                 now,
                 first_intended: Some(permit.first_intended),
@@ -551,40 +558,42 @@ impl<W: Workload> Engine<W> {
                 opening: flight.take_opening(),
                 in_flight,
             };
-            books.stats.counters.abort(attempt, in_flight);
-            books.hosts.abort(|| permit.host);
-            books.templates.abort(|| self.workload.template(permit.id));
-            books.sources.abort(|| flight.source());
-            books.cut_off(intended, &rest);
-            books.intervals.abort(interval, attempt, &rest);
-            books.note_sent(in_flight.map(|in_flight| in_flight.sent));
-            books.last_done = books.last_done.max(now);
+            statistics.stats.counters.abort(attempt, in_flight);
+            statistics.hosts.abort(|| permit.host);
+            statistics
+                .templates
+                .abort(|| self.workload.template(permit.id));
+            statistics.sources.abort(|| flight.source());
+            statistics.cut_off(intended, &rest);
+            statistics.intervals.abort(interval, attempt, &rest);
+            statistics.note_sent(in_flight.map(|in_flight| in_flight.sent));
+            statistics.last_done = statistics.last_done.max(now);
         }
     }
 
     /// Return the progress of the shard.
     pub(super) fn progress(&self) -> Progress {
         self.count_skipped();
-        let (mut books, now) = (self.books.borrow_mut(), self.clock.now());
+        let (mut statistics, now) = (self.statistics.borrow_mut(), self.clock.now());
         let (remaining, behind_ms) = (self.gate.remaining(), self.gate.behind_ms(now));
         let limits = self.gate.limits();
         Progress {
             at: now,
-            counters: books.counters().clone(),
-            in_flight: books.intervals.in_flight,
+            counters: statistics.counters().clone(),
+            in_flight: statistics.intervals.in_flight,
             peak_in_flight: self.gate.peak_in_flight(),
             remaining,
             received: limits.received(),
             waiting_again: limits.waiting_again(),
             behind_ms,
             binding: limits.ribbon.times(now),
-            failures: books.failures.clone(),
+            failures: statistics.failures.clone(),
         }
     }
 
     /// Looks at or changes the intervals.
     pub(super) fn intervals<T>(&self, look: impl FnOnce(&mut Intervals) -> T) -> T {
-        look(&mut self.books.borrow_mut().intervals)
+        look(&mut self.statistics.borrow_mut().intervals)
     }
 
     /// Everything that is known at the end, with what its process used until `ended`.
@@ -598,34 +607,34 @@ impl<W: Workload> Engine<W> {
         cpu: CpuHealth,
     ) -> Result<ShardOutcome, WireError> {
         let remaining = self.progress().remaining;
-        let mut books = self.books.borrow_mut();
-        let stats = EncodedStats::of(books.stats())?;
+        let mut statistics = self.statistics.borrow_mut();
+        let stats = EncodedStats::of(statistics.stats())?;
         let mut limits = self.gate.limits();
-        let mut hosts = books.hosts.clone();
+        let mut hosts = statistics.hosts.clone();
         hosts.add_limits(&limits.host_times(ended));
         Ok(ShardOutcome {
             stats,
             remaining,
             received: limits.received(),
             peak_in_flight: self.gate.peak_in_flight(),
-            first_sent: Some(books.first_sent).filter(|sent| *sent != NEVER),
-            last_sent: books.last_sent,
-            last_done: books.last_done,
+            first_sent: Some(statistics.first_sent).filter(|sent| *sent != NEVER),
+            last_sent: statistics.last_sent,
+            last_done: statistics.last_done,
             budgets: limits.budget_uses(),
             timetable: limits.timetable_use(),
             longest_linger: None,
-            warmup: books.intervals.warmup.clone(),
-            tcp: books.tcp,
-            split: books.split,
-            connections: books.connections.clone(),
-            slowest: books.slowest.clone(),
-            failures: books.failures.clone(),
+            warmup: statistics.intervals.warmup.clone(),
+            tcp: statistics.tcp,
+            split: statistics.split,
+            connections: statistics.connections.clone(),
+            slowest: statistics.slowest.clone(),
+            failures: statistics.failures.clone(),
             hosts,
-            templates: books.templates.clone(),
-            sources: books.sources.clone(),
+            templates: statistics.templates.clone(),
+            sources: statistics.sources.clone(),
             binding: limits.ribbon.times(ended),
-            courtesy: limits.courtesy(ended),
-            phases: books.intervals.phases.clone(),
+            throttling: limits.throttling(ended),
+            phases: statistics.intervals.phases.clone(),
             usage: Some(usage),
             cpu: Some(cpu),
         })
@@ -633,13 +642,13 @@ impl<W: Workload> Engine<W> {
 
     #[cfg(test)]
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
-        let mut books = self.books.borrow_mut();
-        let last_done = books.last_done;
-        look(books.stats(), self.gate.peak_in_flight(), last_done)
+        let mut statistics = self.statistics.borrow_mut();
+        let last_done = statistics.last_done;
+        look(statistics.stats(), self.gate.peak_in_flight(), last_done)
     }
 }
 
-impl Books {
+impl Statistics {
     /// Record an attempt that ended and counts in this interval.
     #[inline]
     fn record(&mut self, sample: &Sample, interval: u64) {

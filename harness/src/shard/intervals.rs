@@ -316,7 +316,7 @@ impl Intervals {
         &mut self.at(now).stats.counters
     }
 
-    /// Books a request of an open loop that was intended and never went.
+    /// Records a request of an open loop that was intended and never went.
     pub(super) fn drop_request(&mut self, intended: Nanos, rest: &Unfinished) {
         let kept = self.kept;
         let interval = self.at(intended);

@@ -49,7 +49,7 @@ pub(super) struct ThrottlePauses {
     /// Number of throttled answers in a row that did not say how long to wait.
     untold: u32,
     pub(super) quota: QuotaPace,
-    pub(super) books: ThrottlingCounts,
+    pub(super) counts: ThrottlingCounts,
 }
 
 /// State of the running promise.
@@ -65,11 +65,11 @@ enum Broken {
 
 impl Broken {
     /// Count a promise that is over.
-    const fn settle(self, books: &mut ThrottlingCounts) {
+    const fn settle(self, counts: &mut ThrottlingCounts) {
         match self {
             Self::NoPromise => {}
-            Self::No => books.honoured += 1,
-            Self::Yes => books.violated += 1,
+            Self::No => counts.honoured += 1,
+            Self::Yes => counts.violated += 1,
         }
     }
 }
@@ -93,7 +93,7 @@ impl ThrottlePauses {
             resumed: Nanos::default(),
             untold: 0,
             quota: QuotaPace::new(plan.siblings.max(1), plan.throttling.max_pause),
-            books: ThrottlingCounts::default(),
+            counts: ThrottlingCounts::default(),
         }
     }
 
@@ -121,7 +121,7 @@ impl ThrottlePauses {
     /// decided now that it goes.
     pub(super) fn sent(&mut self, now: Nanos) {
         if now < self.promised {
-            self.books.early_attempts += 1;
+            self.counts.early_attempts += 1;
             self.broken = Broken::Yes;
         }
     }
@@ -149,8 +149,8 @@ impl ThrottlePauses {
     fn throttled(&mut self, attempt: &Attempt) -> Option<PauseOrder> {
         let told = attempt.advice.wait;
         if let Some(told) = told {
-            self.books.promises += 1;
-            self.books.longest_promise_ns = self.books.longest_promise_ns.max(duration_ns(told));
+            self.counts.promises += 1;
+            self.counts.longest_promise_ns = self.counts.longest_promise_ns.max(duration_ns(told));
             self.promise(attempt.done, attempt.done.plus(told));
         }
         if self.throttling.on_throttle != OnThrottle::Honor {
@@ -187,7 +187,7 @@ impl ThrottlePauses {
         } else {
             taken / SPREAD
         };
-        self.books.cut_pauses += u64::from(taken < wait);
+        self.counts.cut_pauses += u64::from(taken < wait);
         let order = PauseOrder {
             host: self.host,
             cause,
@@ -221,7 +221,7 @@ impl ThrottlePauses {
             (self.paused_at, self.resumed) = (order.at, self.resume);
         }
         if resume > self.resume {
-            self.books.paused_ns += resume.since(self.resume.max(order.at));
+            self.counts.paused_ns += resume.since(self.resume.max(order.at));
             self.resume = resume;
         }
         self.throttled_since.get_or_insert((order.at, self.resume));
@@ -230,7 +230,7 @@ impl ThrottlePauses {
     /// Notes that the target asked for a wait until `until`.
     fn promise(&mut self, at: Nanos, until: Nanos) {
         if at >= self.promised {
-            self.broken.settle(&mut self.books);
+            self.broken.settle(&mut self.counts);
             self.broken = Broken::No;
         }
         self.promised = self.promised.max(until);
@@ -250,17 +250,17 @@ impl ThrottlePauses {
             self.throttled_since =
                 (permit.admitted < self.resume).then_some((self.paused_at, self.resume));
             let took = attempt.done.since(since);
-            self.books.recoveries += 1;
-            self.books.recovery_sum_ns += took;
-            self.books.recovery_max_ns = self.books.recovery_max_ns.max(took);
+            self.counts.recoveries += 1;
+            self.counts.recovery_sum_ns += took;
+            self.counts.recovery_max_ns = self.counts.recovery_max_ns.max(took);
         }
     }
 
     /// The counts as they would be if the run ended at `now`.
-    pub(super) fn books(&self, now: Nanos) -> ThrottlingCounts {
+    pub(super) fn counts(&self, now: Nanos) -> ThrottlingCounts {
         let mut end = ThrottlingCounts {
-            paused_ns: self.books.paused_ns - self.resume.since(now),
-            ..self.books
+            paused_ns: self.counts.paused_ns - self.resume.since(now),
+            ..self.counts
         };
         self.broken.settle(&mut end);
         end

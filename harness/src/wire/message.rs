@@ -426,7 +426,7 @@ pub struct ShardOutcome {
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.
-    pub courtesy: ThrottlingCounts,
+    pub throttling: ThrottlingCounts,
     /// Its answers after the warm-up by phase; none of one that died.
     pub phases: Phases,
     /// Resource usage of its process since the start; none of one that died.
@@ -459,7 +459,7 @@ impl ShardOutcome {
             templates: Groups::default(),
             sources: Groups::default(),
             binding: BindingTimes::default(),
-            courtesy: ThrottlingCounts::default(),
+            throttling: ThrottlingCounts::default(),
             phases: Phases::default(),
             usage: None,
             cpu: None,
@@ -492,7 +492,7 @@ impl ShardOutcome {
         self.templates.merge(&other.templates);
         self.sources.merge(&other.sources);
         self.binding.merge(&other.binding);
-        self.courtesy.merge(&other.courtesy);
+        self.throttling.merge(&other.throttling);
         self.phases.merge(&other.phases);
         self.usage = either(self.usage, other.usage, Usage::plus);
         self.cpu = either(self.cpu, other.cpu, CpuHealth::plus);

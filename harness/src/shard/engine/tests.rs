@@ -439,7 +439,7 @@ fn retries_pass_the_same_budget_as_everything_else() {
     let (retries, denied) = engine.totals(|stats, _, last| {
         (
             stats.counters.requests.retries,
-            engine.gate().limits().courtesy(last).retries_denied,
+            engine.gate().limits().throttling(last).retries_denied,
         )
     });
     // One retry for five first attempts, and the reserve.
@@ -532,8 +532,15 @@ fn who_only_counts_gives_up_at_once_and_never_waits() {
             (50, 100)
         );
     });
-    assert!(engine.gate().limits().courtesy(engine.ended).early_attempts > 0);
-    assert_eq!(engine.gate().limits().courtesy(engine.ended).paused_ns, 0);
+    assert!(
+        engine
+            .gate()
+            .limits()
+            .throttling(engine.ended)
+            .early_attempts
+            > 0
+    );
+    assert_eq!(engine.gate().limits().throttling(engine.ended).paused_ns, 0);
 }
 
 #[test]
@@ -692,7 +699,7 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
         engine.close(clock.now());
         drop(run);
         engine.abort_rest();
-        assert_eq!(engine.books.borrow().first_sent, Nanos::default());
+        assert_eq!(engine.statistics.borrow().first_sent, Nanos::default());
         let check = |stats: &ShardStats| {
             let counters = &stats.counters;
             assert_eq!(

@@ -251,11 +251,11 @@ impl Limits {
     }
 
     /// Return the counts of throttle pauses and retries until `now`.
-    pub(in crate::shard) fn courtesy(&mut self, now: Nanos) -> ThrottlingCounts {
+    pub(in crate::shard) fn throttling(&mut self, now: Nanos) -> ThrottlingCounts {
         self.hosts
             .iter_mut()
             .fold(ThrottlingCounts::default(), |all, host| {
-                all.plus(&host.brake.books(now))
+                all.plus(&host.brake.counts(now))
             })
     }
 
@@ -554,7 +554,7 @@ impl Limits {
         if let [host] = &mut self.hosts[..]
             && let Some(table) = self.limiter.pacer.timetable()
         {
-            table.shift_to(host.brake.books.paused_ns);
+            table.shift_to(host.brake.counts.paused_ns);
         }
     }
 
@@ -636,7 +636,7 @@ impl Limits {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
-            self.host(permit.host).brake.books.retries_denied += 1;
+            self.host(permit.host).brake.counts.retries_denied += 1;
             return None;
         }
         let is_followed = attempt.advice.repeat == Repeat::Follow;
@@ -650,7 +650,7 @@ impl Limits {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {
-                self.host(permit.host).brake.books.retries_denied += 1;
+                self.host(permit.host).brake.counts.retries_denied += 1;
                 return None;
             }
         }

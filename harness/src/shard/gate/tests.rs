@@ -40,7 +40,7 @@ fn what_was_admitted_before_a_pause_is_not_sent_before_its_end() {
         }
         gate.call_sender();
         assert!(poll_once(sent.as_mut()).is_ready());
-        assert_eq!(gate.limits().courtesy(clock.now()).early_attempts, 0);
+        assert_eq!(gate.limits().throttling(clock.now()).early_attempts, 0);
     });
 }
 

@@ -73,22 +73,22 @@ fn a_promise_is_kept_or_broken_once_however_often_it_is_made() {
     for at in [0, 10, 20] {
         hear(&mut brake, at, Outcome::Throttled, wait(1));
     }
-    assert_eq!(brake.books(Nanos(5 * S)).honoured, 1);
+    assert_eq!(brake.counts(Nanos(5 * S)).honoured, 1);
     brake.sent(Nanos(2 * S));
     hear(&mut brake, 2 * S, Outcome::Throttled, wait(1));
     brake.sent(Nanos(2 * S + S / 2));
     brake.sent(Nanos(2 * S + S / 2));
-    let books = brake.books(Nanos(5 * S));
+    let counts = brake.counts(Nanos(5 * S));
     assert_eq!(
         (
-            books.promises,
-            books.honoured,
-            books.violated,
-            books.early_attempts
+            counts.promises,
+            counts.honoured,
+            counts.violated,
+            counts.early_attempts
         ),
         (4, 1, 1, 2)
     );
-    assert!(books.paused_ns >= 2 * S && books.paused_ns <= 2 * S + S / 5 + 40);
+    assert!(counts.paused_ns >= 2 * S && counts.paused_ns <= 2 * S + S / 5 + 40);
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
         (Nanos(2 * S), Nanos(2 * S), Nanos(60 * S))
     );
     brake.sent(Nanos(2 * S));
-    let books = brake.books(Nanos(3 * S));
+    let counts = brake.counts(Nanos(3 * S));
     assert_eq!(
-        (books.cut_pauses, books.violated, books.paused_ns),
+        (counts.cut_pauses, counts.violated, counts.paused_ns),
         (1, 1, 2 * S)
     );
 }
@@ -131,8 +131,8 @@ fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
     assert!(order.until.since(Nanos(at)) <= 100_000_000);
     assert_eq!(
         (
-            brake.books(order.until).promises,
-            brake.books(order.until).honoured
+            brake.counts(order.until).promises,
+            brake.counts(order.until).honoured
         ),
         (0, 0)
     );
@@ -154,11 +154,11 @@ fn recovery_is_timed_from_the_first_refusal_to_the_next_good_answer_though_the_t
     hear(&mut brake, 10 * S, Outcome::NotFound, Advice::default());
     hear(&mut brake, 11 * S, Outcome::Ok, Advice::default());
     let recovered = |brake: &ThrottlePauses| {
-        let books = brake.books(Nanos(60 * S));
+        let counts = brake.counts(Nanos(60 * S));
         (
-            books.recoveries,
-            books.recovery_sum_ns,
-            books.recovery_max_ns,
+            counts.recoveries,
+            counts.recovery_sum_ns,
+            counts.recovery_max_ns,
         )
     };
     assert_eq!(recovered(&brake), (1, 3 * S, 3 * S));
@@ -301,7 +301,7 @@ proptest! {
                 prop_assert!(next > Nanos(now) && next <= Nanos(now).plus(max_pause));
             }
             brake.admitted(Nanos(now));
-            prop_assert!(brake.books(Nanos(now)).paused_ns <= now);
+            prop_assert!(brake.counts(Nanos(now)).paused_ns <= now);
         }
     }
 }

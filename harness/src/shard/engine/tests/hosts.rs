@@ -125,8 +125,8 @@ fn a_host_that_asks_for_patience_does_not_stop_the_others() {
         let done = just_run(&plan, 3 * S, answers);
         assert_eq!([done.of(0).len(), done.of(1).len()], [2, went]);
         assert_eq!(done.limits(), [("pause_ns", true), (limit, true)]);
-        let books = done.engine.gate().limits().courtesy(done.ended);
-        assert_eq!(books.early_attempts, 0);
+        let counts = done.engine.gate().limits().throttling(done.ended);
+        assert_eq!(counts.early_attempts, 0);
         done.assert_adds_up(1 << 40);
         done.engine.totals(|stats, _, _| {
             let items = &stats.counters.items;
@@ -260,9 +260,9 @@ fn a_pause_that_another_shard_was_told_of_is_kept_for_that_host_only() {
     assert_eq!(done.of(1).iter().filter(within).count(), 0);
     assert!(done.of(0).iter().filter(within).count() >= 4 * 999 - 2);
     assert!(done.of(1).iter().any(|at| at.0 >= 1_500_000_000));
-    let books = done.engine.gate().limits().courtesy(done.ended);
+    let counts = done.engine.gate().limits().throttling(done.ended);
     assert_eq!(
-        (books.honoured, books.violated, books.early_attempts),
+        (counts.honoured, counts.violated, counts.early_attempts),
         (1, 0, 0)
     );
     done.assert_adds_up(1 << 40);

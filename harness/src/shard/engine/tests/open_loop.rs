@@ -184,7 +184,7 @@ fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
     let mut sent = Vec::new();
     for part in whole.split(&[]) {
         let (ran, _) = run(&part, None, Duration::from_secs(2));
-        let warm = ran.books.borrow().intervals.warmup.clone();
+        let warm = ran.statistics.borrow().intervals.warmup.clone();
         let attempts = warm.requests.attempts;
         assert!(
             (333..=334).contains(&attempts) && warm.items.ended() == attempts,

@@ -91,7 +91,7 @@ impl Limits {
         self.update_timetable(now);
         let work = self.work();
         let shifted_ns = match &mut self.hosts[..] {
-            [host] => host.brake.books(now).paused_ns,
+            [host] => host.brake.counts(now).paused_ns,
             // Of several hosts, the others go on.
             _ => 0,
         };
