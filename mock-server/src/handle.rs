@@ -30,8 +30,8 @@ use tokio::sync::oneshot;
 /// assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"));
 /// assert!(answer.contains(r#"{"id":42,"#));
 ///
-/// let books = target.stop()?;
-/// assert_eq!((books.requests, books.unique_ids, books.by_status[&200]), (1, 1, 1));
+/// let ledger = target.stop()?;
+/// assert_eq!((ledger.requests, ledger.unique_ids, ledger.by_status[&200]), (1, 1, 1));
 /// # Ok(())
 /// # }
 /// ```
@@ -60,14 +60,14 @@ pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError
     let address = listener.local_addr().map_err(ServeError::Listener)?;
     let shared = Shared::new()?;
     let (stop, stopped) = oneshot::channel();
-    let books = shared.clone();
+    let of_thread = shared.clone();
     let thread = std::thread::Builder::new()
         .name("mock-target".to_owned())
         .spawn(move || {
             run_until(
                 listener,
                 &config,
-                &books,
+                &of_thread,
                 async move { drop(stopped.await) },
             )
         })

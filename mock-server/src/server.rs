@@ -165,20 +165,20 @@ async fn serve(
         .set_nonblocking(true)
         .map_err(ServeError::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-    let (config, books) = (config.clone(), Rc::new(LedgerWriter::open(shared)));
-    let stubs = ServedStubs::new(&config, &books);
-    let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
-    books.name_limits(&config.limits);
+    let (config, ledger) = (config.clone(), Rc::new(LedgerWriter::open(shared)));
+    let stubs = ServedStubs::new(&config, &ledger);
+    let timer = Rc::new(Timer::new(ledger.shared().clock()).map_err(ServeError::Timer)?);
+    ledger.name_limits(&config.limits);
     // A task of its own, ended with this function: it has to go on while connections come to their
     // end.
     let mut alarm = JoinSet::new();
     let driven = Rc::clone(&timer);
     alarm.spawn_local(async move { driven.run().await });
-    let entrance = Rc::new(Entrance::new(&config, &books, &timer));
+    let entrance = Rc::new(Entrance::new(&config, &ledger, &timer));
     let gateway = upstream.map(|upstream| Rc::new(Gateway::new(upstream, &timer)));
     let state = Rc::new(ServerState {
         config,
-        books,
+        ledger,
         timer,
         stubs,
         gateway,

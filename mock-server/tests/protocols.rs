@@ -110,13 +110,17 @@ fn a_fault_over_http2_resets_its_stream_and_no_other() {
             assert_eq!(answer.is_err(), faults.pick(4, id, 0).is_some(), "{id}");
         }
     });
-    let books = target.stop().unwrap();
+    let ledger = target.stop().unwrap();
     assert_eq!(
-        (books.requests, books.connections, books.http2_connections),
+        (
+            ledger.requests,
+            ledger.connections,
+            ledger.http2_connections
+        ),
         (50, 1, 1)
     );
     assert_eq!(
-        books.faults["drop"] + books.faults["reset"] + books.by_status[&200],
+        ledger.faults["drop"] + ledger.faults["reset"] + ledger.by_status[&200],
         50
     );
 }
@@ -176,9 +180,9 @@ fn requests_end_when_their_streams_or_their_connection_do() {
     while others() < 20 {}
     drop(leaving);
     while others() > 0 {}
-    let books = target.stop().unwrap();
-    assert!(books.held_us.max_us <= 20);
-    assert_eq!(books.requests - books.by_status[&200], 40);
+    let ledger = target.stop().unwrap();
+    assert!(ledger.held_us.max_us <= 20);
+    assert_eq!(ledger.requests - ledger.by_status[&200], 40);
 }
 
 #[test]
@@ -207,8 +211,8 @@ fn a_connection_may_begin_in_any_pieces() {
         stream.read_exact(&mut head).unwrap();
         assert_eq!(head[3], 4, "{piece}: no SETTINGS frame: {head:?}");
     }
-    let books = target.stop().unwrap();
-    assert_eq!((books.requests, books.http2_connections), (14, 7));
+    let ledger = target.stop().unwrap();
+    assert_eq!((ledger.requests, ledger.http2_connections), (14, 7));
 }
 
 #[test]
@@ -231,8 +235,8 @@ fn a_choice_of_one_version_is_kept_to() {
         .write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n")
         .unwrap();
     assert!(!rest(&mut stream).starts_with(b"HTTP/1.1 2"));
-    let books = target.stop().unwrap();
-    assert_eq!((books.http2_connections, books.requests), (1, 0));
+    let ledger = target.stop().unwrap();
+    assert_eq!((ledger.http2_connections, ledger.requests), (1, 0));
 }
 
 /// A TLS client that trusts `pem` and offers `alpn`.
@@ -318,10 +322,13 @@ fn what_is_spoken_is_what_both_sides_offer() {
             assert!(rest(&mut stream).starts_with(b"HTTP/1.1 200 "));
         }
         drop(stream);
-        let books = target.stop().unwrap();
-        assert_eq!(books.http2_connections, u64::from(agreed == Ok(Some("h2"))));
+        let ledger = target.stop().unwrap();
         assert_eq!(
-            (books.tls_connections, books.tls_handshake_failures),
+            ledger.http2_connections,
+            u64::from(agreed == Ok(Some("h2")))
+        );
+        assert_eq!(
+            (ledger.tls_connections, ledger.tls_handshake_failures),
             if agreed.is_ok() { (1, 0) } else { (0, 1) }
         );
     }
@@ -354,12 +361,12 @@ fn handshakes_that_fail_or_hang_do_not_hurt_others() {
     let mut stream = tls(&target, &client, "localhost");
     stream.write_all(CLOSING).unwrap();
     assert!(rest(&mut stream).ends_with(&body(0, 7)));
-    let books = target.stop().unwrap();
+    let ledger = target.stop().unwrap();
     assert_eq!(
         (
-            books.tls_connections,
-            books.tls_handshake_failures,
-            books.requests
+            ledger.tls_connections,
+            ledger.tls_handshake_failures,
+            ledger.requests
         ),
         (1, 4, 1)
     );

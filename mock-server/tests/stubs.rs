@@ -46,8 +46,13 @@ fn a_limit_with_a_path_is_for_what_begins_with_it() {
     assert_eq!(statuses(&target, "/a/1", 2), [200, 200]);
     assert_eq!(statuses(&target, "/ab", 2), [200, 429]);
     assert_eq!(statuses(&target, "/b", 4), [200, 200, 200, 429]);
-    let books = target.stop().unwrap();
-    let of = |name: &str| (books.by_limit[name].admitted, books.by_limit[name].rejected);
+    let ledger = target.stop().unwrap();
+    let of = |name: &str| {
+        (
+            ledger.by_limit[name].admitted,
+            ledger.by_limit[name].rejected,
+        )
+    };
     assert_eq!((of("gcra"), of("all")), ((3, 1), (6, 1)));
 }
 
@@ -87,12 +92,12 @@ fn a_body_that_does_not_come_is_the_end_of_its_connection() {
     drop(left);
     let mut whole = send("content-length: 5\r\n\r\nwhole");
     assert_eq!(whole.receive("POST").unwrap().status, 200);
-    let books = target.stop().unwrap();
+    let ledger = target.stop().unwrap();
     assert_eq!(
-        (books.requests, books.by_status.values().sum::<u64>()),
+        (ledger.requests, ledger.by_status.values().sum::<u64>()),
         (3, 1),
         "{:?}",
-        books.by_status
+        ledger.by_status
     );
 }
 
@@ -110,7 +115,7 @@ fn a_turn_that_a_limit_lets_a_request_wait_for_is_waited_for_whatever_the_answer
         },
     );
     assert_eq!(statuses(&target, "/unknown", 3), [404; 3]);
-    let books = target.stop().unwrap();
-    assert_eq!(books.by_limit["leaky"].delayed, 2);
-    assert_eq!(books.held_us.count, 2);
+    let ledger = target.stop().unwrap();
+    assert_eq!(ledger.by_limit["leaky"].delayed, 2);
+    assert_eq!(ledger.held_us.count, 2);
 }

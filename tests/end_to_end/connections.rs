@@ -20,8 +20,8 @@ fn both_sides_count_the_connections_that_the_flags_ask_for() {
         ("-n 30 --shards 1 -c 1 --idle-timeout 1h", 1),
     ] {
         let target = Target::start(target);
-        let (report, books) = confirmed(&target, &format!("{flags} --retries 0"));
-        holds(&books, &json!({"/connections": opened}));
+        let (report, ledger) = confirmed(&target, &format!("{flags} --retries 0"));
+        holds(&ledger, &json!({"/connections": opened}));
         report.holds(&json!({
             "/totals/connections_opened": opened, "/latency/connect/count": opened,
         }));
@@ -66,14 +66,14 @@ fn the_last_request_says_so_and_the_client_closes_whatever_the_target_makes_of_i
 fn connections_have_addresses_of_their_own_over_all_shards() {
     let target = Target::start("--processes 2 --latency 2ms");
     let five = "--local-ips 127.9.0.1-127.9.0.3,127.9.7.1,127.9.7.2";
-    let (report, books) = confirmed(&target, &format!("-n 400 --shards 2 -c 5 {five}"));
-    assert_eq!(counts(&books["by_source"]).len(), 5, "{books}");
+    let (report, ledger) = confirmed(&target, &format!("-n 400 --shards 2 -c 5 {five}"));
+    assert_eq!(counts(&ledger["by_source"]).len(), 5, "{ledger}");
     report.holds(&json!({"/totals/connections_opened": 5}));
     // Only an address of the target's family reaches it.
     let target = Target::start_on("[::1]:0", "--processes 1");
     let flags = "-n 20 --shards 1 -c 2 --local-ips 127.9.0.0/24,::1";
-    let (_, books) = confirmed(&target, flags);
-    assert_eq!(books["by_source"], json!({"::1": 20}));
+    let (_, ledger) = confirmed(&target, flags);
+    assert_eq!(ledger["by_source"], json!({"::1": 20}));
 }
 
 #[test]

@@ -165,8 +165,8 @@ fn items_go_over_each_version_and_as_calls() {
             "/totals/retries": 100 + throttled,
             "/totals/events": if calls.is_empty() { 0 } else { 200 },
         }));
-        let books = target.stop();
-        assert_eq!(report.statuses(), counts(&books["by_status"]));
+        let ledger = target.stop();
+        assert_eq!(report.statuses(), counts(&ledger["by_status"]));
     }
 }
 
@@ -236,10 +236,10 @@ fn each_request_is_under_the_limits_of_its_own_host() {
     assert_eq!(by_host.len(), 3);
     let [one, other, last] = targets;
     for (target, row) in [one, last, other].into_iter().zip(by_host) {
-        let books = target.stop();
-        assert_eq!(row["attempts"], books["requests"], "{row}");
-        let busiest = books["busiest"]["1s"]["admitted"].as_u64().unwrap();
-        assert!(busiest <= 100 + 4, "{books}");
+        let ledger = target.stop();
+        assert_eq!(row["attempts"], ledger["requests"], "{row}");
+        let busiest = ledger["busiest"]["1s"]["admitted"].as_u64().unwrap();
+        assert!(busiest <= 100 + 4, "{ledger}");
     }
 }
 

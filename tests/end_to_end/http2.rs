@@ -192,9 +192,9 @@ fn a_hundred_streams_share_a_connection() {
         report.holds(&json!({format!("/latency/{times}/count"): 1_000}));
         assert!(report.number(&format!("/latency/{times}/min_us")) >= 20_000.0);
     }
-    let books = target.stop();
+    let ledger = target.stop();
     holds(
-        &books,
+        &ledger,
         &json!({"/requests": 1_000, "/connections": 1, "/unique_ids": 1_000}),
     );
 }
@@ -214,18 +214,18 @@ fn the_bundled_targets_counts_agree() {
     // Throttling is the same.
     let target = Target::start("--processes 1 --limit 40/s:burst=20");
     let line = "-n 60 --shards 1 -c 2 --http 2 --streams 10 --expect json";
-    let (report, books) = confirmed_streams(&target, line);
+    let (report, ledger) = confirmed_streams(&target, line);
     report.assert_states(&[("ok", 60)]);
     assert!(report.count("/totals/throttled") > 0);
-    holds(&books, &json!({"/early_retries": 0}));
+    holds(&ledger, &json!({"/early_retries": 0}));
 }
 
 /// Crawl a target, and check the responses that both sides counted.
 fn confirmed_streams(target: &Target, flags: &str) -> (Report, Value) {
     let report = crawl(&format!("{} {flags}", target.url()));
-    let books = target.books();
-    assert_eq!(report.statuses(), counts(&books["by_status"]));
-    (report, books)
+    let ledger = target.ledger();
+    assert_eq!(report.statuses(), counts(&ledger["by_status"]));
+    (report, ledger)
 }
 
 #[test]

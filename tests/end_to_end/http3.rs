@@ -133,9 +133,9 @@ mod spoken {
         report.assert_states(&[("ok", 60)]);
         assert!(report.count("/totals/throttled") > 0);
         assert!(report.number("/latency/service/min_us") >= 20_000.0);
-        let books = target.stop();
-        assert_eq!(report.statuses(), counts(&books["by_status"]));
-        holds(&books, &json!({"/early_retries": 0}));
+        let ledger = target.stop();
+        assert_eq!(report.statuses(), counts(&ledger["by_status"]));
+        holds(&ledger, &json!({"/early_retries": 0}));
         // The port speaks the others over TCP.
         let target = Target::start("--processes 2 --tls --http 3");
         for version in ["1.1", "2", "3"] {

@@ -49,7 +49,7 @@ fn any_number_of_processes_admits_exactly_what_the_algorithm_allows() {
             let expected = [(200, admitted), (status, rejected)].into();
             assert_eq!(statuses(&target, 50), expected, "{limit} of {processes}");
             holds(
-                &target.books(),
+                &target.ledger(),
                 &json!({
                     format!("/by_limit/{name}"):
                         {"admitted": admitted, "rejected": rejected, "delayed": 0},

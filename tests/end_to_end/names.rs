@@ -111,7 +111,7 @@ fn a_name_is_looked_up_again_and_new_connections_move_with_it() {
             let before = old.requests();
             let target = new.requests() + 20;
             new.wait_for_requests(target);
-            (old.books()["requests"] == json!(before)).then_some(())
+            (old.ledger()["requests"] == json!(before)).then_some(())
         });
         run.signal(Signal::SIGINT);
         let report = run.end().report(130);

@@ -138,8 +138,8 @@ fn is_free(slot: &str) -> bool {
     slot.rsplit('.').next() == Some("free")
 }
 
-fn count(books: &Value, pointer: &str) -> u64 {
-    books.pointer(pointer).and_then(Value::as_u64).unwrap()
+fn count(ledger: &Value, pointer: &str) -> u64 {
+    ledger.pointer(pointer).and_then(Value::as_u64).unwrap()
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
 
     let report = parts.merged();
     report.assert_states(&[("ok", IDS)]);
-    let books = target.books();
-    assert_eq!(books["unique_ids"], json!(IDS));
-    let busiest = count(&books, "/busiest/1s/requests");
+    let ledger = target.ledger();
+    assert_eq!(ledger["unique_ids"], json!(IDS));
+    let busiest = count(&ledger, "/busiest/1s/requests");
     // A busy machine delivers together what was sent 1/3 s apart; two attempts on one slot would
     // send RATE / 2 more.
     let late = RATE / 3;
@@ -203,7 +203,7 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     // A shard counts a request right before it sends it, and may be killed in between.
     let counted = report.count("/totals/attempts_sent") + additional;
     let unsent = counted
-        .checked_sub(count(&books, "/requests"))
+        .checked_sub(count(&ledger, "/requests"))
         .expect("the target saw more than was counted");
     assert!(unsent <= 2, "{unsent} requests that the target did not see");
 }
@@ -240,7 +240,7 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     report.holds(&json!({
         "/merged/other_attempts": 1, "/plan/workload/trace_run": run_of_traces,
     }));
-    assert_eq!(target.books()["unique_ids"], json!(IDS));
+    assert_eq!(target.ledger()["unique_ids"], json!(IDS));
     let into = parts.path("crawl");
     let audit = run(&format!("verify {into} --json")).code(&[0]).printed();
     holds(

@@ -16,10 +16,10 @@ const TRIES: u32 = 4;
 
 /// The busiest windows: what our report says was admitted and allowed, and what the target says
 /// arrived.
-fn busiest(report: &Report, books: &Value) -> Vec<(u64, u64, u64)> {
+fn busiest(report: &Report, ledger: &Value) -> Vec<(u64, u64, u64)> {
     let windows = report.at("/budget/busiest").as_array().unwrap();
     let names = ["10ms", "100ms", "1s"];
-    let arrived = |name: &str| books["busiest"][name]["requests"].as_u64().unwrap();
+    let arrived = |name: &str| ledger["busiest"][name]["requests"].as_u64().unwrap();
     let count = |window: &Value, key: &str| window[key].as_u64().unwrap();
     windows
         .iter()
@@ -56,9 +56,9 @@ fn confirmed_at_once(runs: &[&str]) -> Vec<(Report, Value)> {
     };
     let started: Vec<(Started, Target)> = runs.iter().map(start).collect();
     let end = |(run, target): (Started, Target)| {
-        let (report, books) = (run.end().report(0), target.books());
-        assert_agree(&report, &books);
-        (report, books)
+        let (report, ledger) = (run.end().report(0), target.ledger());
+        assert_agree(&report, &ledger);
+        (report, ledger)
     };
     started.into_iter().map(end).collect()
 }
@@ -68,14 +68,14 @@ type Shortfall = (f64, Vec<(u64, u64, u64)>);
 
 /// Fails unless the budget was kept by both counts. None where all of it was used, and what was
 /// admitted arrived within it.
-fn shortfall(flags: &str, report: &Report, books: &Value) -> Option<Shortfall> {
+fn shortfall(flags: &str, report: &Report, ledger: &Value) -> Option<Shortfall> {
     assert_eq!(
         *report.at("/budget/kept"),
         json!(true),
         "{flags}: {}",
         report.at("/budget")
     );
-    let windows = busiest(report, books);
+    let windows = busiest(report, ledger);
     assert!(
         windows
             .iter()
@@ -101,20 +101,18 @@ fn keep_and_use(rates: &[&str], forgiven_us: f64) {
     for _ in 0..TRIES {
         let runs: Vec<&str> = wanting.iter().map(|(flags, _)| *flags).collect();
         let ended = confirmed_at_once(&runs);
-        let judged =
-            wanting
-                .into_iter()
-                .zip(ended)
-                .filter_map(|((flags, mut figures), (report, books))| {
-                    let lateness_us = greatest_lateness_us(&report);
-                    if lateness_us <= STOOD_STILL_US {
-                        let figure = shortfall(flags, &report, &books)?;
-                        if lateness_us <= forgiven_us {
-                            figures.push(figure);
-                        }
+        let judged = wanting.into_iter().zip(ended).filter_map(
+            |((flags, mut figures), (report, ledger))| {
+                let lateness_us = greatest_lateness_us(&report);
+                if lateness_us <= STOOD_STILL_US {
+                    let figure = shortfall(flags, &report, &ledger)?;
+                    if lateness_us <= forgiven_us {
+                        figures.push(figure);
                     }
-                    Some((flags, figures))
-                });
+                }
+                Some((flags, figures))
+            },
+        );
         wanting = judged.collect();
     }
     for (flags, figures) in wanting {

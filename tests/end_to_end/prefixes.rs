@@ -98,8 +98,8 @@ fn a_routed_prefix_reaches_many_times_the_limit_of_an_address_and_once_that_of_a
             );
             if used == 20 {
                 let row = |row: &Value| (row["name"].as_str().unwrap().to_owned(), attempts(row));
-                let books = counts(&target.stop()["by_source"]);
-                assert_eq!(rows.iter().map(row).collect::<BTreeMap<_, _>>(), books);
+                let ledger = counts(&target.stop()["by_source"]);
+                assert_eq!(rows.iter().map(row).collect::<BTreeMap<_, _>>(), ledger);
             }
         }
     });

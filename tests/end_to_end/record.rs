@@ -39,20 +39,20 @@ fn a_recording_is_served_with_the_bodies_and_the_times_of_the_service() {
     let through = recorder(service.origin(), &place, "");
     let flags = "-n 300 -c 8 --rate 400/s --burst 8 --expect items:7";
     let report = crawl(&format!("{} {flags}", through.url()));
-    let books = service.books();
-    assert_agree(&report, &books);
+    let ledger = service.ledger();
+    assert_agree(&report, &ledger);
     assert_eq!(through.stop()["by_status"], json!({"200": 300}));
 
     let replay = Target::start(&stubs::flags(&place, ""));
     let report = crawl(&format!("{} {flags}", replay.url()));
-    let replayed = replay.books();
+    let replayed = replay.ledger();
     assert_agree(&report, &replayed);
     assert_eq!(replayed["stub_answers"], 300);
     // One response of each URL: its time is that of the recording, which is longer than the hold.
-    let planned = |books: &Value, field: &str| books["held_us"][field].as_f64().unwrap();
+    let planned = |ledger: &Value, field: &str| ledger["held_us"][field].as_f64().unwrap();
     assert_eq!(replayed["held_us"]["count"], 300);
     for field in ["sum_us", "max_us"] {
-        assert!(planned(&replayed, field) > 0.99 * planned(&books, field));
+        assert!(planned(&replayed, field) > 0.99 * planned(&ledger, field));
     }
     let recording = recording(place.path());
     assert_eq!(
@@ -165,8 +165,8 @@ fn what_is_not_recorded_is_passed_on_and_counted() {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("\r\n\r\n2\r\nok\r\n0\r\n\r\n"), "{answer}");
-        let books = through.stop();
-        assert_eq!(books["requests"], 7);
+        let ledger = through.stop();
+        assert_eq!(ledger["requests"], 7);
     });
     let recording = recording(place.path());
     assert_eq!(

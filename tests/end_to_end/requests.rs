@@ -145,11 +145,11 @@ fn a_request_arrives_as_it_was_asked_for() {
 fn shuffled_ids_are_crawled_once_each_by_any_number_of_shards() {
     let target = Target::start("--processes 1");
     let line = "--ids 1k..6k --shards 2 -c 8 --shuffle --expect items:1";
-    let (report, books) = confirmed(&target, line);
+    let (report, ledger) = confirmed(&target, line);
     report.assert_states(&[("ok", 5_000)]);
     report.holds(&json!({"/plan/workload/shuffle": "1000..6000"}));
     holds(
-        &books,
+        &ledger,
         &json!({"/requests": 5_000, "/unique_ids": 5_000, "/duplicate_ids": 0}),
     );
     let crawled = |flags: &str| -> Vec<u64> {

@@ -68,13 +68,13 @@ impl Target {
     }
 
     /// Its counts now, over HTTP.
-    pub(crate) fn books(&self) -> Value {
+    pub(crate) fn ledger(&self) -> Value {
         Client::connect(self).admin("GET /ledger", "").json()
     }
 
     /// The number of requests for items that it has had.
     pub(crate) fn requests(&self) -> u64 {
-        self.books()["requests"].as_u64().unwrap()
+        self.ledger()["requests"].as_u64().unwrap()
     }
 
     /// Wait until it has been asked for this many items.
@@ -88,8 +88,8 @@ impl Target {
     pub(crate) fn stop(self) -> Value {
         self.serve.signal(Signal::SIGTERM);
         let said = self.serve.end().code(&[0]).stdout;
-        let (_, books) = said.split_once('\n').unwrap();
-        serde_json::from_str(books).unwrap_or_else(|error| panic!("{error} in {books}"))
+        let (_, ledger) = said.split_once('\n').unwrap();
+        serde_json::from_str(ledger).unwrap_or_else(|error| panic!("{error} in {ledger}"))
     }
 
     /// End it and its processes as an accident would.
@@ -113,26 +113,26 @@ impl Target {
 #[track_caller]
 pub(crate) fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
     let report = crawl(&format!("{} {flags}", target.url()));
-    let books = target.books();
-    assert_agree(&report, &books);
-    (report, books)
+    let ledger = target.ledger();
+    assert_agree(&report, &ledger);
+    (report, ledger)
 }
 
 /// Check that the client's report and the target's counts agree, to the last request.
 #[track_caller]
-pub(crate) fn assert_agree(report: &Report, books: &Value) {
-    let book = |name: &str| books[name].as_u64().unwrap();
+pub(crate) fn assert_agree(report: &Report, ledger: &Value) {
+    let book = |name: &str| ledger[name].as_u64().unwrap();
     let total = |name: &str| report.count(&format!("/totals/{name}"));
     let (sent, retries) = (total("attempts_sent"), total("retries"));
-    assert_eq!(book("requests"), sent, "{books}");
-    assert_eq!(counts(&books["by_status"]), report.statuses());
+    assert_eq!(book("requests"), sent, "{ledger}");
+    assert_eq!(counts(&ledger["by_status"]), report.statuses());
     // Each item is asked for once, and again as often as it was tried again.
     let (again, untracked) = (book("duplicate_ids"), book("ids_beyond_tracking"));
     assert_eq!(book("unique_ids") + again + untracked, sent);
     let is_exact = untracked == 0 && sent == total("attempts");
     assert!(
         again <= retries && (again == retries || !is_exact),
-        "{retries}: {books}"
+        "{retries}: {ledger}"
     );
     let used = total("connections_opened") - total("connections_unused");
     assert_eq!(book("connections"), used);

@@ -11,10 +11,13 @@ fn a_plain_crawl_asks_for_every_id_once() {
     let (report, _) = confirmed(&target, "--ids 0..20k --shards 2 -c 64 --expect items:1");
     report.assert_states(&[("ok", 20_000)]);
     report.holds(&json!({"/totals/connections_opened": 64, "/totals/peak_in_flight": 64}));
-    let books = target.books();
-    holds(&books, &json!({"/requests": 20_000, "/unique_ids": 20_000}));
+    let ledger = target.ledger();
+    holds(
+        &ledger,
+        &json!({"/requests": 20_000, "/unique_ids": 20_000}),
+    );
     // The counts printed at the end are those read before.
-    assert_eq!(target.stop(), books);
+    assert_eq!(target.stop(), ledger);
     for (flags, ok) in [
         // More shards than IDs leave some with nothing to do.
         ("--ids 7..10 --shards 5 -c 5", 3),

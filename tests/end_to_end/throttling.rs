@@ -78,11 +78,11 @@ fn what_may_pass_is_tried_again_and_counted_each_time() {
     assert!(expected.errors > 0 && expected.resets > 0);
     let target = Target::start(&format!("--processes 2 --seed 7 --fault {FAULTS}"));
     let line = "--shards 2 -c 32 --expect items:7 --backoff 5ms,50ms";
-    let (report, books) = confirmed(&target, &format!("-n {IDS} {line}"));
+    let (report, ledger) = confirmed(&target, &format!("-n {IDS} {line}"));
     report.assert_states(&[("ok", expected.ok), ("failed", expected.failed)]);
     let retries = expected.retries;
     holds(
-        &books,
+        &ledger,
         &json!({"/requests": IDS + retries, "/unique_ids": IDS, "/duplicate_ids": retries}),
     );
     report.holds(&json!({
@@ -99,11 +99,11 @@ fn what_may_pass_is_tried_again_and_counted_each_time() {
 fn retries_stay_within_what_an_item_and_a_run_may_have() {
     // A fifth of the first attempts and the reserve, of which each shard may leave less than one.
     let target = Target::start("--processes 2 --fault error:1");
-    let (report, books) = confirmed(&target, "-n 2k --shards 2 -c 16 --backoff 1ms,5ms");
+    let (report, ledger) = confirmed(&target, "-n 2k --shards 2 -c 16 --backoff 1ms,5ms");
     report.assert_states(&[("failed", 2_000)]);
     let retries = report.count("/totals/retries");
     assert!((498..=500).contains(&retries), "{retries}");
-    holds(&books, &json!({"/duplicate_ids": retries}));
+    holds(&ledger, &json!({"/duplicate_ids": retries}));
     assert!(report.count("/throttling/retries_denied") > 0);
     for (fault, flags, retries, denied) in [
         ("error:1", "--retry-budget 0", 0, 10),
@@ -142,11 +142,11 @@ fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
     // that moment may make it more than the target forgives, so this is tried more than once.
     let are_early = || {
         let target = Target::start("--processes 2 --limit bucket:50/s:burst=20");
-        let (report, books) = confirmed(&target, "--ids 0..120 --shards 2 -c 4");
+        let (report, ledger) = confirmed(&target, "--ids 0..120 --shards 2 -c 4");
         report.assert_states(&[("ok", 120)]);
         let throttled = report.count("/totals/throttled");
         assert!(throttled > 0);
-        holds(&books, &json!({"/rejected": throttled}));
+        holds(&ledger, &json!({"/rejected": throttled}));
         report.holds(&json!({
             "/totals/retries": throttled, "/throttling/promises": throttled,
             "/totals/attempts_by_status": {"200": 120, "429": throttled},
@@ -170,7 +170,7 @@ fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
         }
         assert!(report.count("/throttling/honoured") >= pauses);
         assert!(report.count("/throttling/recovery_max_ns") >= 1_000_000_000);
-        books["early_retries"] != json!(0)
+        ledger["early_retries"] != json!(0)
     };
     assert!(
         (0..3).any(|_| !are_early()),
@@ -195,25 +195,25 @@ fn a_closed_loop_finds_what_its_target_takes_and_a_wait_at_its_end_counts_as_its
 fn who_does_not_wait_says_so_and_abandons_items() {
     let target = Target::start("--processes 2 --limit 1/h:burst=50");
     let line = "--ids 0..300 --shards 2 -c 8 --on-throttle count";
-    let (report, books) = confirmed(&target, line);
+    let (report, ledger) = confirmed(&target, line);
     report.assert_states(&[("ok", 50), ("gave_up", 250)]);
-    holds(&books, &json!({"/duplicate_ids": 0, "/rejected": 250}));
+    holds(&ledger, &json!({"/duplicate_ids": 0, "/rejected": 250}));
     report.holds(
         &json!({"/totals/retries": 0, "/throttling/pauses": 0, "/throttling/paused_s": 0.0}),
     );
     assert!(report.count("/throttling/violated") >= 1 && report.finding("abandoned").is_null());
     let target = Target::start("--processes 2 --limit 1/h:burst=50");
     let line = "--ids 0..100 --shards 2 -c 8 --on-throttle ignore --backoff 1ms,5ms";
-    let (report, books) = confirmed(&target, line);
+    let (report, ledger) = confirmed(&target, line);
     report.assert_states(&[("ok", 50), ("gave_up", 50)]);
     let retries = report.count("/totals/retries");
     assert!(retries > 0 && report.count("/throttling/early_attempts") >= retries);
-    holds(&books, &json!({"/duplicate_ids": retries}));
+    holds(&ledger, &json!({"/duplicate_ids": retries}));
     // Of the target's counts: those whose client could know, and those that may have crossed its
     // response.
     let [early, crossed] =
-        ["early_retries", "crossed_promises"].map(|key| books[key].as_u64().unwrap());
-    assert!(early > 0 && early + crossed >= retries, "{books}");
+        ["early_retries", "crossed_promises"].map(|key| ledger[key].as_u64().unwrap());
+    assert!(early > 0 && early + crossed >= retries, "{ledger}");
     report.holds(&json!({"/throttling/paused_s": 0.0}));
     // Abandoned items are errors of a run that honours the target.
     let line = "--target-limit 1/h:burst=5 -n 20 -c 20 --shards 1 --retries 0";

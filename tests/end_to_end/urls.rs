@@ -47,12 +47,12 @@ fn every_line_of_a_list_is_asked_once() {
     }));
     let mut opened = 0;
     for (target, count) in targets.into_iter().zip([201, 100]) {
-        let books = target.stop();
+        let ledger = target.stop();
         holds(
-            &books,
+            &ledger,
             &json!({"/requests": count, "/unique_ids": count, "/duplicate_ids": 0}),
         );
-        opened += books["connections"].as_u64().unwrap();
+        opened += ledger["connections"].as_u64().unwrap();
     }
     // Each shard keeps its connections to either host.
     assert!(opened <= 16, "{opened} connections");
@@ -74,12 +74,12 @@ fn each_host_has_a_budget_and_connections_of_its_own() {
     let rate = json!({"permits": 50, "period_ns": 1_000_000_000});
     report.holds(&json!({"/plan/per_host/rate": rate}));
     for (target, count) in targets.into_iter().zip([25, 50]) {
-        let books = target.stop();
-        holds(&books, &json!({"/requests": count, "/unique_ids": count}));
-        let busiest = |window: &str| books["busiest"][window]["admitted"].as_u64().unwrap();
+        let ledger = target.stop();
+        holds(&ledger, &json!({"/requests": count, "/unique_ids": count}));
+        let busiest = |window: &str| ledger["busiest"][window]["admitted"].as_u64().unwrap();
         // A burst of two at most in each shard, and what falls due; what was late on the way may
         // come together.
-        assert!(busiest("1s") <= 50 + 4 && busiest("100ms") < 25, "{books}");
+        assert!(busiest("1s") <= 50 + 4 && busiest("100ms") < 25, "{ledger}");
     }
     let limits = "--processes 1 --latency 1ms --limit concurrency:3 \
                   --limit connections:3:over=503:name=connections";

@@ -11,13 +11,13 @@ fn address(last: u8) -> IpAddr {
 fn record_everything(one: &LedgerWriter, two: &LedgerWriter) {
     let first = one.peer(address(1));
     let second = two.peer(address(2));
-    for (books, peer, id) in [
+    for (ledger, peer, id) in [
         (one, &first, 7),
         (two, &second, 7),
         (one, &first, 8),
         (two, &second, 1 << 30),
     ] {
-        books.arrived(peer, id, 1_000_000);
+        ledger.arrived(peer, id, 1_000_000);
     }
     one.admitted(1_000_000);
     two.admitted(1_500_000);
@@ -159,9 +159,9 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
 #[test]
 fn sources_beyond_the_table_are_others() {
     let shared = Shared::new().unwrap();
-    let books = LedgerWriter::open(&shared);
+    let ledger = LedgerWriter::open(&shared);
     for last in 0..70 {
-        books.arrived(&books.peer(address(last)), 1, 0);
+        ledger.arrived(&ledger.peer(address(last)), 1, 0);
     }
     let ledger = Ledger::read(&shared);
     assert_eq!(ledger.by_source.len(), 65);
@@ -175,8 +175,8 @@ proptest! {
         let shared = Shared::new().unwrap();
         let pens: Vec<LedgerWriter> = (0..3).map(|_| LedgerWriter::open(&shared)).collect();
         for (turn, id) in ids.iter().enumerate() {
-            let books = &pens[turn % 3];
-            books.arrived(&books.peer(address(u8::try_from(turn % 5).unwrap())), *id, turn as u64 * 1_000_000);
+            let ledger = &pens[turn % 3];
+            ledger.arrived(&ledger.peer(address(u8::try_from(turn % 5).unwrap())), *id, turn as u64 * 1_000_000);
         }
         let ledger = Ledger::read(&shared);
         prop_assert_eq!(ledger.requests, ids.len() as u64);
@@ -199,11 +199,11 @@ proptest! {
         times in proptest::collection::vec((0_u64..1 << 45, 0_u32..45).prop_map(|(time, less)| time >> less), 1..200),
     ) {
         let shared = Shared::new().unwrap();
-        let books = LedgerWriter::open(&shared);
+        let ledger = LedgerWriter::open(&shared);
         let mut sorted = times.clone();
         sorted.sort_unstable();
         for time_us in times {
-            books.held(time_us, time_us);
+            ledger.held(time_us, time_us);
         }
         let ledger = Ledger::read(&shared);
         let max_us = sorted[sorted.len() - 1];

@@ -52,7 +52,7 @@ const NS_PER_US: u64 = 1_000;
 /// State that all connections of one process share.
 pub(super) struct ServerState {
     pub(super) config: Config,
-    pub(super) books: Rc<LedgerWriter>,
+    pub(super) ledger: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
     pub(super) stubs: ServedStubs,
     /// Service that answers what no stub does, if there is one.
@@ -82,11 +82,11 @@ impl Answers {
     ///
     /// The connection is one too many, and is to be closed.
     pub(super) fn new(state: &Rc<ServerState>, client: IpAddr) -> Result<Self, Over> {
-        let ServerState { config, books, .. } = &**state;
+        let ServerState { config, ledger, .. } = &**state;
         Ok(Self {
-            visitor: Visitor::new(config, books, client)?,
+            visitor: Visitor::new(config, ledger, client)?,
             client,
-            peer: books.peer(client),
+            peer: ledger.peer(client),
             fate: Fate::default(),
             handshake: Cell::new(config.handshake.get()),
             requests: Cell::default(),
@@ -181,7 +181,7 @@ impl Answers {
     ) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.state.config.latency_per_in_flight;
-        let under_way = (!per_in_flight.is_none()).then(|| self.state.books.enter());
+        let under_way = (!per_in_flight.is_none()).then(|| self.state.ledger.enter());
         arrival.growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| {
             per_in_flight.times(under_way.others)
         });
@@ -261,7 +261,7 @@ impl Answers {
     }
 
     fn asking(&self, parts: &Parts, now_ns: u64, about: About) -> Asking<'_> {
-        let ServerState { config, books, .. } = &*self.state;
+        let ServerState { config, ledger, .. } = &*self.state;
         let (headers, path) = (&parts.headers, parts.uri.path());
         Asking {
             now_ns,
@@ -269,7 +269,7 @@ impl Answers {
             about,
             turns: turns(parts.version),
             config,
-            books,
+            ledger,
         }
     }
 
@@ -285,8 +285,8 @@ impl Answers {
     /// Count a request.
     fn arrived(&self, parts: &Parts) -> Arrival {
         let path = ItemPath::parse(target(parts));
-        let now_ns = self.state.books.shared().clock().now_ns();
-        let attempt = self.state.books.arrived(&self.peer, path.id(), now_ns);
+        let now_ns = self.state.ledger.shared().clock().now_ns();
+        let attempt = self.state.ledger.arrived(&self.peer, path.id(), now_ns);
         let handshake = self.handshake.take();
         Arrival {
             now_ns,
@@ -315,7 +315,7 @@ impl Answers {
         arrival: &Arrival,
         parts: &Parts,
     ) -> Result<Response<AnswerBody>, Interrupted> {
-        self.state.books.failed(fault);
+        self.state.ledger.failed(fault);
         let noise = Faults::noise(self.state.config.seed, arrival.id, arrival.attempt);
         let spoiler = Spoiler {
             method: &parts.method,
@@ -332,7 +332,7 @@ impl Answers {
             (Spoilt::End(..), version) if turns(version) == Turns::AtOnce => Err(Interrupted),
             (Spoilt::End(status, act), _) => {
                 if let Some(status) = status {
-                    self.state.books.counters().count_status(status.as_u16());
+                    self.state.ledger.counters().count_status(status.as_u16());
                 }
                 Err(self.fate.seal(act))
             }
@@ -344,14 +344,14 @@ impl Answers {
     async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) {
         let ServerState {
             config,
-            books,
+            ledger,
             timer,
             ..
         } = &*self.state;
         let own = own + arrival.handshake;
         let due_ns = match config.workers {
             None => config.due_ns(arrival.now_ns, own),
-            Some(workers) => books.shared().region().pool.take(workers, |free_ns| {
+            Some(workers) => ledger.shared().region().pool.take(workers, |free_ns| {
                 config.due_ns(arrival.now_ns.max(free_ns), own)
             }),
         };
@@ -364,7 +364,7 @@ impl Answers {
             .now_ns
             .saturating_add(intended_us.saturating_mul(NS_PER_US));
         let actual_us = (timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
-        books.held(intended_us, actual_us);
+        ledger.held(intended_us, actual_us);
         headers.insert(HOLD_US, HeaderValue::from(intended_us));
         headers.insert(HELD_US, HeaderValue::from(actual_us));
     }
@@ -392,7 +392,7 @@ impl Answers {
     /// An answer that is in the ledger before it can be on the wire.
     fn counted(&self, answer: Response<AnswerBody>) -> Response<AnswerBody> {
         self.state
-            .books
+            .ledger
             .counters()
             .count_status(answer.status().as_u16());
         answer
@@ -410,7 +410,7 @@ impl Answers {
         };
         let ServerState {
             config,
-            books,
+            ledger,
             stubs,
             ..
         } = &*self.state;
@@ -418,7 +418,7 @@ impl Answers {
             method: &parts.method,
             target: target(parts),
             body: &body,
-            shared: books.shared(),
+            shared: ledger.shared(),
             stubs,
             journal: config.journal,
         };

@@ -148,12 +148,12 @@ pub(super) struct Entrance {
     http: Http,
     has_nodelay: bool,
     bandwidth: Option<Bandwidth>,
-    books: Rc<LedgerWriter>,
+    ledger: Rc<LedgerWriter>,
     timer: Rc<Timer>,
 }
 
 impl Entrance {
-    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>, timer: &Rc<Timer>) -> Self {
+    pub(super) fn new(config: &Config, ledger: &Rc<LedgerWriter>, timer: &Rc<Timer>) -> Self {
         let tls = config
             .tls
             .as_ref()
@@ -163,7 +163,7 @@ impl Entrance {
             http: config.http,
             has_nodelay: !config.faults.delay_writes(),
             bandwidth: config.bandwidth,
-            books: Rc::clone(books),
+            ledger: Rc::clone(ledger),
             timer: Rc::clone(timer),
         }
     }
@@ -187,7 +187,7 @@ impl Entrance {
             (None, Http::Auto | Http::Http1 | Http::Http3) => Protocol::Http1,
         };
         if protocol == Protocol::Http2 {
-            self.books.counters().http2_connections.increment();
+            self.ledger.counters().http2_connections.increment();
         }
         Some((wire, protocol))
     }
@@ -198,10 +198,10 @@ impl Entrance {
         line: Line,
     ) -> Option<(Wire, Option<Protocol>)> {
         let Ok(Ok(stream)) = timeout(HANDSHAKE_LIMIT, acceptor.accept(line)).await else {
-            self.books.counters().tls_handshake_failures.increment();
+            self.ledger.counters().tls_handshake_failures.increment();
             return None;
         };
-        self.books.counters().tls_connections.increment();
+        self.ledger.counters().tls_connections.increment();
         let agreed = stream.get_ref().1.alpn_protocol().map(|name| match name {
             b"h2" => Protocol::Http2,
             _ => Protocol::Http1,
@@ -239,15 +239,15 @@ mod tests {
             .build_local(LocalOptions::default())
             .unwrap();
         runtime.block_on(async {
-            let books = Rc::new(LedgerWriter::open(shared));
-            let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
+            let ledger = Rc::new(LedgerWriter::open(shared));
+            let timer = Rc::new(Timer::new(ledger.shared().clock()).unwrap());
             let driven = Rc::clone(&timer);
             tokio::task::spawn_local(async move { driven.run().await });
-            let stubs = ServedStubs::new(&config, &books);
-            let entrance = Entrance::new(&config, &books, &timer);
+            let stubs = ServedStubs::new(&config, &ledger);
+            let entrance = Entrance::new(&config, &ledger, &timer);
             let state = Rc::new(ServerState {
                 config,
-                books,
+                ledger,
                 timer,
                 stubs,
                 gateway: None,

@@ -112,7 +112,7 @@ async fn accept(endpoint: Endpoint, state: Rc<ServerState>, stop: Rc<Stop>) {
 
 /// Serve a connection until either side ends it, or serving stops and its requests are answered.
 async fn serve(incoming: Incoming, answers: Answers, state: Rc<ServerState>, stop: Rc<Stop>) {
-    let counters = state.books.counters();
+    let counters = state.ledger.counters();
     let Some(Ok(quic)) = stop.unless(timeout(HANDSHAKE_LIMIT, incoming)).await else {
         return counters.tls_handshake_failures.increment();
     };

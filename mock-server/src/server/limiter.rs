@@ -72,7 +72,7 @@ impl Refusals {
 /// Places of keys in which a connection, or a request in flight, is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Open {
-    books: Rc<LedgerWriter>,
+    ledger: Rc<LedgerWriter>,
     /// Numbers of limits, and the places of their keys.
     places: Vec<(usize, SlotIndex)>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         for (index, place) in self.places.drain(..) {
-            if let Some(keys) = self.books.keys(index) {
+            if let Some(keys) = self.ledger.keys(index) {
                 keys.release(place);
             }
         }
@@ -96,7 +96,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) about: About,
     pub(crate) turns: Turns,
     pub(crate) config: &'a Config,
-    pub(crate) books: &'a Rc<LedgerWriter>,
+    pub(crate) ledger: &'a Rc<LedgerWriter>,
 }
 
 /// Limits that a question concerns.
@@ -194,7 +194,7 @@ impl Visitor {
     /// It is above a cap, and is to be closed in the way that is returned.
     pub(crate) fn new(
         config: &Config,
-        books: &Rc<LedgerWriter>,
+        ledger: &Rc<LedgerWriter>,
         address: IpAddr,
     ) -> Result<Self, Over> {
         let mut visitor = Self {
@@ -212,16 +212,16 @@ impl Visitor {
             is_welcome: true,
         };
         let asking = Asking {
-            now_ns: books.shared().clock().now_ns(),
+            now_ns: ledger.shared().clock().now_ns(),
             keys: Vec::new(),
             about: About::Connection,
             turns: Turns::InTurn,
             config,
-            books,
+            ledger,
         };
         let held = visitor.hold(&asking);
         if let Some(above) = held.iter().find(|held| held.wait_ns().is_some()) {
-            books.refused_by(above.index);
+            ledger.refused_by(above.index);
             if above.limit.over != Over::Unavailable {
                 return Err(above.limit.over);
             }
@@ -258,13 +258,13 @@ impl Visitor {
     /// the longest wait turns it away: a client that waits for that long has waited for the others,
     /// too.
     pub(crate) fn ask(&self, asking: &Asking<'_>) -> AdmissionVerdict {
-        let Asking { config, books, .. } = *asking;
+        let Asking { config, ledger, .. } = *asking;
         if config.limits.is_empty() {
-            books.admitted(asking.now_ns);
+            ledger.admitted(asking.now_ns);
             return AdmissionVerdict::Admitted(Admission::default());
         }
         if !self.is_welcome {
-            books.counters().rejected.increment();
+            ledger.counters().rejected.increment();
             return AdmissionVerdict::Unwelcome;
         }
         let held = self.hold(asking);
@@ -275,7 +275,7 @@ impl Visitor {
         let Some((by, retry_after_ns)) = longest else {
             return AdmissionVerdict::Admitted(admit(held, asking));
         };
-        books.rejected_by(by.index);
+        ledger.rejected_by(by.index);
         AdmissionVerdict::Rejected(Rejection {
             limit: by.index,
             retry_after_ns,
@@ -293,7 +293,7 @@ impl Visitor {
             let Some(key) = key else {
                 continue;
             };
-            let Some(keys) = asking.books.keys(index) else {
+            let Some(keys) = asking.ledger.keys(index) else {
                 continue;
             };
             if !asking.concerns(limit) {
@@ -307,7 +307,7 @@ impl Visitor {
             };
             let slot = keys.hold(&query);
             if slot.place.is_crowd() {
-                asking.books.counters().limiter_overflows.increment();
+                asking.ledger.counters().limiter_overflows.increment();
             }
             all.push(Held {
                 index,
@@ -340,16 +340,16 @@ fn admit(held: Vec<Held<'_, '_>>, asking: &Asking<'_>) -> Admission {
             admission.standings.push((held.index, standing));
         }
         held.slot.set(next);
-        asking.books.admitted_by(held.index, delay_ns);
+        asking.ledger.admitted_by(held.index, delay_ns);
         longest_ns = longest_ns.max(delay_ns);
     }
     if !places.is_empty() {
-        let books = Rc::clone(asking.books);
-        admission.open = Some(Open { books, places });
+        let ledger = Rc::clone(asking.ledger);
+        admission.open = Some(Open { ledger, places });
     }
     if asking.about == About::Own {
         asking
-            .books
+            .ledger
             .admitted(asking.now_ns.saturating_add(longest_ns));
     }
     admission.delay = Duration::from_nanos(longest_ns);
@@ -363,7 +363,7 @@ fn count_early(held: &[Held<'_, '_>], asking: &Asking<'_>) {
         let made_ns = held.slot.promise_made_ns(asking.now_ns)?;
         Some(held.visit.heard.is_early(held.key, asking.now_ns, made_ns))
     });
-    let counters = asking.books.counters();
+    let counters = asking.ledger.counters();
     match early.max() {
         None => {}
         Some(false) => counters.crossed_promises.increment(),

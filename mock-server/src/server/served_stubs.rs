@@ -37,18 +37,18 @@ pub(super) struct ServedStubs {
 }
 
 impl ServedStubs {
-    pub(super) fn new(config: &Config, books: &LedgerWriter) -> Self {
+    pub(super) fn new(config: &Config, ledger: &LedgerWriter) -> Self {
         let mappings = config.stubs.as_ref();
         let root = mappings.and_then(Mappings::root);
         let initial = mappings.map(Mappings::stubs).cloned().unwrap_or_default();
         Self {
-            shared: books.shared().clone(),
+            shared: ledger.shared().clone(),
             saver: root.map(Path::to_owned).zip(config.write_stub),
             files: mappings.map_or(Files::None, |mappings| mappings.files().clone()),
             current: RefCell::new(Arc::clone(&initial)),
             initial,
             followed: Cell::default(),
-            ordinals: Cell::new(books.first_ordinal()),
+            ordinals: Cell::new(ledger.first_ordinal()),
         }
     }
 

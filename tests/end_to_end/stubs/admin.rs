@@ -358,8 +358,8 @@ fn a_scenario_moves_once_however_many_ask_at_once() {
         all.assert_all("/walk", 404, "Request was not matched\n");
         assert_eq!(all.admin("POST /scenarios/reset", &Value::Null).0, 200);
         all.assert_all_say("GET /scenarios", "/scenarios/0/state", &json!("Started"));
-        let books = target.stop();
-        assert_eq!(books["stub_answers"], json!(STATES));
+        let ledger = target.stop();
+        assert_eq!(ledger["stub_answers"], json!(STATES));
     }
 }
 

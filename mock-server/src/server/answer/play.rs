@@ -55,7 +55,7 @@ impl Answers {
         arrival: &Arrival,
         verdict: &AdmissionVerdict,
     ) -> Result<Option<Response<AnswerBody>>, Interrupted> {
-        let ServerState { config, books, .. } = &*self.state;
+        let ServerState { config, ledger, .. } = &*self.state;
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
         // Not before its body has come: a change may have been acknowledged in the meantime.
@@ -77,7 +77,7 @@ impl Answers {
             }
             let mut headers = self.headers(parts, verdict);
             self.hold(arrival, arrival.growth, &mut headers).await;
-            books.counters().unmatched.increment();
+            ledger.counters().unmatched.increment();
             headers.insert(CONTENT_TYPE, TEXT);
             let body = AnswerBody::whole(Bytes::from_static(UNMATCHED));
             let mut answer = Response::new(body);
@@ -85,7 +85,7 @@ impl Answers {
             *answer.headers_mut() = headers;
             return Ok(Some(self.counted(answer)));
         };
-        books.counters().stub_answers.increment();
+        ledger.counters().stub_answers.increment();
         let rendered = self.render(stub, &asked, arrival);
         self.note(arrival, &asked, Outcome::Matched(stub, &rendered));
         let mut headers = self.headers(parts, verdict);
@@ -129,14 +129,14 @@ impl Answers {
 
     /// Keep a request in the journal.
     fn note(&self, arrival: &Arrival, asked: &RequestView<'_>, outcome: Outcome<'_>) {
-        let ServerState { config, books, .. } = &*self.state;
+        let ServerState { config, ledger, .. } = &*self.state;
         let served = Served {
             ordinal: arrival.ordinal,
             asked,
             outcome,
         };
-        if config.journal == Journal::On && journal::keep(books.shared(), &served).is_err() {
-            books.counters().journal_missed.increment();
+        if config.journal == Journal::On && journal::keep(ledger.shared(), &served).is_err() {
+            ledger.counters().journal_missed.increment();
         }
     }
 

@@ -17,17 +17,17 @@ fn config(texts: &[&str]) -> Config {
     }
 }
 
-fn books(shared: &Shared, config: &Config) -> Rc<LedgerWriter> {
-    let books = LedgerWriter::open(shared);
-    books.name_limits(&config.limits);
-    Rc::new(books)
+fn ledger(shared: &Shared, config: &Config) -> Rc<LedgerWriter> {
+    let ledger = LedgerWriter::open(shared);
+    ledger.name_limits(&config.limits);
+    Rc::new(ledger)
 }
 
-fn visitor(config: &Config, books: &Rc<LedgerWriter>) -> Visitor {
-    Visitor::new(config, books, [127, 0, 0, 1].into()).unwrap()
+fn visitor(config: &Config, ledger: &Rc<LedgerWriter>) -> Visitor {
+    Visitor::new(config, ledger, [127, 0, 0, 1].into()).unwrap()
 }
 
-fn asking<'a>(config: &'a Config, books: &'a Rc<LedgerWriter>, now_ns: u64) -> Asking<'a> {
+fn asking<'a>(config: &'a Config, ledger: &'a Rc<LedgerWriter>, now_ns: u64) -> Asking<'a> {
     let about = About::Own;
     Asking {
         now_ns,
@@ -35,7 +35,7 @@ fn asking<'a>(config: &'a Config, books: &'a Rc<LedgerWriter>, now_ns: u64) -> A
         about,
         turns: Turns::InTurn,
         config,
-        books,
+        ledger,
     }
 }
 
@@ -60,9 +60,9 @@ fn is_rejected_by(verdict: &AdmissionVerdict, index: usize) -> bool {
 fn who_is_turned_away_by_one_takes_from_none_and_hears_the_longest_wait() {
     let shared = Shared::new().unwrap();
     let config = config(&["1/min:burst=5", "1/h:burst=3", "1/s:burst=3"]);
-    let books = books(&shared, &config);
-    let visitor = visitor(&config, &books);
-    let asking = asking(&config, &books, 0);
+    let ledger = ledger(&shared, &config);
+    let visitor = visitor(&config, &ledger);
+    let asking = asking(&config, &ledger, 0);
     for _ in 0..3 {
         assert!(matches!(
             visitor.ask(&asking),
@@ -97,10 +97,10 @@ fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let books = books(&shared, &config);
-                let visitor = visitor(&config, &books);
+                let ledger = ledger(&shared, &config);
+                let visitor = visitor(&config, &ledger);
                 for _ in 0..2_000 {
-                    let verdict = visitor.ask(&asking(&config, &books, 0));
+                    let verdict = visitor.ask(&asking(&config, &ledger, 0));
                     if matches!(verdict, AdmissionVerdict::Admitted(_)) {
                         admitted.fetch_add(1, Ordering::Relaxed);
                     }
@@ -109,9 +109,9 @@ fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest
         }
     });
     assert_eq!(admitted.into_inner(), 5_000);
-    let books = books(&shared, &config);
-    let visitor = visitor(&config, &books);
-    let asking = asking(&config, &books, 0);
+    let ledger = ledger(&shared, &config);
+    let visitor = visitor(&config, &ledger);
+    let asking = asking(&config, &ledger, 0);
     assert_eq!(
         [0, 2].map(|index| left(&visitor, &asking, index)),
         [4_000, 3_000]
@@ -122,9 +122,9 @@ fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest
 fn requests_in_flight_are_counted_until_they_end() {
     let shared = Shared::new().unwrap();
     let config = config(&["concurrency:2:headers=ietf"]);
-    let books = books(&shared, &config);
-    let (one, other) = (visitor(&config, &books), visitor(&config, &books));
-    let asking = asking(&config, &books, 0);
+    let ledger = ledger(&shared, &config);
+    let (one, other) = (visitor(&config, &ledger), visitor(&config, &ledger));
+    let asking = asking(&config, &ledger, 0);
     let first = one.ask(&asking);
     let second = other.ask(&asking);
     let remaining = |verdict: &AdmissionVerdict| match verdict {
@@ -141,15 +141,15 @@ fn requests_in_flight_are_counted_until_they_end() {
 fn connections_are_counted_until_they_end_and_those_above_are_refused() {
     let shared = Shared::new().unwrap();
     let config = config(&["connections:3", "connections:2:key=everyone:over=503"]);
-    let books = books(&shared, &config);
-    let first = visitor(&config, &books);
-    let second = visitor(&config, &books);
-    let asking = asking(&config, &books, 0);
-    let third = visitor(&config, &books);
+    let ledger = ledger(&shared, &config);
+    let first = visitor(&config, &ledger);
+    let second = visitor(&config, &ledger);
+    let asking = asking(&config, &ledger, 0);
+    let third = visitor(&config, &ledger);
     assert!(matches!(third.ask(&asking), AdmissionVerdict::Unwelcome));
     assert!(matches!(second.ask(&asking), AdmissionVerdict::Admitted(_)));
     drop(first);
-    let fourth = visitor(&config, &books);
+    let fourth = visitor(&config, &ledger);
     assert!(matches!(fourth.ask(&asking), AdmissionVerdict::Admitted(_)));
     let ledger = Ledger::read(&shared);
     assert_eq!((ledger.connections_refused, ledger.rejected), (1, 1));
@@ -167,9 +167,9 @@ fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
     for (retry, promised) in [("seconds", true), ("date", true), ("none", false)] {
         let shared = Shared::new().unwrap();
         let config = config(&[&format!("10/15s:retry={retry}")]);
-        let books = books(&shared, &config);
-        let visitor = visitor(&config, &books);
-        let ask = |now_ns| visitor.ask(&asking(&config, &books, now_ns));
+        let ledger = ledger(&shared, &config);
+        let visitor = visitor(&config, &ledger);
+        let ask = |now_ns| visitor.ask(&asking(&config, &ledger, now_ns));
         assert!(matches!(ask(0), AdmissionVerdict::Admitted(_)));
         let AdmissionVerdict::Rejected(rejection) = ask(1) else {
             panic!("{retry}")
@@ -223,14 +223,14 @@ fn a_promise_that_waits_for_the_end_of_a_stall_is_made_then() {
         stall,
         ..config(&["fixed:1/1h"])
     };
-    let books = books(&shared, &config);
+    let ledger = ledger(&shared, &config);
     let ask = |visitor: &Visitor, ms, about| {
         drop(visitor.ask(&Asking {
             about,
-            ..asking(&config, &books, ms * MS)
+            ..asking(&config, &ledger, ms * MS)
         }));
     };
-    let [one, two, three] = [(); 3].map(|()| visitor(&config, &books));
+    let [one, two, three] = [(); 3].map(|()| visitor(&config, &ledger));
     let own = About::Own;
     // Stalled from 0.8 s to 1 s: all that come before 1.05 s may have crossed it, but for the
     // connection that had it.
@@ -256,7 +256,7 @@ proptest! {
     ) {
         let shared = Shared::new().unwrap();
         let config = config(&["fixed:2/1s:key=header=k"]);
-        let pens = [books(&shared, &config), books(&shared, &config)];
+        let pens = [ledger(&shared, &config), ledger(&shared, &config)];
         let visitors: Vec<_> = (0..4).map(|number| visitor(&config, &pens[number % 2])).collect();
         // By key: the running promise's first making and its end; by connection and key: when it
         // was told last.
