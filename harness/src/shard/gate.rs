@@ -215,7 +215,7 @@ impl Gate {
             slot.called.made().await;
             (now, has_waited) = (self.clock.now(), true);
         }
-        let resumed = self.inner.borrow_mut().host(host).brake.resume().min(now);
+        let resumed = self.inner.borrow_mut().host(host).pauses.resume().min(now);
         slot.held_ns.set(slot.held_ns.get() + now.since(began));
         slot.paused_ns
             .set(slot.paused_ns.get() + resumed.since(began));

@@ -19,7 +19,7 @@ const FIRST: u64 = 10;
 /// One host.
 #[derive(Debug)]
 pub(super) struct Host {
-    pub(super) brake: ThrottlePauses,
+    pub(super) pauses: ThrottlePauses,
     /// Its own rate limit.
     pub(super) limiter: Limiter,
     /// Limits that it taught; none if the shard learns nothing, or less than half was refused.
@@ -132,7 +132,7 @@ impl Host {
     pub(super) fn new(host: u32, plan: &ShardPlan, start: Nanos) -> Self {
         let most = plan.per_host.connections.min(plan.in_flight());
         Self {
-            brake: ThrottlePauses::new(host, plan),
+            pauses: ThrottlePauses::new(host, plan),
             limiter: Limiter::new(Pacer::new(plan.per_host.budget, start), start),
             adaptive: adaptive(plan, most, start),
             before: plan.learns_rate().then(|| BeforeLearning::new(plan)),
@@ -152,7 +152,7 @@ impl Host {
 
     /// True if nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
+        self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.pauses.is_unused()
     }
 
     /// True if fewer requests are under way than may be.
@@ -176,8 +176,8 @@ impl Host {
     /// Ask if a request may go there at `now`, and since when. Nothing is charged.
     #[inline]
     pub(super) fn leave(&mut self, now: Nanos) -> Result<Nanos, Refusal> {
-        if self.brake.resume() > now {
-            return Err(Refusal::at(self.brake.resume(), Binding::Pause));
+        if self.pauses.resume() > now {
+            return Err(Refusal::at(self.pauses.resume(), Binding::Pause));
         }
         if !self.has_room() {
             return Err(Refusal::blocked(Binding::Concurrency));
@@ -186,7 +186,7 @@ impl Host {
             return Err(Refusal::blocked(Binding::Rate));
         }
         // What its limits did not allow before is not the client's lateness.
-        let mut since = self.freed.max(self.brake.resume());
+        let mut since = self.freed.max(self.pauses.resume());
         if let Some(adaptive) = &mut self.adaptive {
             if adaptive
                 .limit()
@@ -199,7 +199,7 @@ impl Host {
                 Pace::Wait(next) => return Err(Refusal::at(next, Binding::Target)),
             }
         }
-        match self.brake.quota.poll(now) {
+        match self.pauses.quota.poll(now) {
             Pace::Go(at) => since = since.max(at),
             Pace::Wait(next) => return Err(Refusal::at(next, Binding::Target)),
         }
@@ -213,7 +213,7 @@ impl Host {
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.under_way += 1;
         self.starting = self.starting.saturating_add(1);
-        self.brake.admitted(now);
+        self.pauses.admitted(now);
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.admitted();
         }
@@ -227,7 +227,7 @@ impl Host {
 
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
     pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
-        let mut order = self.brake.ended(permit, attempt);
+        let mut order = self.pauses.ended(permit, attempt);
         let before = self.before.as_mut();
         if before.is_some_and(|before| before.is_refused_half(attempt)) {
             self.begin_learning();
@@ -284,7 +284,7 @@ impl Host {
 
     /// Leaves it alone, as it told another shard.
     pub(super) fn ordered(&mut self, order: PauseOrder) {
-        self.brake.ordered(order);
+        self.pauses.ordered(order);
         self.learn(order);
     }
 }

@@ -26,7 +26,7 @@ const SPREAD: u32 = 10;
 /// each shard follows the latest of a burst.
 const TURN_NS: u64 = 1_000_000_000;
 
-/// The brake of one shard.
+/// Throttle pauses of one shard at one host.
 #[derive(Debug)]
 pub(super) struct ThrottlePauses {
     host: u32,
@@ -75,7 +75,7 @@ impl Broken {
 }
 
 impl ThrottlePauses {
-    /// The brake of a shard for host number `host`.
+    /// The pauses of a shard at host number `host`.
     pub(super) fn new(host: u32, plan: &ShardPlan) -> Self {
         Self {
             host,

@@ -255,7 +255,7 @@ impl Limits {
         self.hosts
             .iter_mut()
             .fold(ThrottlingCounts::default(), |all, host| {
-                all.plus(&host.brake.counts(now))
+                all.plus(&host.pauses.counts(now))
             })
     }
 
@@ -554,7 +554,7 @@ impl Limits {
         if let [host] = &mut self.hosts[..]
             && let Some(table) = self.limiter.pacer.timetable()
         {
-            table.shift_to(host.brake.counts.paused_ns);
+            table.shift_to(host.pauses.counts.paused_ns);
         }
     }
 
@@ -636,7 +636,7 @@ impl Limits {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
-            self.host(permit.host).brake.counts.retries_denied += 1;
+            self.host(permit.host).pauses.counts.retries_denied += 1;
             return None;
         }
         let is_followed = attempt.advice.repeat == Repeat::Follow;
@@ -650,7 +650,7 @@ impl Limits {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {
-                self.host(permit.host).brake.counts.retries_denied += 1;
+                self.host(permit.host).pauses.counts.retries_denied += 1;
                 return None;
             }
         }
@@ -662,7 +662,7 @@ impl Limits {
                 .advice
                 .wait
                 .filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
-            let unit = self.host(permit.host).brake.draw();
+            let unit = self.host(permit.host).pauses.draw();
             let drawn = backoff(number - 1, unit, self.plan.throttling.backoff);
             told.map_or(drawn, |told| {
                 told.max(drawn).min(self.plan.throttling.max_pause)

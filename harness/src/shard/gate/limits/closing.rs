@@ -33,7 +33,7 @@ impl Limits {
         self.under_way -= 1;
         self.host(permit.host).under_way -= 1;
         self.returned += u64::from(permit.attempt == 0);
-        let is_paused = self.host(permit.host).brake.resume() > now;
+        let is_paused = self.host(permit.host).pauses.resume() > now;
         let is_held = self.clearance(permit.host, now, false).is_none();
         let Some(table) = self.limiter.pacer.timetable() else {
             return false;
@@ -91,7 +91,7 @@ impl Limits {
         self.update_timetable(now);
         let work = self.work();
         let shifted_ns = match &mut self.hosts[..] {
-            [host] => host.brake.counts(now).paused_ns,
+            [host] => host.pauses.counts(now).paused_ns,
             // Of several hosts, the others go on.
             _ => 0,
         };

@@ -31,8 +31,8 @@ impl Limits {
         let host = &self.hosts[host as usize % self.hosts.len()];
         let pace = if now >= self.lease {
             Pace::Wait(Nanos(u64::MAX))
-        } else if host.brake.resume() > now {
-            Pace::Wait(host.brake.resume())
+        } else if host.pauses.resume() > now {
+            Pace::Wait(host.pauses.resume())
         } else if is_counted {
             Pace::Go(now)
         } else {
@@ -50,7 +50,10 @@ impl Limits {
         match self.sending.front() {
             None => Binding::Idle,
             Some((_, host))
-                if self.hosts[*host as usize % self.hosts.len()].brake.resume() > now =>
+                if self.hosts[*host as usize % self.hosts.len()]
+                    .pauses
+                    .resume()
+                    > now =>
             {
                 Binding::Pause
             }
@@ -106,7 +109,7 @@ impl Limits {
         }
         let limits = self.host(host);
         limits.started();
-        limits.brake.sent(now);
+        limits.pauses.sent(now);
         true
     }
 }
