@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn all_time_is_some_limits_time() {
-        let mut ribbon = LimitHistory::new(Nanos(10));
-        ribbon.set(Binding::Rate, Nanos(15));
-        ribbon.set(Binding::Rate, Nanos(20));
-        ribbon.set(Binding::Pause, Nanos(40));
-        let times = ribbon.times(Nanos(100));
+        let mut timeline = LimitHistory::new(Nanos(10));
+        timeline.set(Binding::Rate, Nanos(15));
+        timeline.set(Binding::Rate, Nanos(20));
+        timeline.set(Binding::Pause, Nanos(40));
+        let times = timeline.times(Nanos(100));
         assert_eq!(
             times,
             BindingTimes {
@@ -165,7 +165,7 @@ mod tests {
         );
         assert_eq!(times.sum_ns(), 90);
         // A lane that was free in the past is no reason to count backwards.
-        ribbon.set(Binding::Rate, Nanos(39));
-        assert_eq!(ribbon.times(Nanos(100)).sum_ns(), 90);
+        timeline.set(Binding::Rate, Nanos(39));
+        assert_eq!(timeline.times(Nanos(100)).sum_ns(), 90);
     }
 }

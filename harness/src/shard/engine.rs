@@ -586,7 +586,7 @@ impl<W: Workload> Engine<W> {
             received: limits.received(),
             waiting_again: limits.waiting_again(),
             behind_ms,
-            binding: limits.ribbon.times(now),
+            binding: limits.timeline.times(now),
             failures: statistics.failures.clone(),
         }
     }
@@ -632,7 +632,7 @@ impl<W: Workload> Engine<W> {
             hosts,
             templates: statistics.templates.clone(),
             sources: statistics.sources.clone(),
-            binding: limits.ribbon.times(ended),
+            binding: limits.timeline.times(ended),
             throttling: limits.throttling(ended),
             phases: statistics.intervals.phases.clone(),
             usage: Some(usage),

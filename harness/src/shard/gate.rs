@@ -309,7 +309,7 @@ impl Gate {
                 return (inner.under_way > 0).then_some(WHEN_CALLED);
             }
             let Some(&(lane, free)) = inner.waiting.front() else {
-                if !inner.sending.is_empty() || inner.ribbon.binding() != Binding::Concurrency {
+                if !inner.sending.is_empty() || inner.timeline.binding() != Binding::Concurrency {
                     let now = self.clock.now();
                     let binding = match inner.holds_sending(now) {
                         Binding::Idle => Binding::Concurrency,

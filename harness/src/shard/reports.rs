@@ -78,7 +78,7 @@ fn meters<W: Workload>(engine: &Engine<W>, vitals: &CpuReadings, now: Nanos) -> 
     let limits = engine.gate().limits();
     Meters {
         used: vitals.used(),
-        binding: limits.ribbon.times(now),
+        binding: limits.timeline.times(now),
         standing: limits.standing(),
     }
 }

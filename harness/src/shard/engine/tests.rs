@@ -580,7 +580,7 @@ fn what_waits_for_another_attempt_when_time_is_up_stays_unfinished() {
 fn the_binding_limit_is_the_one_that_more_of_would_help() {
     let by = |plan: &ShardPlan, stall| {
         let (engine, _) = run(plan, stall, Duration::from_secs(10));
-        let times = engine.gate().limits().ribbon.times(engine.ended);
+        let times = engine.gate().limits().timeline.times(engine.ended);
         assert_eq!(times.sum_ns(), engine.ended.0);
         BindingTimes {
             rate_ns: times.rate_ns / 100_000_000,

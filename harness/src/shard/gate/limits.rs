@@ -76,12 +76,12 @@ pub(in crate::shard) struct Limits {
     retries: RetryBudget,
     /// Service times of the last good responses, by which the slack of the pacing is chosen.
     service: RunningMedian,
-    pub(in crate::shard) ribbon: LimitHistory,
+    pub(in crate::shard) timeline: LimitHistory,
     /// Limits of the shard without the rates of hosts: a host that waits for its own rate leaves
     /// the others free. Kept with several hosts.
-    common_ribbon: LimitHistory,
+    common_timeline: LimitHistory,
     /// Limits that held each host back; empty with one host.
-    host_ribbons: Vec<HostHistory>,
+    host_timelines: Vec<HostHistory>,
     plan: ShardPlan,
     /// Attempts that were let through and have not ended.
     pub(super) under_way: u32,
@@ -164,9 +164,9 @@ impl Limits {
             in_turn_since: Nanos::default(),
             retries: RetryBudget::new(plan),
             service: RunningMedian::default(),
-            ribbon: LimitHistory::new(start),
-            common_ribbon: LimitHistory::new(start),
-            host_ribbons: (0..plan.per_host.hosts)
+            timeline: LimitHistory::new(start),
+            common_timeline: LimitHistory::new(start),
+            host_timelines: (0..plan.per_host.hosts)
                 .filter(|_| plan.per_host.hosts > 1)
                 .map(|_| HostHistory::new(start))
                 .collect(),
@@ -190,11 +190,11 @@ impl Limits {
 
     /// Begins at `from`, after the common start: no time before it earns or counts.
     pub(in crate::shard) fn begin_late(&mut self, from: Nanos) {
-        (self.ribbon, self.common_ribbon, self.free_since) =
+        (self.timeline, self.common_timeline, self.free_since) =
             (LimitHistory::new(from), LimitHistory::new(from), from);
-        self.host_ribbons
+        self.host_timelines
             .iter_mut()
-            .for_each(|ribbon| *ribbon = HostHistory::new(from));
+            .for_each(|timeline| *timeline = HostHistory::new(from));
         self.retries.begin_late();
         self.hosts
             .iter_mut()
@@ -306,33 +306,33 @@ impl Limits {
     /// Ask if a request may go to that host at `now`, and note what holds it back.
     fn leave(&mut self, host: usize, now: Nanos) -> Result<Nanos, Refusal> {
         let leave = self.hosts[host].leave(now);
-        if let Some(ribbon) = self.host_ribbons.get_mut(host) {
+        if let Some(timeline) = self.host_timelines.get_mut(host) {
             let binding = leave.map_or_else(|refusal| refusal.binding, |_| Binding::Idle);
-            ribbon.set(binding, &self.common_ribbon, now);
+            timeline.set(binding, &self.common_timeline, now);
         }
         leave
     }
 
     /// Note the limit that holds the shard back from `now` on.
     pub(super) fn limited_by(&mut self, binding: Binding, now: Nanos) {
-        self.ribbon.set(binding, now);
-        if self.host_ribbons.is_empty() {
+        self.timeline.set(binding, now);
+        if self.host_timelines.is_empty() {
             return;
         }
         let is_of_run = now >= self.lease
             || matches!(self.limiter.pacer.peek(now), Pace::Wait(_))
             || matches!(self.limiter.peek_send(now), Pace::Wait(_));
         let is_of_host = binding == Binding::Rate && !is_of_run;
-        self.common_ribbon
+        self.common_timeline
             .set(if is_of_host { Binding::Idle } else { binding }, now);
     }
 
     /// Return the times for which each limit has held back each host until `now`; empty with one
     /// host.
     pub(in crate::shard) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
-        self.host_ribbons
+        self.host_timelines
             .iter()
-            .map(|ribbon| ribbon.times(&self.common_ribbon, now))
+            .map(|timeline| timeline.times(&self.common_timeline, now))
             .collect()
     }
 

@@ -73,7 +73,7 @@ fn a_request_that_has_its_connection_and_waits_for_the_budget_is_held_back_by_th
             let mut next = pin!(gate.admit(0, clock.now()));
             assert!(!is_asked || poll_once(next.as_mut()).is_pending());
             gate.grant_due();
-            let before = gate.limits().ribbon.times(clock.now());
+            let before = gate.limits().timeline.times(clock.now());
             let mut held = pin!(gate.clear_to_send(1, second.host));
             assert!(poll_once(held.as_mut()).is_pending());
             gate.grant_due();
@@ -82,7 +82,7 @@ fn a_request_that_has_its_connection_and_waits_for_the_budget_is_held_back_by_th
             gate.grant_due();
             assert!(poll_once(held.as_mut()).is_ready());
             tokio::time::advance(5 * MS).await;
-            let times = gate.limits().ribbon.times(clock.now()).without(&before);
+            let times = gate.limits().timeline.times(clock.now()).without(&before);
             assert_eq!(
                 (times.rate_ns, times.sum_ns()),
                 (9_000_000, 14_000_000),

@@ -245,7 +245,7 @@ fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
             (0, 3_000 - used.postponed)
         );
     });
-    let binding = ran.gate().limits().ribbon.times(ran.ended);
+    let binding = ran.gate().limits().timeline.times(ran.ended);
     assert!(
         binding.pause_ns.abs_diff(used.shifted_ns) <= 2_000_000,
         "{binding:?}"

@@ -65,7 +65,7 @@ impl Limits {
             let before = self.dropped.len();
             self.dropped.extend(table.overflow(now, room));
             if self.dropped.len() > before {
-                let held_by = match self.ribbon.binding() {
+                let held_by = match self.timeline.binding() {
                     _ if free == 0 => Binding::Concurrency,
                     // With a free connection and no other limit, the client did not run.
                     Binding::Rate if self.plan.per_host.budget.is_none() => Binding::Idle,
@@ -95,7 +95,7 @@ impl Limits {
             // Of several hosts, the others go on.
             _ => 0,
         };
-        let held_by = self.ribbon.binding();
+        let held_by = self.timeline.binding();
         let Some(table) = self.limiter.pacer.timetable() else {
             return Vec::new();
         };
