@@ -52,7 +52,7 @@ impl Tries {
     }
 }
 
-/// Leave to perform one ID, once.
+/// Permission to perform one ID, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit {
     /// The ID.

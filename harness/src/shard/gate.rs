@@ -349,7 +349,7 @@ impl Gate {
         }
     }
 
-    /// Takes in how an attempt of a lane ended, and says what becomes of its item. A wait for leave
+    /// Takes in how an attempt of a lane ended, and says what becomes of its item. A wait for permission
     /// to be written is the budget's from then on, not one for a connection.
     #[inline]
     pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {

@@ -175,7 +175,7 @@ impl Host {
 
     /// Ask if a request may go there at `now`, and since when. Nothing is charged.
     #[inline]
-    pub(super) fn leave(&mut self, now: Nanos) -> Result<Nanos, Refusal> {
+    pub(super) fn permission(&mut self, now: Nanos) -> Result<Nanos, Refusal> {
         if self.pauses.resume() > now {
             return Err(Refusal::at(self.pauses.resume(), Binding::Pause));
         }
@@ -209,7 +209,7 @@ impl Host {
         }
     }
 
-    /// Counts a request that goes there at `now`, which was [allowed](Self::leave).
+    /// Counts a request that goes there at `now`, which was [allowed](Self::permission).
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.under_way += 1;
         self.starting = self.starting.saturating_add(1);

@@ -304,13 +304,13 @@ impl Limits {
     }
 
     /// Ask if a request may go to that host at `now`, and note what holds it back.
-    fn leave(&mut self, host: usize, now: Nanos) -> Result<Nanos, Refusal> {
-        let leave = self.hosts[host].leave(now);
+    fn permission(&mut self, host: usize, now: Nanos) -> Result<Nanos, Refusal> {
+        let permission = self.hosts[host].permission(now);
         if let Some(timeline) = self.host_timelines.get_mut(host) {
-            let binding = leave.map_or_else(|refusal| refusal.binding, |_| Binding::Idle);
+            let binding = permission.map_or_else(|refusal| refusal.binding, |_| Binding::Idle);
             timeline.set(binding, &self.common_timeline, now);
         }
-        leave
+        permission
     }
 
     /// Note the limit that holds the shard back from `now` on.

@@ -25,7 +25,7 @@ impl Limits {
             Next::At(due) => return Refusal::at(due.max(next), Binding::Idle),
             Next::Nothing => return NOTHING,
         }
-        match self.hosts[0].leave(now) {
+        match self.hosts[0].permission(now) {
             Err(later) if later.until > next => later,
             // A pause puts the timetable off, which is why nothing is due before its end.
             Err(Refusal {
@@ -53,7 +53,7 @@ impl Limits {
                 Next::Now | Next::Nothing => NOTHING,
             });
         };
-        let since = self.leave(self.host_of(id), now)?;
+        let since = self.permission(self.host_of(id), now)?;
         // What the turn before it waited for, it waited for as well.
         self.in_turn_since = self.in_turn_since.max(since);
         let task = self.supply.take(due).ok_or(NOTHING)?;
@@ -67,7 +67,7 @@ impl Limits {
             // No other host can go first.
             return match self.supply.next(now) {
                 Next::Now => {
-                    let since = host.leave(now)?;
+                    let since = host.permission(now)?;
                     Ok((self.supply.take(now).ok_or(NOTHING)?, since))
                 }
                 Next::At(due) => Err(Refusal::at(due, Binding::Idle)),
@@ -100,7 +100,7 @@ impl Limits {
             let number = self.host_of(id);
             // A host that is behind has refused already.
             if self.hosts[number].deferred.is_empty() {
-                match self.leave(number, now) {
+                match self.permission(number, now) {
                     Ok(since) => return Ok((Task::First(id), since)),
                     Err(other) => refusal = self.refused_by_both(refusal, other),
                 }
@@ -124,7 +124,7 @@ impl Limits {
     fn choose_deferred(&mut self, now: Nanos, refusal: &mut Refusal) -> Option<(Task, Nanos)> {
         for at in 0..self.behind.len() {
             let number = self.behind[at] as usize;
-            match self.leave(number, now) {
+            match self.permission(number, now) {
                 Ok(since) => {
                     let (count, host_of) = (self.hosts.len(), &self.host_of);
                     let host = &mut self.hosts[number];
