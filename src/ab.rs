@@ -17,7 +17,7 @@ use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
     self, Arm, Comparison, Contest, ContestContext, Disturbance, LOOKS, MachineState, Metric,
-    OrderSchedule, RoundReport, contest_standing, judge_rounds, round_folder, run_metrics,
+    OrderSchedule, RoundReport, contest_estimate, judge_rounds, round_folder, run_metrics,
 };
 use crawlmark_results::studies::differences::{
     Difference, Incomparable, comparable, comparable_plans, differences,
@@ -264,20 +264,20 @@ impl Pairs {
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
         let mut orders = OrderSchedule::new(self.seed);
         let (mut order, mut undisturbed) = (orders.next(), 0);
-        let (mut takes, mut standing) = (self.takes().unwrap_or(FIRST_GUESS), String::new());
+        let (mut takes, mut estimate) = (self.takes().unwrap_or(FIRST_GUESS), String::new());
         let label = if self.folder == EQUALS { "a/a" } else { "pair" };
         while let Some(now) = order.filter(|_| undisturbed < self.most) {
             let (clock, name) = (
                 Clock::start(),
                 format!("{label} {}", self.ran.len() / 2 + 1),
             );
-            rounds.begin(&name, &standing, takes);
+            rounds.begin(&name, &estimate, takes);
             let disturbance = self.run_pair(rounds, now)?;
             takes = Duration::from_nanos(clock.now().0);
             let comparison = judge_rounds(&self.metrics, &self.ran)?;
-            standing = contest_standing(&comparison);
+            estimate = contest_estimate(&comparison);
             if disturbance == Disturbance::None {
-                rounds.stages.end(&name, &standing);
+                rounds.stages.end(&name, &estimate);
                 undisturbed += 1;
                 order = orders.next();
             } else {

@@ -156,7 +156,7 @@ impl Adaptive {
     }
 
     /// Return the limit and the pace now; none if the requests in flight have no limit.
-    pub fn standing(&self) -> Option<ControllerState> {
+    pub fn state(&self) -> Option<ControllerState> {
         Some(ControllerState {
             limit: self.limit()?,
             pace_per_s: self.rate.per_second(),

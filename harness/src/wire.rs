@@ -278,7 +278,7 @@ mod tests {
                     rate_ns: 17,
                     ..BindingTimes::default()
                 },
-                standing: Some(ControllerState {
+                controller: Some(ControllerState {
                     limit: 19,
                     pace_per_s: Some(23.5),
                 }),

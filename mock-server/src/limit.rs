@@ -13,7 +13,7 @@
 mod algorithm;
 mod key;
 
-pub(crate) use algorithm::{Algorithm, LimitDecision, Standing};
+pub(crate) use algorithm::{Algorithm, LimitDecision, Remaining};
 pub(crate) use key::{KeyBy, KeyHash};
 
 use crate::text::{SettingError, duration, list, meaning};

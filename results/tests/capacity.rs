@@ -586,7 +586,7 @@ proptest! {
                 let all_pass = rate.tally.passes > 0 && rate.tally.fails + rate.tally.voids == 0;
                 let is_settled = settled.contains(&capacity.outcome);
                 prop_assert!(!all_pass || rate.rate_per_s <= passes_at || !is_settled, "{text}");
-                let leans_to_fail = matches!(rate.standing, RateState::SeemsToFail | RateState::Fails);
+                let leans_to_fail = matches!(rate.state, RateState::SeemsToFail | RateState::Fails);
                 prop_assert!(!leans_to_fail || rate.rate_per_s > passes_at, "{text}");
             }
         }

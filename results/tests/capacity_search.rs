@@ -60,7 +60,7 @@ fn run(
                 assert!(probes.len() < MOST, "no end: {:?}", &probes[MOST - 20..]);
                 let highest = search
                     .rates()
-                    .filter(|(_, tally)| tally.standing() != search::RateState::Fails)
+                    .filter(|(_, tally)| tally.state() != search::RateState::Fails)
                     .map(|(pace, _)| pace);
                 let passed = probes
                     .iter()

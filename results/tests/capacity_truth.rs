@@ -431,7 +431,7 @@ fn follows(capacity: &Capacity) {
         return;
     };
     for rate in &capacity.rates {
-        let leans_to_fail = matches!(rate.standing, RateState::SeemsToFail | RateState::Fails);
+        let leans_to_fail = matches!(rate.state, RateState::SeemsToFail | RateState::Fails);
         let all_pass = rate.tally.passes > 0 && rate.tally.fails + rate.tally.voids == 0;
         assert!(!leans_to_fail || rate.rate_per_s > passes_at, "{}", text());
         assert!(!all_pass || rate.rate_per_s <= passes_at, "{}", text());
@@ -441,7 +441,7 @@ fn follows(capacity: &Capacity) {
         .iter()
         .find(|rate| (rate.rate_per_s - passes_at).abs() < 1e-9)
         .unwrap();
-    assert_eq!(of_pass.standing, RateState::Passes, "{}", text());
+    assert_eq!(of_pass.state, RateState::Passes, "{}", text());
     assert_eq!(
         capacity.capacity_per_s,
         of_pass.accepted_per_s,

@@ -109,7 +109,7 @@ fn record(stats: &mut ShardStats, id: u64) {
     }
 }
 
-fn courtesy() -> ThrottlingCounts {
+fn throttling() -> ThrottlingCounts {
     ThrottlingCounts {
         promises: 9,
         longest_promise_ns: 1_500_000_000,
@@ -202,8 +202,8 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
                 pause_ns: 50 * MS,
                 ..BindingTimes::default()
             },
-            courtesy: if whole {
-                courtesy()
+            throttling: if whole {
+                throttling()
             } else {
                 ThrottlingCounts::default()
             },
@@ -228,7 +228,7 @@ fn first_second() -> Interval {
                 target_ns: 300 * MS,
                 ..BindingTimes::default()
             },
-            standing: Some(ControllerState {
+            controller: Some(ControllerState {
                 limit: 12,
                 pace_per_s: Some(990.0),
             }),

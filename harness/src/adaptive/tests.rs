@@ -211,9 +211,9 @@ fn a_target_without_a_limit_costs_nothing() {
             ..SimulatedCrawl::new(Algorithm::None, 2, 2_000)
         };
         let outcomes = Simulation::run(&case);
-        for standing in outcomes.standings {
+        for state in outcomes.states {
             assert_eq!(
-                standing,
+                state,
                 ControllerState {
                     limit: 64,
                     pace_per_s: None
@@ -231,7 +231,7 @@ fn without_throttling_there_is_no_pace_and_with_it_there_is() {
     assert_eq!(adaptive.poll(at(1)), Pace::Go(Nanos(0)));
     adaptive.admitted();
     assert_eq!(
-        adaptive.standing().unwrap(),
+        adaptive.state().unwrap(),
         ControllerState {
             limit: 10,
             pace_per_s: None
@@ -246,7 +246,7 @@ fn without_throttling_there_is_no_pace_and_with_it_there_is() {
         panic!("the search begins slowly");
     };
     assert!((at(2_052)..at(2_302)).contains(&first), "{first:?}");
-    let paced = adaptive.standing().unwrap().pace_per_s.unwrap();
+    let paced = adaptive.state().unwrap().pace_per_s.unwrap();
     assert!((0.1..=1.0).contains(&paced), "{paced}");
 }
 
@@ -276,7 +276,7 @@ fn a_pace_that_is_not_used_does_not_grow() {
             adaptive.admitted();
         }
     }
-    let unused = adaptive.standing().unwrap().pace_per_s.unwrap();
+    let unused = adaptive.state().unwrap().pace_per_s.unwrap();
     assert!(
         (1.0..100.0).contains(&unused),
         "from 1/s, with 10/s sent: {unused}"
@@ -293,7 +293,7 @@ fn a_late_shard_catches_up_with_no_more_than_four_milliseconds() {
             adaptive.admitted();
             at_once += 1.0;
         }
-        let per_s = adaptive.standing().unwrap().pace_per_s.unwrap();
+        let per_s = adaptive.state().unwrap().pace_per_s.unwrap();
         assert!(
             at_once <= per_s * 0.004 + 2.0,
             "{at_once} at once at {ms} ms, at a pace of {per_s}/s"
@@ -400,7 +400,7 @@ proptest! {
                 }
             }
             prop_assert!((1..=lanes.max(1)).contains(&adaptive.limit().unwrap()));
-            if let Some(per_s) = adaptive.standing().unwrap().pace_per_s {
+            if let Some(per_s) = adaptive.state().unwrap().pace_per_s {
                 prop_assert!((0.1..=1e9).contains(&per_s), "{per_s}");
             }
         }
@@ -410,7 +410,7 @@ proptest! {
         while let Pace::Wait(next) = adaptive.poll(now) {
             now = next;
             asked += 1;
-            prop_assert!(asked < 3_000, "starved at {now:?}: {:?}", adaptive.standing());
+            prop_assert!(asked < 3_000, "starved at {now:?}: {:?}", adaptive.state());
         }
     }
 }

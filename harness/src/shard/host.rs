@@ -278,8 +278,8 @@ impl Host {
     }
 
     /// Limits that adaptation found; none unless the run is adaptive.
-    pub(super) fn standing(&self) -> Option<ControllerState> {
-        self.adaptive.as_ref()?.standing()
+    pub(super) fn controller(&self) -> Option<ControllerState> {
+        self.adaptive.as_ref()?.state()
     }
 
     /// Leaves it alone, as it told another shard.

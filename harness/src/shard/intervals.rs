@@ -91,7 +91,7 @@ pub(super) struct Meters {
     /// Times for which each limit has held the shard back.
     pub(super) binding: BindingTimes,
     /// Limit and pace of the shard; none unless it is adaptive.
-    pub(super) standing: Option<ControllerState>,
+    pub(super) controller: Option<ControllerState>,
 }
 
 /// One interval.
@@ -508,7 +508,7 @@ impl ShardInterval {
         let used = after.used.since(before.used);
         (self.figures.cpu_us, self.figures.run_delay_ns) = (used.cpu_us(), used.run_delay_ns);
         self.figures.binding = after.binding.without(&before.binding);
-        self.figures.standing = after.standing;
+        self.figures.controller = after.controller;
     }
 }
 

@@ -79,7 +79,7 @@ fn meters<W: Workload>(engine: &Engine<W>, vitals: &CpuReadings, now: Nanos) -> 
     Meters {
         used: vitals.used(),
         binding: limits.timeline.times(now),
-        standing: limits.standing(),
+        controller: limits.controller(),
     }
 }
 

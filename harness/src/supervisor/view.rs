@@ -57,7 +57,7 @@ pub struct Live {
     pub recent: Option<Recent>,
     /// Limit and pace of adaptive shards at the end of that second, summed over them; none unless
     /// they are adaptive.
-    pub standing: Option<ControllerState>,
+    pub controller: Option<ControllerState>,
     /// Throttle pause of the target; none when no host of it asks for one.
     pub pause: Option<LivePause>,
     /// State of the stop that the run has been asked for; none before.
@@ -384,7 +384,7 @@ impl Live {
     pub(super) fn hear(&mut self, interval: &Interval) {
         self.last_second = Some(interval.index);
         self.recent = Recent::of(&interval.merged);
-        self.standing = interval.standing;
+        self.controller = interval.controller;
         for (shard, times) in &interval.shards {
             self.shards[*shard as usize].recent = times.recent;
         }

@@ -325,7 +325,7 @@ pub struct SecondFigures {
     /// Times for which each limit held the client back in it.
     pub binding: BindingTimes,
     /// Limit and pace at its end; none unless adaptive.
-    pub standing: Option<ControllerState>,
+    pub controller: Option<ControllerState>,
     /// Parts of the response times of a sample of what was scheduled in it.
     pub split: SplitSums,
     /// Requests scheduled in it.
@@ -345,7 +345,7 @@ impl SecondFigures {
             max_sched_lag_ns,
             max_loop_lag_ns,
             binding,
-            standing,
+            controller,
             split,
             scheduled,
             course,
@@ -356,7 +356,7 @@ impl SecondFigures {
         self.max_sched_lag_ns = self.max_sched_lag_ns.max(*max_sched_lag_ns);
         self.max_loop_lag_ns = self.max_loop_lag_ns.max(*max_loop_lag_ns);
         self.binding.merge(binding);
-        self.standing = match (self.standing, *standing) {
+        self.controller = match (self.controller, *controller) {
             (Some(all), Some(one)) => Some(all.plus(one)),
             (all, one) => all.or(one),
         };

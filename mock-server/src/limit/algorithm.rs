@@ -36,7 +36,7 @@ pub(crate) enum LimitDecision {
 
 /// State of a key at an instant, as clients are told about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct Remaining {
     /// Number of more requests would be let through at that instant.
     pub(crate) remaining: u64,
     /// Nanoseconds until there would be more; 0 if there is no more to come, or if that is not
@@ -82,11 +82,11 @@ impl Algorithm {
     }
 
     /// Return what a client with this word is told.
-    pub(crate) fn standing(&self, state: u64, now_ns: u64) -> Standing {
+    pub(crate) fn left(&self, state: u64, now_ns: u64) -> Remaining {
         match self {
-            Self::Bucket(limit) => limit.standing(state, now_ns),
-            Self::Window(limit) => limit.standing(state, now_ns),
-            Self::Concurrency(cap) | Self::Connections(cap) => Standing {
+            Self::Bucket(limit) => limit.left(state, now_ns),
+            Self::Window(limit) => limit.left(state, now_ns),
+            Self::Concurrency(cap) | Self::Connections(cap) => Remaining {
                 remaining: u64::from(cap.get()).saturating_sub(state),
                 reset_ns: 0,
             },
@@ -193,7 +193,7 @@ impl Bucket {
         }
     }
 
-    fn standing(&self, tat: u64, now_ns: u64) -> Standing {
+    fn left(&self, tat: u64, now_ns: u64) -> Remaining {
         let interval_ns = self.interval_ns;
         let ahead_ns = tat.saturating_sub(now_ns);
         // Room for so many more at once: whole intervals between what is owed and what may be owed.
@@ -209,7 +209,7 @@ impl Bucket {
         } else {
             remaining.saturating_add(1).saturating_mul(interval_ns) - room_ns
         };
-        Standing {
+        Remaining {
             remaining,
             reset_ns,
         }
@@ -360,7 +360,7 @@ impl Window {
         }
     }
 
-    fn standing(&self, state: u64, now_ns: u64) -> Standing {
+    fn left(&self, state: u64, now_ns: u64) -> Remaining {
         let now = self.at(state, now_ns);
         let remaining = self.room(&now);
         let is_whole = remaining >= u64::from(self.permits);
@@ -369,7 +369,7 @@ impl Window {
         } else {
             self.permits.into()
         };
-        Standing {
+        Remaining {
             remaining,
             reset_ns: if is_whole {
                 0
@@ -422,7 +422,7 @@ mod tests {
                     LimitDecision::Rejected { .. } => false,
                 }).count() as u64
             };
-            let Standing { remaining, reset_ns } = bucket.standing(tat, now);
+            let Remaining { remaining, reset_ns } = bucket.left(tat, now);
             prop_assert_eq!(remaining, admitted_at(now));
             if reset_ns > 0 {
                 prop_assert_eq!(admitted_at(now + reset_ns - 1), remaining);
@@ -461,7 +461,7 @@ mod tests {
                 if expected {
                     tokens -= t;
                 }
-                prop_assert_eq!(u128::from(limit.standing(tat.get(), now).remaining), tokens / t);
+                prop_assert_eq!(u128::from(limit.left(tat.get(), now).remaining), tokens / t);
             }
         }
 
@@ -477,7 +477,7 @@ mod tests {
         #[test]
         fn extreme_words_and_clocks_do_not_overflow(word: u64, now: u64, limit in any_bucket()) {
             limit.step(word, now);
-            limit.standing(word, now);
+            limit.left(word, now);
         }
     }
 
@@ -555,7 +555,7 @@ mod tests {
                 prop_assert_eq!(asked.is_ok(), expected);
                 *count += u64::from(expected);
                 let state = word.get();
-                prop_assert_eq!(limit.standing(state, now).remaining, u64::from(permits) - *count);
+                prop_assert_eq!(limit.left(state, now).remaining, u64::from(permits) - *count);
                 prop_assert!(!Algorithm::Window(limit).is_idle(state, now));
                 prop_assert!(Algorithm::Window(limit).is_idle(state, (now / (window_ms * MS) + 1) * window_ms * MS));
                 if let Err(wait) = asked {
@@ -592,7 +592,7 @@ mod tests {
                         prop_assert!(is_admitted(now + wait), "{} is too short", wait);
                     }
                 }
-                let Standing { remaining, reset_ns } = limit.standing(state, now);
+                let Remaining { remaining, reset_ns } = limit.left(state, now);
                 let at = |now: u64| {
                     let word = Cell::new(state);
                     (0..=permits).take_while(|_| ask(&word, now, &Algorithm::Window(limit)).is_ok()).count() as u64
@@ -616,7 +616,7 @@ mod tests {
         fn extreme_words_of_windows_do_not_overflow(word: u64, now: u64) {
             for limit in [fixed(1000, 10), sliding(1000)] {
                 limit.step(word, now);
-                limit.standing(word, now);
+                limit.left(word, now);
             }
         }
     }

@@ -7,7 +7,7 @@
 use crate::clock;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
-use crate::limit::{KeyHash, Limit, LimitDecision, Over, RetryAfter, Standing};
+use crate::limit::{KeyHash, Limit, LimitDecision, Over, Remaining, RetryAfter};
 use crate::shared::{HeldSlot, KeyQuery, SlotIndex, Telling};
 use hyper::header::HeaderMap;
 use std::cell::{Cell, RefCell};
@@ -140,7 +140,7 @@ impl AdmissionVerdict {
 pub(crate) struct Admission {
     delay: Duration,
     /// State of the limits that tell, by their numbers.
-    pub(crate) standings: Vec<(usize, Standing)>,
+    pub(crate) remaining: Vec<(usize, Remaining)>,
     /// None where nothing counts requests in flight.
     open: Option<Open>,
 }
@@ -336,8 +336,8 @@ fn admit(held: Vec<Held<'_, '_>>, asking: &Asking<'_>) -> Admission {
             places.push((held.index, held.slot.place));
         }
         if !held.limit.headers.is_empty() {
-            let standing = algorithm.standing(next, asking.now_ns);
-            admission.standings.push((held.index, standing));
+            let left = algorithm.left(next, asking.now_ns);
+            admission.remaining.push((held.index, left));
         }
         held.slot.set(next);
         asking.ledger.admitted_by(held.index, delay_ns);

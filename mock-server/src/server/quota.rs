@@ -6,7 +6,7 @@
 
 use super::limiter::{AdmissionVerdict, Rejection, Told};
 use crate::clock;
-use crate::limit::{DIALECTS, Dialect, Limit, Limits, RefusalBody, RetryAfter, Standing};
+use crate::limit::{DIALECTS, Dialect, Limit, Limits, RefusalBody, Remaining, RetryAfter};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{
@@ -76,11 +76,10 @@ fn problem(limit: &Limit) -> String {
 pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict, headers: &mut HeaderMap) {
     match verdict {
         // Most targets have no limit, and then this is the whole of it.
-        AdmissionVerdict::Admitted(admission) if admission.standings.is_empty() => {}
+        AdmissionVerdict::Admitted(admission) if admission.remaining.is_empty() => {}
         AdmissionVerdict::Admitted(admission) => {
-            let standings = admission.standings.iter();
-            let told =
-                standings.filter_map(|(index, standing)| Some((limits.get(*index)?, *standing)));
+            let remaining = admission.remaining.iter();
+            let told = remaining.filter_map(|(index, left)| Some((limits.get(*index)?, *left)));
             say_all(&told.collect::<Vec<_>>(), headers);
         }
         AdmissionVerdict::Unwelcome => {
@@ -106,11 +105,11 @@ pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict, headers: &mut Hea
                 headers.insert(CONTENT_TYPE, PROBLEM);
             }
             if !limit.headers.is_empty() {
-                let standing = Standing {
+                let left = Remaining {
                     remaining: 0,
                     reset_ns: rejection.retry_after_ns,
                 };
-                say_all(&[(limit, standing)], headers);
+                say_all(&[(limit, left)], headers);
             }
         }
     }
@@ -124,18 +123,16 @@ fn date(seconds: u64) -> String {
 
 /// Writes what limits say of themselves. Where a dialect has room for one limit only, that is the
 /// one with the least left.
-fn say_all(told: &[(&Limit, Standing)], headers: &mut HeaderMap) {
+fn say_all(told: &[(&Limit, Remaining)], headers: &mut HeaderMap) {
     for (_, dialect) in DIALECTS {
         let of_dialect: Vec<_> = told
             .iter()
             .filter(|(limit, _)| limit.headers.contains(&dialect))
             .collect();
-        let least = of_dialect
-            .iter()
-            .min_by_key(|(_, standing)| standing.remaining);
+        let least = of_dialect.iter().min_by_key(|(_, left)| left.remaining);
         let Some((
             limit,
-            Standing {
+            Remaining {
                 remaining,
                 reset_ns,
             },
@@ -169,9 +166,9 @@ fn say_three(names: [HeaderName; 3], numbers: [u64; 3], headers: &mut HeaderMap)
 }
 
 /// As of draft-ietf-httpapi-ratelimit-headers-08: a policy for each limit, and how it stands.
-fn say_ietf(told: &[&(&Limit, Standing)], headers: &mut HeaderMap) {
-    let (mut policies, mut standings) = (Vec::new(), Vec::new());
-    for (limit, standing) in told {
+fn say_ietf(told: &[&(&Limit, Remaining)], headers: &mut HeaderMap) {
+    let (mut policies, mut remaining) = (Vec::new(), Vec::new());
+    for (limit, left) in told {
         let (name, quota) = (limit.name(), limit.algorithm.quota());
         let (window, reset) = match quota.per_ns {
             None => (";qu=\"concurrent-requests\"".to_owned(), String::new()),
@@ -179,15 +176,15 @@ fn say_ietf(told: &[&(&Limit, Standing)], headers: &mut HeaderMap) {
                 // A window is a whole number of seconds, or is left out.
                 let is_whole = ns % NS_PER_S == 0;
                 let window = is_whole.then(|| format!(";w={}", ns / NS_PER_S));
-                let reset = format!(";t={}", standing.reset_ns.div_ceil(NS_PER_S));
+                let reset = format!(";t={}", left.reset_ns.div_ceil(NS_PER_S));
                 (window.unwrap_or_default(), reset)
             }
         };
         policies.push(format!("\"{name}\";q={}{window}", quota.requests));
-        standings.push(format!("\"{name}\";r={}{reset}", standing.remaining));
+        remaining.push(format!("\"{name}\";r={}{reset}", left.remaining));
     }
     insert(headers, &POLICY, &policies.join(", "));
-    insert(headers, &FIELD, &standings.join(", "));
+    insert(headers, &FIELD, &remaining.join(", "));
 }
 
 fn insert(headers: &mut HeaderMap, name: &HeaderName, value: &str) {

@@ -96,7 +96,8 @@ pub struct RateReport {
     #[serde(flatten)]
     pub tally: Tally,
     /// State of the rate, from its probes.
-    pub standing: RateState,
+    #[serde(rename = "standing")]
+    pub state: RateState,
     /// Good responses per second in the worst of its full probes that passed; null without one.
     pub accepted_per_s: Option<f64>,
     /// Median response time in the probe that says most of the rate; null where it was not read.
@@ -133,7 +134,7 @@ impl Capacity {
                 RateReport {
                     rate_per_s: pace.per_s(),
                     tally: *tally,
-                    standing: tally.standing(),
+                    state: tally.state(),
                     accepted_per_s: passed.map(|probe| probe.accepted_per_s).reduce(f64::min),
                     response_p50_us: probe.and_then(|probe| probe.response_p50_us),
                     response_p99_us: probe.and_then(|probe| probe.response_p99_us),
@@ -499,7 +500,7 @@ impl Capacity {
 
     /// The row of a rate in the end at the terminal: whether it holds, and in how many of its probes.
     fn short_row(&self, of: &RateReport) -> Vec<String> {
-        let mark = match of.standing {
+        let mark = match of.state {
             RateState::Passes | RateState::SeemsToPass => Severity::Good.symbol(),
             RateState::Fails | RateState::SeemsToFail => Severity::Bad.symbol(),
             RateState::Undecided | RateState::Unknown => Severity::Warning.symbol(),
@@ -532,7 +533,7 @@ impl Capacity {
             ..
         } = of.tally;
         let full = match (passes, fails) {
-            (0, 0) if of.standing == RateState::Unknown => String::new(),
+            (0, 0) if of.state == RateState::Unknown => String::new(),
             (0, 0) => "short ".to_owned(),
             _ => format!("+{passes} -{fails} "),
         };
@@ -546,7 +547,7 @@ impl Capacity {
         let reason = probe.and_then(|probe| probe.reasons.first());
         vec![
             rate(of.rate_per_s),
-            name_of(&of.standing),
+            name_of(&of.state),
             (full + &void).trim_end().to_owned(),
             or_dash(of.accepted_per_s, rate),
             or_dash(of.response_p50_us, micros),

@@ -116,7 +116,7 @@ mod statistics;
 mod tests;
 
 pub use self::contest::{
-    Contest, ContestContext, RoundReport, Side, contest_standing, judge_rounds, round_folder,
+    Contest, ContestContext, RoundReport, Side, contest_estimate, judge_rounds, round_folder,
 };
 pub use self::design::*;
 pub use self::judgement::*;
@@ -139,7 +139,7 @@ pub fn judge(
     looks: &[Look],
 ) -> Result<Comparison, DesignError> {
     design::check(pairs)?;
-    let mut standing = Comparison::new(Vec::new(), 0);
+    let mut comparison = Comparison::new(Vec::new(), 0);
     for (number, &look) in (1..).zip(looks) {
         let seen = Seen::until(metrics, pairs, look.pairs);
         let doubt = seen.doubt(look);
@@ -147,21 +147,21 @@ pub fn judge(
             let so_far = if number == 1 {
                 seen.comparison(look, doubt)
             } else {
-                standing
+                comparison
             };
             return Ok(Comparison {
                 pairs_wanted: needed - seen.pairs(),
                 ..so_far
             });
         }
-        standing = seen.comparison(look, doubt);
+        comparison = seen.comparison(look, doubt);
         if doubt.is_some() {
             break;
         }
-        standing.look = Some(FinalLook { number, look });
-        if standing.is_decided() {
+        comparison.look = Some(FinalLook { number, look });
+        if comparison.is_decided() {
             break;
         }
     }
-    Ok(standing)
+    Ok(comparison)
 }

@@ -136,7 +136,7 @@ pub(super) fn live(ms: u64, shards: Vec<LiveShard>) -> Live {
         at: Nanos(ms * 1_000_000),
         last_second: (ms / 1_000).checked_sub(1),
         recent: Some(recent(1_000_000)),
-        standing: None,
+        controller: None,
         pause: None,
         stopping: None,
     }
@@ -208,7 +208,7 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
         of: 3.max(hosts),
         left: Duration::from_millis(ms),
     });
-    let standing = (any::<u32>(), prop::option::of(0.1..1e9))
+    let controller = (any::<u32>(), prop::option::of(0.1..1e9))
         .prop_map(|(limit, pace_per_s)| ControllerState { limit, pace_per_s });
     let stopping = prop::sample::select(vec![
         Stopping::ByObserver,
@@ -218,7 +218,7 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
     ]);
     let beside = (
         prop::option::of(pause),
-        prop::option::of(standing),
+        prop::option::of(controller),
         prop::option::of(stopping),
         prop::option::of(any_recent()),
     );
@@ -227,7 +227,7 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
         beside,
         0..100_000_u64,
     )
-        .prop_map(|(shards, (pause, standing, stopping, recent), ms)| {
+        .prop_map(|(shards, (pause, controller, stopping, recent), ms)| {
             let before = Live {
                 recent,
                 ..live(ms, shards.iter().map(|_| shard(0, 0)).collect())
@@ -236,7 +236,7 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
                 before,
                 Live {
                     pause,
-                    standing,
+                    controller,
                     stopping,
                     recent,
                     ..live(ms + 1_000, shards)

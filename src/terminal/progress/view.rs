@@ -278,10 +278,10 @@ impl View<'_> {
             grouped(now.in_flight().into()),
             grouped(now.asked.in_flight.into())
         )];
-        if let Some(standing) = now.live.standing {
-            let pace = standing.pace_per_s;
+        if let Some(controller) = now.live.controller {
+            let pace = controller.pace_per_s;
             let pace = pace.map_or_else(String::new, |pace| format!(" at {}/s", decimal(pace)));
-            let limit = grouped(standing.limit.into());
+            let limit = grouped(controller.limit.into());
             parts.push(format!("adaptive: {limit} in flight{pace}"));
         } else {
             parts.extend(limit(now).map(|limit| format!("limited by {}", limit.name())));

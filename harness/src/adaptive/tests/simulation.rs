@@ -83,7 +83,7 @@ pub(super) struct Outcomes {
     /// When each request was sent and how long its response took, ns.
     pub(super) took: Vec<(u64, u64)>,
     /// State of each shard's controller at the end.
-    pub(super) standings: Vec<ControllerState>,
+    pub(super) states: Vec<ControllerState>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -266,10 +266,10 @@ impl Simulation {
             }
             this.happens(now, event);
         }
-        this.outcomes.standings = this
+        this.outcomes.states = this
             .shards
             .iter()
-            .filter_map(|shard| shard.adaptive.standing())
+            .filter_map(|shard| shard.adaptive.state())
             .collect();
         this.outcomes
     }

@@ -271,10 +271,10 @@ impl Limits {
 
     /// Return the limit and the pace of adaptive hosts, summed over them; none unless they are
     /// adaptive.
-    pub(in crate::shard) fn standing(&self) -> Option<ControllerState> {
+    pub(in crate::shard) fn controller(&self) -> Option<ControllerState> {
         self.hosts
             .iter()
-            .filter_map(Host::standing)
+            .filter_map(Host::controller)
             .reduce(ControllerState::plus)
     }
 

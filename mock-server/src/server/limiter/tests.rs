@@ -46,7 +46,7 @@ fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
     match held.decision {
         // The state is the one after it.
         LimitDecision::Admitted { next, .. } => {
-            held.limit.algorithm.standing(next, asking.now_ns).remaining + 1
+            held.limit.algorithm.left(next, asking.now_ns).remaining + 1
         }
         LimitDecision::Rejected { .. } => 0,
     }
@@ -128,7 +128,7 @@ fn requests_in_flight_are_counted_until_they_end() {
     let first = one.ask(&asking);
     let second = other.ask(&asking);
     let remaining = |verdict: &AdmissionVerdict| match verdict {
-        AdmissionVerdict::Admitted(admission) => Some(admission.standings[0].1.remaining),
+        AdmissionVerdict::Admitted(admission) => Some(admission.remaining[0].1.remaining),
         _ => None,
     };
     assert_eq!((remaining(&first), remaining(&second)), (Some(1), Some(0)));

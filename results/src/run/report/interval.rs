@@ -133,8 +133,10 @@ impl IntervalRow {
             cpu_us: interval.cpu_us,
             run_delay_us: interval.run_delay_ns.map(|ns| ns as f64 / 1e3),
             binding: BindingReport::new(&interval.binding),
-            limit: interval.standing.map(|standing| standing.limit),
-            pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
+            limit: interval.controller.map(|controller| controller.limit),
+            pace_per_s: interval
+                .controller
+                .and_then(|controller| controller.pace_per_s),
             spread: main.and_then(Spread::of),
             target: None,
             split: Split::of(&interval.split),

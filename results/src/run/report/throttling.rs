@@ -72,7 +72,7 @@ impl ThrottlingReport {
     ) -> Self {
         let mut all = ThrottlingCounts::default();
         for shard in &record.shards {
-            all = all.plus(&shard.courtesy);
+            all = all.plus(&shard.throttling);
         }
         let shards = record.shards.len().max(1) as f64;
         let attempts = totals.attempts as f64;

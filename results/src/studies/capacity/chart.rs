@@ -117,7 +117,7 @@ fn lines(capacity: &Capacity) -> Vec<Mark> {
     for (role, name, of) in LINES {
         let mut points = Vec::new();
         for rate in &capacity.rates {
-            let us = of(rate).filter(|_| rate.standing != RateState::Unknown);
+            let us = of(rate).filter(|_| rate.state != RateState::Unknown);
             points.extend(us.map(|us| (rate.rate_per_s, us)));
         }
         if !points.is_empty() {

@@ -344,8 +344,8 @@ impl Tally {
         }
     }
 
-    /// Return the standing of the rate. A full probe outweighs a scout.
-    pub fn standing(&self) -> RateState {
+    /// Return the state of the rate. A full probe outweighs a scout.
+    pub fn state(&self) -> RateState {
         let settled = self.net().abs() >= MARGIN;
         match (2 * self.net() + self.scouts.signum()).signum() {
             _ if self.counted() == 0 && self.scouts == 0 => RateState::Unknown,
@@ -395,27 +395,25 @@ impl Search {
         self.rates.iter().map(|(pace, tally)| (*pace, tally))
     }
 
-    fn standing(&self, pace: Pace) -> RateState {
+    fn state(&self, pace: Pace) -> RateState {
         self.rates
             .get(&pace)
-            .map_or(RateState::Unknown, Tally::standing)
+            .map_or(RateState::Unknown, Tally::state)
     }
 
     fn where_it(&self, is: impl Fn(RateState) -> bool) -> impl DoubleEndedIterator<Item = Pace> {
         self.rates()
-            .filter(move |(_, of)| is(of.standing()))
+            .filter(move |(_, of)| is(of.state()))
             .map(|(pace, _)| pace)
     }
 
     /// The interval that is settled so far: the highest rate that passes below every one that fails
     /// or seems to, and the lowest that fails.
     pub fn settled(&self) -> (Option<Pace>, Option<Pace>) {
-        let fail = self
-            .where_it(|standing| standing == RateState::Fails)
-            .next();
+        let fail = self.where_it(|state| state == RateState::Fails).next();
         let doubtful = self.where_it(RateState::leans_to_fail).next();
         (
-            self.where_it(|standing| standing == RateState::Passes)
+            self.where_it(|state| state == RateState::Passes)
                 .rfind(|pace| doubtful.is_none_or(|fail| *pace < fail)),
             fail,
         )
@@ -425,7 +423,7 @@ impl Search {
     pub fn next(&self) -> SearchStep {
         // A rate is beyond this client only if no higher one was sent, whatever became of that.
         let sent = self
-            .where_it(|standing| standing != RateState::Unknown)
+            .where_it(|state| state != RateState::Unknown)
             .next_back();
         let ceiling = self
             .rates()
@@ -437,9 +435,8 @@ impl Search {
         // What passed now and then at a rate that this client cannot keep is not what is settled:
         // one below is.
         let passes = self.rates().filter(|(_, tally)| {
-            let standing = tally.standing();
-            standing.leans_to_pass()
-                && (standing == RateState::Passes || !tally.is_beyond_this_client())
+            let state = tally.state();
+            state.leans_to_pass() && (state == RateState::Passes || !tally.is_beyond_this_client())
         });
         let pass = passes.map(|(pace, _)| pace).next_back();
         if let Some((pass, fail)) = pass.zip(fail).filter(|(pass, fail)| fail < pass) {
@@ -448,10 +445,10 @@ impl Search {
         // Between the two, rates that are tied want another probe; those that had as many as they
         // get are passed over.
         let tied = self.rates().find(|(pace, tally)| {
-            let standing = tally.standing();
+            let state = tally.state();
             pass.is_none_or(|pass| *pace > pass)
                 && fail.is_none_or(|fail| *pace < fail)
-                && matches!(standing, RateState::Undecided | RateState::Unknown)
+                && matches!(state, RateState::Undecided | RateState::Unknown)
                 && tally.is_open()
         });
         if let Some((pace, _)) = tied {
@@ -483,7 +480,7 @@ impl Search {
     fn begin(&self) -> SearchStep {
         let least = self.bounds.least;
         let is_closed = self.rates.get(&least).is_some_and(|tally| !tally.is_open());
-        match self.standing(least) {
+        match self.state(least) {
             RateState::Fails => SearchStep::Done(SearchOutcome::LeastFails),
             RateState::Undecided | RateState::Unknown if is_closed => {
                 SearchStep::Done(SearchOutcome::Undecided)
@@ -539,7 +536,7 @@ impl Search {
     fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> SearchStep {
         let middle = middle(pass, ceiling, NEAR_CEILING);
         middle
-            .filter(|middle| self.standing(*middle) == RateState::Unknown)
+            .filter(|middle| self.state(*middle) == RateState::Unknown)
             .map_or_else(
                 || self.settle(&[pass], SearchOutcome::ClientLimited),
                 |middle| SearchStep::Probe(middle, ProbeKind::Full),

@@ -278,7 +278,7 @@ impl Contest {
 }
 
 /// The estimate of a comparison that goes on.
-pub fn contest_standing(comparison: &Comparison) -> String {
+pub fn contest_estimate(comparison: &Comparison) -> String {
     let estimates: Vec<String> = comparison
         .metrics
         .iter()
