@@ -175,7 +175,7 @@ impl Observer for Recorder {
 
     fn interval(&mut self, interval: &Interval) {
         self.seconds.add(interval);
-        self.thresholds.hear(interval);
+        self.thresholds.add(interval);
     }
 }
 

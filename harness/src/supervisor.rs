@@ -380,7 +380,7 @@ impl<L: ShardLine> Supervisor<L> {
     fn step<O: Observer>(&mut self, event: &Event, observer: &mut O) -> Result<(), SuperviseError> {
         let now = self.clock.now();
         for i in &event.readable {
-            self.hear(*i, now)?;
+            self.receive(*i, now)?;
         }
         for signal in &event.signals {
             self.signalled(*signal, now);
@@ -412,10 +412,10 @@ impl<L: ShardLine> Supervisor<L> {
         Ok(())
     }
 
-    fn hear(&mut self, i: usize, now: Nanos) -> Result<(), SuperviseError> {
+    fn receive(&mut self, i: usize, now: Nanos) -> Result<(), SuperviseError> {
         let shard = self.members[i].plan.shard;
-        for heard in self.members[i].read(now) {
-            match heard {
+        for frame in self.members[i].read(now) {
+            match frame {
                 Frame::Ready => match self.start {
                     Some(start) => self.begin_late(i, start, now),
                     None => self.ready += 1,
@@ -502,7 +502,7 @@ impl<L: ShardLine> Supervisor<L> {
             self.members[shard as usize].give_up(ShardFault::Junk(error.to_string()), now);
         }
         for interval in intervals {
-            self.live.hear(&interval);
+            self.live.update(&interval);
             observer.interval(&interval);
         }
     }

@@ -101,7 +101,7 @@ pub trait Workload: 'static {
         None
     }
 
-    /// Hears of each of its attempts that ended, as it was counted. One that was dropped is not
+    /// Receives each of its attempts that ended, as it was counted. One that was dropped is not
     /// among them.
     fn booked(&self, sample: &Sample) {
         let _ = sample;

@@ -900,7 +900,7 @@ impl Observer for Stoppable {
     fn progress(&mut self, _: &Live) {}
 
     fn interval(&mut self, interval: &Interval) {
-        self.0.hear(interval);
+        self.0.add(interval);
     }
 
     fn has_enough(&self) -> bool {

@@ -430,13 +430,13 @@ fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
     let closed = |interrupted| {
         let mut report = report(None, None);
         report.interrupted = interrupted;
-        let mut lookout = LiveThresholds::new(&stop, &plan());
+        let mut thresholds = LiveThresholds::new(&stop, &plan());
         let mut later = first_second();
         later.figures.index = 1;
-        lookout.hear(&first_second());
-        lookout.hear(&later);
-        assert!(lookout.has_enough());
-        lookout.close(&mut report);
+        thresholds.add(&first_second());
+        thresholds.add(&later);
+        assert!(thresholds.has_enough());
+        thresholds.close(&mut report);
         assert_eq!(
             (report.gates[0].ok, report.gates[0].until_s),
             (Some(false), Some(1))

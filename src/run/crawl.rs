@@ -280,7 +280,7 @@ impl Observer for Recorder<'_> {
         }
         self.stretch.add(&row.counts, row.in_flight);
         self.log.append(interval);
-        self.thresholds.hear(interval);
+        self.thresholds.add(interval);
     }
 
     fn lease(&mut self, now: Nanos) -> Option<Nanos> {

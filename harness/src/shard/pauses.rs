@@ -142,7 +142,7 @@ impl ThrottlePauses {
             .copied()
             .filter(|_| self.throttling.on_throttle == OnThrottle::Honor)
             .filter(|quota| self.throttling.adaptive.is_none() || !is_renewed_at_once(quota))?;
-        let wait = self.quota.hear(attempt.done, quota)?;
+        let wait = self.quota.update(attempt.done, quota)?;
         Some(self.order(PauseCause::UsedUp, attempt.done, wait, attempt.done))
     }
 

@@ -60,7 +60,7 @@ impl QuotaPace {
     }
 
     /// Takes in what is left. Some when nothing is, and for how long.
-    pub(super) fn hear(&mut self, at: Nanos, quota: Quota) -> Option<Duration> {
+    pub(super) fn update(&mut self, at: Nanos, quota: Quota) -> Option<Duration> {
         self.most = self.most.max(quota.limit.unwrap_or(quota.remaining));
         let most = quota.limit.unwrap_or(self.most);
         let resets_in = quota.resets_in.filter(|resets_in| !resets_in.is_zero())?;

@@ -118,7 +118,7 @@ pub(super) struct Member<L = Process> {
 }
 
 impl<L: ShardLine> Member<L> {
-    /// A shard of which nothing has been heard at `now`.
+    /// A shard of which nothing has been received at `now`.
     pub(super) fn new(plan: ShardPlan, line: L, now: Nanos) -> Self {
         let progress = Progress {
             remaining: plan.items(),
@@ -247,7 +247,7 @@ impl<L: ShardLine> Member<L> {
 
     /// Reads what there is.
     pub(super) fn read(&mut self, now: Nanos) -> Vec<Frame> {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let mut buffer = [0; 16 << 10];
         while self.speaks {
             match self.line.read(&mut buffer) {
@@ -255,7 +255,7 @@ impl<L: ShardLine> Member<L> {
                 Ok(read) => {
                     self.heard_at = now;
                     self.decoder.push(&buffer[..read]);
-                    if let Err(error) = self.decode(&mut heard) {
+                    if let Err(error) = self.decode(&mut received) {
                         self.give_up(ShardFault::Junk(error.to_string()), now);
                     }
                     // There is no more for now. What comes in the meantime, and the end, is looked
@@ -269,10 +269,10 @@ impl<L: ShardLine> Member<L> {
                 Err(_) => self.end_of_pipe(now),
             }
         }
-        heard
+        received
     }
 
-    fn decode(&mut self, heard: &mut Vec<Frame>) -> Result<(), WireError> {
+    fn decode(&mut self, received: &mut Vec<Frame>) -> Result<(), WireError> {
         while let Some(frame) = self.decoder.next_frame()? {
             match frame {
                 Frame::Interval(_) | Frame::Open(_) => self.report.push(frame),
@@ -282,11 +282,11 @@ impl<L: ShardLine> Member<L> {
                     let started = progress.started().saturating_sub(self.progress.started());
                     self.busiest = Some(self.busiest.unwrap_or(0).max(started));
                     self.progress = *progress;
-                    self.take_report(heard);
+                    self.take_report(received);
                 }
                 Frame::Shed(range) => {
                     self.shed(range);
-                    heard.push(frame);
+                    received.push(frame);
                 }
                 Frame::Finishing => self.is_finishing = true,
                 Frame::Final(outcome) => {
@@ -300,9 +300,9 @@ impl<L: ShardLine> Member<L> {
                         ..Progress::default()
                     };
                     self.last = Some(*outcome);
-                    self.take_report(heard);
+                    self.take_report(received);
                 }
-                frame => heard.push(frame),
+                frame => received.push(frame),
             }
         }
         Ok(())
@@ -310,7 +310,7 @@ impl<L: ShardLine> Member<L> {
 
     /// Take the seconds of a report whose totals are here. Those of one that was cut off are dropped:
     /// the totals before it do not hold them.
-    fn take_report(&mut self, heard: &mut Vec<Frame>) {
+    fn take_report(&mut self, received: &mut Vec<Frame>) {
         for frame in std::mem::take(&mut self.report) {
             match frame {
                 Frame::Open(interval) => {
@@ -322,7 +322,7 @@ impl<L: ShardLine> Member<L> {
                         self.scheduled.merge(&interval.figures.scheduled);
                         self.note_warmup(interval);
                     }
-                    heard.push(frame);
+                    received.push(frame);
                 }
             }
         }

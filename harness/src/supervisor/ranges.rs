@@ -31,7 +31,7 @@ struct RangeRequest {
 /// A shard as far as its IDs are concerned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RemainingIds {
-    /// IDs not started, as last heard; never less than there are.
+    /// IDs not started, as last received; never less than there are.
     pub(super) ids: u64,
     /// True if it still works and listens.
     pub(super) works: bool,
@@ -252,7 +252,7 @@ mod tests {
                 step(Self::obey);
             }
             if !shard.frames.is_empty() || shard.is_dead && self.rests[i].works {
-                step(Self::hear);
+                step(Self::receive);
             }
             if lives && self.may_die {
                 step(Self::die);
@@ -307,7 +307,7 @@ mod tests {
         }
 
         /// The supervisor reads a frame of shard `i`, or the end of its pipe.
-        fn hear(&mut self, i: usize) {
+        fn receive(&mut self, i: usize) {
             match self.shards[i].frames.pop_front() {
                 Some(SmallFrame::Idle(received)) => {
                     if self.ranges.idle(i, received, self.shards[i].given) {

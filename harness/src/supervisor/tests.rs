@@ -199,7 +199,7 @@ impl World {
 }
 
 /// Hear the frames of two shards in this order, a bit for each frame, while one dies or none.
-fn hear(plan: &RunPlan, said: [&[Frame; FRAMES]; 2], order: u32, death: Option<Death>) {
+fn receive(plan: &RunPlan, said: [&[Frame; FRAMES]; 2], order: u32, death: Option<Death>) {
     let mut world = World::new(plan);
     let mut at = [0; 2];
     for turn in 0..2 * FRAMES {
@@ -276,7 +276,7 @@ fn in_every_order_of_the_frames_of_two_shards_with_a_death_at_each_cut_the_ledge
     {
         for order in &orders {
             for death in &deaths {
-                hear(&plan, said, *order, *death);
+                receive(&plan, said, *order, *death);
             }
         }
     }

@@ -381,7 +381,7 @@ impl Live {
     }
 
     /// Takes in a second that is complete over all shards.
-    pub(super) fn hear(&mut self, interval: &Interval) {
+    pub(super) fn update(&mut self, interval: &Interval) {
         self.last_second = Some(interval.index);
         self.recent = Recent::of(&interval.merged);
         self.controller = interval.controller;

@@ -393,10 +393,10 @@ pub struct ShardOutcome {
     /// died.
     pub first_sent: Option<Nanos>,
     /// When its last request was sent, the start when there was none; of one that died, when it was
-    /// last heard.
+    /// last received.
     pub last_sent: Nanos,
     /// When its last attempt ended, the start when there was none; of one that died, when it was
-    /// last heard.
+    /// last received.
     pub last_done: Nanos,
     /// The hardest-used window of each limit that any request was sent under, and whether every
     /// window kept to it.

@@ -25,7 +25,7 @@ fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
     (permit_at(at), attempt)
 }
 
-fn hear(
+fn end(
     pauses: &mut ThrottlePauses,
     at: u64,
     outcome: Outcome,
@@ -49,7 +49,7 @@ fn the_shards_resume_one_after_another_each_of_them_first_at_times_and_none_too_
         let mut shards: Vec<ThrottlePauses> = (0..4)
             .map(|shard| pauses(shard, ThrottlingPolicy::default()))
             .collect();
-        let order = hear(&mut shards[2], at, Outcome::Throttled, wait(10)).unwrap();
+        let order = end(&mut shards[2], at, Outcome::Throttled, wait(10)).unwrap();
         assert_eq!(
             (order.until, order.promised),
             (Nanos(at + 10 * S), Nanos(at + 10 * S))
@@ -71,11 +71,11 @@ fn the_shards_resume_one_after_another_each_of_them_first_at_times_and_none_too_
 fn a_promise_is_kept_or_broken_once_however_often_it_is_made() {
     let mut pauses = pauses(0, ThrottlingPolicy::default());
     for at in [0, 10, 20] {
-        hear(&mut pauses, at, Outcome::Throttled, wait(1));
+        end(&mut pauses, at, Outcome::Throttled, wait(1));
     }
     assert_eq!(pauses.counts(Nanos(5 * S)).honoured, 1);
     pauses.sent(Nanos(2 * S));
-    hear(&mut pauses, 2 * S, Outcome::Throttled, wait(1));
+    end(&mut pauses, 2 * S, Outcome::Throttled, wait(1));
     pauses.sent(Nanos(2 * S + S / 2));
     pauses.sent(Nanos(2 * S + S / 2));
     let counts = pauses.counts(Nanos(5 * S));
@@ -98,7 +98,7 @@ fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
         ..ThrottlingPolicy::default()
     };
     let mut pauses = pauses(3, throttling);
-    let order = hear(&mut pauses, 0, Outcome::Throttled, wait(60)).unwrap();
+    let order = end(&mut pauses, 0, Outcome::Throttled, wait(60)).unwrap();
     assert_eq!(
         (order.until, pauses.resume(), order.promised),
         (Nanos(2 * S), Nanos(2 * S), Nanos(60 * S))
@@ -116,18 +116,18 @@ fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
     let mut pauses = pauses(0, ThrottlingPolicy::default());
     let mut at = 0;
     for base_ms in [100, 200, 400, 800] {
-        let order = hear(&mut pauses, at, Outcome::Throttled, Advice::default()).unwrap();
+        let order = end(&mut pauses, at, Outcome::Throttled, Advice::default()).unwrap();
         let waited_ms = order.until.since(Nanos(at)) / 1_000_000;
         assert!(
             (base_ms / 2..=base_ms).contains(&waited_ms),
             "{waited_ms} of {base_ms}"
         );
         // Its aftermath is no other refusal.
-        hear(&mut pauses, at + 1, Outcome::Throttled, Advice::default());
+        end(&mut pauses, at + 1, Outcome::Throttled, Advice::default());
         at = pauses.resume().0;
     }
-    hear(&mut pauses, at, Outcome::Ok, Advice::default());
-    let order = hear(&mut pauses, at, Outcome::Throttled, Advice::default()).unwrap();
+    end(&mut pauses, at, Outcome::Ok, Advice::default());
+    let order = end(&mut pauses, at, Outcome::Throttled, Advice::default()).unwrap();
     assert!(order.until.since(Nanos(at)) <= 100_000_000);
     assert_eq!(
         (
@@ -142,17 +142,17 @@ fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
 fn recovery_is_timed_from_the_first_refusal_to_the_next_good_answer_though_the_target_throttles_again()
  {
     let mut pauses = pauses(0, ThrottlingPolicy::default());
-    hear(&mut pauses, 7 * S, Outcome::Throttled, wait(1));
+    end(&mut pauses, 7 * S, Outcome::Throttled, wait(1));
     // Sent before the pause: no sign that it is over.
-    hear(&mut pauses, 7 * S + 5, Outcome::Ok, Advice::default());
-    hear(
+    end(&mut pauses, 7 * S + 5, Outcome::Ok, Advice::default());
+    end(
         &mut pauses,
         9 * S,
         Outcome::Error(ErrorKind::Reset),
         Advice::default(),
     );
-    hear(&mut pauses, 10 * S, Outcome::NotFound, Advice::default());
-    hear(&mut pauses, 11 * S, Outcome::Ok, Advice::default());
+    end(&mut pauses, 10 * S, Outcome::NotFound, Advice::default());
+    end(&mut pauses, 11 * S, Outcome::Ok, Advice::default());
     let recovered = |pauses: &ThrottlePauses| {
         let counts = pauses.counts(Nanos(60 * S));
         (
@@ -166,7 +166,7 @@ fn recovery_is_timed_from_the_first_refusal_to_the_next_good_answer_though_the_t
     // arrives first.
     for pause in 0..10 {
         let went = Nanos((20 + 2 * pause) * S);
-        hear(&mut pauses, went.0 + 5, Outcome::Throttled, wait(1));
+        end(&mut pauses, went.0 + 5, Outcome::Throttled, wait(1));
         let (mut permit, attempt) = ended(went.0 + 7, Outcome::Ok, Advice::default());
         permit.admitted = went;
         pauses.ended(&permit, &attempt);
@@ -213,13 +213,13 @@ fn greedy(pauses: &mut ThrottlePauses, from: u64, to: u64) -> u64 {
 #[test]
 fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
     let mut pauses = pauses(0, ThrottlingPolicy::default());
-    hear(&mut pauses, 0, Outcome::Ok, left(60, Some(100), 10));
+    end(&mut pauses, 0, Outcome::Ok, left(60, Some(100), 10));
     assert_eq!(
         greedy(&mut pauses, 0, S / 1_000),
         1_000,
         "more than half is left"
     );
-    hear(&mut pauses, S, Outcome::Ok, left(40, Some(100), 10));
+    end(&mut pauses, S, Outcome::Ok, left(40, Some(100), 10));
     let went = greedy(&mut pauses, S, 11 * S - 1);
     // A fourth of them, for there are four shards.
     assert!((10..=11).contains(&went), "{went}");
@@ -227,7 +227,7 @@ fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
         greedy(&mut pauses, 11 * S, 11 * S + 1_000_000) > 100,
         "there is more after the reset"
     );
-    let order = hear(&mut pauses, 20 * S, Outcome::Ok, left(0, Some(100), 10)).unwrap();
+    let order = end(&mut pauses, 20 * S, Outcome::Ok, left(0, Some(100), 10)).unwrap();
     assert_eq!(
         (order.until, order.promised),
         (Nanos(30 * S), Nanos(20 * S)),
@@ -239,7 +239,7 @@ fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
 fn a_quota_with_nothing_left_pauses_whatever_its_size() {
     for (limit, resets_in_s) in [(None, 60), (None, 1), (Some(5), 60), (Some(100), 1)] {
         let mut pauses = pauses(0, ThrottlingPolicy::default());
-        let order = hear(&mut pauses, 0, Outcome::Ok, left(0, limit, resets_in_s)).unwrap();
+        let order = end(&mut pauses, 0, Outcome::Ok, left(0, limit, resets_in_s)).unwrap();
         assert_eq!(
             (order.cause, order.until),
             (PauseCause::UsedUp, Nanos(resets_in_s * S)),
@@ -251,7 +251,7 @@ fn a_quota_with_nothing_left_pauses_whatever_its_size() {
 #[test]
 fn a_quota_too_small_to_plan_with_does_not_slow_anybody() {
     let mut pauses = pauses(0, ThrottlingPolicy::default());
-    assert_eq!(hear(&mut pauses, 0, Outcome::Ok, left(0, Some(1), 1)), None);
+    assert_eq!(end(&mut pauses, 0, Outcome::Ok, left(0, Some(1), 1)), None);
     assert_eq!(greedy(&mut pauses, 0, S / 1_000), 1_000);
 }
 
@@ -289,7 +289,7 @@ proptest! {
             now += later_ms * 1_000_000;
             let before = pauses.resume();
             let outcome = [Outcome::Ok, Outcome::Throttled, Outcome::Rejected][usize::from(kind)];
-            let order = hear(&mut pauses, now, outcome, advice.clone());
+            let order = end(&mut pauses, now, outcome, advice.clone());
             prop_assert!(pauses.resume() >= before, "a pause is never shortened");
             let longest = duration_ns(max_pause) + duration_ns(max_pause) / u64::from(SPREAD);
             prop_assert!(pauses.resume().since(Nanos(now)) <= longest);

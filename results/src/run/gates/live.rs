@@ -78,7 +78,7 @@ impl LiveThresholds {
     }
 
     /// Take a second that is complete.
-    pub fn hear(&mut self, interval: &Interval) {
+    pub fn add(&mut self, interval: &Interval) {
         let index = interval.index;
         if self.stop.is_some() || !self.watched.iter().any(Watched::is_live) {
             return;

@@ -405,7 +405,7 @@ impl Observer for Recorder<'_> {
         if let Some(log) = &mut self.log {
             log.append(interval);
         }
-        self.thresholds.hear(interval);
+        self.thresholds.add(interval);
     }
 }
 

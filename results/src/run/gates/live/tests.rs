@@ -43,7 +43,7 @@ fn stops_after(text: &str, warmup_s: f64, seconds: &[Second]) -> Option<usize> {
     let warmup = Duration::from_secs_f64(warmup_s);
     let mut live = watch(text, Breach::Stops, &RunPlan { warmup, ..plan() });
     seconds.iter().enumerate().find_map(|(i, numbers)| {
-        live.hear(&second(i as u64, *numbers));
+        live.add(&second(i as u64, *numbers));
         live.has_enough().then_some(i + 1)
     })
 }
@@ -59,7 +59,7 @@ fn closed(
     let duration = planned.map(Duration::from_secs_f64);
     let mut live = watch(text, Breach::Fails, &RunPlan { duration, ..plan() });
     for (i, numbers) in seconds {
-        live.hear(&second(*i as u64, *numbers));
+        live.add(&second(*i as u64, *numbers));
         assert!(live.seconds.len() <= seconds.len().min(60));
     }
     live.judge_last(duration_s);
@@ -315,7 +315,7 @@ fn after_a_stop_only_answers_come_and_nothing_is_judged() {
     });
     let mut live = LiveThresholds::new(&objectives, &plan());
     for (numbers, i) in [GOOD, BAD, [200, 70, 90], BAD].iter().zip(0..) {
-        live.hear(&second(i, *numbers));
+        live.add(&second(i, *numbers));
     }
     live.judge_last(4.0);
     assert_eq!(live.stop, Some(0));
