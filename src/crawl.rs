@@ -10,7 +10,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `target` | URLs, hosts, IDs, and the request of an item |
+//! | `requests` | URLs, hosts, IDs, and the request of an item |
 //! | `connect` | opening and lending connections: TCP, [`tls`], [`proxy`], source addresses |
 //! | `response` | what is expected, what a response says and means: [`throttling`], cookies, codings, gRPC |
 //! | `carry`, `streams` | what a protocol does for the crawl; what those with streams have in common |
@@ -32,12 +32,12 @@ mod http3;
 mod next;
 mod protocols;
 mod redirects;
+pub(crate) mod requests;
 mod response;
 mod retry;
 mod saving;
 mod spec;
 mod streams;
-pub(crate) mod target;
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -69,6 +69,21 @@ pub use self::http1::codec;
 pub use self::http2::laws as http2_laws;
 use self::protocols::Requests;
 use self::redirects::Redirects;
+pub(crate) use self::requests::flow::MOST_STEPS;
+use self::requests::flow::StepRequest;
+pub use self::requests::flow::{Flow, Step};
+pub use self::requests::host::{Host, HttpSettings, HttpVersion, Scheme};
+pub use self::requests::ids::{IdFormat, Shuffle};
+pub use self::requests::redact;
+pub(crate) use self::requests::request::TRACEPARENT;
+use self::requests::request::{Item, Request};
+pub use self::requests::shape::{RequestShape, ShapeError};
+pub use self::requests::takes::Takes;
+use self::requests::targets::RequestTarget;
+pub(crate) use self::requests::targets::dealt;
+pub use self::requests::targets::{IdUse, Line, Targets};
+pub(crate) use self::requests::template::PLACE;
+pub use self::requests::template::{Template, TemplateError};
 pub use self::response::compressed::Content;
 pub use self::response::cookies::Cookies;
 pub use self::response::events::EventStream;
@@ -83,21 +98,6 @@ pub use self::response::head::HoldHeader;
 pub use self::response::throttling;
 use self::saving::{Collector, RecordedRequest};
 pub use self::spec::{CrawlOptions, CrawlSpec};
-pub(crate) use self::target::flow::MOST_STEPS;
-use self::target::flow::StepRequest;
-pub use self::target::flow::{Flow, Step};
-pub use self::target::host::{Host, HttpSettings, HttpVersion, Scheme};
-pub use self::target::ids::{IdFormat, Shuffle};
-pub use self::target::redact;
-pub(crate) use self::target::request::TRACEPARENT;
-use self::target::request::{Item, Request};
-pub use self::target::shape::{RequestShape, ShapeError};
-pub use self::target::takes::Takes;
-use self::target::targets::RequestTarget;
-pub(crate) use self::target::targets::dealt;
-pub use self::target::targets::{IdUse, Line, Targets};
-pub(crate) use self::target::template::PLACE;
-pub use self::target::template::{Template, TemplateError};
 use crate::dataset::known::{Known, KnownItem};
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;

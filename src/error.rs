@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_harness::process::{ForkError, signal_in_words};
 use crawlmark_harness::supervisor::SuperviseError;
-use crawlmark_harness::target::NotFound;
+use crawlmark_harness::target_usage::NotFound;
 use crawlmark_mock_server::{ListenError, ServeError, SharedError, TlsError};
 use crawlmark_results::import::ImportError;
 use crawlmark_results::run::cut::CutError;

@@ -18,7 +18,7 @@
 //! | `process_list` | this command line without secrets, as other users see it |
 //! | `terminal` | the only place that prints |
 //! | `export` | destinations of exports: files, or standard output; and the command `export` |
-//! | `target` | the bundled target as processes of its own |
+//! | `bundled_target` | the bundled target as processes of its own |
 //! | `witness` | comparison of the bundled target's counts with those of the crawl |
 //! | `live_page` | a run while it goes on, as a page and as metrics, served by a process of its own |
 //! | `measure` | one measurement, from a plan to a report |
@@ -28,6 +28,7 @@
 
 mod ab;
 mod behaviour;
+mod bundled_target;
 mod capacity;
 pub mod cli;
 mod cluster;
@@ -52,7 +53,6 @@ mod scenarios;
 mod selftest;
 mod serve;
 mod study;
-mod target;
 mod terminal;
 mod verify;
 mod watch;

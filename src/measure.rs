@@ -9,10 +9,10 @@ use crawlmark_harness::units::IdRange;
 use crawlmark_mock_server::Ledger;
 use crawlmark_results::run::report::{Placement, Report};
 
+use crate::bundled_target::Target;
 use crate::crawl::{ConnectionSlots, Crawl, CrawlSpec};
 use crate::dataset::log::LogError;
 use crate::error::Error;
-use crate::target::Target;
 use crate::witness;
 
 /// Where shards may run.

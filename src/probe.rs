@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 
 use crawlmark_harness::process::raise_descriptor_limit;
-use crawlmark_harness::target::{Line, Sampler, serve};
+use crawlmark_harness::target_usage::{Line, Sampler, serve};
 
 use crate::cli::ProbeArgs;
 use crate::error::{DONE, Error};

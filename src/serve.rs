@@ -18,12 +18,12 @@ use crawlmark_mock_server::{
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::behaviour::check_processes;
+use crate::bundled_target::{Target, share_of_target, sockets};
 use crate::cli::ServeArgs;
 use crate::crawl::tls::{Settings, Tls};
 use crate::crawl::{Host, Scheme, Template};
 use crate::error::{DONE, Error, FAILED, WITHOUT_HTTP_3};
 use crate::run::{find, is_private};
-use crate::target::{Target, share_of_target, sockets};
 use crate::terminal;
 
 /// Directory of stubs below that of `--stubs`.

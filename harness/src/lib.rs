@@ -22,7 +22,7 @@
 //! | [`text_file`] | text files of others: byte order marks, encodings, line ends |
 //! | [`clock`] | the one source of time: nanoseconds since the run's epoch |
 //! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
-//! | [`target`] | the target's processes: their CPU time, waits, throttling, memory, accept queue |
+//! | [`target_usage`] | the target's processes: their CPU time, waits, throttling, memory, accept queue |
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
 //! | [`trace`] | trace ids of requests, made of a run, an ID and an attempt, and read back |
 //! | [`pacer`] | when the next request may go, and the audit of when it went |
@@ -58,7 +58,7 @@ pub mod sample;
 pub mod shard;
 pub mod stats;
 pub mod supervisor;
-pub mod target;
+pub mod target_usage;
 pub mod text_file;
 pub mod trace;
 pub mod units;

@@ -30,7 +30,7 @@ use crawlmark_harness::rehearse::{
 };
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
-use crawlmark_harness::target::{TargetRecord, TargetSample};
+use crawlmark_harness::target_usage::{TargetRecord, TargetSample};
 use crawlmark_results::judge::{Finding, FindingKind};
 use crawlmark_results::run::gates::{
     Breach, Condition, LiveThresholds, Measured, Objective, of_report,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use crawlmark_harness::target::{Port, Selection};
+use crawlmark_harness::target_usage::{Port, Selection};
 
 use super::parse_positive_time;
 

@@ -17,11 +17,11 @@ use super::flows::{Begun, ItemProgress, Turn};
 use super::http2;
 use super::protocols::Carrier;
 use super::redirects::Redirected;
+use super::requests::flow::Flow;
+use super::requests::request::Item;
 use super::response::cookies::SharedJar;
 use super::response::exchange::{ExchangeFailure, Progress, Watch};
 use super::response::expect::Expected;
-use super::target::flow::Flow;
-use super::target::request::Item;
 use crate::dataset::known::KnownItem;
 
 /// The request of an attempt, which is on no connection yet.

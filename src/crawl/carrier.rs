@@ -23,9 +23,9 @@ use super::connect::{
     stream::Stream,
 };
 use super::protocols::{self, Carrier, Opened};
+use super::requests::host::HttpVersion;
 use super::response::cookies::{Cookies, Jars, LentJar, Owner};
 use super::spec::CrawlSpec;
-use super::target::host::HttpVersion;
 
 /// Past of a carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use super::connect::{
     proxy::Hop,
     tcp_info::TcpReadings,
 };
+use super::requests::{host::Host, request::Item};
 use super::response::cookies::{Jar, LentJar, SharedJar};
 use super::response::exchange::{ExchangeFailure, Traffic, Watch};
 use super::response::expect::Expected;
-use super::target::{host::Host, request::Item};
 
 /// What carries one request at a time: a connection, or a stream of one that has several.
 pub(crate) trait Carry: Debug {

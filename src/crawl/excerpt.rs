@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use crawlmark_harness::stats::MAX_EXCERPT;
 use regex::Regex;
 
-use super::target::{
+use super::requests::{
     redact,
     shape::{RequestShape, SHORTEST_WORD},
 };

@@ -23,10 +23,10 @@ use crawlmark_harness::sample::{Attempt, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::trace::mixed;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::requests::flow::{Flow, ItemList, StepRequest};
+use super::requests::values::Values;
 use super::response::cookies::SharedJar;
 use super::spec::CrawlOptions;
-use super::target::flow::{Flow, ItemList, StepRequest};
-use super::target::values::Values;
 use crate::dataset::batch::Place;
 
 /// An item whose request is not that of its line as it is.

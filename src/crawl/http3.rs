@@ -48,10 +48,10 @@ use super::connect::{
     failure::Failure,
     tls::{self, NotedFlaw},
 };
+use super::requests::host::HTTP_3;
 use super::response::fields::MOST_HEAD_BYTES;
 use super::spec::CrawlSpec;
 use super::streams::{self, slots};
-use super::target::host::HTTP_3;
 
 /// A stream of a connection: carries one request at a time.
 pub(crate) type StreamSlot = streams::StreamSlot<Connected>;

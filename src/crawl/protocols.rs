@@ -21,11 +21,11 @@ use super::connect::{
 };
 #[cfg(feature = "http3")]
 use super::http3;
+use super::requests::host::{ALPN_2, HTTP_1, HTTP_2, HttpVersion, Scheme};
+use super::requests::{shape::RequestShape, targets::Targets};
 use super::response::exchange::{ExchangeFailure, Traffic, Watch};
 use super::response::expect::Expected;
 use super::spec::CrawlSpec;
-use super::target::host::{ALPN_2, HTTP_1, HTTP_2, HttpVersion, Scheme};
-use super::target::{shape::RequestShape, targets::Targets};
 use super::{http1, http2};
 
 /// An open connection.

@@ -14,9 +14,9 @@ use std::rc::Rc;
 use percent_encoding::{AsciiSet, percent_encode};
 use url::{Origin, Position, Url};
 
+use super::requests::host::Host;
+use super::requests::request::Chain;
 use super::response::cookies::SharedJar;
-use super::target::host::Host;
-use super::target::request::Chain;
 
 /// Longest URL of a redirect, bytes.
 const MOST_BYTES: usize = 8 << 10;

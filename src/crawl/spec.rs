@@ -15,13 +15,13 @@ use super::connect::{
     local_ips::LocalIps, peers::Lookups, pool::Reuse, proxy::Proxies,
     receive_stamps::ReceiveStamps, tls::Tls,
 };
+use super::requests::{host::HttpSettings, ids::Shuffle, shape::RequestShape, targets::Targets};
 use super::response::{
     compressed::Content,
     cookies::Cookies,
     expect::{Expectations, Statuses},
     head::HoldHeader,
 };
-use super::target::{host::HttpSettings, ids::Shuffle, shape::RequestShape, targets::Targets};
 use crate::dataset::session::Session;
 
 /// Everything a shard needs to crawl.

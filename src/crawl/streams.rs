@@ -23,12 +23,12 @@ use super::connect::{
     pool::{After, Lease, Left},
     tcp_info::TcpReadings,
 };
+use super::requests::request::Item;
 use super::response::{
     exchange::{Deadline, ExchangeFailure, Progress, Traffic, Watch, was_not_begun},
     expect::Expected,
     head::HeadFacts,
 };
-use super::target::request::Item;
 
 /// A connection that carries many requests at once. Dropped, it closes.
 pub(crate) trait Multiplex: Debug + 'static {

@@ -24,7 +24,7 @@ use super::records::{RecordedItem, Records};
 use super::saved::{SavedCrawl, SavedError, SavedSegment, failed};
 use super::segment::{Frames, Header, SegmentName};
 use super::session::sent;
-use crate::crawl::target::ids::Shuffle;
+use crate::crawl::requests::ids::Shuffle;
 use crate::error::Error;
 
 /// Violations and notes that are kept; the others are counted.

@@ -15,12 +15,12 @@ use crawlmark_results::show::text::write_row;
 use super::part::{PartOutcome, PartSeconds, PartSlot};
 use super::resolve::{BundledTarget, Resolved};
 use super::target_probe::{ProbeChoice, TargetProbe};
+use crate::bundled_target::Target;
 use crate::cli::arg;
 use crate::crawl::CrawlSpec;
 use crate::error::Error;
 use crate::live_page::LivePage;
 use crate::measure::{self, Machine};
-use crate::target::Target;
 use crate::terminal::{self, Progress, Voice};
 
 /// A run that is over.

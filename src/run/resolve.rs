@@ -37,12 +37,12 @@ pub(super) use self::bundled::BundledTarget;
 pub(crate) use self::plan::objectives;
 use self::targets::Chosen;
 use super::target_probe::ProbeChoice;
+use crate::bundled_target::{share_of_client, share_of_target};
 use crate::cli::{Auto, PartArgs, RobotsUse, RunArgs, SaveArgs, Typed};
 use crate::crawl::proxy::Proxies;
 use crate::crawl::{CrawlSpec, Expectations, Lookups, RequestShape, Targets};
 use crate::error::Error;
 use crate::live_page::ServedAt;
-use crate::target::{share_of_client, share_of_target};
 
 /// What the flags of a crawl name, read and looked up.
 struct Inputs {

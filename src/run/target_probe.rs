@@ -17,7 +17,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::process::{Child, Role, fork};
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::target::{Line, Lines, Pong, Port, TargetNow, TargetRecord, boot_id};
+use crawlmark_harness::target_usage::{Line, Lines, Pong, Port, TargetNow, TargetRecord, boot_id};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;

@@ -9,12 +9,12 @@ use crawlmark_harness::process::usable_cpus;
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::scale::{FixedQuantity, Size};
 
+use crate::bundled_target::share_of_target;
 use crate::cli::{ScaleArgs, arg, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
 use crate::study::{round_flags, understood, usage};
-use crate::target::share_of_target;
 
 /// Default time for which a round sends.
 const ROUND: Duration = Duration::from_secs(3);

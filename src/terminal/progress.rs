@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::Live;
-use crawlmark_harness::target::TargetNow;
+use crawlmark_harness::target_usage::TargetNow;
 use crawlmark_results::run::report::IntervalRow;
 
 use self::canvas::Canvas;

@@ -82,7 +82,7 @@ use crawlmark_harness::stats::{
     Bounds, ConnectionCounts, Counters, Series, ShardStats, SplitSums, TcpCounts, TlsCounts,
 };
 use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
-use crawlmark_harness::target::TargetRecord;
+use crawlmark_harness::target_usage::TargetRecord;
 use crawlmark_harness::wire::{BindingTimes, Usage};
 
 /// The name of the format.

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::crawl::target::host::Host;
+use crate::crawl::requests::host::Host;
 
 /// A redirection of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]

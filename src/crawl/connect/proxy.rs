@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use self::tunnel::Handshake;
 pub(crate) use self::tunnel::Secret;
 pub use self::url::{Protocol, ProxyUrl, ProxyUrlError, Session};
-use crate::crawl::target::host::{Host, Scheme};
+use crate::crawl::requests::host::{Host, Scheme};
 
 /// A proxy with its addresses.
 #[derive(Debug, Clone)]

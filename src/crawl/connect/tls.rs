@@ -32,7 +32,7 @@ pub(crate) use self::verifier::NotedFlaw;
 use self::verifier::Noting;
 use self::verifier::{Unverified, Verifier};
 use super::failure::Failure;
-use crate::crawl::target::host::{ALPN_1, ALPN_2, ALPN_3, Host, HttpVersion, Scheme};
+use crate::crawl::requests::host::{ALPN_1, ALPN_2, ALPN_3, Host, HttpVersion, Scheme};
 
 /// Sessions that each shard can resume, with [`Settings::resume`].
 const SESSIONS: usize = 1024;

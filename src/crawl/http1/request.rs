@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName};
 
 use crate::crawl::connect::{pool::After, proxy::Absolute};
-use crate::crawl::target::{
+use crate::crawl::requests::{
     ids::IdFormat,
     request::{Item, Request},
     shape::RequestShape,
@@ -204,7 +204,7 @@ fn start_field(output: &mut Vec<u8>, name: &HeaderName) {
 mod tests {
     use super::*;
     use crate::crawl::connect::proxy::Secret;
-    use crate::crawl::target::{shape::ShapeError, template::Template};
+    use crate::crawl::requests::{shape::ShapeError, template::Template};
 
     fn shape(headers: &[&str], body: &'static str) -> Result<RequestShape, ShapeError> {
         let headers: Vec<String> = headers.iter().map(|&text| text.to_owned()).collect();

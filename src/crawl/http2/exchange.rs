@@ -13,9 +13,9 @@ use super::connection::Connection;
 use super::failure;
 use super::request::{Output, Requests};
 use crate::crawl::connect::failure::Failure;
+use crate::crawl::requests::request::Item;
 use crate::crawl::response::{fields::lent, head::HeadFacts};
 use crate::crawl::streams::{Multiplex, Receiver};
-use crate::crawl::target::request::Item;
 
 /// A stream of a connection.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use http::Method;
 use http::header::{CONTENT_LENGTH, HOST};
 
 use super::hpack::{write_field, write_integer};
-use crate::crawl::target::{
+use crate::crawl::requests::{
     request::{Item, Request},
     shape::RequestShape,
     targets::Targets,

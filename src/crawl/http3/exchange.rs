@@ -19,9 +19,9 @@ use super::bounded::{Bounded, Streams};
 use super::request::{Output, Requests};
 use super::{CANCELLED, Connected};
 use crate::crawl::connect::failure::Failure;
+use crate::crawl::requests::request::Item;
 use crate::crawl::response::fields::lent_map;
 use crate::crawl::streams::{Multiplex, Receiver};
-use crate::crawl::target::request::Item;
 
 /// A stream of a connection.
 pub(crate) struct Stream {

@@ -7,7 +7,7 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue};
 use http::uri::{Scheme, Uri};
 use http::{Method, request::Parts};
 
-use crate::crawl::target::{
+use crate::crawl::requests::{
     request::{Item, Request},
     shape::RequestShape,
     targets::Targets,

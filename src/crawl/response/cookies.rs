@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use super::date;
 use super::fields::HeaderFields;
-use crate::crawl::target::host::Scheme;
+use crate::crawl::requests::host::Scheme;
 
 /// Treatment of cookies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use super::compressed::{MOST_BYTES, Unreadable};
 use super::grpc::CallReader;
 use super::head::ContentKind;
-use crate::crawl::target::json_pointer::unmarked;
+use crate::crawl::requests::json_pointer::unmarked;
 
 /// Longest text that may end a stream, bytes.
 const LONGEST_END: usize = 256;

@@ -13,7 +13,7 @@ use crawlmark_harness::stats::MAX_EXCERPT;
 
 use super::compressed::{MOST_BYTES, Unreadable};
 use super::fields::HeaderFields;
-use crate::crawl::target::shape::MESSAGE_PREFIX as PREFIX;
+use crate::crawl::requests::shape::MESSAGE_PREFIX as PREFIX;
 
 /// Content type of requests and responses, which may go on with `+proto` or another name.
 pub(crate) const CONTENT_TYPE: &str = "application/grpc";

@@ -6,10 +6,10 @@ use std::num::NonZeroUsize;
 use crawlmark_mock_server::{self as target, Config};
 
 use crate::behaviour::check_processes;
+use crate::bundled_target::{Target, share_of_target};
 use crate::cli::RunArgs;
 use crate::crawl::{HttpVersion, Template};
 use crate::error::Error;
-use crate::target::{Target, share_of_target};
 
 /// The path of its items.
 pub(super) const ITEMS: &str = "/items/{id}";

@@ -7,7 +7,7 @@ use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Counters;
 use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
-use crawlmark_harness::target::TargetNow;
+use crawlmark_harness::target_usage::TargetNow;
 use crawlmark_harness::wire::BindingTimes;
 use crawlmark_results::show::text::{counted, rate_in_words};
 

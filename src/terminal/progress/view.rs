@@ -387,7 +387,7 @@ mod tests {
     use std::fmt::Write;
 
     use crawlmark_harness::sample::ErrorKind;
-    use crawlmark_harness::target::TargetNow;
+    use crawlmark_harness::target_usage::TargetNow;
     use proptest::prelude::*;
 
     use super::super::gauge::Gauge;

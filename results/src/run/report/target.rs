@@ -10,7 +10,7 @@ use super::{Report, share};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::target::{Busiest, PressureOf, TargetRecord, TargetSample};
+use crawlmark_harness::target_usage::{Busiest, PressureOf, TargetRecord, TargetSample};
 
 /// The target's processes during the run, after the warm-up. A field that could not be read is
 /// null, with the reason in `unavailable` or in `ended`.

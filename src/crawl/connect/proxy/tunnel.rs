@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::url::Credentials;
 use crate::crawl::connect::failure::{Failure, failure_of};
-use crate::crawl::target::host::Host;
+use crate::crawl::requests::host::Host;
 
 /// Longest answer to CONNECT that is read, bytes.
 const MOST_BYTES: usize = 64 << 10;

@@ -16,14 +16,14 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{Expect, Expectations};
+use crate::crawl::requests::json_pointer;
+use crate::crawl::requests::redact;
+use crate::crawl::requests::takes::{MOST_BODY, Taken, TakenFrom, Takes};
 use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
 use crate::crawl::response::compressed::{Codings, Content, MOST_OF_SHARD, Unreadable};
 use crate::crawl::response::events::EventReader;
 use crate::crawl::response::fields::HeaderFields;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
-use crate::crawl::target::json_pointer;
-use crate::crawl::target::redact;
-use crate::crawl::target::takes::{MOST_BODY, Taken, TakenFrom, Takes};
 use crate::dataset::manifest::{Bodies, Saved};
 
 const MAX_READ: usize = Expectations::MAX_READ;

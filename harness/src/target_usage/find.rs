@@ -135,7 +135,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
-    use crate::target::sockets::Diag;
+    use crate::target_usage::sockets::Diag;
 
     #[test]
     fn the_holder_of_a_listening_socket_is_found() {

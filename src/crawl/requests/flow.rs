@@ -288,7 +288,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::crawl::target::takes::TakenFrom;
+    use crate::crawl::requests::takes::TakenFrom;
 
     /// A flow whose second request has places for the value `a`.
     fn flow(from: &str, url: &str, headers: &[String], body: &str) -> Flow {
