@@ -237,15 +237,14 @@ fn stalled(count: usize, longest_s: f64, total_s: f64) -> String {
     }
 }
 
-/// What a finding says, and what follows from it.
-struct Row {
-    headline: String,
-    text: String,
-    effect: Option<Verdict>,
-    severity: Option<Severity>,
-    remedy: Option<String>,
-    events: Vec<Event>,
-    part: f64,
+/// The value that a row gives, or the one of a row that gives none.
+macro_rules! given {
+    ($none:expr) => {
+        $none
+    };
+    ($none:expr, $value:expr) => {
+        $value
+    };
 }
 
 /// Define the findings and their kinds. Each has a headline of at most
@@ -266,9 +265,10 @@ macro_rules! findings {
         /// one severity.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case")]
+        #[expect(missing_docs, reason = "the text of a row says what each of its numbers is")]
         pub enum Finding {
             $(#[doc = $doc] $kind {
-                $(#[doc = concat!("See the text of the finding: ", stringify!($field), ".")] $(#[$note])* $field: $type),*
+                $($(#[$note])* $field: $type),*
             },)*
         }
 
@@ -288,19 +288,54 @@ macro_rules! findings {
                 }
             }
 
-            fn row(&self) -> Row {
-                let (effect, severity, remedy, events, part) = (None, None, None, Vec::new(), 0.0);
+            /// The fact in at most 48 characters, without a full stop.
+            pub fn headline(&self) -> String {
+                match self.clone() {
+                    $(Self::$kind { $($field),* } => String::from($headline),)*
+                }
+            }
+
+            /// One plain sentence with its numbers, without a full stop.
+            pub fn text(&self) -> String {
+                match self.clone() {
+                    $(Self::$kind { $($field),* } => String::from($text),)*
+                }
+            }
+
+            /// Effect on the verdict; none of one that leaves the figures valid.
+            pub fn effect(&self) -> Option<Verdict> {
+                match self.clone() {
+                    $(Self::$kind { $($field),* } => given!(None $(, Option::from($effect))?),)*
+                }
+            }
+
+            /// Severity, if it is not that of the effect.
+            fn own_severity(&self) -> Option<Severity> {
+                match self.clone() {
+                    $(Self::$kind { $($field),* } => given!(None $(, Some($severity))?),)*
+                }
+            }
+
+            /// What to do about it, in a sentence; none where that depends on the target.
+            pub fn remedy(&self) -> Option<String> {
                 match self.clone() {
                     $(Self::$kind { $($field),* } => {
-                        let (headline, text) = (String::from($headline), String::from($text));
-                        $(let effect: Option<Verdict> = Option::from($effect);)?
-                        $(let severity = Some($severity);)?
-                        $(let remedy = Some(String::from($remedy));)?
-                        $(let remedy = Option::map($advice, String::from);)?
-                        $(let events = Vec::from($events);)?
-                        $(let part = $part;)?
-                        Row { headline, text, effect, severity, remedy, events, part }
+                        given!(None $(, Some(String::from($remedy)))? $(, Option::map($advice, String::from))?)
                     })*
+                }
+            }
+
+            /// Times in which it happened, in their order; empty where they are not known.
+            pub fn events(&self) -> Vec<Event> {
+                match self.clone() {
+                    $(Self::$kind { $($field),* } => given!(Vec::new() $(, Vec::from($events))?),)*
+                }
+            }
+
+            /// Part of the requests or of the time that it is about; 0 if it says none.
+            fn part(&self) -> f64 {
+                match self.clone() {
+                    $(Self::$kind { $($field),* } => given!(0.0 $(, $part)?),)*
                 }
             }
         }
@@ -923,37 +958,9 @@ findings! {
 }
 
 impl Finding {
-    /// The fact in at most 48 characters, without a full stop.
-    pub fn headline(&self) -> String {
-        self.row().headline
-    }
-
-    /// One plain sentence with its numbers, without a full stop.
-    pub fn text(&self) -> String {
-        self.row().text
-    }
-
-    /// Times in which it happened, in their order; empty where they are not known.
-    pub fn events(&self) -> Vec<Event> {
-        self.row().events
-    }
-
-    /// Effect on the verdict; none of one that leaves the figures valid.
-    pub fn effect(&self) -> Option<Verdict> {
-        self.row().effect
-    }
-
-    /// What to do about it, in a sentence; none where that depends on the target.
-    pub fn remedy(&self) -> Option<String> {
-        self.row().remedy
-    }
-
     /// Severity.
     pub fn severity(&self) -> Severity {
-        let Row {
-            effect, severity, ..
-        } = self.row();
-        severity.unwrap_or(match effect {
+        self.own_severity().unwrap_or(match self.effect() {
             Some(Incomplete | NothingMeasured) => Severity::Error,
             _ => Severity::Warning,
         })
@@ -961,15 +968,15 @@ impl Finding {
 
     /// Text and remedy.
     pub fn sentence(&self) -> String {
-        let Row { text, remedy, .. } = self.row();
-        let remedy = remedy.map_or_else(String::new, |remedy| format!(" {remedy}"));
+        let text = self.text();
+        let remedy = self.remedy().map_or_else(String::new, |remedy| format!(" {remedy}"));
         format!("{}.{remedy}", text.trim_end_matches('.'))
     }
 
     /// Place in the list of findings: the most severe first, and of these, those about most of the
     /// run.
     pub(super) fn rank(&self) -> (Reverse<Severity>, Reverse<bool>, FindingKind) {
-        let is_most = self.row().part >= thresholds::MOST;
+        let is_most = self.part() >= thresholds::MOST;
         (Reverse(self.severity()), Reverse(is_most), self.kind())
     }
 }
