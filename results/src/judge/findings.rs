@@ -969,7 +969,9 @@ impl Finding {
     /// Text and remedy.
     pub fn sentence(&self) -> String {
         let text = self.text();
-        let remedy = self.remedy().map_or_else(String::new, |remedy| format!(" {remedy}"));
+        let remedy = self
+            .remedy()
+            .map_or_else(String::new, |remedy| format!(" {remedy}"));
         format!("{}.{remedy}", text.trim_end_matches('.'))
     }
 
