@@ -7,6 +7,7 @@
 //! | [`overlay`] | single runs over each other |
 //! | [`sides`], [`shift`] | results of another tool beside each other, and the size of a difference |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
+//! | [`bisect`] | which commit made a metric worse |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`scenarios`] | the ladder and the patterns: crawls side by side |
 //! | [`differences`] | what two results differ in besides their measurements |
@@ -18,6 +19,7 @@
 //! plots and the findings in the JSON follow from these here. A file begins with a [`Header`]; one
 //! of another format is refused by [`crate::run::result_dir::read_study`].
 
+pub mod bisect;
 pub mod capacity;
 pub mod compare;
 pub mod differences;

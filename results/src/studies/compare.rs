@@ -121,8 +121,10 @@ pub use self::contest::{
 pub use self::design::*;
 pub use self::judgement::*;
 pub use self::metric::*;
+pub(super) use self::statistics::{
+    Centre, autocorrelation, change, change_in_two, p_above_zero, standard_deviation,
+};
 pub use self::statistics::{Interval, LEVEL, holm};
-pub(super) use self::statistics::{autocorrelation, change, change_in_two};
 
 /// Judges the pairs by these metrics, given in the order in which they ran, disturbed ones included.
 ///

@@ -23,6 +23,9 @@ use crawlmark_harness::units::{grouped, micros, percent};
 /// Part of a capacity by which it may be lower and is confirmed nevertheless.
 const UNCERTAIN: f64 = 0.1;
 
+/// The greatest probability that is shown: it stands on a model.
+pub(super) const MOST_SURE: f64 = 0.999;
+
 /// Advice where a probe was too short.
 const LONGER: &str = "A longer --probe would show it.";
 
@@ -227,6 +230,42 @@ findings! {
             capital(&metric)
         ),
         "The random order keeps the p value right.";
+
+    // Of a search among commits.
+
+    /// The first commit that is worse.
+    CommitFound { metric: String, commit: String, about: String, effect: String, probability: f64 } => Bad,
+        format!("{commit} made {metric} worse: {effect}, with a probability of {} ({about})", percent(probability.min(MOST_SURE)));
+    /// The first commit that is worse is one of several, of which all but the last do not build.
+    CommitsFound { metric: String, commits: usize, first: String, last: String, about: String, effect: String } => Bad,
+        format!(
+            "One of {} made {metric} worse: {effect}. The first is {first}, the last is {last} ({about}), and the others do not build",
+            counted(commits as u64, "commit")
+        ),
+        "Mend the build of one between them in --build, or read their changes.";
+    /// A commit lies off both ends.
+    SeveralSteps { metric: String, loss: String, commit: String, change: String, parts: [String; 2] } => Warning,
+        format!("{} got worse in several steps: {loss} in all, and {change} at {commit}", capital(&metric)),
+        format!("Search each part: crawlmark bisect {}, then {}.", parts[0], parts[1]);
+    /// The bad end is not worse.
+    NoLoss { metric: String, blocks: usize, change: String, smallest_found: Option<f64> } => Warning,
+        format!(
+            "{} is not worse at the bad end: {change} in {}{}",
+            capital(&metric),
+            counted(blocks as u64, "pair"),
+            smallest_found.map_or_else(String::new, |loss| format!("; a loss of {} would have been found", percent(loss)))
+        ),
+        "Choose another --metric, or ends that differ.";
+    /// No commit is likely enough.
+    CommitUnsettled { metric: String, loss: String, commit: String, probability: f64 } => Warning,
+        format!("Not settled: {metric} changed by {loss}, most likely at {commit}, with a probability of {}", percent(probability)),
+        "Run the same command again: it goes on with the builds and readings so far.";
+    /// The command that checks the answer.
+    CheckByPairs { good: String, bad: String, command: String } => Neutral,
+        format!("To check it in pairs, build {good} in {{base}} and {bad} in {{candidate}}: {command}");
+    /// Commits that cannot be built.
+    NotBuilt { failed: usize, of: usize } => Warning,
+        format!("{failed} of {} do not build", counted(of as u64, "commit"));
 
     // Of a scaling.
 

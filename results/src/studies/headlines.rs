@@ -72,6 +72,14 @@ impl StudyFinding {
                 self::counted(*series as u64, "metric"),
                 self::counted(*results as u64, "result")
             ),
+            Self::CommitFound {
+                commit,
+                metric,
+                effect,
+                ..
+            } => {
+                format!("{commit} made {metric} worse: {effect}")
+            }
             other => other.notice().title,
         }
     }

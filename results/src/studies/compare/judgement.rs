@@ -369,7 +369,7 @@ impl Look {
     /// quantiles of Student's distribution with `n - 1` degrees of freedom. It takes the noise for
     /// Gaussian, for which the signed-rank test needs 5 % more pairs than the t test that this
     /// describes. None of fewer than two pairs.
-    fn minimum_detectable(
+    pub(in crate::studies) fn minimum_detectable(
         self,
         pairs: usize,
         deviation: f64,

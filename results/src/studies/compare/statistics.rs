@@ -120,7 +120,7 @@ impl NullDistribution {
 
 /// The one-sided p value: how often differences without a tendency would tend above zero as clearly
 /// as these. In `(0, 1]`; 1 of nothing, and of nothing but zeros. The differences are to be finite.
-pub(super) fn p_above_zero(differences: &[f64]) -> f64 {
+pub(in crate::studies) fn p_above_zero(differences: &[f64]) -> f64 {
     let mut by_size: Vec<f64> = differences.to_vec();
     by_size.sort_unstable_by(|one, other| one.abs().total_cmp(&other.abs()));
     let ranks = doubled_ranks(&by_size);
@@ -198,16 +198,16 @@ impl Interval {
 
 /// The centre of some differences.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Centre {
+pub(in crate::studies) struct Centre {
     /// Hodges and Lehmann's.
-    pub(super) estimate: f64,
+    pub(in crate::studies) estimate: f64,
     /// At [`LEVEL`]; none of fewer than 6 differences, which cannot tell so much.
-    pub(super) interval: Option<Interval>,
+    pub(in crate::studies) interval: Option<Interval>,
 }
 
 impl Centre {
     /// Estimate of finite `differences`; none of none.
-    pub(super) fn of(differences: &[f64]) -> Option<Self> {
+    pub(in crate::studies) fn of(differences: &[f64]) -> Option<Self> {
         let mut walsh = walsh_averages(differences);
         // Parting at the ends of the interval first leaves the middle for the median: half the work
         // of sorting.
@@ -238,7 +238,7 @@ fn walsh_averages(differences: &[f64]) -> Vec<f64> {
 }
 
 /// The standard deviation, with `n - 1`; none of fewer than 2.
-pub(super) fn standard_deviation(differences: &[f64]) -> Option<f64> {
+pub(in crate::studies) fn standard_deviation(differences: &[f64]) -> Option<f64> {
     let n = differences.len() as f64;
     let mean = differences.iter().sum::<f64>() / n;
     let squares: f64 = differences.iter().map(|d| (d - mean).powi(2)).sum();
