@@ -23,11 +23,12 @@ use crawlmark_results::studies::differences::{
     Difference, Incomparable, comparable, comparable_plans, differences,
 };
 
-use self::side::{Side, Subject, command_metrics_of, fitting_executions};
+use self::side::Side;
 use crate::cli::{AbArgs, Cli, Command, arg, flags_of, name_of};
 use crate::error::Error;
 use crate::study::{
-    self, AROUND, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, minutes, usage,
+    self, AROUND, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, Subject,
+    command_metrics_of, fitting_executions, minutes, usage,
 };
 
 /// The folder of the rounds of the base against itself.
@@ -120,6 +121,11 @@ struct Pairs {
     seed: u64,
     ran: Vec<RoundReport>,
     differences: Vec<Difference>,
+}
+
+/// Both sides in turn, this one first.
+fn turns(first: Arm) -> Vec<usize> {
+    first.and_other().map(|arm| arm as usize).to_vec()
 }
 
 /// A round that ran.
@@ -228,7 +234,7 @@ impl Pairs {
                 Side::new(Arm::Candidate, args)?,
             ],
             metrics: if args.base_command.is_some() {
-                command_metrics_of(args)?
+                command_metrics_of(&args.commands)?
             } else {
                 run_metrics().to_vec()
             },
@@ -252,9 +258,9 @@ impl Pairs {
     fn warm_up(&mut self, rounds: &mut Rounds<'_>, args: &AbArgs) -> Result<(), Error> {
         if let Some(setups) = self.commands() {
             rounds.begin("warm-up", "", FIRST_GUESS);
-            let orders = (0..args.warmup).map(|_| Arm::Base);
-            let fitting = fitting_executions(&rounds.execute(setups, orders)?);
-            self.executions = args.executions.unwrap_or(fitting);
+            let orders = (0..args.commands.warmup).map(|_| turns(Arm::Base));
+            let fitting = fitting_executions(&rounds.execute(&setups, orders)?);
+            self.executions = args.commands.executions.unwrap_or(fitting);
         }
         Ok(())
     }
@@ -375,9 +381,10 @@ impl Pairs {
         let draw = OrderSchedule::new(self.seed.wrapping_add(pair as u64));
         let orders = iter::once(first)
             .chain(draw)
-            .take(usize::try_from(self.executions).unwrap_or(usize::MAX));
+            .take(usize::try_from(self.executions).unwrap_or(usize::MAX))
+            .map(turns);
         let started_at = rfc3339(wall_time());
-        let mut both = rounds.execute(setups, orders)?;
+        let mut both = rounds.execute(&setups, orders)?;
         let times = [started_at, rfc3339(wall_time())];
         let ran = first.and_other().map(|arm| {
             let CommandRound {

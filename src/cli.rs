@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `table` | one row for each flag of `run`: its group, what is recorded of it, where it may stand |
 //! | `run`, `network`, `save` | flags of `run`: requests, load, throttling, results; connections, proxies, TLS; saving and parts |
-//! | `ab`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
+//! | `ab`, `bisect`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
+//! | `commands` | arguments of rounds that execute commands |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps, and what is taken from that of a file |
 //! | `laws` | law of what is taken from a file, for fuzzing and tests |
@@ -24,7 +25,9 @@
 )]
 
 mod ab;
+mod bisect;
 mod capacity;
+mod commands;
 mod ladder;
 #[cfg(any(test, fuzzing))]
 #[path = "cli/tests/laws.rs"]
@@ -55,8 +58,10 @@ use clap_complete::Shell;
 use crawlmark_harness::units::{nearest, parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, no_unit};
 
-pub use ab::{AbArgs, Better};
+pub use ab::AbArgs;
+pub use bisect::BisectArgs;
 pub use capacity::CapacityArgs;
+pub use commands::{Better, CommandArgs};
 pub use ladder::LadderArgs;
 pub(crate) use network::NO_PROXY;
 pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
@@ -348,6 +353,9 @@ pub enum Command {
     /// Compare two configurations, targets or builds in paired rounds
     #[command(after_long_help = ab::EXAMPLES)]
     Ab(Box<AbArgs>),
+    /// Find the commit that made a metric worse
+    #[command(after_long_help = bisect::EXAMPLES)]
+    Bisect(Box<BisectArgs>),
     /// Measure how throughput grows with shards or connections
     #[command(after_long_help = scale::EXAMPLES)]
     Scale(Box<ScaleArgs>),
@@ -777,6 +785,7 @@ mod tests {
                     let side = |own: &str| [&args.run[..], &shlex::split(own).unwrap()].concat();
                     vec![side(&args.base), side(&args.cand)]
                 }
+                Command::Bisect(args) => vec![args.run.clone()],
                 Command::Scale(args) => vec![args.run.clone()],
                 Command::Ladder(args) => vec![args.run.clone()],
                 Command::Capacity(args) => vec![args.run.clone()],

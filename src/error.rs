@@ -84,6 +84,9 @@ pub(crate) enum Error {
     /// The bundled target.
     #[error("{0}")]
     Serve(#[from] ServeError),
+    /// Git failed; what it said.
+    #[error("read the Git repository: {0}")]
+    Git(String),
     /// A process.
     #[error("{0}")]
     Fork(#[from] ForkError),

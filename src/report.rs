@@ -9,6 +9,7 @@ use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 use crawlmark_results::show::plot::{self, Plot};
 use crawlmark_results::studies::StudyResult;
+use crawlmark_results::studies::bisect::Bisect;
 use crawlmark_results::studies::capacity::Capacity;
 use crawlmark_results::studies::compare::Contest;
 use crawlmark_results::studies::history::History;
@@ -78,7 +79,8 @@ struct Remade {
 type Remake = fn(&Path) -> Result<Remade, Error>;
 
 /// The files of studies, and what makes their others.
-const STUDIES: [(&str, Remake); 5] = [
+const STUDIES: [(&str, Remake); 6] = [
+    (Bisect::FILE, study_files::<Bisect>),
     (Scaling::FILE, study_files::<Scaling>),
     (Capacity::FILE, study_files::<Capacity>),
     (Scenarios::FILE, study_files::<Scenarios>),

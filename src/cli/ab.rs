@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use crawlmark_harness::units::parse_duration;
 
-use super::{OutputArgs, PrintedValue, whole};
+use super::{CommandArgs, OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A round is one `crawlmark run` in a process of its own. Its flags are those after --,
@@ -44,18 +44,9 @@ Examples:
     crawlmark ab --base-command './bench-old' --cand-command './bench-new' \\
         --value 'throughput=([0-9.]+) MB/s' --better higher --unit MB/s";
 
-/// Better direction of a number.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Better {
-    /// A cost.
-    Lower,
-    /// A yield.
-    Higher,
-}
-
 /// Arguments of `ab`.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Commands")]
+#[command(next_help_heading = "Commands", group = ArgGroup::new("commands").multiple(true))]
 pub struct AbArgs {
     /// Flags of `crawlmark run`, or a URL, for the base only
     #[arg(
@@ -95,68 +86,24 @@ pub struct AbArgs {
     /// Each execution has a session of its own. If it leaves processes running in that session,
     /// they are ended. Its standard input is empty. --value reads the first 16 MiB of its output.
     /// No output is saved.
-    #[arg(long, value_name = "COMMAND", requires = "cand_command")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "cand_command",
+        group = "commands"
+    )]
     pub base_command: Option<String>,
     /// Shell command of the candidate; see --base-command
-    #[arg(long, value_name = "COMMAND", requires = "base_command")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "base_command",
+        group = "commands"
+    )]
     pub cand_command: Option<String>,
-    /// Executions in a round [default: as many as take 0.5 s, 100 at most]
-    #[arg(hide_short_help = true, long, value_name = "N", value_parser = whole::<u64>(1..=10_000), requires = "base_command")]
-    pub executions: Option<u64>,
-    /// Executions of each side before the first round, not counted
-    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=1_000), requires = "base_command")]
-    pub warmup: u64,
-    /// Compare a number that the commands print; repeatable
-    ///
-    /// NAME=REGEX takes the text that the first group of the pattern matches, in standard output or
-    /// else in standard error. NAME=json:/POINTER takes a number from standard output, which has to
-    /// be JSON (RFC 6901). If --value is given, time and memory are only shown.
-    #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "base_command")]
-    pub value: Vec<PrintedValue>,
-    /// Better direction of a --value
-    ///
-    /// The first --better belongs to the first --value, and so on. The last --better also applies
-    /// to all further values.
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "DIRECTION",
-        default_value = "lower",
-        value_enum,
-        requires = "value"
-    )]
-    pub better: Vec<Better>,
-    /// Unit of a --value, for display; assigned in the same way as --better
-    #[arg(hide_short_help = true, long, value_name = "UNIT", requires = "value")]
-    pub unit: Vec<String>,
-    /// Shell command to run before each execution (not timed)
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "COMMAND",
-        requires = "base_command"
-    )]
-    pub prepare: Option<String>,
-    /// Shell command to run after each execution (not timed)
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "COMMAND",
-        requires = "base_command"
-    )]
-    pub cleanup: Option<String>,
-    /// Shell that runs the commands, or none to execute them directly
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_name = "SHELL",
-        default_value = "sh",
-        requires = "base_command"
-    )]
-    pub shell: String,
-    /// Use executions even if their exit code is not 0
-    #[arg(hide_short_help = true, short, long, requires = "base_command")]
-    pub ignore_failure: bool,
+    /// How commands are executed, and what is read of them.
+    #[command(flatten)]
+    pub commands: CommandArgs,
 
     /// Longest wait until a started target accepts connections
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::{ProcessUse, ShardExit};
 use crawlmark_harness::supervisor::HeldSuspension;
-use crawlmark_results::studies::compare::{Arm, Execution};
+use crawlmark_results::studies::compare::Execution;
 use nix::sys::signal::Signal;
 
 use super::rounds::{Rounds, memory, read_back, telling_line};
@@ -32,6 +33,8 @@ pub(crate) struct CommandSetup {
     pub(crate) ignores_failure: bool,
     /// Numbers that it prints.
     pub(crate) values: Vec<PrintedValue>,
+    /// Directory in which it runs; that of this program without one.
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// A round of a command.
@@ -53,19 +56,19 @@ struct Ended {
 }
 
 impl Rounds<'_> {
-    /// Run a round of each of two sides, base first: an execution of either for each of `orders`,
-    /// the arm that goes first.
+    /// Run a round of each of several commands, in turns: in each of `orders` are the numbers of the
+    /// commands, in the order in which they are executed.
     ///
     /// # Errors
     /// When one fails, or prints none of the numbers wanted; when a signal asks for a stop.
     pub(crate) fn execute(
         &mut self,
-        setups: [&CommandSetup; 2],
-        orders: impl Iterator<Item = Arm>,
-    ) -> Result<[CommandRound; 2], Error> {
-        let mut ran = [CommandRound::default(), CommandRound::default()];
-        for arm in orders.flat_map(Arm::and_other) {
-            let (setup, round) = (setups[arm as usize], &mut ran[arm as usize]);
+        setups: &[&CommandSetup],
+        orders: impl Iterator<Item = Vec<usize>>,
+    ) -> Result<Vec<CommandRound>, Error> {
+        let mut ran: Vec<CommandRound> = setups.iter().map(|_| CommandRound::default()).collect();
+        for number in orders.flatten() {
+            let (setup, round) = (setups[number], &mut ran[number]);
             self.beside(setup, "--prepare", setup.prepare.as_deref())?;
             let ended = self.wait_for(&setup.words, setup)?;
             round.suspended = round.suspended.max(ended.suspended);
@@ -73,6 +76,18 @@ impl Rounds<'_> {
             self.beside(setup, "--cleanup", setup.cleanup.as_deref())?;
         }
         Ok(ran)
+    }
+
+    /// Run a command once. Return why it failed, if it did.
+    ///
+    /// # Errors
+    /// When it cannot be run; when a signal asks for a stop.
+    pub(crate) fn try_once(&mut self, setup: &CommandSetup) -> Result<Option<String>, Error> {
+        let mut ended = self.wait_for(&setup.words, setup)?;
+        Ok(match ended.exit {
+            ShardExit::Clean => None,
+            _ => Some(ended.why()),
+        })
     }
 
     /// Run what goes before or after an execution; it has to succeed.
@@ -103,6 +118,9 @@ impl Rounds<'_> {
         };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null());
+        if let Some(directory) = &setup.directory {
+            command.current_dir(directory);
+        }
         // What nobody reads costs neither side anything.
         if setup.values.is_empty() {
             command.stdout(Stdio::null());
@@ -171,9 +189,14 @@ impl CommandSetup {
 impl Ended {
     /// The error of a process that failed.
     fn failed(&mut self, what: &str) -> Error {
+        Error::Round(format!("run {what}: {}", self.why()))
+    }
+
+    /// How it failed, and the line of its output that tells most.
+    fn why(&mut self) -> String {
         let printed = [read_back(&mut self.errors), read_back(&mut self.output)];
         let line = printed.iter().find_map(|text| telling_line(text));
         let line = line.map_or_else(String::new, |line| format!("; it printed: {line}"));
-        Error::Round(format!("run {what}: it {}{line}", self.exit))
+        format!("it {}{line}", self.exit)
     }
 }

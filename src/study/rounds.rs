@@ -82,6 +82,8 @@ pub(crate) struct Setup {
     pub(crate) words: Vec<String>,
     /// The command that is its target.
     pub(crate) target: Option<String>,
+    /// Directory in which the target runs; that of this program without one.
+    pub(crate) directory: Option<PathBuf>,
     /// Variables with tokens of any side, which the target does not get.
     pub(crate) tokens: Vec<String>,
 }
@@ -98,6 +100,7 @@ impl Setup {
             program,
             words,
             target: None,
+            directory: None,
             tokens: Vec::new(),
         })
     }

@@ -55,6 +55,9 @@ impl Service {
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(output).stderr(errors);
+        if let Some(directory) = &round.directory {
+            shell.current_dir(directory);
+        }
         for token in &round.tokens {
             shell.env_remove(token);
         }

@@ -396,7 +396,7 @@ fn the_action_compares_two_commits_and_reports_each_verdict() {
         runner.path("work/candidate").display()
     );
     assert_eq!(ab.cand_command, Some(candidate));
-    assert_eq!(ab.value[0].name, "score");
+    assert_eq!(ab.commands.value[0].name, "score");
     let ended = Runner::with_stubs().run(&action, build, &[]);
     assert_eq!(ended.code, Some(2), "nothing to start: {}", ended.said);
 }

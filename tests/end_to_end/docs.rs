@@ -187,6 +187,7 @@ fn understood(words: &[String]) -> Result<(), String> {
     };
     match &cli.command {
         Typed::Ab(args) => round(&args.base, &args.run).and_then(|()| round(&args.cand, &args.run)),
+        Typed::Bisect(args) => round("", &args.run),
         Typed::Scale(args) => round("", &args.run),
         Typed::Ladder(args) => round("", &args.run),
         Typed::Capacity(args) => round("", &args.run),
@@ -258,6 +259,10 @@ if [ -n "$REHEARSED" ]; then
     run*\[1s\]*) own+=(-d 2s) ;;
     run*--warmup*) own+=(-d 600ms --warmup 200ms --out "run-$$") ;;
     run*) own+=(-d 300ms --warmup 0s --out "run-$$") ;;
+    bisect*)
+      for at in "${!own[@]}"; do [ "${own[at]}" != --build ] || own[at+1]=true; done
+      PATH=${PATH#*stand-ins:} own+=(--pairs 8) rounds+=(-d 100ms)
+      case "$*" in *--command*) rounds=() own+=(--executions 1) ;; esac ;;
     ab*--base-command*) own+=(--pairs 1 --executions 1) ;;
     ab*) own+=(--pairs 1) rounds+=(-d 300ms) ;;
     scale*) own+=(--repeats 1 -d 200ms) ;;
@@ -308,6 +313,10 @@ for name in old new bench-old bench-new server-a server-b; do
 done
 for name in $REPLACED; do echo 'cat > /dev/null' | cat <(echo '#!/bin/bash') - > stand-ins/$name; done
 chmod +x old new bench-* server-* stand-ins/*
+mkdir -p target/release; cp server-a target/release/server; cp old tool; cp bench-old bench
+git init -q -b main .; git add tool bench target
+for tag in v1.4 v2.0 v2.1; do git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m $tag; git tag $tag; done
+for i in {10..29}; do git tag 9f1c2ab0$i $([ $i -lt 20 ] && echo v1.4 || echo main); done
 PATH=$PWD/stand-ins:$PATH
 for name in results/runs/2026-11-22T10-00-00Z-crawl result first monday tuesday friday; do cp -r "$TREE/results/example" $name; done
 cp -r "$TREE/results/ab" results/runs/2026-11-22T10-00-00Z-ab

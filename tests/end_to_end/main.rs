@@ -15,6 +15,7 @@
 mod ab;
 mod adds_up;
 mod bad_input;
+mod bisect;
 mod capacity;
 mod ci;
 mod client;

@@ -1,0 +1,149 @@
+//! The cache of a search: worktrees with their builds, and the readings so far. The same search finds
+//! it again; it is removed when the search has ended.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crawlmark_results::studies::bisect::BlockReport;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+use crate::study::usage;
+
+/// What a line of the file of readings holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Line {
+    /// A block.
+    Block(BlockReport),
+    /// The place of a commit that does not build.
+    Broken(usize),
+}
+
+/// Cache of a search.
+#[derive(Debug)]
+pub(super) struct Cache {
+    directory: PathBuf,
+    readings: File,
+    /// Held while the search runs.
+    _lock: File,
+}
+
+impl Cache {
+    /// The cache in `directory`, or else that of the search which these words describe; and its
+    /// readings.
+    ///
+    /// # Errors
+    /// When it cannot be made or read, or another search uses it.
+    pub(super) fn open(
+        directory: Option<&Path>,
+        words: &[&str],
+    ) -> Result<(Self, Vec<Line>), Error> {
+        let directory = match directory {
+            Some(directory) => {
+                std::path::absolute(directory).map_err(Error::unwritable(directory))?
+            }
+            None => home()?.join(key(words)),
+        };
+        fs::create_dir_all(&directory).map_err(Error::unwritable(&directory))?;
+        let opened = |name: &str| {
+            let path = directory.join(name);
+            let mut options = OpenOptions::new();
+            let file = options.create(true).append(true).open(&path);
+            file.map_err(Error::unwritable(&path))
+        };
+        let lock = opened("lock")?;
+        if lock.try_lock().is_err() {
+            return usage(format!(
+                "{} is used by another search: wait until it has ended, or use another --cache",
+                directory.display()
+            ));
+        }
+        let described = words.join("\n") + "\n";
+        let name = directory.join("search");
+        match fs::read_to_string(&name) {
+            Ok(other) if other != described => {
+                return usage(format!(
+                    "{} has the readings of another search: use another --cache, or remove it",
+                    directory.display()
+                ));
+            }
+            Ok(_) => {}
+            Err(_) => fs::write(&name, described).map_err(Error::unwritable(&name))?,
+        }
+        let readings = opened("readings.jsonl")?;
+        let path = directory.join("readings.jsonl");
+        let text = fs::read_to_string(&path).map_err(Error::unwritable(&path))?;
+        // A line that was cut off by a full disk or a kill is measured again.
+        let lines = text
+            .lines()
+            .map_while(|line| serde_json::from_str(line).ok());
+        let lines: Vec<Line> = lines.collect();
+        let whole = text.split_inclusive('\n').take(lines.len());
+        let length: usize = whole.map(str::len).sum();
+        readings
+            .set_len(length as u64)
+            .map_err(Error::unwritable(&path))?;
+        Ok((
+            Self {
+                directory,
+                readings,
+                _lock: lock,
+            },
+            lines,
+        ))
+    }
+
+    /// Keep a line.
+    pub(super) fn keep(&mut self, line: &Line) -> Result<(), Error> {
+        let text = serde_json::to_string(line).map_err(|error| Error::Output(error.into()))?;
+        let written = self.readings.write_all((text + "\n").as_bytes());
+        written.map_err(Error::unwritable(&self.directory))
+    }
+
+    /// Where a commit is checked out and built.
+    pub(super) fn worktree(&self, commit: &str) -> PathBuf {
+        self.directory.join("commits").join(commit)
+    }
+
+    /// The file that says that a commit is built.
+    pub(super) fn built(&self, commit: &str) -> PathBuf {
+        self.directory.join("built").join(commit)
+    }
+
+    /// Its place.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Remove it.
+    pub(super) fn remove(self) {
+        // What is left costs room, and no search is of it.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Where caches are.
+fn home() -> Result<PathBuf, Error> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = of("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(of("HOME")?).join(".cache")));
+    match home.filter(|home| home.is_absolute()) {
+        Some(home) => Ok(home.join("crawlmark/bisect")),
+        None => usage(
+            "there is no home directory for builds and readings: name a directory with --cache",
+        ),
+    }
+}
+
+/// The name of a search.
+fn key(words: &[&str]) -> String {
+    let hash = Sha256::digest(words.join("\n"));
+    let first = hash
+        .iter()
+        .take(8)
+        .fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+    format!("{first:016x}")
+}
