@@ -344,7 +344,8 @@ pub(super) fn ending(mark: &Mark) -> Option<(f64, f64)> {
             Some((last.to, last.base + last.value?))
         }
         Shape::Areas(steps) => {
-            let last = steps.last()?;
+            let known = steps.iter().rev().find(|step| step.value.is_some());
+            let last = known.or(steps.last())?;
             Some((last.to, last.base + last.value.unwrap_or(0.0) / 2.0))
         }
         Shape::Line(points) => points.last().copied(),

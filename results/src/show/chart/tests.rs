@@ -225,3 +225,16 @@ fn a_png_is_the_picture_at_twice_its_size() {
     let blue = rgb.chunks(3).filter(|pixel| **pixel == [0x1F, 0x6C, 0xC4]);
     assert!(blue.count() > 500, "and so is the line");
 }
+
+#[test]
+fn an_area_has_its_name_where_it_is_last_known() {
+    let step = |from, value| Step {
+        from,
+        to: from + 1.0,
+        value,
+        base: 0.0,
+    };
+    let steps = vec![step(0.0, Some(4.0)), step(1.0, None)];
+    let area = Mark::new(Role::Good, "good", Shape::Areas(steps));
+    assert_eq!(draw::ending(&area), Some((1.0, 2.0)));
+}
