@@ -31,7 +31,7 @@
 //! 1. **Ends.** Blocks of the two ends until a one-sided signed-rank test says that they differ
 //!    ([`ENDS`], 1 % over all looks), or the interval of the loss excludes one that counts.
 //! 2. **Looks.** The commit that halves the probability best, in as many blocks as tell the ends
-//!    apart by [`CLEAR`] standard errors; until one step has 99 % of it.
+//!    apart by 3.5 standard errors; until one step has 99 % of it.
 //! 3. **Confirmation.** Blocks of both ends, the commit before the step and the one after, until the
 //!    effect of the step is known to a tenth of the loss. They count as readings, so a step that was
 //!    named by chance loses its probability again.
