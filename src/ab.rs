@@ -27,9 +27,9 @@ use self::side::Side;
 use crate::cli::{AbArgs, Cli, Command, arg, flags_of, name_of};
 use crate::error::Error;
 use crate::study::{
-    self, AROUND, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, Subject,
-    command_metrics_of, fitting_executions, minutes, usage,
+    self, AROUND, CommandRound, CommandSetup, ROUNDS, Rounds, Setup, Study, minutes, usage,
 };
+use crate::subject::{Subject, command_metrics_of, fitting_executions};
 
 /// The folder of the rounds of the base against itself.
 const EQUALS: &str = "aa";

@@ -36,10 +36,8 @@ use self::repository::Repository;
 use crate::cli::BisectArgs;
 use crate::crawl::redact;
 use crate::error::Error;
-use crate::study::{
-    self, CommandSetup, Crawl, ROUNDS, Rounds, Setup, Study, Subject, command_metrics_of,
-    command_setup, fitting_executions, usage,
-};
+use crate::study::{self, CommandSetup, ROUNDS, Rounds, Setup, Study, usage};
+use crate::subject::{Crawl, Subject, command_metrics_of, command_setup, fitting_executions};
 
 /// Placeholder of the directory of a build.
 const DIRECTORY: &str = "{dir}";
@@ -405,11 +403,8 @@ impl BisectStudy<'_> {
         let Some(cache) = &self.cache else {
             return Ok(None);
         };
-        let (directory, built) = (
-            cache.worktree(&self.commits[commit].commit),
-            cache.built(&self.commits[commit].commit),
-        );
-        if built.exists() {
+        let directory = cache.worktree(&self.commits[commit].commit);
+        if cache.is_built(&self.commits[commit].commit) {
             self.built[commit] = Some(true);
             return Ok(None);
         }
@@ -436,9 +431,9 @@ impl BisectStudy<'_> {
         };
         let why = rounds.try_once(&setup)?;
         if why.is_none() {
-            let parent = built.parent().unwrap_or(Path::new("."));
-            fs::create_dir_all(parent).map_err(Error::unwritable(parent))?;
-            fs::write(&built, "").map_err(Error::unwritable(&built))?;
+            if let Some(cache) = &self.cache {
+                cache.note_built(&self.commits[commit].commit)?;
+            }
             self.built[commit] = Some(true);
         }
         Ok(why)

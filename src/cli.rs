@@ -99,10 +99,10 @@ pub struct Cli {
     /// Read flags from FILE, and insert them here in the command line
     ///
     /// FILE contains flags, quoted as in a shell, on any number of lines. A # begins a comment. A \
-    /// at the end of a line joins it to the next line. If a flag is given twice, the later one
-    /// counts, so flags after --config override those in FILE. FILE is a command line, and its
-    /// flags may run commands and write files: only use a file whose content you would type
-    /// yourself.
+    /// at the end of a line joins it to the next line. If a flag takes one value and is given twice,
+    /// the later one counts: flags after --config override those in FILE. If a flag may be repeated,
+    /// all its values apply. FILE is a command line, and its flags may run commands and write files:
+    /// only use a file whose content you would type yourself.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -155,9 +155,9 @@ Exit codes:
        violations, or with --complete items that are not finished
   5    a threshold could not be decided; ab, compare: the comparison is
        inconclusive; compare: single results and results of other tools get
-       no verdict; history: too few results; capacity: no capacity was found;
-       scale: nothing to compare; selftest: no row failed, but some could not
-       be judged
+       no verdict; bisect: no commit was found; history: too few results;
+       capacity: no capacity was found; scale: nothing to compare; selftest:
+       no row failed, but some could not be judged
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM, with a partial report
 

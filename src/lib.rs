@@ -24,7 +24,7 @@
 //! | `measure` | one measurement, from a plan to a report |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
-//! | `run`, `ab`, `bisect`, `scale`, `capacity`, `scenarios` (`ladder`, `patterns`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
+//! | `run`, `subject`, `ab`, `bisect`, `scale`, `capacity`, `scenarios` (`ladder`, `patterns`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `subject` is what the rounds of `ab` and `bisect` run, `manual` has `completions` and `man` |
 
 mod ab;
 mod behaviour;
@@ -54,6 +54,7 @@ mod scenarios;
 mod selftest;
 mod serve;
 mod study;
+mod subject;
 mod terminal;
 mod verify;
 mod watch;

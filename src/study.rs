@@ -7,14 +7,12 @@
 //! | `rounds` | a round: `crawlmark run` in a process of its own, and its result |
 //! | `execution` | a round of a command: its executions |
 //! | `service` | a target that a round starts and ends |
-//! | `subject` | what a round runs, as it was typed |
 //! | `session` | a program that is ended with all that it started |
 
 mod execution;
 mod rounds;
 mod service;
 mod session;
-mod subject;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,9 +30,6 @@ use crawlmark_results::studies::{Conclusion, Header, StudyResult, end};
 
 pub(crate) use self::execution::{CommandRound, CommandSetup};
 pub(crate) use self::rounds::{LONGEST_REST, Rounds, Setup, rest};
-pub(crate) use self::subject::{
-    Crawl, Subject, command_metrics_of, command_setup, fitting_executions,
-};
 use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::export;

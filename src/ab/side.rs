@@ -6,7 +6,8 @@ use crawlmark_results::studies::differences::{Difference, TARGET_COMMAND};
 use crate::cli::{AbArgs, bearer_variable};
 use crate::crawl::redact;
 use crate::error::Error;
-use crate::study::{Crawl, PORT, Subject, command_setup};
+use crate::study::PORT;
+use crate::subject::{Crawl, Subject, command_setup};
 
 /// One side.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
 //! The cache of a search: worktrees with their builds, and the readings so far. The same search finds
 //! it again; it is removed when the search has ended.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::studies::bisect::BlockReport;
@@ -21,6 +22,9 @@ pub(super) enum Line {
     /// The place of a commit that does not build.
     Broken(usize),
 }
+
+/// Folder of a file for each commit that is built.
+const BUILT: &str = "built";
 
 /// Cache of a search.
 #[derive(Debug)]
@@ -47,7 +51,7 @@ impl Cache {
             }
             None => home()?.join(key(words)),
         };
-        fs::create_dir_all(&directory).map_err(Error::unwritable(&directory))?;
+        made(&directory)?;
         let opened = |name: &str| {
             let path = directory.join(name);
             let mut options = OpenOptions::new();
@@ -108,9 +112,20 @@ impl Cache {
         self.directory.join("commits").join(commit)
     }
 
-    /// The file that says that a commit is built.
-    pub(super) fn built(&self, commit: &str) -> PathBuf {
-        self.directory.join("built").join(commit)
+    /// True if a commit is built.
+    pub(super) fn is_built(&self, commit: &str) -> bool {
+        self.built(commit).exists()
+    }
+
+    /// Note that a commit is built.
+    pub(super) fn note_built(&self, commit: &str) -> Result<(), Error> {
+        let path = self.built(commit);
+        made(&self.directory.join(BUILT))?;
+        fs::write(&path, "").map_err(Error::unwritable(&path))
+    }
+
+    fn built(&self, commit: &str) -> PathBuf {
+        self.directory.join(BUILT).join(commit)
     }
 
     /// Its place.
@@ -123,6 +138,13 @@ impl Cache {
         // What is left costs room, and no search is of it.
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Make a directory that nobody else may write to: what is built in it is executed.
+fn made(directory: &Path) -> Result<(), Error> {
+    let mut builder = DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(directory);
+    made.map_err(Error::unwritable(directory))
 }
 
 /// Where caches are.

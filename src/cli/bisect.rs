@@ -29,7 +29,7 @@ Examples:
         --target 'target/release/server --port {port}' \\
         -- 'http://127.0.0.1:{port}/items/{id}' -c 32 -d 3s
   Which commit made a command slower?
-    crawlmark bisect --good HEAD~40 --bad HEAD --build 'make' \\
+    crawlmark bisect --good v1.4 --bad main --build 'make' \\
         --command './tool --check input.json'
   A number that the command prints, of which more is better:
     crawlmark bisect --good v1 --bad v2 --build 'make bench' \\
@@ -59,8 +59,9 @@ pub struct BisectArgs {
     pub bad: Option<String>,
     /// Take both ends from the last loss in a history of results
     ///
-    /// FILE is a history of `crawlmark history --add --commit`. The good end is the last result
-    /// before the interval of the change, and the bad end the last result in that interval.
+    /// FILE is a history of `crawlmark history --add --commit`. `history` places a change in a range
+    /// of results. The good end is the last result before this range. The bad end is the last result
+    /// in it.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["good", "bad"], help_heading = "Commits")]
     pub from_history: Option<PathBuf>,
     /// Directory in the Git repository [default: the current one]

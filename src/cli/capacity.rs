@@ -77,7 +77,7 @@ pub struct CapacityArgs {
     /// Schedule requests evenly (constant) or at random (poisson)
     #[arg(long, value_name = "constant|poisson", default_value = Arrivals::Constant.name())]
     pub arrivals: Arrivals,
-    /// Lowest rate to probe, and the first
+    /// Lowest rate to probe; the search starts there
     #[arg(long, value_name = "RATE", default_value = "50/s")]
     pub from: Rate,
     /// Highest rate to probe [default: 100,000/s]

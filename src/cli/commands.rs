@@ -26,8 +26,8 @@ pub struct CommandArgs {
     /// Compare a number that the commands print; repeatable
     ///
     /// NAME=REGEX takes the text that the first group of the pattern matches, in standard output or
-    /// else in standard error. NAME=json:/POINTER takes a number from standard output, which has to
-    /// be JSON (RFC 6901). If --value is given, time and memory are only shown.
+    /// else in standard error. NAME=json:/POINTER takes the number at this JSON pointer (RFC 6901).
+    /// Standard output then has to be JSON. If --value is given, time and memory are only shown.
     #[arg(long, value_name = "NAME=PLACE", value_parser = PrintedValue::parse, requires = "commands")]
     pub value: Vec<PrintedValue>,
     /// Better direction of a --value

@@ -55,7 +55,7 @@ pub struct LadderArgs {
     /// If a rung keeps connections, the first quarter is its warm-up.
     #[arg(short = 'd', long, value_name = "TIME", default_value = "4s", value_parser = time(Duration::from_millis(500)..=Duration::from_mins(1)))]
     pub duration: Duration,
-    /// Seed of delays and bodies
+    /// Seed of the bundled target's delays and bodies
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 

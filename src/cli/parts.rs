@@ -105,7 +105,7 @@ pub struct WatchArgs {
     /// Print one snapshot, as soon as it is known which parts are alive
     ///
     /// If every part has a result or no live attempt, the snapshot is printed immediately. The
-    /// command fails if a part has a damaged result, or cannot be read for --lost-after.
+    /// command fails if a part has a damaged result, or cannot be read for as long as --lost-after.
     #[arg(long)]
     pub once: bool,
     /// Print the snapshot as JSON to standard output

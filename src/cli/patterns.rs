@@ -56,7 +56,7 @@ pub struct PatternsArgs {
     /// A p99 needs 1,000 good responses.
     #[arg(short = 'd', long, value_name = "TIME", default_value = "10s", value_parser = time(Duration::from_secs(1)..=Duration::from_hours(1)))]
     pub duration: Duration,
-    /// Seed of delays and bodies
+    /// Seed of the bundled target's delays and bodies
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
@@ -64,7 +64,7 @@ pub struct PatternsArgs {
     #[command(flatten)]
     pub keep: OutputArgs,
 
-    /// Flags of `crawlmark run` for every pattern, in addition to its own
+    /// Flags of `crawlmark run`, added to the flags of each pattern
     #[arg(last = true, value_name = "RUN FLAGS")]
     pub run: Vec<String>,
 }

@@ -629,7 +629,7 @@ pub struct RunArgs {
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
     #[arg(long)]
     pub k6_exit_codes: bool,
-    /// Exit with 4 if the run is not valid or items were abandoned
+    /// Exit with 4 if not valid, or items were abandoned
     ///
     /// Only the exit code changes. The report has the verdict, and a reason and a remedy
     /// for each finding. These verdicts lead to exit code 4: errors, target_limited,

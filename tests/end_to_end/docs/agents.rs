@@ -15,11 +15,11 @@ const HOME: &str = "https://github.com/crawlmark/crawlmark/blob/main/";
 
 /// How a program calls crawlmark, for both.
 const RULES: &str = "\
-- `--json` prints the result to standard output. Progress and messages go to standard error. `--no-progress` hides the progress. `--quiet` prints only errors and the path of the report.
+- `--json` prints the result to standard output. Progress and messages go to standard error. `--quiet` prints only errors and the path of the report.
 - Read `.validity.verdict` before any figure, then `.findings[0].text` and `.findings[0].remedy`. In a program, test `.findings[].kind` and the exit code, never the text of a message.
 - Unknown figures are `null`. The key of a figure contains its unit (`p99_us`, `duration_s`).
-- For public hosts, set `--rate`. crawlmark obeys the robots.txt of public hosts. Put a token into an environment variable, and name the variable with `--bearer-env NAME`.
-- `--out DIR` sets the directory of the result. `--out -` writes no files. `crawlmark COMMAND --help` lists every flag.
+- For public hosts, set `--rate`. crawlmark obeys the robots.txt of public hosts. For a token, name an environment variable: `--bearer-env NAME`.
+- `--out DIR` sets the directory of the result. `--out -` writes no files.
 ";
 
 /// The page of the book.

@@ -299,7 +299,8 @@ fn session(draw: &mut Draw, kind: Kind) -> Session {
         "-f 8",
         "-f 64",
         "-f 300",
-        "-v 60000",
+        // A program with all features takes 62 MB of address space before it begins.
+        "-v 80000",
         "-v 140000",
         "-v 400000",
     ];

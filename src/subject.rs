@@ -6,10 +6,10 @@ use std::time::Duration;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::studies::compare::{Metric, Worse, command_metrics};
 
-use super::{CommandRound, CommandSetup, PORT, Setup, round_flags, understood, usage};
 use crate::cli::{Better, CommandArgs};
 use crate::error::Error;
 use crate::run;
+use crate::study::{CommandRound, CommandSetup, PORT, Setup, round_flags, understood, usage};
 
 /// Default duration of a round.
 const ROUND: Duration = Duration::from_secs(2);
