@@ -35,7 +35,8 @@ Examples:
     crawlmark bisect --good v1 --bad v2 --build 'make bench' \\
         --command './bench' --value 'rate=([0-9.]+) MB/s' --better higher
   The ends from a history of results with their commits:
-    crawlmark bisect --from-history history.jsonl --build 'make' --command './bench'";
+    crawlmark bisect --from-history history.jsonl --build 'make' \\
+        --command './bench'";
 
 /// Arguments of `bisect`.
 #[derive(Debug, Args)]

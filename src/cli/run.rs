@@ -280,7 +280,7 @@ pub struct RunArgs {
         value_name = "RATE"
     )]
     pub rate: Option<ShapedRate>,
-    /// Schedule requests: asap, waves, constant, poisson or replay
+    /// Schedule: asap, waves, constant, poisson or replay
     ///
     ///   asap       Closed loop: the next request is sent when a connection is
     ///              free and the budget allows it. A slow target slows this
@@ -629,7 +629,7 @@ pub struct RunArgs {
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
     #[arg(long)]
     pub k6_exit_codes: bool,
-    /// Exit with 4 if not valid, or items were abandoned
+    /// Exit with 4 if the run is not valid or items were abandoned
     ///
     /// Only the exit code changes. The report has the verdict, and a reason and a remedy
     /// for each finding. These verdicts lead to exit code 4: errors, target_limited,
