@@ -33,7 +33,7 @@ use crawlmark_results::studies::{Header, shell_line};
 
 use self::cache::{Cache, Line};
 use self::repository::Repository;
-use crate::cli::BisectArgs;
+use crate::cli::{BisectArgs, bearer_variable};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::study::{self, CommandSetup, ROUNDS, Rounds, Setup, Study, usage};
@@ -67,6 +67,7 @@ pub(crate) fn bisect(args: &BisectArgs) -> Result<u8, Error> {
         &args.build,
         &what,
         &metric.name.to_string(),
+        &shell_line(&args.commands.words()),
     ];
     let (cache, lines) = Cache::open(args.cache.as_deref(), &words.map(|word| &**word))?;
     let question = BisectQuestion {
@@ -87,6 +88,7 @@ pub(crate) fn bisect(args: &BisectArgs) -> Result<u8, Error> {
         built: vec![None; commits.len()],
         commits,
         blocks: Vec::new(),
+        begun: 0,
         executions: args.commands.executions,
         takes: FIRST_GUESS,
         answer: None,
@@ -146,13 +148,14 @@ fn subject(args: &BisectArgs) -> Result<Subject, Error> {
     }
     let whose = "the flags after --";
     let target = [Some("--target"), args.target.as_deref()];
-    let crawl = Crawl::new(
+    let mut crawl = Crawl::new(
         "a commit".to_owned(),
         "bisect",
         whose,
         args.run.clone(),
         target,
     )?;
+    crawl.setup.tokens = bearer_variable(&args.run).into_iter().collect();
     Ok(Subject::Crawl(Box::new(crawl)))
 }
 
@@ -191,8 +194,16 @@ fn check(args: &BisectArgs) -> String {
             (None, None) => continue,
         };
         let line = redact::line(&line.replace(DIRECTORY, directory));
-        words.extend([flag, format!("cd {directory} && {line}")]);
+        // Without a shell, nothing changes the directory.
+        let enters = args.commands.shell != "none";
+        let enter = if enters {
+            format!("cd {directory} && ")
+        } else {
+            String::new()
+        };
+        words.extend([flag, enter + &line]);
     }
+    words.extend(args.commands.words().iter().map(|word| redact::line(word)));
     if args.target.is_some() {
         words.push("--".to_owned());
         words.extend(args.run.iter().map(|word| redact::line(word)));
@@ -219,6 +230,8 @@ struct BisectStudy<'a> {
     /// By commit: whether it builds, where that was tried.
     built: Vec<Option<bool>>,
     blocks: Vec<BlockReport>,
+    /// Crawls that were begun, which number their directories.
+    begun: usize,
     /// Executions in a round of a command, once that is known.
     executions: Option<u64>,
     /// Duration of a round.
@@ -263,6 +276,9 @@ impl Study for BisectStudy<'_> {
                 }
                 return Ok(());
             }
+            if let Step::Look { commit, .. } = step {
+                self.write(&Line::Look(commit))?;
+            }
             let (commits, blocks) = self.search.commits_of(step);
             if !self.are_built(rounds, &commits)? {
                 continue;
@@ -276,7 +292,7 @@ impl Study for BisectStudy<'_> {
                     self.takes * u32::try_from(commits.len()).unwrap_or(1),
                 );
                 let block = self.block(rounds, &commits)?;
-                self.keep(&Line::Block(block))?;
+                self.keep(Line::Block(block))?;
                 rounds.stages.end(&name, &self.so_far(&shown));
             }
         }
@@ -327,20 +343,21 @@ impl BisectStudy<'_> {
                 self.search.note(block.block(&self.question.metric));
                 self.blocks.push(block);
             }
+            Line::Look(_) => self.search.note_look(),
             Line::Broken(_) | Line::Block(_) => {}
         }
     }
 
     /// Keep a line, and take it in.
-    fn keep(&mut self, line: &Line) -> Result<(), Error> {
-        if let Some(cache) = &mut self.cache {
-            cache.keep(line)?;
-        }
-        match line {
-            Line::Broken(commit) => self.recall(Line::Broken(*commit)),
-            Line::Block(block) => self.recall(Line::Block(block.clone())),
-        }
+    fn keep(&mut self, line: Line) -> Result<(), Error> {
+        self.write(&line)?;
+        self.recall(line);
         Ok(())
+    }
+
+    /// Keep a line.
+    fn write(&mut self, line: &Line) -> Result<(), Error> {
+        self.cache.as_mut().map_or(Ok(()), |cache| cache.keep(line))
     }
 
     /// The commit that a step is about, as it is shown.
@@ -392,7 +409,7 @@ impl BisectStudy<'_> {
             rounds
                 .stages
                 .end("build", &format!("{name} does not build: {why}"));
-            self.keep(&Line::Broken(*commit))?;
+            self.keep(Line::Broken(*commit))?;
             return Ok(false);
         }
         Ok(true)
@@ -499,7 +516,7 @@ impl BisectStudy<'_> {
     }
 
     fn crawl(
-        &self,
+        &mut self,
         rounds: &mut Rounds<'_>,
         setup: &Setup,
         commit: usize,
@@ -521,7 +538,8 @@ impl BisectStudy<'_> {
             directory: Some(directory),
             ..setup.clone()
         };
-        let folder = format!("{:04}-{name}", self.blocks.len() + 1);
+        self.begun += 1;
+        let folder = format!("{:04}-{name}", self.begun);
         let report = rounds.run(&round, &Path::new(ROUNDS).join(folder))?.report;
         Ok(Measured {
             readings: readings_of_run(&report),
@@ -596,11 +614,7 @@ impl BisectStudy<'_> {
         let Some(cache) = self.cache.take() else {
             return;
         };
-        for (commit, built) in self.commits.iter().zip(&self.built) {
-            if built.is_some() {
-                self.repository.remove(&cache.worktree(&commit.commit));
-            }
-        }
         cache.remove();
+        self.repository.forget_removed();
     }
 }

@@ -21,10 +21,24 @@ pub(super) enum Line {
     Block(BlockReport),
     /// The place of a commit that does not build.
     Broken(usize),
+    /// The place of a commit at which a look began.
+    Look(usize),
 }
 
 /// Folder of a file for each commit that is built.
 const BUILT: &str = "built";
+
+/// Folder of the worktrees.
+const COMMITS: &str = "commits";
+
+/// What says which search it is of.
+const SEARCH: &str = "search";
+
+/// The file of readings.
+const READINGS: &str = "readings.jsonl";
+
+/// The file that is locked.
+const LOCK: &str = "lock";
 
 /// Cache of a search.
 #[derive(Debug)]
@@ -52,21 +66,29 @@ impl Cache {
             None => home()?.join(key(words)),
         };
         made(&directory)?;
+        let name = directory.join(SEARCH);
+        let mut others = fs::read_dir(&directory).map_err(Error::unwritable(&directory))?;
+        if !name.exists() && others.next().is_some() {
+            return usage(format!(
+                "--cache {}: it has files that are not of a search, and is removed at the end: name a directory that is new or empty",
+                directory.display()
+            ));
+        }
         let opened = |name: &str| {
             let path = directory.join(name);
             let mut options = OpenOptions::new();
             let file = options.create(true).append(true).open(&path);
             file.map_err(Error::unwritable(&path))
         };
-        let lock = opened("lock")?;
+        let lock = opened(LOCK)?;
         if lock.try_lock().is_err() {
             return usage(format!(
                 "{} is used by another search: wait until it has ended, or use another --cache",
                 directory.display()
             ));
         }
-        let described = words.join("\n") + "\n";
-        let name = directory.join("search");
+        // Not the words: commands and headers may have secrets.
+        let described = key(words);
         match fs::read_to_string(&name) {
             Ok(other) if other != described => {
                 return usage(format!(
@@ -77,8 +99,8 @@ impl Cache {
             Ok(_) => {}
             Err(_) => fs::write(&name, described).map_err(Error::unwritable(&name))?,
         }
-        let readings = opened("readings.jsonl")?;
-        let path = directory.join("readings.jsonl");
+        let readings = opened(READINGS)?;
+        let path = directory.join(READINGS);
         let text = fs::read_to_string(&path).map_err(Error::unwritable(&path))?;
         // A line that was cut off by a full disk or a kill is measured again.
         let lines = text
@@ -109,7 +131,7 @@ impl Cache {
 
     /// Where a commit is checked out and built.
     pub(super) fn worktree(&self, commit: &str) -> PathBuf {
-        self.directory.join("commits").join(commit)
+        self.directory.join(COMMITS).join(commit)
     }
 
     /// True if a commit is built.
@@ -133,10 +155,16 @@ impl Cache {
         &self.directory
     }
 
-    /// Remove it.
+    /// Remove it, and nothing else that lies there.
     pub(super) fn remove(self) {
         // What is left costs room, and no search is of it.
-        let _ = fs::remove_dir_all(&self.directory);
+        for folder in [COMMITS, BUILT] {
+            let _ = fs::remove_dir_all(self.directory.join(folder));
+        }
+        for file in [READINGS, SEARCH, LOCK] {
+            let _ = fs::remove_file(self.directory.join(file));
+        }
+        let _ = fs::remove_dir(&self.directory);
     }
 }
 

@@ -95,7 +95,7 @@ impl Repository {
     /// Check a commit out into a new directory.
     pub(super) fn check_out(&self, commit: &Commit, directory: &Path) -> Result<(), Error> {
         // One that was removed by hand is still noted.
-        let _ = self.git(["worktree", "prune"]);
+        self.forget_removed();
         let words: [&OsStr; 7] = [
             "worktree".as_ref(),
             "add".as_ref(),
@@ -106,6 +106,12 @@ impl Repository {
             commit.commit.as_ref(),
         ];
         self.git(words).map(drop).map_err(Error::Git)
+    }
+
+    /// Have Git forget the worktrees whose directories are gone.
+    pub(super) fn forget_removed(&self) {
+        // What it still notes does no harm.
+        let _ = self.git(["worktree", "prune"]);
     }
 
     /// Remove a directory that a commit was checked out into.

@@ -75,3 +75,38 @@ pub struct CommandArgs {
     #[arg(hide_short_help = true, short, long, requires = "commands")]
     pub ignore_failure: bool,
 }
+
+impl CommandArgs {
+    /// The flags that decide what is read of an execution, and how it is executed, as they are typed.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+        for value in &self.value {
+            add("--value", value.typed());
+        }
+        if !self.value.is_empty() {
+            for better in self.better.iter().filter_map(ValueEnum::to_possible_value) {
+                add("--better", better.get_name().to_owned());
+            }
+        }
+        for unit in &self.unit {
+            add("--unit", unit.clone());
+        }
+        let lines = [("--prepare", &self.prepare), ("--cleanup", &self.cleanup)];
+        for (flag, line) in lines {
+            if let Some(line) = line {
+                add(flag, line.clone());
+            }
+        }
+        if self.shell != "sh" {
+            add("--shell", self.shell.clone());
+        }
+        if let Some(executions) = self.executions {
+            add("--executions", executions.to_string());
+        }
+        if self.ignore_failure {
+            words.push("--ignore-failure".to_owned());
+        }
+        words
+    }
+}

@@ -52,6 +52,15 @@ impl PrintedValue {
         })
     }
 
+    /// The value as it is typed: `NAME=PLACE`.
+    pub(crate) fn typed(&self) -> String {
+        let place = match &self.place {
+            Place::Pattern(pattern) => pattern.to_string(),
+            Place::Pointer(pointer) => format!("json:{pointer}"),
+        };
+        format!("{}={place}", self.name)
+    }
+
     /// Read the number.
     ///
     /// # Errors

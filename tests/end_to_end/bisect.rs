@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::{Done, call};
+use crate::command::{Done, call, program, said};
 
 /// A repository of commits, of which each has a file `number`.
 struct Repository {
@@ -285,4 +285,55 @@ fn ends_that_cannot_be_searched_are_refused() {
     .code(&[2]);
     // An end that does not build.
     let _ = repository.bisect("false", "cat number").code(&[1]);
+}
+
+#[test]
+fn services_are_started_in_the_directory_of_their_commit_without_the_token() {
+    let Some(repository) = Repository::new(&[5, 5, 5, 25, 25]) else {
+        return;
+    };
+    let [out, cache, server] = [
+        repository.out().display().to_string(),
+        repository.cache().display().to_string(),
+        program().display().to_string(),
+    ];
+    let target = format!(
+        "[ -z \"$API_TOKEN\" ] && exec {server} serve --listen 127.0.0.1:{{port}} --latency $(cat number)ms"
+    );
+    let last = repository.commits.last().unwrap();
+    let mut words = vec!["bisect", "--good", &repository.commits[0], "--bad", last];
+    words.extend([
+        "--build",
+        "true",
+        "--target",
+        &target,
+        "--metric",
+        "service_p50",
+    ]);
+    words.extend(["--cache", &cache, "--out", &out, "--"]);
+    words.extend(["http://127.0.0.1:{port}/items/{id}", "-n", "100", "-c", "8"]);
+    words.extend(["-s", "1", "--bearer-env", "API_TOKEN"]);
+    let mut bisect = Command::new(program());
+    bisect.args(words).current_dir(repository.tree());
+    bisect.env("API_TOKEN", "secret");
+    let _ = said(bisect).code(&[0]);
+    assert_eq!(repository.result()["step"], serde_json::json!([3, 3]));
+    repository.is_untouched();
+}
+
+#[test]
+fn a_directory_with_files_of_others_is_no_cache() {
+    let Some(repository) = Repository::new(&worse_from(3)) else {
+        return;
+    };
+    fs::create_dir(repository.cache()).unwrap();
+    let file = repository.cache().join("notes");
+    fs::write(&file, "mine").unwrap();
+    let _ = repository.bisect("true", "cat number").code(&[2]);
+    // Put there later, it outlives the search.
+    fs::remove_file(&file).unwrap();
+    let add = format!("echo mine > {}", file.display());
+    let _ = repository.bisect(&add, "cat number").code(&[0]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine\n");
+    assert_eq!(fs::read_dir(repository.cache()).unwrap().count(), 1);
 }

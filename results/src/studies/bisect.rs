@@ -189,7 +189,7 @@ pub struct Bisect {
     /// together.
     pub effect: Option<ChangeReport>,
     /// Change from the good end to the bad end.
-    pub loss: Option<ChangeReport>,
+    pub loss: ChangeReport,
     /// Place in `commits` of one that lies off both ends; null if none is known.
     pub off: Option<usize>,
     /// The smallest loss, as a fraction of the good end, that would have been found in 95 of 100
@@ -256,7 +256,7 @@ impl Bisect {
             step: step.map(|step| (step.first, step.last)),
             probability: step.map(|_| probability),
             effect: step.and_then(|step| report(step.last, step.before())),
-            loss: Some(loss),
+            loss,
             off,
             smallest_found: smallest_found.filter(|_| outcome == BisectOutcome::NoLoss),
             looks: search.looks(),
@@ -296,7 +296,7 @@ impl Bisect {
     /// The answer.
     fn answer(&self) -> StudyFinding {
         let metric = self.question.metric.title.to_string();
-        let loss = self.loss.map_or_else(String::new, |loss| loss.text());
+        let loss = self.loss.text();
         let effect = self.effect.map_or_else(String::new, |effect| effect.text());
         let step = self.step.unwrap_or((1, 1));
         match self.outcome {
@@ -446,7 +446,7 @@ impl StudyResult for Bisect {
         let blocks = counted(self.blocks.len() as u64, "block");
         [
             of("The commit", self.effect.filter(|_| self.step.is_some())),
-            of("Good to bad", self.loss),
+            of("Good to bad", Some(self.loss)),
             figure(
                 "Looks",
                 Some(self.looks.to_string()),

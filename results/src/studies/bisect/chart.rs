@@ -79,18 +79,15 @@ fn changes(of: &Bisect) -> Vec<Mark> {
     }
     let [good, bad] = sides;
     let mut marks = Vec::new();
-    let end = of.loss.map_or(0.0, |loss| percent(loss.ratio));
-    if let (Some((from, to)), Some(loss)) = (of.step, of.loss) {
+    let end = percent(of.loss.ratio);
+    if let Some((from, to)) = of.step {
         let (from, to) = (from as f64 - 1.0, to as f64);
         marks.push(Mark::new(Role::Highlight, "", Shape::Band(from, to)));
         let level = |from: f64, to: f64, value| Shape::Line(vec![(from, value), (to, value)]);
         let line = |role, shape| Mark::new(role, "", shape).dashed(Dash::Dashed);
         marks.push(line(Role::Good, level(0.0, from, 0.0)));
-        marks.push(line(
-            Role::Failed,
-            level(to, last as f64, percent(loss.ratio)),
-        ));
-        let [text, _] = change_in_two(loss.ratio, None);
+        marks.push(line(Role::Failed, level(to, last as f64, end)));
+        let [text, _] = change_in_two(of.loss.ratio, None);
         let commit = of.commits[of.step.map_or(last, |(_, last)| last)]
             .commit
             .short();

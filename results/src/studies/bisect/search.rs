@@ -331,8 +331,15 @@ impl Search {
     /// Begin the next step, which is what is to be done now.
     pub fn begin_next(&mut self) -> Step {
         let step = self.step();
-        self.looks += usize::from(matches!(step, Step::Look { .. }));
+        if matches!(step, Step::Look { .. }) {
+            self.note_look();
+        }
         step
+    }
+
+    /// Count a look that an earlier run of the search began.
+    pub const fn note_look(&mut self) {
+        self.looks += 1;
     }
 
     fn step(&self) -> Step {
