@@ -79,6 +79,7 @@ pub struct BisectArgs {
     /// Directory for builds and readings, kept until the search ends
     ///
     /// The default is a directory of this search below $XDG_CACHE_HOME, or ~/.cache.
+    /// DIR must be new, empty, or the cache of this search.
     #[arg(
         hide_short_help = true,
         long,
