@@ -8,14 +8,14 @@ use crawlmark_harness::clock::wall_time;
 use crawlmark_results::import::import;
 use crawlmark_results::run::report::{Report, Verdict, rfc3339};
 use crawlmark_results::run::result_dir::foreign::read_text;
-use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_study};
+use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read};
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, Disturbance, RoundReport, Side, run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
 use crawlmark_results::studies::overlay::{OverlaidRun, Overlay};
 use crawlmark_results::studies::sides::Sides;
-use crawlmark_results::studies::{Header, StudyResult};
+use crawlmark_results::studies::{Header, StudyResult, read_study};
 
 use crate::ab::incomparable;
 use crate::cli::{CompareArgs, FormArgs};

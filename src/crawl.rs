@@ -73,7 +73,6 @@ pub(crate) use self::requests::flow::MOST_STEPS;
 use self::requests::flow::StepRequest;
 pub use self::requests::flow::{Flow, Step};
 pub use self::requests::host::{Host, HttpSettings, HttpVersion, Scheme};
-pub use self::requests::ids::{IdFormat, Shuffle};
 pub use self::requests::redact;
 pub(crate) use self::requests::request::TRACEPARENT;
 use self::requests::request::{Item, Request};
@@ -101,6 +100,7 @@ pub use self::spec::{CrawlOptions, CrawlSpec};
 use crate::dataset::known::{Known, KnownItem};
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;
+pub use crate::ids::{IdFormat, Shuffle};
 
 /// Connections that a shard may have open at most, for each request that it may have in flight:
 /// with several hosts, some are kept for when their host's turn comes again.

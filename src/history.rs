@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use crawlmark_harness::clock::wall_time;
 use crawlmark_results::import::import;
 use crawlmark_results::run::report::{Environment, Placement, rfc3339};
-use crawlmark_results::run::result_dir::{ReadError, read, read_study};
+use crawlmark_results::run::result_dir::{ReadError, read};
 use crawlmark_results::studies::history::{
     History, Point, add_points, machine_name, read_points, unfit,
 };
+use crawlmark_results::studies::read_study;
 
 use crate::cli::HistoryArgs;
 use crate::compare::{Saved, show};

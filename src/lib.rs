@@ -9,8 +9,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `error` | errors, and the exit code of each; `run` has that of a finished run |
+//! | `ids` | order of the IDs, and their text in a path |
 //! | [`dataset`] | the saved crawl: segments, their recovery, the writer |
+//! | `cluster::tolerance`, `cluster::slots` | second tries on a shared file system; shares of the budget of a crawl on several machines |
+//! | `error` | errors, and the exit code of each; `run` has that of a finished run |
+//! | `dataset::parts`, `dataset::verify` | saved crawls of a crawl on several machines; the audit of a saved crawl |
 //! | [`crawl`] | the workload: performs an ID over HTTP/1.1, HTTP/2 or HTTP/3 |
 //! | `cluster` | a crawl on several machines: attempts at its parts |
 //! | [`cli`] | arguments of the command line, each checked by itself |
@@ -40,6 +43,7 @@ pub mod dataset;
 mod error;
 mod export;
 mod history;
+mod ids;
 mod live_page;
 mod manual;
 mod measure;

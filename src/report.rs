@@ -8,13 +8,13 @@ use crawlmark_results::run::cut;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 use crawlmark_results::show::plot::{self, Plot};
-use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::bisect::Bisect;
 use crawlmark_results::studies::capacity::Capacity;
 use crawlmark_results::studies::compare::Contest;
 use crawlmark_results::studies::history::History;
 use crawlmark_results::studies::scale::Scaling;
 use crawlmark_results::studies::scenarios::Scenarios;
+use crawlmark_results::studies::{StudyResult, read_study};
 use serde::de::DeserializeOwned;
 
 use crate::cli::{Destination, ReportArgs};
@@ -89,7 +89,7 @@ const STUDIES: [(&str, Remake); 6] = [
 ];
 
 fn study_files<S: StudyResult + DeserializeOwned>(path: &Path) -> Result<Remade, Error> {
-    let result: S = result_dir::read_study(path)?;
+    let result: S = read_study(path)?;
     Ok(Remade {
         files: study::made_from(&result),
         plots: result.plots(),

@@ -14,21 +14,9 @@ use std::path::{Path, PathBuf};
 const CRATES: [&str; 4] = ["harness/src", "mock-server/src", "results/src", "src"];
 
 /// Files that import from a module below their own all the same. Add none.
-const KNOWN: [(&str, &str); 9] = [
+const KNOWN: [(&str, &str); 1] = [
     // A report holds its findings, which are made from it.
     ("results/src/run/report.rs", "judge"),
-    // The directory of a result holds an export, and is read for studies as well.
-    ("results/src/run/result_dir/made.rs", "export"),
-    ("results/src/run/result_dir/read.rs", "studies"),
-    // Metrics of other tools are those of a comparison, whose page holds an export.
-    ("results/src/import.rs", "studies"),
-    ("results/src/studies/compare/contest.rs", "export"),
-    // The order of the IDs of a saved crawl is that of the crawl.
-    ("src/dataset/manifest.rs", "crawl"),
-    ("src/dataset/verify.rs", "crawl"),
-    // The exit code of each error.
-    ("src/error.rs", "cluster"),
-    ("src/error.rs", "dataset"),
 ];
 
 fn root() -> PathBuf {

@@ -1,7 +1,7 @@
 //! Exports of a [`Report`] in the formats of other tools. Each shows a part of the report and adds
 //! nothing to it.
 //!
-//! Called by the commands and by `run/result_dir`. Pure: a report goes in, a text comes out. What
+//! Called by the commands. Pure: a report goes in, a text comes out. What
 //! too few samples speak for is left out, or empty where the format has a column for it; what is
 //! only known to be no less than its value is never shown as the value. Whether the measurement is
 //! valid goes into every format that has a place for it, and each module says which place that is.
@@ -10,23 +10,21 @@
 //! |---|---|
 //! | `csv` | seconds and shards as CSV |
 //! | `openmetrics` | counters, gauges and histograms for Prometheus |
-//! | `junit` | thresholds of a run, or metrics of a comparison, as test cases |
 
 mod csv;
-mod junit;
 mod openmetrics;
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use self::junit::contest_junit;
 pub use self::openmetrics::{Exposition, openmetrics, openmetrics_so_far};
 use crate::run::report::Report;
-use crate::run::words;
+use crate::run::{junit, words};
+use crate::show::junit::FILE as JUNIT;
 
 /// Define the formats: the name that people type, and the name of the file in a result directory.
 macro_rules! formats {
-    ($($(#[doc = $doc:literal])* $format:ident: $name:literal, $file:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $format:ident: $name:literal, $file:expr;)*) => {
         /// A format of another tool.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Format {
@@ -62,7 +60,7 @@ formats! {
     /// GitHub's Markdown for `$GITHUB_STEP_SUMMARY`, below its limit of 1 MiB.
     StepSummary: "step-summary", "step-summary.md";
     /// The gates as `JUnit` XML, one test case each.
-    Junit: "junit", "junit.xml";
+    Junit: "junit", JUNIT;
     /// `OpenMetrics` 1.0, as Prometheus reads it.
     OpenMetrics: "openmetrics", "openmetrics.txt";
 }
@@ -117,7 +115,7 @@ pub fn export(report: &Report, format: Format) -> String {
         Format::Csv => csv::table(report, &report.intervals),
         Format::CsvShards => csv::table(report, &report.shards),
         Format::StepSummary => words::doc(report, &[]).step_summary(),
-        Format::Junit => junit::junit(report),
+        Format::Junit => junit::document(report),
         Format::OpenMetrics => openmetrics(report, Exposition::OpenMetrics),
     }
 }

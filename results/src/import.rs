@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::metrics::Worse::{self, Less, More};
+use crate::metrics::{BYTES, MICROSECONDS, Metric, PER_SECOND, SHARE, command_metrics};
 use crate::run::result_dir::foreign::{GREATEST_NUMBER, one_line, read_text, short};
-use crate::studies::compare::Worse::{self, Less, More};
-use crate::studies::compare::{BYTES, MICROSECONDS, Metric, PER_SECOND, SHARE, command_metrics};
 
 /// Unit of short times.
 const NANOSECONDS: &str = "ns";

@@ -14,6 +14,7 @@
 //! | [`judge`] | what the report of a run shows: findings and the verdict |
 //! | [`show`] | documents for terminals, Markdown and pages; plots |
 //! | [`run`] | the rest of a run: its gates, directory on disk, parts, words |
+//! | `metrics` | metrics of comparisons, and what a round read of them |
 //! | [`import`] | results of other tools |
 //! | [`studies`] | several runs: comparison, scaling, capacity, ladder |
 //! | [`export`] | the report in the formats of other tools |
@@ -21,6 +22,7 @@
 pub mod export;
 pub mod import;
 pub mod judge;
+mod metrics;
 pub mod run;
 pub mod show;
 pub mod studies;

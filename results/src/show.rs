@@ -9,13 +9,14 @@
 //! | `figures` | what people ask for first of a run, for page and Markdown |
 //! | `line`, `histogram` | lines for a terminal as data; times drawn with characters |
 //! | [`text`] | numbers and sentences |
-//! | `xml` | text escaped for XML and HTML |
+//! | `xml`, `junit` | text escaped for XML and HTML; test cases as `JUnit` XML |
 //! | [`visible()`] | text without characters that hide or reorder |
 
 pub mod chart;
 pub mod doc;
 pub(crate) mod figures;
 pub(crate) mod histogram;
+pub(crate) mod junit;
 pub mod line;
 pub mod page;
 pub mod plot;

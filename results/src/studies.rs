@@ -17,7 +17,7 @@
 //!
 //! All have one shape, [`StudyResult`]: findings, tables, a chart and a conclusion. Document, page,
 //! plots and the findings in the JSON follow from these here. A file begins with a [`Header`]; one
-//! of another format is refused by [`crate::run::result_dir::read_study`].
+//! of another format is refused by [`read_study`].
 
 pub mod bisect;
 pub mod capacity;
@@ -37,7 +37,9 @@ pub mod sides;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::end::end;
@@ -45,6 +47,7 @@ pub use self::findings::StudyFinding;
 pub use self::load::{LoadStep, TargetUse};
 use crate::judge::{self, Finding, FindingKind};
 use crate::run::report::{Environment, Report, Verdict};
+use crate::run::result_dir::{self, ReadError};
 use crate::show::chart::{Chart, Panel};
 use crate::show::doc::{Doc, Figure, Severity, Status, Table};
 use crate::show::plot::{Plot, source};
@@ -179,6 +182,25 @@ pub trait StudyResult: Serialize {
         };
         Ok(serde_json::to_string_pretty(&saved)? + "\n")
     }
+}
+
+/// Reads what a study saved in a directory, or its file by its own name.
+///
+/// # Errors
+/// When there is none, or it is of another format.
+pub fn read_study<S: StudyResult + DeserializeOwned>(path: &Path) -> Result<S, ReadError> {
+    result_dir::read_saved(path, S::FILE, S::SCHEMA)
+}
+
+/// Parses the text of what a study saved; `path` is for errors.
+///
+/// # Errors
+/// As [`read_study`].
+pub fn parse_study<S: StudyResult + DeserializeOwned>(
+    path: &Path,
+    text: &str,
+) -> Result<S, ReadError> {
+    result_dir::parse(path, text, S::SCHEMA)
 }
 
 /// The chart of a study, without what every study has.

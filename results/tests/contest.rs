@@ -7,7 +7,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use crawlmark_results::export;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, TargetReport, Verdict};
 use crawlmark_results::studies::compare::{
@@ -332,7 +331,7 @@ fn a_loss_is_told_in_every_form() {
     assert_eq!(contest.comparison.verdict, Overall::Regression);
     golden("contest.txt", &crate::ended(&contest));
     golden("contest.md", &contest.doc().markdown());
-    golden("contest.xml", &export::contest_junit(&contest));
+    golden("contest.xml", &contest.exports()[0].1);
     let svg = &contest.plots()[0].svg;
     // Sixteen pairs and the estimate of each of the four metrics that were read.
     assert_eq!(svg.matches("<circle").count(), 4 * (16 + 1));
@@ -378,7 +377,7 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
         let of = |metric| failing.comparison.of(metric).unwrap().verdict;
         assert_eq!(of(OK_SHARE), verdict, "{bad}");
         assert_eq!(of(THROUGHPUT), MetricVerdict::Pass);
-        let fails = export::contest_junit(&failing).contains("<failure");
+        let fails = failing.exports()[0].1.contains("<failure");
         assert_eq!(fails, verdict == MetricVerdict::Regression);
     }
 }

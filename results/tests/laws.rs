@@ -6,13 +6,13 @@ use std::path::Path;
 use crawlmark_results::export::{Format, export};
 use crawlmark_results::import;
 use crawlmark_results::run::report::Report;
-use crawlmark_results::run::result_dir::{RESULT, parse_report, parse_study};
+use crawlmark_results::run::result_dir::{RESULT, parse_report};
 use crawlmark_results::run::words;
 use crawlmark_results::show::{page, plot};
 use crawlmark_results::studies::compare::{Contest, DesignError};
 use crawlmark_results::studies::history::{History, Point, parse_points};
 use crawlmark_results::studies::sides::Sides;
-use crawlmark_results::studies::{Header, StudyResult};
+use crawlmark_results::studies::{Header, StudyResult, parse_study};
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
 ///

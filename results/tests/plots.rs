@@ -21,15 +21,14 @@ use crawlmark_results::run::report::{
     BindingReport, Course, HeatColumn, IntervalRow, Report, ShardCourse, ShardReport, Split,
     Spread, TargetSecond,
 };
-use crawlmark_results::run::result_dir::read_study;
 use crawlmark_results::run::words;
 use crawlmark_results::show::page;
 use crawlmark_results::show::plot::{self, Plot};
-use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::Capacity;
 use crawlmark_results::studies::compare::Contest;
 use crawlmark_results::studies::scale::Scaling;
 use crawlmark_results::studies::scenarios::Scenarios;
+use crawlmark_results::studies::{StudyResult, read_study};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 

@@ -5,7 +5,6 @@
 mod content;
 pub(crate) mod flow;
 pub(crate) mod host;
-pub(crate) mod ids;
 pub(crate) mod json_pointer;
 pub mod redact;
 pub(crate) mod request;

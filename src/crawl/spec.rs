@@ -15,7 +15,7 @@ use super::connect::{
     local_ips::LocalIps, peers::Lookups, pool::Reuse, proxy::Proxies,
     receive_stamps::ReceiveStamps, tls::Tls,
 };
-use super::requests::{host::HttpSettings, ids::Shuffle, shape::RequestShape, targets::Targets};
+use super::requests::{host::HttpSettings, shape::RequestShape, targets::Targets};
 use super::response::{
     compressed::Content,
     cookies::Cookies,
@@ -23,6 +23,7 @@ use super::response::{
     head::HoldHeader,
 };
 use crate::dataset::session::Session;
+use crate::ids::Shuffle;
 
 /// Everything a shard needs to crawl.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use crawlmark_results::run::report::CommandLine;
 use crawlmark_results::run::result_dir::foreign::read_small_text;
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::requests::ids::Shuffle;
+use crate::ids::Shuffle;
 
 /// Name of the file in the directory of a saved crawl.
 pub const MANIFEST: &str = "crawl.json";

@@ -24,8 +24,8 @@ use super::records::{RecordedItem, Records};
 use super::saved::{SavedCrawl, SavedError, SavedSegment, failed};
 use super::segment::{Frames, Header, SegmentName};
 use super::session::sent;
-use crate::crawl::requests::ids::Shuffle;
 use crate::error::Error;
+use crate::ids::Shuffle;
 
 /// Violations and notes that are kept; the others are counted.
 const KEPT: usize = 10;

@@ -9,11 +9,11 @@
 //! | file | holds |
 //! |---|---|
 //! | `design` | arms, rounds and pairs; the order in which pairs run; what disturbed them |
-//! | `metric` | a metric as data; those of crawls and of commands, and what a round read of them |
 //! | `statistics` | test of a difference, its size, correction for several metrics |
 //! | `judgement` | looks and their error, verdicts at a look, result |
 //! | `contest` | `comparison.json`: its findings and tables |
 //! | `chart` | its pairs and estimates on one axis |
+//! | `junit` | its metrics as test cases |
 //!
 //! # Method
 //!
@@ -110,7 +110,7 @@ mod chart;
 mod contest;
 mod design;
 mod judgement;
-mod metric;
+mod junit;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -120,11 +120,11 @@ pub use self::contest::{
 };
 pub use self::design::*;
 pub use self::judgement::*;
-pub use self::metric::*;
 pub(super) use self::statistics::{
     Centre, autocorrelation, change, change_in_two, p_above_zero, standard_deviation,
 };
 pub use self::statistics::{Interval, LEVEL, holm};
+pub use crate::metrics::*;
 
 /// Judges the pairs by these metrics, given in the order in which they ran, disturbed ones included.
 ///

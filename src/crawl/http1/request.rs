@@ -9,11 +9,11 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderName};
 
 use crate::crawl::connect::{pool::After, proxy::Absolute};
 use crate::crawl::requests::{
-    ids::IdFormat,
     request::{Item, Request},
     shape::RequestShape,
     targets::Targets,
 };
+use crate::ids::IdFormat;
 
 /// Longest body that is copied after its head: one write of a joined buffer costs less than two
 /// writes.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use http::Method;
 
-use super::ids::IdFormat;
 use super::redact;
 use super::shape::RequestShape;
 use super::takes::{MOST_ITEM_BYTES, MOST_ITEMS, NextPage, Takes};
@@ -16,6 +15,7 @@ use super::targets::RequestTarget;
 use super::template::{PLACE, Template, TemplateError, encoded};
 use super::values::{Context, Values, without_places};
 use crate::dataset::batch::Place;
+use crate::ids::IdFormat;
 
 /// Longest path and query with values in it, bytes.
 const MOST_PATH: usize = 64 << 10;

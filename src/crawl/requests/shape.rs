@@ -10,10 +10,10 @@ use http::header::{
 };
 use http::{HeaderMap, Method};
 
-use super::ids::IdFormat;
 use super::redact;
 use super::template::PLACE;
 use super::values::{Context, Values};
+use crate::ids::IdFormat;
 
 /// Shortest word of a header or body that is removed from what reports repeat, bytes.
 pub(crate) const SHORTEST_WORD: usize = 6;

@@ -15,10 +15,10 @@ use http::Method;
 use super::content::ContentHasher;
 use super::flow::Flow;
 use super::host::{Host, Scheme};
-use super::ids::IdFormat;
 use super::redact;
 use super::shape::RequestShape;
 use super::template::{PLACE, Template, TemplateError};
+use crate::ids::IdFormat;
 
 /// A place for the ID that there is not.
 const NO_PLACE: u32 = u32::MAX;

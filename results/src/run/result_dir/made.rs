@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use crawlmark_harness::files::Root;
 
 use super::ResultError;
-use crate::export::{self, Format};
 use crate::run::report::Report;
-use crate::run::words;
+use crate::run::{junit, words};
 use crate::show::doc::Doc;
+use crate::show::junit::FILE as JUNIT;
 use crate::show::page;
 use crate::show::plot::{self, Plot};
 
@@ -23,11 +23,7 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
     let plots = plot::all(report);
     let mut files = files_of(report, &words::doc(report, &plots), plots);
     if !report.gates.is_empty() {
-        let format = Format::Junit;
-        files.push((
-            format.file_name().to_owned(),
-            export::export(report, format),
-        ));
+        files.push((JUNIT.to_owned(), junit::document(report)));
     }
     files
 }

@@ -9,7 +9,6 @@ use serde::de::DeserializeOwned;
 use super::foreign::one_line;
 use super::{RESULT, foreign};
 use crate::run::report::{Report, SCHEMA};
-use crate::studies::StudyResult;
 
 /// Reason why there is no result to read.
 #[derive(Debug, thiserror::Error)]
@@ -87,24 +86,14 @@ pub fn parse_report(path: &Path, text: &str) -> Result<Report, ReadError> {
     Ok(report)
 }
 
-/// Reads what a study saved in a directory, or its file by its own name.
-///
-/// # Errors
-/// When there is none, or it is of another format.
-pub fn read_study<S: StudyResult + DeserializeOwned>(path: &Path) -> Result<S, ReadError> {
-    let (file, text) = read_text(path, S::FILE)?;
-    parse_study(&file, &text)
-}
-
-/// Parses the text of what a study saved; `path` is for errors.
-///
-/// # Errors
-/// As [`read_study`].
-pub fn parse_study<S: StudyResult + DeserializeOwned>(
+/// Read a file of another format in a directory, or by its own name.
+pub(crate) fn read_saved<T: DeserializeOwned>(
     path: &Path,
-    text: &str,
-) -> Result<S, ReadError> {
-    parse(path, text, S::SCHEMA)
+    name: &str,
+    schema: &'static str,
+) -> Result<T, ReadError> {
+    let (file, text) = read_text(path, name)?;
+    parse(&file, &text, schema)
 }
 
 /// Return the file `name` of a directory, or the file that is named itself.
@@ -138,7 +127,7 @@ fn read_text(path: &Path, name: &str) -> Result<(PathBuf, String), ReadError> {
 }
 
 /// Parse the text of a file.
-fn parse<T: DeserializeOwned>(
+pub(crate) fn parse<T: DeserializeOwned>(
     file: &Path,
     text: &str,
     wanted: &'static str,

@@ -6,8 +6,8 @@ use crawlmark_harness::stats::median;
 use super::contest::Contest;
 use super::design::Arm;
 use super::judgement::{Evidence, MetricResult, MetricVerdict, Overall};
-use super::metric::{FAR, Metric, log_change};
 use super::statistics::change_in_two;
+use crate::metrics::{FAR, Metric, log_change};
 use crate::show::chart::{
     Axis, Block, Dash, Dot, Face, Format, Mark, Note, Panel, Range, Role, RowName, Shape,
     least_and_most,

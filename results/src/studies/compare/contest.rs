@@ -16,12 +16,12 @@ use super::judge;
 use super::judgement::{
     Comparison, Evidence, LOOKS, MetricResult, MetricVerdict, Overall, Undecided,
 };
-use super::metric::{
+use super::junit;
+use super::statistics::{change, change_in_two};
+use crate::metrics::{
     Execution, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
     readings_of_parts, readings_of_run,
 };
-use super::statistics::{change, change_in_two};
-use crate::export::contest_junit;
 use crate::run::report::{Report, Verdict};
 use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::counted;
@@ -431,7 +431,7 @@ impl StudyResult for Contest {
     }
 
     fn exports(&self) -> Vec<(&'static str, String)> {
-        vec![("junit.xml", contest_junit(self))]
+        vec![(crate::show::junit::FILE, junit::document(self))]
     }
 }
 

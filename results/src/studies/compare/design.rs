@@ -23,8 +23,8 @@ use std::fmt;
 use crawlmark_harness::stats::Series;
 use serde::{Deserialize, Serialize};
 
-use super::metric::{Metric, Readings, Statistic, log_change, readings_of_run, run_metrics};
 use crate::judge::thresholds::{FREEZE_US, SHORTEST_FOR_STEAL_S, SPEED, STEAL};
+use crate::metrics::{Metric, Readings, Statistic, log_change, readings_of_run, run_metrics};
 use crate::run::report::Report;
 
 /// One of the two things compared.

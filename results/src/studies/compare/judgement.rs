@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::design::Pair;
-use super::metric::{FAR, MICROSECONDS, Metric, PER_SECOND, Reading, SHARE, Statistic, log_change};
 use super::statistics::{
     Centre, Interval, autocorrelation, change, holm, p_above_zero, standard_deviation,
+};
+use crate::metrics::{
+    FAR, MICROSECONDS, Metric, PER_SECOND, Reading, SHARE, Statistic, log_change,
 };
 use crate::show::text::{counted, decimal};
 

@@ -12,7 +12,7 @@ use crawlmark_harness::units::IdRange;
 use http::uri::Authority;
 use percent_encoding::percent_decode_str;
 
-use crate::crawl::requests::ids::Shuffle;
+use crate::ids::Shuffle;
 
 /// Greatest weight of a proxy.
 const MOST_WEIGHT: u32 = 1000;

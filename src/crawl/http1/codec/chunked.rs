@@ -3,7 +3,7 @@
 
 use httparse::{EMPTY_HEADER, Status, parse_headers};
 
-use super::{MOST_FIELDS, Malformed, Sink, may_be_complete};
+use super::sink::{MOST_FIELDS, Malformed, Sink, may_be_complete};
 
 /// Most digits of a chunk's size, leading zeros included: those of a `u64`.
 const MOST_DIGITS: u8 = 16;

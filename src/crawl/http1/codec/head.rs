@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use http::Method;
 
-use super::{Malformed, RequestKind};
+use super::sink::{Malformed, RequestKind};
 use crate::crawl::response::fields::HeaderFields;
 
 /// Version of HTTP/1.0, as the parser numbers it.

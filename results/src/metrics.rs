@@ -168,13 +168,13 @@ impl Metric {
 
 /// Change from a number to another without a ratio: one is 0, or they have different signs. No ratio
 /// of measured values is as large as its exponential, 1e130.
-pub(super) const FAR: f64 = 300.0;
+pub(crate) const FAR: f64 = 300.0;
 
 /// Return the change between two readings on the scale of logarithms: `ln(candidate/base)`, positive
 /// where the candidate is greater; of two numbers below 0, that of their sizes, turned round; 0 of
 /// equal ones; and [`FAR`] or `-FAR` of others. With the sides swapped, its sign changes and nothing
 /// else, which the test needs. NaN of what is no number.
-pub(super) fn log_change([base, candidate]: [f64; 2]) -> f64 {
+pub(crate) fn log_change([base, candidate]: [f64; 2]) -> f64 {
     if base > 0.0 && candidate > 0.0 {
         // Not of the ratio, which may be too great or too small for a number.
         return candidate.ln() - base.ln();
@@ -451,7 +451,7 @@ const PARTS: usize = 10;
 
 /// Read each metric of the executions of a round one by one, or of several at a time where there
 /// are more than 10.
-pub(super) fn readings_of_parts(executions: &[Execution]) -> Vec<Readings> {
+pub(crate) fn readings_of_parts(executions: &[Execution]) -> Vec<Readings> {
     let size = executions.len().div_ceil(PARTS).max(1);
     executions
         .chunks(size)
