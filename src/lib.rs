@@ -5,7 +5,7 @@
 //! `crawlmark-harness`, reports, studies and pages are `crawlmark-results`, the bundled target is
 //! `crawlmark-mock-server`; the engine and the target do not know each other.
 //!
-//! A module imports only from those above it, with the exceptions in `harness/tests/tree.rs`.
+//! A module imports only from those above it (`harness/tests/tree.rs`).
 //!
 //! | module | holds |
 //! |---|---|

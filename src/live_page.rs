@@ -23,7 +23,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::{Child, Role, fork, inherited_channel};
 use crawlmark_harness::supervisor::{Interval, ShardSecond};
 use crawlmark_harness::wire::{EncodedStats, IntervalFrame, encode};
-use crawlmark_results::run::report::SoFar;
+use crawlmark_results::judge::SoFar;
 use crawlmark_results::run::words;
 use crawlmark_results::show::doc::Doc;
 use crawlmark_results::show::page::Live;

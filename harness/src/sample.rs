@@ -1,6 +1,6 @@
 //! `Sample`: one attempt, from the moment it was intended to the moment its answer was read; with
 //! the outcomes and the kinds of errors, and their names in JSON. Words for people are in the
-//! results crate, `run/report/causes.rs`.
+//! results crate, `show/text/causes.rs`.
 //!
 //! Made by a shard's engine from a [`Permit`] (the pacer's half) and an [`Attempt`] (the workload's
 //! half); consumed by `stats`. The identity

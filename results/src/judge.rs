@@ -4,12 +4,16 @@
 //! | module | holds |
 //! |---|---|
 //! | `findings` | the facts: severity, effect on the verdict, headline, text and remedy of each, one table |
+//! | `limit` | the limits that requests wait for, with their remedies |
 //! | `checks` | the checks that yield them, one table |
 //! | `experiments` | the experiments of `--diagnose`, and their plans |
 //! | `faults` | checks that name what the target does |
 //! | `stalls` | detection of stalls |
 //! | `thresholds` | limits of the checks, each with its reason |
 //! | `verdict` | what the figures are worth |
+//! | `so_far` | a run that goes on |
+//!
+//! A report holds `findings`, `limit` and `verdict`, which do not know it; the rest reads it.
 //!
 //! To add a finding: a variant with its texts in `findings`, and the check that yields it in `checks`
 //! (`CONTRIBUTING.md`).
@@ -18,17 +22,22 @@ mod checks;
 mod experiments;
 mod faults;
 pub(crate) mod findings;
+pub(crate) mod limit;
+mod so_far;
 mod stalls;
 pub(crate) mod thresholds;
 pub(crate) mod verdict;
 
+use std::time::Duration;
+
 use self::checks::When;
 pub use self::experiments::{experiment_plan, next_experiment};
-pub(crate) use self::findings::serialize;
-pub use self::findings::{CauseCount, Finding, FindingKind, Severity, TimePart, causes};
+pub use self::faults::causes;
+pub use self::findings::{CauseCount, Event, Finding, FindingKind, Severity, TimePart};
+pub use self::limit::Limit;
+pub use self::so_far::SoFar;
 pub use self::verdict::{Missing, Validity, Verdict};
-pub use crate::run::report::Event;
-use crate::run::report::Report;
+use crate::run::report::{Report, Source, Witness};
 
 /// Findings of the checks of a run, most severe first, without those that others make redundant.
 pub fn judge(report: &Report) -> Vec<Finding> {
@@ -86,6 +95,13 @@ impl Validity {
 }
 
 impl Report {
+    /// Merges what happened, and judges it.
+    pub fn new(source: Source<'_>) -> Self {
+        let mut report = Self::unjudged(source);
+        report.judge();
+        report
+    }
+
     /// Run every check of the report.
     pub fn judge(&mut self) {
         self.rate_ratio = checks::rate_ratio(self);
@@ -133,6 +149,51 @@ impl Report {
             };
             self.validity.add(&mut self.findings, finding);
         }
+    }
+
+    /// Add the time in which the target only throttled, which stopped the run.
+    pub fn add_throttled(&mut self, throttled: Duration) {
+        self.only_throttled_s = Some(throttled.as_secs_f64());
+        self.judge();
+    }
+
+    /// Add the time that looking up names took before the run, and that of the slowest of them.
+    pub fn add_lookup(&mut self, took: Duration, slowest: Duration) {
+        let (took_s, slowest_s) = (took.as_secs_f64(), slowest.as_secs_f64());
+        self.supervisor.lookup_ms = Some(took_s * 1e3);
+        let is_slow = slowest_s >= thresholds::LOOKUP_S;
+        let found = is_slow.then_some(Finding::LookupSlow { took_s, slowest_s });
+        self.note("name look-up", found);
+    }
+
+    /// Add why hosts could not be reached before the start; none if they could.
+    pub fn add_unreached(&mut self, reason: Option<String>) {
+        let found = reason.map(|reason| Finding::HostUnreached { reason });
+        self.note("hosts before the start", found);
+    }
+
+    /// Add the time in which the lease of the budget had ended, and nothing was sent.
+    pub fn add_lapse(&mut self, lapsed: Duration) {
+        let lapsed_s = lapsed.as_secs_f64();
+        let found = (!lapsed.is_zero()).then_some(Finding::LeaseLapsed { lapsed_s });
+        self.note("lease of the budget", found);
+    }
+
+    /// Add the process of the bundled target that was lost, and how it ended; none if all were there
+    /// to the end.
+    pub fn add_lost_process(&mut self, exit: Option<String>) {
+        let found = exit.map(|exit| Finding::TargetProcessLost { exit });
+        self.note("the target's processes", found);
+    }
+
+    /// Adds what the target's own counts say. A target that counted something else makes the result
+    /// incomplete.
+    pub fn add_witness(&mut self, witness: Witness) {
+        let found = (witness.agrees == Some(false)).then(|| Finding::CountsDiffer {
+            differences: witness.differences.clone(),
+        });
+        self.note("the target's counts", found);
+        self.witness = Some(witness);
     }
 
     /// Text and remedy of every finding that has an effect on the verdict.

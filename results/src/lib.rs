@@ -5,11 +5,12 @@
 //! command lines, of processes or pipes. `run` and `studies` describe their findings as documents;
 //! `show` lays out documents and draws the plots of both.
 //!
-//! A module imports only from those above it, with the exceptions in `harness/tests/tree.rs`.
+//! A module imports only from those above it (`harness/tests/tree.rs`).
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`show::text`] | numbers and sentences as people read them |
+//! | `judge::thresholds`, `judge::verdict`, `judge::limit`, `judge::findings` | facts about a run: their texts, and what follows from them |
 //! | [`run::report`] | the report of a run, as it is saved |
 //! | [`judge`] | what the report of a run shows: findings and the verdict |
 //! | [`show`] | documents for terminals, Markdown and pages; plots |

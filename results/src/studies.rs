@@ -263,7 +263,7 @@ pub struct RoundRun {
     /// Verdict on the run itself.
     pub validity: Verdict,
     /// Warnings and errors of the run.
-    #[serde(serialize_with = "judge::serialize")]
+    #[serde(serialize_with = "judge::findings::serialize")]
     pub findings: Vec<Finding>,
 }
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::wire::{FrameDecoder, IntervalFrame};
 use crawlmark_results::export::{Exposition, openmetrics, openmetrics_so_far};
-use crawlmark_results::run::report::SoFar;
+use crawlmark_results::judge::SoFar;
 use crawlmark_results::run::result_dir::{self, PAGE};
 use crawlmark_results::show::page::{Live, Seen};
 use http_body_util::{Either, Full};

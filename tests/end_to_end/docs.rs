@@ -27,7 +27,8 @@ use crawlmark_harness::clock::{Clock, duration_ns};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::FailureCause;
 use crawlmark_results::judge::FindingKind;
-use crawlmark_results::run::report::{Verdict, cause_in_words};
+use crawlmark_results::run::report::Verdict;
+use crawlmark_results::show::text::cause_in_words;
 use nix::sys::signal::Signal;
 
 use self::markdown::{Block, Page};

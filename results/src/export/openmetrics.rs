@@ -14,7 +14,8 @@
 
 use std::fmt::Write;
 
-use crate::run::report::{Detail, Latency, Report, SoFar, Verdict};
+use crate::judge::SoFar;
+use crate::run::report::{Detail, Latency, Report, Verdict};
 use crawlmark_harness::stats::Series;
 
 const NS_PER_S: f64 = 1e9;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::faults;
-use super::findings::{Finding, causes};
+use super::faults::{self, causes};
+use super::findings::Finding;
 use super::stalls::Stalls;
 use super::thresholds as limits;
 use super::verdict::{Missing, Verdict};

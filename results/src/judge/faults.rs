@@ -3,12 +3,37 @@
 //! like".
 
 use super::experiments::{has_queue, next_experiment, reaches_its_rate};
-use super::findings::{Finding, TimePart};
+use super::findings::{CauseCount, Finding, TimePart};
 use super::thresholds as limits;
 use super::verdict::Missing;
-use crate::run::report::{Change, InStep, IntervalRow, Report, share};
+use crate::run::report::{Change, InStep, IntervalRow, Report, failures, share};
+use crate::show::text::{capital, remedy_in_words, shortened};
 use crawlmark_harness::plan::Arrivals;
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{FailureCause, Series};
+
+/// Most characters of the details of a cause.
+const MOST_DETAILS: usize = 120;
+
+/// Failed requests of a run after its warm-up by cause, the commonest first, without failures that
+/// are this machine's own.
+pub fn causes(report: &Report) -> Vec<CauseCount> {
+    let mut causes = failures(&report.measured().requests);
+    causes.retain(|(cause, _)| !matches!(cause, FailureCause::Error(kind) if kind.is_local()));
+    let counts = causes.into_iter().map(|(cause, count)| {
+        let seen = report.failures.get(&cause.key());
+        let excerpt = seen.and_then(|seen| seen.excerpt.as_deref());
+        CauseCount {
+            cause: cause.key(),
+            count,
+            advice: remedy_in_words(cause, excerpt).map(capital),
+            details: seen
+                .and_then(|seen| seen.details.as_deref())
+                .filter(|_| matches!(cause, FailureCause::Error(kind) if kind.is_lasting()))
+                .map(|details| shortened(details, MOST_DETAILS)),
+        }
+    });
+    counts.collect()
+}
 
 /// What sets the rate of a target that answers no more requests with twice the connections: the
 /// number that it works on at a time, or a limit that delays. None where the second half of the

@@ -6,16 +6,16 @@ use std::cmp::Reverse;
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::limit::Limit;
 use super::thresholds;
 use super::verdict::Verdict;
 use super::verdict::Verdict::{
     BudgetLimited, ClientLimited, ConcurrencyLimited, Disturbed, Errors, Incomplete,
     NothingMeasured, TargetLimited,
 };
-use crate::run::report::{
-    Event, Limit, Report, cause_in_words, failures, in_unit, listed, remedy_in_words,
+use crate::show::text::{
+    cause_in_words, counted, decimal, grouped, in_unit, listed, micros, seconds,
 };
-use crate::show::text::{capital, counted, decimal, grouped, micros, seconds, shortened};
 use crawlmark_harness::process::{ShardExit, signal_in_words};
 use crawlmark_harness::stats::FailureCause;
 use crawlmark_harness::supervisor::{PastLife, ShardFault};
@@ -31,6 +31,21 @@ pub enum Severity {
     Warning,
     /// The run, or what it measured, failed.
     Error,
+}
+
+/// Time in which something happened, s since the start of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its begin.
+    pub from_s: f64,
+    /// Its end; its begin of a moment.
+    pub to_s: f64,
+}
+
+impl Event {
+    pub(crate) const fn length_s(&self) -> f64 {
+        self.to_s - self.from_s
+    }
 }
 
 /// Part of the response time that experiments can explain.
@@ -60,9 +75,6 @@ impl TimePart {
     }
 }
 
-/// Most characters of the details of a cause.
-const MOST_DETAILS: usize = 120;
-
 /// Failed requests of one cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
@@ -77,27 +89,6 @@ pub struct CauseCount {
     /// certificate, the value that is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-}
-
-/// Failed requests of a run after its warm-up by cause, the commonest first, without failures that
-/// are this machine's own.
-pub fn causes(report: &Report) -> Vec<CauseCount> {
-    let mut causes = failures(&report.measured().requests);
-    causes.retain(|(cause, _)| !matches!(cause, FailureCause::Error(kind) if kind.is_local()));
-    let counts = causes.into_iter().map(|(cause, count)| {
-        let seen = report.failures.get(&cause.key());
-        let excerpt = seen.and_then(|seen| seen.excerpt.as_deref());
-        CauseCount {
-            cause: cause.key(),
-            count,
-            advice: remedy_in_words(cause, excerpt).map(capital),
-            details: seen
-                .and_then(|seen| seen.details.as_deref())
-                .filter(|_| matches!(cause, FailureCause::Error(kind) if kind.is_lasting()))
-                .map(|details| shortened(details, MOST_DETAILS)),
-        }
-    });
-    counts.collect()
 }
 
 /// `2,519 × connection refused, 3 × status 500`.

@@ -8,7 +8,7 @@
 //! | room | for |
 //! |---|---|
 //! | `totals` | counts |
-//! | `causes`, `groups` | failed requests by cause, and the causes in words; counts and times by host and by URL template |
+//! | `failures`, `groups` | failed requests by cause; counts and times by host and by URL template |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
 //! | `interval`, `course`, `shard` | figures per second, in columns from 20 ms on, per shard |
@@ -19,13 +19,13 @@
 //! | `crawl` | recorded command line; saved crawl; rules of robots.txt; merged parts |
 
 mod budget;
-mod causes;
 mod connections;
 mod course;
 mod crawl;
 mod diagnosis;
 mod distribution;
 mod environment;
+mod failures;
 mod gate;
 mod groups;
 mod interval;
@@ -33,23 +33,20 @@ mod latency;
 mod limit;
 mod schedule;
 mod shard;
-mod so_far;
 mod spread;
 mod target;
 mod throttling;
 mod totals;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::budget::offered;
 pub use self::budget::{Audit, BudgetReport, WindowReport};
-pub(crate) use self::causes::listed;
-pub use self::causes::{FailureReport, cause_in_words, failures, remedy_in_words};
 pub use self::connections::{ClosedBy, ConnectionsReport, SlowRow, Split, SplitPart, TcpReport};
-pub use self::course::{Course, Event, HeatColumn, Seconds, ShardCourse};
+pub use self::course::{Course, HeatColumn, Seconds, ShardCourse};
 pub use self::crawl::{
     CommandLine, MergedReport, OtherAttempt, RobotsHost, RobotsOutcome, RobotsReport, SavedReport,
     SavedSession,
@@ -57,23 +54,21 @@ pub use self::crawl::{
 pub use self::diagnosis::{Change, Experiment, InStep};
 pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
+pub use self::failures::{FailureReport, failures};
 pub use self::gate::GateReport;
-pub(crate) use self::gate::in_unit;
 pub use self::groups::{Group, GroupRow, HostLimits};
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
-pub use self::limit::Limit;
 pub(crate) use self::limit::{LimitEvidence, is_full};
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
-pub use self::so_far::SoFar;
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::target::{BusiestReport, QueueReport, ServiceSplit, TargetReport, TargetSecond};
 pub use self::throttling::{BindingReport, ThrottlingReport};
 pub(crate) use self::totals::is_endless;
 pub use self::totals::{Got, Ledger, Totals};
-pub use crate::judge::findings::Finding;
-pub(crate) use crate::judge::thresholds;
+pub use crate::judge::findings::{Event, Finding};
+pub use crate::judge::limit::Limit;
 pub use crate::judge::verdict::{Validity, Verdict};
 use crate::show::text::{decimal, grouped};
 use crawlmark_harness::clock::Nanos;
@@ -227,7 +222,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub experiments: Vec<Experiment>,
     /// Findings, the most severe first, without those that others make redundant.
-    #[serde(serialize_with = "crate::judge::serialize")]
+    #[serde(serialize_with = "crate::judge::findings::serialize")]
     pub findings: Vec<Finding>,
     /// Validity of the result.
     pub validity: Validity,
@@ -246,6 +241,15 @@ pub struct Plan {
     pub run: RunPlan,
     /// Equal for equal plans (FNV-1a over the plan's JSON).
     pub config_hash: String,
+}
+
+impl Plan {
+    fn new(plan: &RunPlan) -> Self {
+        Self {
+            run: plan.clone(),
+            config_hash: config_hash(plan),
+        }
+    }
 }
 
 /// Resources that the supervisor used.
@@ -268,9 +272,11 @@ pub struct SupervisorReport {
 }
 
 impl SupervisorReport {
-    /// Build the report from the record. The supervisor works for longer than the shards: it starts
-    /// them, and receives their results.
-    fn new(record: &RunRecord, worked_s: f64) -> Self {
+    /// Build the report from the record. The supervisor works for longer than the shards, `ran_s`: it
+    /// starts them, and receives their results.
+    fn new(record: &RunRecord, ran_s: f64) -> Self {
+        let wall = record.finished_at.duration_since(record.started_at);
+        let worked_s = wall.map_or(0.0, |wall| wall.as_secs_f64()).max(ran_s);
         let ms = |at: Nanos| at.0 as f64 / 1e6;
         let cpu_s = cpu_s(&record.supervisor);
         let first_sent = record.shards.iter().filter_map(|shard| shard.first_sent);
@@ -333,6 +339,80 @@ fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
     end_s.filter(|_| has_rest).unwrap_or(0.0)
 }
 
+/// What the shards of a run counted, merged.
+struct Merged {
+    shards: Vec<ShardReport>,
+    ledger: Ledger,
+    stats: ShardStats,
+    warmup: Counters,
+    binding: BindingTimes,
+    tcp: TcpCounts,
+    split: SplitSums,
+    connections: ConnectionCounts,
+    duration_s: f64,
+    sent_until_s: f64,
+    peak_in_flight: u64,
+}
+
+impl Merged {
+    fn of(plan: &RunPlan, record: &RunRecord, mut courses: BTreeMap<u32, ShardCourse>) -> Self {
+        let waited_until_s = waited_until_s(plan, record);
+        let mut run = Self {
+            shards: Vec::new(),
+            ledger: Ledger::default(),
+            stats: ShardStats::new(Bounds::for_timeout(plan.timeout)),
+            warmup: Counters::default(),
+            binding: BindingTimes::default(),
+            tcp: TcpCounts::default(),
+            split: SplitSums::default(),
+            connections: ConnectionCounts::default(),
+            duration_s: waited_until_s,
+            sent_until_s: waited_until_s,
+            peak_in_flight: 0,
+        };
+        for own in &record.shards {
+            let shard = ShardReport {
+                course: courses.remove(&own.plan.shard).unwrap_or_default(),
+                ..ShardReport::new(own, record)
+            };
+            own.stats.add_to(&mut run.stats);
+            run.warmup.merge(&own.warmup);
+            run.tcp.merge(&own.tcp);
+            run.split.merge(&own.split);
+            run.connections.merge(&own.connections);
+            run.binding = run.binding.plus(&own.binding);
+            run.peak_in_flight += u64::from(own.peak_in_flight);
+            run.duration_s = run.duration_s.max(shard.totals.duration_s);
+            run.sent_until_s = run.sent_until_s.max(shard.totals.sent_until_s);
+            run.ledger = run.ledger.plus(shard.ledger);
+            run.shards.push(shard);
+        }
+        run
+    }
+
+    fn totals(&self, plan: &RunPlan) -> Totals {
+        let counters = &self.stats.counters;
+        let warmup_s = plan.warmup.as_secs_f64();
+        Totals {
+            sent_until_s: self.sent_until_s,
+            ..Totals::new(counters, self.duration_s, self.peak_in_flight).without_warmup(
+                counters,
+                &self.warmup,
+                warmup_s,
+            )
+        }
+    }
+}
+
+/// Failure to store results, in words.
+fn storage_failure(record: &RunRecord) -> Option<String> {
+    let failure = record.failure.as_ref()?;
+    Some(format!(
+        "shard {} could not store its results: {}",
+        failure.shard, failure.why
+    ))
+}
+
 impl Report {
     /// Seconds that it is of: of a part of a run, without what was before that.
     pub(crate) fn shown_s(&self) -> f64 {
@@ -384,8 +464,8 @@ impl Report {
         }
     }
 
-    /// Merges what happened.
-    pub fn new(source: Source<'_>) -> Self {
+    /// Merge what happened; nothing is judged yet.
+    pub(crate) fn unjudged(source: Source<'_>) -> Self {
         let Source {
             plan,
             labels,
@@ -396,54 +476,16 @@ impl Report {
         } = source;
         let mut intervals = std::mem::take(&mut seconds.rows);
         intervals.sort_by_key(|row| row.start_s);
-        let mut courses = course::take(&mut intervals);
-        let (mut shards, mut ledger) = (Vec::new(), Ledger::default());
-        let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
-        let (mut warm, mut binding) = (Counters::default(), BindingTimes::default());
-        let (mut tcp, mut split) = (TcpCounts::default(), SplitSums::default());
-        let mut connections = ConnectionCounts::default();
-        let (mut duration_s, mut peak) = (waited_until_s(plan, record), 0);
-        let mut sent_until_s = duration_s;
-        for own in &record.shards {
-            let shard = ShardReport {
-                course: courses.remove(&own.plan.shard).unwrap_or_default(),
-                ..ShardReport::new(own, record)
-            };
-            own.stats.add_to(&mut merged);
-            warm.merge(&own.warmup);
-            tcp.merge(&own.tcp);
-            split.merge(&own.split);
-            connections.merge(&own.connections);
-            binding = binding.plus(&own.binding);
-            peak += u64::from(own.peak_in_flight);
-            duration_s = f64::max(duration_s, shard.totals.duration_s);
-            sent_until_s = f64::max(sent_until_s, shard.totals.sent_until_s);
-            ledger = ledger.plus(shard.ledger);
-            shards.push(shard);
-        }
-        let warmup_s = plan.warmup.as_secs_f64();
-        let totals = Totals::new(&merged.counters, duration_s, peak);
-        let totals = Totals {
-            sent_until_s,
-            ..totals.without_warmup(&merged.counters, &warm, warmup_s)
-        };
+        let run = Merged::of(plan, record, course::take(&mut intervals));
+        let totals = run.totals(plan);
+        let duration_s = totals.duration_s;
         // The rate of a recording is its mean, and no second's.
         if plan.rate.is_some() && plan.arrivals != Arrivals::Replay {
-            let offered = intervals.into_iter();
-            intervals = offered
-                .map(|row| row.with_offer(plan, duration_s))
-                .collect();
+            let offered = |row: IntervalRow| row.with_offer(plan, duration_s);
+            intervals = intervals.into_iter().map(offered).collect();
         }
-        let wall = record.finished_at.duration_since(record.started_at);
-        let wall_s = wall.map_or(0.0, |wall| wall.as_secs_f64());
-        let storage_failure = record.failure.as_ref().map(|failure| {
-            format!(
-                "shard {} could not store its results: {}",
-                failure.shard, failure.why
-            )
-        });
         let finished_before = plan.ids.len() - plan.items();
-        let items = ledger.ok + ledger.not_found;
+        let items = run.ledger.ok + run.ledger.not_found;
         let mut report = Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -465,30 +507,27 @@ impl Report {
             merged: None,
             stopped_by: None,
             only_throttled_s: None,
-            plan: Plan {
-                run: plan.clone(),
-                config_hash: config_hash(plan),
-            },
+            plan: Plan::new(plan),
             command: None,
             throttling: ThrottlingReport::new(record, &intervals, &totals, items),
             rate_ratio: None,
-            binding: BindingReport::new(&binding),
-            storage_failure,
+            binding: BindingReport::new(&run.binding),
+            storage_failure: storage_failure(record),
             moved: record.moved,
             finished_before: Some(finished_before).filter(|ids| *ids > 0),
-            got: Got::new(&ledger, plan, finished_before),
-            ledger,
-            tls: Some(merged.counters.tls.clone()).filter(|tls| *tls != TlsCounts::default()),
+            got: Got::new(&run.ledger, plan, finished_before),
+            ledger: run.ledger,
+            tls: Some(run.stats.counters.tls.clone()).filter(|tls| *tls != TlsCounts::default()),
             budget: BudgetReport::new(plan, record, &totals),
             host_budget: Audit::of_hosts(plan, record),
             schedule: ScheduleReport::new(plan, record, &totals),
-            warmup: WarmUpReport::new(plan, &warm),
-            latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
-            tcp: TcpReport::new(tcp, &merged),
-            connections: ConnectionsReport::from(&connections),
+            warmup: WarmUpReport::new(plan, &run.warmup),
+            latency: Latency::all(&run.stats, Series::of(plan.arrivals)[0], Detail::Histogram),
+            tcp: TcpReport::new(run.tcp, &run.stats),
+            connections: ConnectionsReport::from(&run.connections),
             split: None,
             slowest: SlowRow::all(plan, record),
-            supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
+            supervisor: SupervisorReport::new(record, duration_s),
             host: record.host.clone(),
             target: None,
             in_step: InStep::of(record),
@@ -498,16 +537,15 @@ impl Report {
             gates: Vec::new(),
             environment,
             totals,
-            shards,
+            shards: run.shards,
             intervals,
             course: seconds.course(duration_s),
             witness: None,
         };
-        report.split = report.calibrated(&split);
+        report.split = report.calibrated(&run.split);
         if let Some(target) = target {
             target::add(&mut report, &target, record.start);
         }
-        report.judge();
         report
     }
 
@@ -547,51 +585,6 @@ impl Report {
     pub(crate) fn add_finished(&mut self, ids: u64) {
         self.finished_before = Some(ids).filter(|ids| *ids > 0);
         self.got = Got::new(&self.ledger, &self.plan.run, ids);
-    }
-
-    /// Add the time in which the target only throttled, which stopped the run.
-    pub fn add_throttled(&mut self, throttled: Duration) {
-        self.only_throttled_s = Some(throttled.as_secs_f64());
-        self.judge();
-    }
-
-    /// Add the time that looking up names took before the run, and that of the slowest of them.
-    pub fn add_lookup(&mut self, took: Duration, slowest: Duration) {
-        let (took_s, slowest_s) = (took.as_secs_f64(), slowest.as_secs_f64());
-        self.supervisor.lookup_ms = Some(took_s * 1e3);
-        let is_slow = slowest_s >= thresholds::LOOKUP_S;
-        let found = is_slow.then_some(Finding::LookupSlow { took_s, slowest_s });
-        self.note("name look-up", found);
-    }
-
-    /// Add why hosts could not be reached before the start; none if they could.
-    pub fn add_unreached(&mut self, reason: Option<String>) {
-        let found = reason.map(|reason| Finding::HostUnreached { reason });
-        self.note("hosts before the start", found);
-    }
-
-    /// Add the time in which the lease of the budget had ended, and nothing was sent.
-    pub fn add_lapse(&mut self, lapsed: Duration) {
-        let lapsed_s = lapsed.as_secs_f64();
-        let found = (!lapsed.is_zero()).then_some(Finding::LeaseLapsed { lapsed_s });
-        self.note("lease of the budget", found);
-    }
-
-    /// Add the process of the bundled target that was lost, and how it ended; none if all were there
-    /// to the end.
-    pub fn add_lost_process(&mut self, exit: Option<String>) {
-        let found = exit.map(|exit| Finding::TargetProcessLost { exit });
-        self.note("the target's processes", found);
-    }
-
-    /// Adds what the target's own counts say. A target that counted something else makes the result
-    /// incomplete.
-    pub fn add_witness(&mut self, witness: Witness) {
-        let found = (witness.agrees == Some(false)).then(|| Finding::CountsDiffer {
-            differences: witness.differences.clone(),
-        });
-        self.note("the target's counts", found);
-        self.witness = Some(witness);
     }
 
     /// Attempts per second while requests were due, to hold against the rate that was asked for:

@@ -25,7 +25,7 @@ pub struct TargetUse {
     /// CPUs that they may run on.
     pub cpus: usize,
     /// What they ran out of.
-    #[serde(serialize_with = "judge::serialize")]
+    #[serde(serialize_with = "judge::findings::serialize")]
     pub ran_out: Vec<Finding>,
 }
 

@@ -1,5 +1,5 @@
 //! Failures of HTTP/2 by [`ErrorKind`], with details for people. The remedy for each kind is in
-//! `results/src/run/report/causes.rs`.
+//! `results/src/show/text/causes.rs`.
 
 use std::io;
 

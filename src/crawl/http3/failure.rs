@@ -1,5 +1,5 @@
 //! Failures of HTTP/3 and QUIC by [`ErrorKind`], with details for people. The remedy for each kind is
-//! in `results/src/run/report/causes.rs`.
+//! in `results/src/show/text/causes.rs`.
 
 use std::io;
 

@@ -1,7 +1,8 @@
 //! The client's own part of a broken threshold: a threshold has failed only if it is broken without.
 
 use super::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, is_response};
-use crate::run::report::{GateReport, Report, Verdict, in_unit};
+use crate::run::report::{GateReport, Report, Verdict};
+use crate::show::text::in_unit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 

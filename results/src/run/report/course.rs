@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::IntervalRow;
+use super::{Event, IntervalRow};
 use crawlmark_harness::stats::{CELLS, CELLS_PER_DECADE, STEPS, StepCounts};
 use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::units::place;
@@ -28,21 +28,6 @@ const MOST_PERIODS: usize = 20;
 
 /// Length of a step, ms.
 const STEP_MS: u64 = 1_000 / STEPS as u64;
-
-/// Time in which something happened, s since the start of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its begin.
-    pub from_s: f64,
-    /// Its end; its begin of a moment.
-    pub to_s: f64,
-}
-
-impl Event {
-    pub(crate) const fn length_s(&self) -> f64 {
-        self.to_s - self.from_s
-    }
-}
 
 /// Course of a run. All columns are equally long, and there are at most 600.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

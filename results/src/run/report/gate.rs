@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Report;
-use crate::show::text::{counted, decimal, grouped_f64, micros};
+use crate::show::text::counted;
 
 /// A gate: an expression, what was seen, and the verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,16 +67,5 @@ impl Report {
             count => format!("{passed} ({count} not corrected for waits)"),
         };
         (held > 0).then_some(passed)
-    }
-}
-
-/// A value or a limit in its unit.
-pub(crate) fn in_unit(unit: &str, value: f64) -> String {
-    match unit {
-        "us" => micros(value),
-        "per_s" => format!("{}/s", decimal(value)),
-        "share" => format!("{} %", decimal(value * 100.0)),
-        "bool" => (value > 0.0).to_string(),
-        _ => grouped_f64(value),
     }
 }

@@ -88,7 +88,7 @@ reads_as!(IntervalRow, counts: SecondCounts);
 impl IntervalRow {
     /// The row with what the rate offered in it, in a run of `duration_s`: the last second is cut
     /// off.
-    pub(super) fn with_offer(self, plan: &RunPlan, duration_s: f64) -> Self {
+    pub(crate) fn with_offer(self, plan: &RunPlan, duration_s: f64) -> Self {
         let start_s = self.start_s as f64;
         let end_s = (start_s + INTERVAL.as_secs_f64()).min(duration_s);
         Self {

@@ -11,11 +11,12 @@
 //! the end what the page says as well. No word is cut.
 
 use crate::judge::{Finding, Severity as Gravity};
-use crate::run::report::{Latency, Limit, Report, Verdict, in_unit, is_endless};
+use crate::run::report::{Latency, Limit, Report, Verdict, is_endless};
 use crate::show::doc::{Doc, Severity};
 use crate::show::figures::opening;
 use crate::show::histogram::Histogram;
 use crate::show::line::{Cell, Display, Line, Tone};
+use crate::show::text::in_unit;
 use crate::show::text::{counted, decimal, grouped, rate_in_words, seconds, wrapped};
 use crate::show::visible;
 use crawlmark_harness::plan::Arrivals;

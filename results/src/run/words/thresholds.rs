@@ -1,8 +1,9 @@
 //! Thresholds before a run, and their results after it.
 
 use crate::run::gates::{Breach, Objective};
-use crate::run::report::{GateReport, Report, in_unit};
+use crate::run::report::{GateReport, Report};
 use crate::show::doc::{Column, Table};
+use crate::show::text::in_unit;
 use crate::show::text::{decimal, write_row};
 
 /// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns`

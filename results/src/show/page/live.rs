@@ -20,7 +20,8 @@ use super::hero::Hero;
 use super::markup::{self, Html};
 use super::panels::{self, Panel, Tail};
 use super::{Data, meta, write_over_time};
-use crate::run::report::{Report, SoFar};
+use crate::judge::SoFar;
+use crate::run::report::Report;
 
 /// Makes the document of a report, with the names of its pictures.
 pub type DocOf = fn(&Report, &[Plot]) -> Doc;

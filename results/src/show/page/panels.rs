@@ -4,8 +4,9 @@ use serde::{Serialize, Serializer};
 
 use super::columns::{Cells, Columns, Outcome, Steps};
 use super::markup::Html;
-use crate::run::report::{BindingReport, IntervalRow, Limit, Report, Split, in_unit};
+use crate::run::report::{BindingReport, IntervalRow, Limit, Report, Split};
 use crate::show::chart::Role;
+use crate::show::text::in_unit;
 use crate::show::text::{decimal, grouped, micros, rate_in_words, seconds, short_percent};
 use crawlmark_harness::stats::Series as Times;
 

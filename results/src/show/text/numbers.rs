@@ -21,6 +21,17 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{plural}", grouped(count))
 }
 
+/// A value or a limit of a threshold in its unit.
+pub(crate) fn in_unit(unit: &str, value: f64) -> String {
+    match unit {
+        "us" => micros(value),
+        "per_s" => format!("{}/s", decimal(value)),
+        "share" => format!("{} %", decimal(value * 100.0)),
+        "bool" => (value > 0.0).to_string(),
+        _ => grouped_f64(value),
+    }
+}
+
 /// A rate or another quantity that may be small: three significant digits below 100, whole and
 /// grouped above. Only nothing reads as 0.
 #[must_use]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::size::Size;
 use crate::judge::Finding;
-use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
+use crate::judge::thresholds::{LITTLE_CPU, RUN_DELAY};
 use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
 use crate::studies::compare::{CPU_PER_ATTEMPT, readings_of_run};
 use crate::studies::{RoundRun, TargetUse};

@@ -1,6 +1,6 @@
 //! Classification of the failures of TLS.
 //!
-//! The remedy for each kind is in `results/src/run/report/causes.rs`.
+//! The remedy for each kind is in `results/src/show/text/causes.rs`.
 
 use std::io;
 

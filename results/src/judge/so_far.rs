@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use super::{
-    BindingReport, Detail, Environment, Labels, Latency, Report, Seconds, Source, Totals, Validity,
+use crate::run::report::{
+    BindingReport, Detail, Environment, Labels, Latency, Report, Seconds, Source, Totals,
 };
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
@@ -44,18 +44,14 @@ pub struct SoFar {
 impl SoFar {
     /// A run that begins now, by the calendar.
     pub fn new(plan: &RunPlan, labels: &Labels, environment: Environment, now: SystemTime) -> Self {
-        let mut report = Report::new(Source {
+        Self::of(Report::unjudged(Source {
             plan,
             labels,
             record: &RunRecord::missing(plan, now),
             target: None,
             intervals: Seconds::default(),
             environment,
-        });
-        (report.findings, report.validity) = (Vec::new(), Validity::default());
-        // Of no request, all were sent.
-        report.rate_ratio = None;
-        Self::of(report)
+        }))
     }
 
     fn of(report: Report) -> Self {
@@ -196,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_delay_of_this_client_is_no_stall_of_the_target() {
-        let text = include_str!("../../../example/result.json");
+        let text = include_str!("../../example/result.json");
         let mut run = SoFar::of_json(text).unwrap();
         run.report
             .shards
