@@ -194,9 +194,9 @@ fn import_file(path: &Path) -> Result<Imported, ImportError> {
     let text = read_text(path).map_err(|error| ImportError::new(path, 0, error.to_string()))?;
     let mut imported = parse(path, &text)?;
     if imported.tool == "criterion" {
-        let beside = fs::read_to_string(path.with_file_name("benchmark.json"));
-        let beside: Value = serde_json::from_str(&beside.unwrap_or_default()).unwrap_or_default();
-        let name = beside["full_id"]
+        let text = fs::read_to_string(path.with_file_name("benchmark.json")).unwrap_or_default();
+        let benchmark: Value = serde_json::from_str(&text).unwrap_or_default();
+        let name = benchmark["full_id"]
             .as_str()
             .map_or_else(|| path.display().to_string(), str::to_owned);
         for one in &mut imported.series {
@@ -448,17 +448,18 @@ fn no_benchmark(line: usize, found: &str) -> (usize, String) {
 
 /// Directions that the file itself gives to units: `Unit ops/sec better=higher`.
 fn go_directions(text: &str) -> BTreeMap<&str, Worse> {
-    let lines = text.lines().filter_map(|line| {
-        let mut words = line.strip_prefix("Unit ")?.split_whitespace();
-        let unit = words.next()?;
-        let worse = words.find_map(|word| match word.strip_prefix("better=")? {
-            "higher" => Some(Less),
-            "lower" => Some(More),
-            _ => None,
-        });
-        Some((unit, worse?))
+    text.lines().filter_map(go_direction).collect()
+}
+
+fn go_direction(line: &str) -> Option<(&str, Worse)> {
+    let mut words = line.strip_prefix("Unit ")?.split_whitespace();
+    let unit = words.next()?;
+    let worse = words.find_map(|word| match word.strip_prefix("better=")? {
+        "higher" => Some(Less),
+        "lower" => Some(More),
+        _ => None,
     });
-    lines.collect()
+    Some((unit, worse?))
 }
 
 /// A value of Go with its unit. Where the file gives no direction, what is done per second is better

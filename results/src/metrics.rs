@@ -337,16 +337,21 @@ pub fn run_metrics() -> [Metric; 6] {
     metrics
 }
 
+/// The CPU of the target per request; none of the bundled target.
+fn target_cpu(report: &Report) -> Option<Reading> {
+    if report.plan.run.workload.bundled.is_some() {
+        return None;
+    }
+    let target = report.target.as_ref()?;
+    let (each, all) = (target.cpu_us_per_attempt?, target.cpu_us?);
+    Some(Reading::of_much(each, all / 1e6, CPU_TO_GATE_S))
+}
+
 /// Read each metric of a run. Where the target's CPU is known, it decides in place of the client's;
 /// not that of the bundled target, which is there to measure clients.
 pub fn readings_of_run(report: &Report) -> Readings {
     let client_s: Option<f64> = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum();
-    let is_bundled = report.plan.run.workload.bundled.is_some();
-    let target = report.target.as_ref().filter(|_| !is_bundled);
-    let target = target.and_then(|target| {
-        let (each, all) = (target.cpu_us_per_attempt?, target.cpu_us?);
-        Some(Reading::of_much(each, all / 1e6, CPU_TO_GATE_S))
-    });
+    let target = target_cpu(report);
     let client = client_s.and_then(|used_s| {
         let us = used_s * 1e6 / report.totals.attempts as f64;
         let is_usable = us.is_finite() && us > 0.0;

@@ -142,12 +142,11 @@ pub trait StudyResult: Serialize {
             let others = others.iter().map(Notice::sentence).collect();
             doc = doc.status(status).list("", others);
         }
-        let doc = self.fill(doc).in_files();
-        let [name, title] = self.chart();
-        let doc = match self.picture() {
-            Some(_) => doc.plot(name, title),
-            None => doc,
-        };
+        doc = self.fill(doc).in_files();
+        if self.picture().is_some() {
+            let [name, title] = self.chart();
+            doc = doc.plot(name, title);
+        }
         doc.text(header.made_by(self.environment()))
     }
 

@@ -30,8 +30,11 @@ pub(super) fn table<T: Serialize>(report: &Report, rows: &[T]) -> String {
         own.insert("validity".to_owned(), validity.into());
         fields.push(own);
     }
-    let names: Vec<&str> = columns.keys().map(String::as_str).collect();
-    let names = [&names[..], &["run_id", "validity"]].concat();
+    let names: Vec<&str> = columns
+        .keys()
+        .map(String::as_str)
+        .chain(["run_id", "validity"])
+        .collect();
     let mut out = line(names.iter().map(|name| (*name).to_owned()));
     for row in fields {
         out += &line(

@@ -110,12 +110,16 @@ impl Text {
 
     /// Add a sample of the family that was begun last.
     fn sample(&mut self, name: &str, labels: Labels<'_>, value: &dyn ToString) {
-        let labels = labels.iter();
-        let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-        let labels = labels.collect::<Vec<_>>().join(",");
-        let labels = Some(labels).filter(|labels| !labels.is_empty());
-        let labels = labels.map_or_else(String::new, |labels| format!("{{{labels}}}"));
-        let _ = writeln!(self.out, "{name}{labels} {}", value.to_string());
+        let pairs: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let set = if pairs.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", pairs.join(","))
+        };
+        let _ = writeln!(self.out, "{name}{set} {}", value.to_string());
     }
 
     /// Add a counter with these samples: the value of the label, and the count.
@@ -129,8 +133,8 @@ impl Text {
         self.family(name, COUNTER, help);
         for (value, count) in samples {
             let value = value.to_string();
-            let labels = [(label, &*value)];
-            let labels: Labels<'_> = if label.is_empty() { &[] } else { &labels };
+            let one = [(label, &*value)];
+            let labels: Labels<'_> = if label.is_empty() { &[] } else { &one };
             self.sample(&format!("{name}{TOTAL}"), labels, &count);
         }
     }
@@ -193,12 +197,15 @@ pub fn openmetrics(report: &Report, format: Exposition) -> String {
 
 /// The exposition of a run that goes on.
 pub fn openmetrics_so_far(run: &mut SoFar, format: Exposition) -> String {
-    let shards = run.shards().iter().map(|(number, shard)| Shard {
-        number: number.to_string(),
-        attempts: shard.attempts,
-        cpu_s: vec![(None, shard.cpu_us as f64 / 1e6)],
-    });
-    let shards: Vec<Shard> = shards.collect();
+    let shards: Vec<Shard> = run
+        .shards()
+        .iter()
+        .map(|(number, shard)| Shard {
+            number: number.to_string(),
+            attempts: shard.attempts,
+            cpu_s: vec![(None, shard.cpu_us as f64 / 1e6)],
+        })
+        .collect();
     let report = run.report(Detail::Histogram);
     let mut text = Text::new(format);
     write_run(&mut text, report, Known::Going);
@@ -220,11 +227,11 @@ fn write_run(text: &mut Text, report: &Report, known: Known) {
         ("run_id", &report.run_id),
         ("started_at", &report.started_at),
     ];
-    let labels = match known {
+    let known_labels = match known {
         Known::Going => &labels[..4],
         Known::Over | Known::Always => &labels,
     };
-    text.sample("crawlmark_run_info", labels, &1);
+    text.sample("crawlmark_run_info", known_labels, &1);
 }
 
 fn write_validity(text: &mut Text, report: &Report) {
@@ -237,17 +244,22 @@ fn write_validity(text: &mut Text, report: &Report) {
 fn write_counts(text: &mut Text, report: &Report, shards: &[Shard], known: Known) {
     let totals = &report.totals;
     let begun = report.ledger.items.iter().count();
-    let states = report.ledger.states();
     // How many were not begun is only certain at the end.
-    let states = states
-        .take(if known == Known::Going {
-            begun
-        } else {
-            usize::MAX
-        })
+    let certain = match known {
+        Known::Going => begun,
+        Known::Over | Known::Always => usize::MAX,
+    };
+    let states = report
+        .ledger
+        .states()
+        .take(certain)
         .map(|(state, _, count)| (state, count));
-    let help = "Planned items, each in one state.";
-    text.counter("crawlmark_items", help, "state", states);
+    text.counter(
+        "crawlmark_items",
+        "Planned items, each in one state.",
+        "state",
+        states,
+    );
     let statuses = totals
         .attempts_by_status
         .iter()
@@ -262,8 +274,12 @@ fn write_counts(text: &mut Text, report: &Report, shards: &[Shard], known: Known
         .errors_by_kind
         .iter()
         .map(|(kind, n)| (kind.name(), *n));
-    let help = "Requests without a valid response, by kind.";
-    text.counter("crawlmark_errors", help, "kind", errors);
+    text.counter(
+        "crawlmark_errors",
+        "Requests without a valid response, by kind.",
+        "kind",
+        errors,
+    );
     // Attempts are told by shard.
     let counters = totals.requests.iter();
     for (counter, count) in counters.filter(|(counter, _)| counter.name != ATTEMPTS) {
@@ -274,15 +290,22 @@ fn write_counts(text: &mut Text, report: &Report, shards: &[Shard], known: Known
         text.counter(&name, counter.help, "", [("", count)]);
     }
     let attempts = shards.iter().map(|shard| (&shard.number, shard.attempts));
-    let help = "Requests, retries included.";
-    text.counter("crawlmark_attempts", help, "shard", attempts);
-    let help = "CPU that the shards used.";
-    text.family("crawlmark_cpu_seconds", COUNTER, help);
+    text.counter(
+        "crawlmark_attempts",
+        "Requests, retries included.",
+        "shard",
+        attempts,
+    );
+    text.family(
+        "crawlmark_cpu_seconds",
+        COUNTER,
+        "CPU that the shards used.",
+    );
     for shard in shards {
         for (mode, cpu_s) in &shard.cpu_s {
             let labels = [("shard", &*shard.number), ("mode", mode.unwrap_or(""))];
-            let labels = &labels[..=usize::from(mode.is_some())];
-            text.sample("crawlmark_cpu_seconds_total", labels, &float(*cpu_s));
+            let known = &labels[..=usize::from(mode.is_some())];
+            text.sample("crawlmark_cpu_seconds_total", known, &float(*cpu_s));
         }
     }
 }
@@ -373,8 +396,10 @@ fn write_gates(text: &mut Text, report: &Report) {
 }
 
 fn write_times(text: &mut Text, report: &Report) {
-    let cut_off = report.latency.iter();
-    let cut_off = cut_off.map(|(series, latency)| (series, latency.censored));
+    let cut_off = report
+        .latency
+        .iter()
+        .map(|(series, latency)| (series, latency.censored));
     let help = "Samples of which only the least time is known, by series.";
     text.counter("crawlmark_cut_off", help, "series", cut_off);
     // By the names that this program knows: whatever else a saved result holds is not made the name

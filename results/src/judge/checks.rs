@@ -275,9 +275,11 @@ fn periods(report: &Report, of: fn(&Course) -> &[u64]) -> Vec<Event> {
 
 /// Hosts without a good response, beside others that failed no request.
 fn hosts(report: &Report) -> Found {
-    let robots = report.robots.as_ref();
-    let hosts = robots.map_or(0, |robots| robots.unreachable);
-    let robots = (hosts > 0).then_some(Finding::RobotsUnreachable { hosts });
+    let hosts = report
+        .robots
+        .as_ref()
+        .map_or(0, |robots| robots.unreachable);
+    let unreachable = (hosts > 0).then_some(Finding::RobotsUnreachable { hosts });
     let (down, up): (Vec<&GroupRow>, Vec<&GroupRow>) =
         report.by_host.iter().partition(|row| is_down(row));
     // Those of a row for many hosts may not all be down.
@@ -293,7 +295,7 @@ fn hosts(report: &Report) -> Found {
             requests: down.iter().map(|row| row.errors).sum(),
             causes: causes(report),
         });
-    Ok(robots.into_iter().chain(down).collect())
+    Ok(unreachable.into_iter().chain(down).collect())
 }
 
 const fn is_down(row: &GroupRow) -> bool {
@@ -587,9 +589,11 @@ fn quota(report: &Report) -> Option<Finding> {
         [QUOTA_PERIODS, QUOTA_THROTTLED_PERIODS, QUOTA_THROTTLED_US]
             .map(|name| report.host.get(name).copied().unwrap_or(0));
     let is_much = share(stopped as f64, periods as f64) >= limits::THROTTLED_PERIODS;
-    let late = [late_read(report), late_sent(report)].into_iter().flatten();
-    let late_us = late.map(|(_, us)| us).filter(|_| is_much);
-    let explains = late_us
+    let explains = [late_read(report), late_sent(report)]
+        .into_iter()
+        .flatten()
+        .map(|(_, us)| us)
+        .filter(|_| is_much)
         .chain(longest_pause(report))
         .any(|us| us <= 2.0 * stopped_us as f64);
     (is_much && stopped >= limits::LEAST_THROTTLED || explains)
@@ -643,17 +647,22 @@ fn run_delay(report: &Report) -> Found {
 /// The longest high percentile of a series that is beyond its limit, `least_us` or a part of the
 /// median service time of the shard; and one in how many is beyond it.
 fn latest(report: &Report, series: Series, least_us: f64) -> Option<(u32, f64)> {
-    let late = report.shards.iter().filter_map(|shard| {
-        let delays = times(shard, series)?;
-        let us = highest_known(delays)?;
-        let limit_us = times(shard, Series::ServiceOk)
-            .and_then(|service| service.p50_us)
-            .unwrap_or(0.0)
-            * limits::SCHED_LAG_OF_SERVICE;
-        let one_in = delays.p99_us.map_or(10, |_| 100);
-        (us > least_us.max(limit_us)).then_some((one_in, us))
-    });
-    late.max_by(|a, b| a.1.total_cmp(&b.1))
+    report
+        .shards
+        .iter()
+        .filter_map(|shard| late_in_shard(shard, series, least_us))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn late_in_shard(shard: &ShardReport, series: Series, least_us: f64) -> Option<(u32, f64)> {
+    let delays = times(shard, series)?;
+    let us = highest_known(delays)?;
+    let limit_us = times(shard, Series::ServiceOk)
+        .and_then(|service| service.p50_us)
+        .unwrap_or(0.0)
+        * limits::SCHED_LAG_OF_SERVICE;
+    let one_in = delays.p99_us.map_or(10, |_| 100);
+    (us > least_us.max(limit_us)).then_some((one_in, us))
 }
 
 fn late_read(report: &Report) -> Option<(u32, f64)> {
@@ -759,11 +768,11 @@ fn retransmits(report: &Report) -> Found {
     let (slow, first_slow) = (counts.slow_with_retransmit, counts.first_with_retransmit);
     let late = connections.opened_after_retransmit + counts.first_unacknowledged;
     let requests = responses + counts.timeouts_unacknowledged;
-    let waited = slow + counts.timeouts_unacknowledged;
+    let all_waited = slow + counts.timeouts_unacknowledged;
     let first = first_slow + counts.first_unacknowledged;
     // Where each request has a connection of its own, there are no later ones to compare with.
     let usual = if requests > opened.saturating_mul(2) {
-        share(waited.saturating_sub(first) as f64, requests as f64)
+        share(all_waited.saturating_sub(first) as f64, requests as f64)
     } else {
         share(first as f64, opened as f64)
     };
@@ -867,18 +876,11 @@ fn never_sent(report: &Report) -> Found {
 fn open_loop_waits(report: &Report) -> Found {
     let mut found = Vec::new();
     for series in [Series::PoolWait, Series::BudgetWait] {
-        let waits = report.shards.iter().filter_map(|shard| {
-            let evidence = LimitEvidence::shard(report, shard);
-            let limit = match series {
-                Series::PoolWait => evidence.for_connection(),
-                _ => evidence.before_connection(),
-            };
-            let is_opening = series == Series::PoolWait && limit != Limit::Connections;
-            let wait = wait(report, shard, series).filter(|_| !is_opening)?;
-            let least_us = limits::WAIT_US.max(wait.response_us * limits::WAIT_OF_RESPONSE);
-            (wait.us > least_us).then_some((limit, wait))
-        });
-        let longest = waits.max_by(|a, b| a.1.us.total_cmp(&b.1.us));
+        let longest = report
+            .shards
+            .iter()
+            .filter_map(|shard| notable_wait(report, shard, series))
+            .max_by(|a, b| a.1.us.total_cmp(&b.1.us));
         found.extend(longest.map(|(limit, wait)| Finding::Waited {
             one_in: wait.one_in,
             waited_us: wait.us,
@@ -887,6 +889,19 @@ fn open_loop_waits(report: &Report) -> Found {
         }));
     }
     Ok(found)
+}
+
+/// The wait of a shard that is a notable part of the response time, and the limit that it was for.
+fn notable_wait(report: &Report, shard: &ShardReport, series: Series) -> Option<(Limit, Wait)> {
+    let evidence = LimitEvidence::shard(report, shard);
+    let limit = match series {
+        Series::PoolWait => evidence.for_connection(),
+        _ => evidence.before_connection(),
+    };
+    let is_opening = series == Series::PoolWait && limit != Limit::Connections;
+    let wait = wait(report, shard, series).filter(|_| !is_opening)?;
+    let least_us = limits::WAIT_US.max(wait.response_us * limits::WAIT_OF_RESPONSE);
+    (wait.us > least_us).then_some((limit, wait))
 }
 
 /// A wait and the response time at the highest percentile that both have, and one in how many
@@ -951,7 +966,7 @@ fn pace(report: &Report) -> Found {
     let answered = totals.attempts_per_s * report.measured_s();
     let answered_per_s = share(answered, sending_s);
     let asked = requested_per_s(report);
-    let missed = asked.filter(|asked| {
+    let missed_per_s = asked.filter(|asked| {
         sent_per_s < asked * limits::REACHED || answered_per_s < asked * limits::ANSWERED_PART
     });
     let is_used = report
@@ -963,12 +978,12 @@ fn pace(report: &Report) -> Found {
         .into_iter()
         .filter(|(part, _)| *part >= limits::NOTABLE)
         .find(|(_, limit)| match limit {
-            Limit::Rate => missed.is_none(),
+            Limit::Rate => missed_per_s.is_none(),
             Limit::Connections => is_used,
             limit => *limit != Limit::Idle,
         });
     let limited = held.map(|(share, limit)| Finding::LimitedBy { limit, share });
-    let missed = missed.map(|asked_per_s| Finding::RateMissed {
+    let missed = missed_per_s.map(|asked_per_s| Finding::RateMissed {
         got_per_s: sent_per_s.min(answered_per_s),
         asked_per_s,
         limit: held.map(|(_, limit)| limit),

@@ -17,22 +17,25 @@ const MOST_DETAILS: usize = 120;
 /// Failed requests of a run after its warm-up by cause, the commonest first, without failures that
 /// are this machine's own.
 pub fn causes(report: &Report) -> Vec<CauseCount> {
-    let mut causes = failures(&report.measured().requests);
-    causes.retain(|(cause, _)| !matches!(cause, FailureCause::Error(kind) if kind.is_local()));
-    let counts = causes.into_iter().map(|(cause, count)| {
-        let seen = report.failures.get(&cause.key());
-        let excerpt = seen.and_then(|seen| seen.excerpt.as_deref());
-        CauseCount {
-            cause: cause.key(),
-            count,
-            advice: remedy_in_words(cause, excerpt).map(capital),
-            details: seen
-                .and_then(|seen| seen.details.as_deref())
-                .filter(|_| matches!(cause, FailureCause::Error(kind) if kind.is_lasting()))
-                .map(|details| shortened(details, MOST_DETAILS)),
-        }
-    });
-    counts.collect()
+    failures(&report.measured().requests)
+        .into_iter()
+        .filter(|(cause, _)| !matches!(cause, FailureCause::Error(kind) if kind.is_local()))
+        .map(|(cause, count)| cause_count(report, cause, count))
+        .collect()
+}
+
+fn cause_count(report: &Report, cause: FailureCause, count: u64) -> CauseCount {
+    let seen = report.failures.get(&cause.key());
+    let excerpt = seen.and_then(|seen| seen.excerpt.as_deref());
+    CauseCount {
+        cause: cause.key(),
+        count,
+        advice: remedy_in_words(cause, excerpt).map(capital),
+        details: seen
+            .and_then(|seen| seen.details.as_deref())
+            .filter(|_| matches!(cause, FailureCause::Error(kind) if kind.is_lasting()))
+            .map(|details| shortened(details, MOST_DETAILS)),
+    }
 }
 
 /// What sets the rate of a target that answers no more requests with twice the connections: the
@@ -194,8 +197,9 @@ pub(super) fn refusal(report: &Report) -> Option<Finding> {
 
 /// What the target's processes waited for, by the kernel of their machine.
 pub(super) fn target_side(report: &Report) -> Result<Vec<Finding>, Missing> {
-    let target = report.target.as_ref();
-    let target = target
+    let target = report
+        .target
+        .as_ref()
         .filter(|target| target.ended.is_none())
         .ok_or(Missing::NoProbe)?;
     let mut found = Vec::new();

@@ -94,10 +94,12 @@ pub struct CauseCount {
 /// `2,519 × connection refused, 3 × status 500`.
 fn in_words(causes: &[CauseCount]) -> String {
     listed(causes.iter().map(|one| {
-        let words = FailureCause::of_key(&one.cause).map(cause_in_words);
-        let words = words.unwrap_or_else(|| one.cause.clone());
-        let details = one.details.iter().map(|details| format!(" ({details})"));
-        (words + &details.collect::<String>(), one.count)
+        let words =
+            FailureCause::of_key(&one.cause).map_or_else(|| one.cause.clone(), cause_in_words);
+        match &one.details {
+            Some(details) => (format!("{words} ({details})"), one.count),
+            None => (words, one.count),
+        }
     }))
 }
 

@@ -89,15 +89,13 @@ impl SoFar {
         let plan = &self.report.plan.run;
         let has_offer = plan.rate.is_some() && plan.arrivals != Arrivals::Replay;
         let end_s = (interval.index + 1) as f64;
-        let rows = self.seconds.rows.drain(..).map(|row| {
-            if has_offer {
-                row.with_offer(plan, end_s)
+        for row in self.seconds.rows.drain(..) {
+            self.report.intervals.push(if has_offer {
+                row.with_offer(&self.report.plan.run, end_s)
             } else {
                 row
-            }
-        });
-        let rows: Vec<_> = rows.collect();
-        self.report.intervals.extend(rows);
+            });
+        }
         self.report.intervals.sort_by_key(|row| row.start_s);
         self.stats.merge(&interval.merged);
         for second in &interval.seconds {
@@ -110,12 +108,16 @@ impl SoFar {
 
     /// What the checks of the end read of each shard.
     fn add_loop_lag(&mut self, second: &ShardSecond) {
-        let mut shards = self.report.shards.iter_mut();
-        let Some(shard) = shards.find(|shard| shard.shard == second.shard) else {
+        let Some(shard) = self
+            .report
+            .shards
+            .iter_mut()
+            .find(|shard| shard.shard == second.shard)
+        else {
             return;
         };
-        let lag = shard.latency.entry(Series::LoopLag.name().to_owned());
-        let lag = lag.or_default();
+        let series = Series::LoopLag.name().to_owned();
+        let lag = shard.latency.entry(series).or_default();
         let known_us = lag.max_us.unwrap_or(0.0);
         lag.max_us = Some(known_us.max(second.max_loop_lag_ns as f64 / 1e3));
     }

@@ -201,16 +201,17 @@ impl<'a> Judge<'a> {
             return false;
         }
         // Requests of the second before, which end in it.
-        let rows = self.rows.iter().filter(|row| {
+        let is_within = |row: &&&IntervalRow| {
             (row.start_s as f64) < stall.to_s
                 && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
-        });
+        };
+        let rows: Vec<&IntervalRow> = self.rows.iter().filter(is_within).copied().collect();
         let paused_s: f64 = rows
-            .clone()
+            .iter()
             .map(|row| row.binding.pause + row.binding.target)
             .sum();
         let waited_us = (length_s * WAITED).min(self.timeout_s) * 1e6;
-        let waiting: u64 = rows.map(|row| slow(row, waited_us)).sum();
+        let waiting: u64 = rows.iter().map(|row| slow(row, waited_us)).sum();
         waiting >= WAITING && paused_s < length_s * PAUSED
     }
 }

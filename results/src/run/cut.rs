@@ -111,9 +111,9 @@ pub fn cut(
     directory: &Path,
     part: &Range<u64>,
 ) -> Result<Vec<(String, String)>, CutError> {
-    let rows = &report.intervals;
-    let [first, last] = [part.start, part.end].map(|s| rows.partition_point(|row| row.start_s < s));
-    let rows = &rows[first..last];
+    let all = &report.intervals;
+    let [first, last] = [part.start, part.end].map(|s| all.partition_point(|row| row.start_s < s));
+    let rows = &all[first..last];
     let (latency, not_timed) = times(report, read_log(directory, bounds(report), part)?, rows)?;
     let cut = Cut {
         schema: SCHEMA,

@@ -36,7 +36,7 @@ pub use self::thresholds::{must_hold, thresholds_line};
 use self::times::Times;
 pub use self::times::percentiles;
 use crate::run::report::Report;
-use crate::show::doc::{Doc, Part, Readers};
+use crate::show::doc::{Doc, Part, Readers, Table};
 use crate::show::plot::Plot;
 use crate::show::text::capital;
 
@@ -61,21 +61,28 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         ],
         tags.map(|(key, value)| format!("{key}: {value}")).collect(),
     ];
-    let (title, shards) = (heading(report), capital(report.shard_word()) + "s");
     let times = Times::of(report);
-    let (lead, errors) = (lead::of(report), failures::table(report));
-    let thresholds = Part::Tables(vec![thresholds::table(report)]);
+    let errors = failures::table(report);
     let course = Part::Tables(vec![sparkline::course(report)]);
-    let plots = plots
-        .iter()
-        .map(|plot| (plot.name, plot.title, plot.caption.clone()));
-    let blocks = [
+    let mut blocks = vec![
         (Readers::TEXT, tables::summary(report, times.facts)),
         (Readers::TEXT, Part::Tables(vec![errors.clone()])),
         (Readers::TERMINAL, tables::groups(report, TERMINAL_GROUPS)),
         (MARKDOWN, tables::groups(report, usize::MAX)),
+        (MARKDOWN, course),
     ];
-    let sections = [
+    blocks.extend(sections(report, plots, times.table, errors));
+    Doc::of(heading(report), about, lead::of(report), blocks)
+}
+
+/// The sections with headings.
+fn sections(report: &Report, plots: &[Plot], times: Table, errors: Table) -> Vec<(Readers, Part)> {
+    let shards = capital(report.shard_word()) + "s";
+    let thresholds = Part::Tables(vec![thresholds::table(report)]);
+    let plots = plots
+        .iter()
+        .map(|plot| (plot.name, plot.title, plot.caption.clone()));
+    [
         (Readers::ALL, "thresholds", "Thresholds", vec![thresholds]),
         (
             Readers::ALL,
@@ -111,10 +118,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
             Readers::PAGE,
             "times",
             "Times",
-            vec![
-                Part::Tables(vec![times.table]),
-                Part::Text(LEGEND.to_owned()),
-            ],
+            vec![Part::Tables(vec![times]), Part::Text(LEGEND.to_owned())],
         ),
         (
             Readers::FILES,
@@ -137,9 +141,8 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         ),
     ]
     .into_iter()
-    .map(|(readers, id, heading, parts)| (readers, Part::Section(id, heading.to_owned(), parts)));
-    let blocks = blocks.into_iter().chain([(MARKDOWN, course)]);
-    Doc::of(title, about, lead, blocks.chain(sections).collect())
+    .map(|(readers, id, heading, parts)| (readers, Part::Section(id, heading.to_owned(), parts)))
+    .collect()
 }
 
 /// The name of the run, its target, and a note when it is partial.

@@ -77,10 +77,14 @@ pub(crate) fn times(report: &Report) -> [Figure; 3] {
         latency.shown(key, us)
     };
     let beside = |name: &str| shown(name).map(|value| format!("{name} {value}"));
-    let due = report.slowest.first();
-    let due = due.map(|slow| format!("due at {}", seconds(slow.at_s)));
-    let unfinished = latency.map_or(0, |of| of.censored);
-    let unfinished = (unfinished > 0).then(|| format!("{} unfinished", grouped(unfinished)));
+    let due = report
+        .slowest
+        .first()
+        .map(|slow| format!("due at {}", seconds(slow.at_s)));
+    let unfinished = latency
+        .map(|of| of.censored)
+        .filter(|count| *count > 0)
+        .map(|count| format!("{} unfinished", grouped(count)));
     let slowest: Vec<String> = due.into_iter().chain(unfinished).collect();
     [
         ("p50", "p50", beside("p90")),
@@ -124,8 +128,9 @@ pub(crate) fn others(report: &Report) -> impl Iterator<Item = (&'static str, Str
     let (held, limit) = Limit::of(report)[0];
     let per_request = |us: Option<f64>| us.map(|us| format!("{} per request", micros(us)));
     let got = report.got.share.filter(|_| !is_endless(&report.plan.run));
-    let unsent = report.never_sent();
-    let unsent = unsent.map(|(n, share)| format!("{} ({})", grouped(n), short_percent(share)));
+    let unsent = report
+        .never_sent()
+        .map(|(n, share)| format!("{} ({})", grouped(n), short_percent(share)));
     let resent = (totals.resent > 0).then(|| {
         let share = short_percent(totals.resent as f64 / totals.attempts.max(1) as f64);
         format!("{} ({share})", grouped(totals.resent))

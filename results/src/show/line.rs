@@ -136,11 +136,12 @@ impl Display {
             let used = lines.last().map_or(0, Line::width);
             let is_full = lines.is_empty() || used + gap + width(cell) > self.columns;
             let before = if is_full { INDENT } else { gap };
-            let line = if is_full { None } else { lines.pop() };
-            let line = line
-                .unwrap_or_default()
-                .and(" ".repeat(before), Tone::Plain);
-            lines.push(line.and(text, cell.tone));
+            let begun = if is_full { None } else { lines.pop() };
+            let line = begun.unwrap_or_default();
+            lines.push(
+                line.and(" ".repeat(before), Tone::Plain)
+                    .and(text, cell.tone),
+            );
         }
         lines
     }

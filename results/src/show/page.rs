@@ -62,14 +62,14 @@ pub fn run(report: &Report, doc: &Doc, plots: &[Plot]) -> String {
     let (events, panels) = (Events::of(report, &columns), panels::of(report, &columns));
     let percentiles = Percentiles::of(report);
     let hero = Hero::of_run(report, doc);
-    let data = Data {
+    let drawn = Data {
         from: columns.from_s,
         to: columns.to_s,
         events: &events.marks,
         panels: &panels,
         percentiles: percentiles.as_ref(),
     };
-    let data = serde_json::to_string(&data).unwrap_or_default();
+    let data = serde_json::to_string(&drawn).unwrap_or_default();
     let layout = Layout {
         doc,
         hero: &hero,

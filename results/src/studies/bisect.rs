@@ -347,8 +347,7 @@ impl Bisect {
 
     /// The table of commits; of those that were not measured, only the likely ones.
     fn table(&self, is_shown: impl Fn(usize) -> bool) -> Table {
-        let rows = self.commits.iter().enumerate();
-        let rows = rows.filter(|(at, of)| {
+        let rows = self.commits.iter().enumerate().filter(|(at, of)| {
             let is_end = *at == 0 || at + 1 == self.commits.len();
             let likely = of.probability.is_some_and(|p| p >= LIKELY);
             (is_end || of.change.is_some() || likely || of.builds == Some(false)) && is_shown(*at)
@@ -427,8 +426,11 @@ impl StudyResult for Bisect {
                 command: self.question.check.clone(),
             });
         }
-        let failed = self.commits.iter().filter(|of| of.builds == Some(false));
-        let failed = failed.count();
+        let failed = self
+            .commits
+            .iter()
+            .filter(|of| of.builds == Some(false))
+            .count();
         found.extend((failed > 0).then_some(StudyFinding::NotBuilt {
             failed,
             of: self.commits.len() - 1,

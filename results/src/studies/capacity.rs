@@ -108,6 +108,47 @@ pub struct RateReport {
     pub response_p99_at_least: bool,
 }
 
+impl RateReport {
+    fn of(pace: Pace, tally: &Tally, probes: &[ProbeReport]) -> Self {
+        let has_passed = |probe: &&ProbeReport| {
+            probe.plan.per_min == pace
+                && probe.plan.kind == ProbeKind::Full
+                && probe.seen == ProbeResult::Pass
+        };
+        let probe = telling(pace, probes);
+        Self {
+            rate_per_s: pace.per_s(),
+            tally: *tally,
+            state: tally.state(),
+            accepted_per_s: probes
+                .iter()
+                .filter(has_passed)
+                .map(|probe| probe.accepted_per_s)
+                .reduce(f64::min),
+            response_p50_us: probe.and_then(|probe| probe.response_p50_us),
+            response_p99_us: probe.and_then(|probe| probe.response_p99_us),
+            response_p99_at_least: probe.is_some_and(|probe| probe.response_p99_at_least),
+        }
+    }
+}
+
+/// The outcome of a search whose highest rates were void: a client that was disturbed sent all in
+/// time.
+fn beyond_the_last(probes: &[ProbeReport]) -> SearchOutcome {
+    let last_void = probes.iter().rfind(|it| it.seen == ProbeResult::Void);
+    match last_void.and_then(|probe| probe.reasons.first()) {
+        Some(StudyFinding::Disturbed { finding })
+            if !matches!(
+                finding.as_deref(),
+                Some(Finding::CpuFull { .. } | Finding::ClientThrottled { .. })
+            ) =>
+        {
+            SearchOutcome::Undecided
+        }
+        _ => SearchOutcome::ClientLimited,
+    }
+}
+
 impl Capacity {
     /// Build the capacity from the probes of a search, of which there is at least one; without an
     /// outcome of a search that was interrupted, or whose time was over.
@@ -123,24 +164,7 @@ impl Capacity {
         let (pass, fail) = search.settled();
         let rates: Vec<RateReport> = search
             .rates()
-            .map(|(pace, tally)| {
-                let passed = probes.iter().filter(|probe| {
-                    let plan = &probe.plan;
-                    plan.per_min == pace
-                        && plan.kind == ProbeKind::Full
-                        && probe.seen == ProbeResult::Pass
-                });
-                let probe = telling(pace, &probes);
-                RateReport {
-                    rate_per_s: pace.per_s(),
-                    tally: *tally,
-                    state: tally.state(),
-                    accepted_per_s: passed.map(|probe| probe.accepted_per_s).reduce(f64::min),
-                    response_p50_us: probe.and_then(|probe| probe.response_p50_us),
-                    response_p99_us: probe.and_then(|probe| probe.response_p99_us),
-                    response_p99_at_least: probe.is_some_and(|probe| probe.response_p99_at_least),
-                }
-            })
+            .map(|(pace, tally)| RateReport::of(pace, tally, &probes))
             .collect();
         let pass_per_s = pass.map(Pace::per_s);
         let capacity_per_s = rates
@@ -149,27 +173,19 @@ impl Capacity {
             .and_then(|of| of.accepted_per_s)
             .filter(|capacity| *capacity > 0.0);
         let caveats = caveats(&question, &probes, [pass, fail]);
-        let lowest = caveats.iter().filter_map(|caveat| match caveat {
+        let least = |caveat: &StudyFinding| match caveat {
             StudyFinding::LongerPeriod {
                 let_through_per_s, ..
             } => Some(*let_through_per_s),
             StudyFinding::RandomArrivals { share } => Some(pass_per_s? * (1.0 - share)),
             _ => None,
-        });
-        let at_least_per_s = lowest.chain(capacity_per_s).reduce(f64::min);
-        // All was sent in time by a client that was disturbed.
-        let last_void = probes.iter().rfind(|it| it.seen == ProbeResult::Void);
-        let beyond = match last_void.and_then(|probe| probe.reasons.first()) {
-            Some(StudyFinding::Disturbed { finding })
-                if !matches!(
-                    finding.as_deref(),
-                    Some(Finding::CpuFull { .. } | Finding::ClientThrottled { .. })
-                ) =>
-            {
-                SearchOutcome::Undecided
-            }
-            _ => SearchOutcome::ClientLimited,
         };
+        let at_least_per_s = caveats
+            .iter()
+            .filter_map(least)
+            .chain(capacity_per_s)
+            .reduce(f64::min);
+        let beyond = beyond_the_last(&probes);
         let out_of_time = outcome.is_none() && !header.interrupted;
         let outcome = match outcome.unwrap_or(SearchOutcome::Undecided) {
             SearchOutcome::NotReached | SearchOutcome::Found if capacity_per_s.is_none() => {
@@ -276,12 +292,11 @@ fn caveats(
     caveats.extend(random.map(|share| StudyFinding::RandomArrivals { share }));
     let neighbours = refuses_neighbours(probes).zip(fail);
     caveats.extend(neighbours.map(|(share, _)| StudyFinding::NoBurst { share }));
-    let void = probes
-        .iter()
-        .filter(|probe| probe.seen == ProbeResult::Void);
-    let reason = void.clone().rev().find_map(|probe| probe.reasons.first());
+    let is_void = |probe: &&ProbeReport| probe.seen == ProbeResult::Void;
+    let void: Vec<&ProbeReport> = probes.iter().filter(is_void).collect();
+    let reason = void.iter().rev().find_map(|probe| probe.reasons.first());
     caveats.extend(reason.map(|reason| StudyFinding::Void {
-        probes: void.count(),
+        probes: void.len(),
         reason: Box::new(reason.clone()),
     }));
     caveats.sort_by_key(|caveat| !caveat.is_doubt());
@@ -350,7 +365,7 @@ impl StudyResult for Capacity {
             .iter()
             .find(|of| Some(of.rate_per_s) == self.passes_at_per_s)
             .and_then(|of| of.response_p99_us);
-        let rows = [
+        [
             ("Capacity", per_s(self.capacity_per_s), "good responses"),
             ("Limits met at", per_s(self.passes_at_per_s), "offered"),
             ("Broken at", per_s(self.fails_at_per_s), "offered"),
@@ -358,8 +373,8 @@ impl StudyResult for Capacity {
             ("Refuses above", per_s(self.limit_per_s), "at least"),
         ]
         .into_iter()
-        .filter_map(|(name, value, detail)| figure(name, value, detail.to_owned()));
-        rows.collect()
+        .filter_map(|(name, value, detail)| figure(name, value, detail.to_owned()))
+        .collect()
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -465,8 +480,10 @@ pub fn probe_line(probe: &ProbeReport) -> String {
         let at_least = ["", "at least "][usize::from(probe.response_p99_at_least)];
         format!(", p99 {at_least}{}", micros(us))
     });
-    let why = probe.reasons.first();
-    let why = why.map_or_else(String::new, |why| format!(": {}", why.notice().title));
+    let why = match probe.reasons.first() {
+        Some(reason) => format!(": {}", reason.notice().title),
+        None => String::new(),
+    };
     format!("{} {seen}{p99}{why}", rate(probe.plan.rate_per_s))
 }
 

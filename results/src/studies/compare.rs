@@ -13,7 +13,6 @@
 //! | `judgement` | looks and their error, verdicts at a look, result |
 //! | `contest` | `comparison.json`: its findings and tables |
 //! | `chart` | its pairs and estimates on one axis |
-//! | `junit` | its metrics as test cases |
 //!
 //! # Method
 //!
@@ -110,7 +109,6 @@ mod chart;
 mod contest;
 mod design;
 mod judgement;
-mod junit;
 mod statistics;
 #[cfg(test)]
 mod tests;

@@ -115,12 +115,14 @@ type Values = BTreeMap<String, String>;
 
 fn between(mut base: Values, mut candidate: Values) -> Vec<Difference> {
     let keys: BTreeSet<String> = base.keys().chain(candidate.keys()).cloned().collect();
-    let all = keys.into_iter().map(|key| Difference {
-        base: base.remove(&key).unwrap_or_else(|| "-".to_owned()),
-        candidate: candidate.remove(&key).unwrap_or_else(|| "-".to_owned()),
-        what: key,
-    });
-    all.filter(|one| one.base != one.candidate).collect()
+    keys.into_iter()
+        .map(|key| Difference {
+            base: base.remove(&key).unwrap_or_else(|| "-".to_owned()),
+            candidate: candidate.remove(&key).unwrap_or_else(|| "-".to_owned()),
+            what: key,
+        })
+        .filter(|one| one.base != one.candidate)
+        .collect()
 }
 
 /// List the differences between two plans in the fields that `copy` copies.

@@ -20,21 +20,24 @@ pub fn end(
     is_verbose: bool,
 ) -> Vec<Line> {
     let notices = result.notices();
-    let doc = result.fill(Doc::default());
-    let doc = match result.short_table(display.columns) {
-        _ if is_verbose => doc,
+    let whole = result.fill(Doc::default());
+    let shown = match result.short_table(display.columns) {
+        _ if is_verbose => whole,
         Some(table) => Doc::default().table(table),
-        None => doc.main_table(),
+        None => whole.main_table(),
     };
-    let table = doc.terminal(display.columns);
-    let table = table.trim_end().lines();
-    let table = table.map(|line| Line::of(display.shown(line), Tone::Plain));
+    let table = shown
+        .terminal(display.columns)
+        .trim_end()
+        .lines()
+        .map(|line| Line::of(display.shown(line), Tone::Plain))
+        .collect();
     let mut answer = notices.first().cloned();
     let mut others: Vec<&Notice> = notices.iter().skip(1).collect();
     // The graver ones are kept.
     others.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
     let end = End {
-        table: table.collect(),
+        table,
         page,
         display,
     };

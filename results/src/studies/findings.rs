@@ -569,13 +569,13 @@ fn led_to(verdict: Overall, metrics: &[MetricResult], passes_below: f64) -> Stri
             format!("no loss of {bound} % or more in {}", judged.join(", "))
         }
         (Overall::Regression, _) => {
-            let worse = metrics.iter().map(|one| {
+            let worse = |one: &MetricResult| {
                 let by = one
                     .evidence
                     .map_or_else(|| "far less".to_owned(), |evidence| evidence.change());
                 format!("{} {by}", one.metric.title)
-            });
-            worse.collect::<Vec<_>>().join("; ")
+            };
+            metrics.iter().map(worse).collect::<Vec<_>>().join("; ")
         }
         (_, Some(why)) => format!("{}: {why}", metrics[0].metric.title),
         _ => "no metric was read in both sides of each pair".to_owned(),

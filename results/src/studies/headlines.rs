@@ -145,15 +145,15 @@ fn comparison(
     if others > 0 {
         named.push(format!("{others} more"));
     }
-    let named = named.join(", ");
+    let reasons = named.join(", ");
     match verdict {
         Overall::Pass => format!(
             "Pass: no loss of {} % or more in {pairs}",
             passes_below * 100.0
         ),
-        Overall::Regression if !named.is_empty() => format!("Regression: {named}"),
-        Overall::Inconclusive if !named.is_empty() => {
-            format!("Inconclusive after {pairs}: {named}")
+        Overall::Regression if !reasons.is_empty() => format!("Regression: {reasons}"),
+        Overall::Inconclusive if !reasons.is_empty() => {
+            format!("Inconclusive after {pairs}: {reasons}")
         }
         other => format!("{} after {pairs}", capital(other.name())),
     }

@@ -293,15 +293,15 @@ impl StudyResult for History {
             .collect();
         changed.sort_by_key(|(is_worse, time, ..)| Reverse((*is_worse, *time)));
         changed.truncate(NAMED);
-        let changed = changed
+        let mut found: Vec<StudyFinding> = changed
             .into_iter()
             .map(|(is_worse, _, one, change)| StudyFinding::Changed {
                 title: one.title.clone(),
                 since: one.since(change.at),
                 is_worse,
                 change,
-            });
-        let mut found: Vec<_> = changed.collect();
+            })
+            .collect();
         if found.is_empty() {
             let known = self.series.iter().filter_map(|one| one.smallest_found);
             let (least, most) = least_and_most(known);

@@ -104,8 +104,13 @@ impl OverlaidRun {
 impl Overlay {
     /// A panel in which each run has a line of these values of its seconds.
     fn panel(&self, y: Axis, value: fn(&OverlaidSecond) -> Option<f64>) -> Panel {
-        let seconds = self.runs.iter().flat_map(|run| &run.seconds);
-        let end_s = seconds.map(|second| second.start_s + 1).max().unwrap_or(1);
+        let end_s = self
+            .runs
+            .iter()
+            .flat_map(|run| &run.seconds)
+            .map(|second| second.start_s + 1)
+            .max()
+            .unwrap_or(1);
         let line = |(number, run): (usize, &OverlaidRun)| {
             let points = run
                 .seconds

@@ -224,7 +224,7 @@ impl StudyResult for Scaling {
         };
         let per_s = |per_s: f64| format!("{}/s", decimal(per_s));
         let times = |times: f64| format!("{}\u{d7}", decimal(times));
-        let rows = [
+        [
             (format!("Rate at {most_n}"), shown(&most.items_per_s, per_s)),
             (
                 format!("Times that at {least_n}"),
@@ -240,8 +240,8 @@ impl StudyResult for Scaling {
         .filter_map(|(name, of)| {
             let (value, detail) = of?;
             figure(name, Some(value), detail)
-        });
-        rows.collect()
+        })
+        .collect()
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -351,10 +351,10 @@ fn sizes_beside_each_other(curve: &Curve) -> Table {
             String::from(if is_scarce { "scarce CPU" } else { "" })
         }),
     ];
-    let points = curve.points.iter();
-    let sizes = points.clone().map(|point| Column::numbers(size(point)));
+    let points = &curve.points;
+    let sizes = points.iter().map(|point| Column::numbers(size(point)));
     let rows = figures.into_iter().filter_map(|(name, value)| {
-        let values: Vec<String> = points.clone().map(value).collect();
+        let values: Vec<String> = points.iter().map(value).collect();
         let is_known = values.iter().any(|value| !value.is_empty());
         is_known.then(|| [name.to_owned()].into_iter().chain(values).collect())
     });
@@ -411,17 +411,18 @@ fn median(estimate: Option<Estimate>) -> Option<f64> {
 
 fn facts(scaling: &Scaling) -> Vec<(&'static str, String)> {
     let of = &scaling.circumstances;
-    let level = scaling
+    let least_level = scaling
         .curves
         .iter()
         .flat_map(|curve| &curve.points)
         .filter(|point| point.factor > 1.0)
-        .filter_map(|point| point.speedup?.level);
-    let level = level.reduce(f64::min).map_or_else(String::new, |level| {
+        .filter_map(|point| point.speedup?.level)
+        .reduce(f64::min);
+    let confidence = least_level.map_or_else(String::new, |level| {
         format!("; confidence of intervals at least {}", percent(level))
     });
     let rounds = format!(
-        "{} of {} s in random order (seed {}), {} of each size planned{level}",
+        "{} of {} s in random order (seed {}), {} of each size planned{confidence}",
         grouped(scaling.rounds.len() as u64),
         of.round_s,
         of.seed,

@@ -25,7 +25,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::Interval;
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{grouped, whole};
 
 /// Largest part of the windows that may go without an evaluation before a threshold is undecided:
 /// as large a part of a run without a good answer is a finding on its validity, too. The seconds at
@@ -61,8 +61,7 @@ impl LiveThresholds {
     /// Watch `objectives` in a run of `plan`.
     pub fn new(objectives: &[Objective], plan: &RunPlan) -> Self {
         let bounds = Bounds::for_timeout(plan.timeout);
-        let first = plan.warmup.div_duration_f64(INTERVAL).ceil();
-        let first = Duration::try_from_secs_f64(first).map_or(u64::MAX, |first| first.as_secs());
+        let first = whole(plan.warmup.div_duration_f64(INTERVAL).ceil());
         Self {
             bounds,
             watched: objectives.iter().copied().map(Watched::new).collect(),
@@ -151,11 +150,11 @@ impl LiveThresholds {
         report.gates = watched
             .map(|watched| {
                 let condition = watched.condition();
-                let gate = GateReport {
+                let judged = GateReport {
                     corrected: condition.metric.is_corrected(report.plan.run.arrivals),
                     ..watched.close(report, end_s)
                 };
-                let gate = excuse(&condition, gate, report);
+                let gate = excuse(&condition, judged, report);
                 with_waits.extend(broken_by_waits(&condition, &gate, report));
                 gate
             })

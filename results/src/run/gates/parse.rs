@@ -190,33 +190,26 @@ const OTHER_WORDS: [(&str, &str); 11] = [
 /// Return the metric that a name means in other words or with other signs between them:
 /// `service.p95`, `latency_avg`, `http_req_duration.p95`, `http_req_failed`.
 fn meant(name: &str) -> Option<Metric> {
-    let name = name.to_lowercase();
-    if let Some(own) = Metric::named(&name) {
+    let lower = name.to_lowercase();
+    if let Some(own) = Metric::named(&lower) {
         return Some(own);
     }
-    let name = name.strip_prefix("http_").unwrap_or(&name);
-    let name = name.strip_prefix("req_").unwrap_or(name);
-    let words = name.split(['_', '-', ' ']);
-    // The point of a percentile, as in p99.9, is no sign between words.
-    let words = words
-        .flat_map(|word| match word.split_once('.') {
-            Some((one, other)) if !other.starts_with(|it: char| it.is_ascii_digit()) => {
-                vec![one, other]
-            }
-            _ => vec![word],
-        })
-        .map(|word| {
-            OTHER_WORDS
-                .iter()
-                .find(|(_, others)| others.split(' ').any(|other| other == word))
-                .map_or(word, |(own, _)| own)
-        });
-    let mut words: Vec<&str> = words.collect();
+    let of_http = lower.strip_prefix("http_").unwrap_or(&lower);
+    let mut words: Vec<&str> = of_http
+        .strip_prefix("req_")
+        .unwrap_or(of_http)
+        .split(['_', '-', ' '])
+        .flat_map(parts_of_word)
+        .map(own_word)
+        .collect();
     words.dedup();
-    let name = words.join("_");
+    let meant = words.join("_");
+    if let Some(own) = Metric::named(&meant) {
+        return Some(own);
+    }
     // What is named already needs no word for a time.
     words.retain(|word| *word != "service");
-    let named = [words.join("_"), name.clone()].map(|name| {
+    [words.join("_"), meant].into_iter().find_map(|name| {
         let forms = [
             name.clone(),
             format!("service_{name}"),
@@ -224,8 +217,25 @@ fn meant(name: &str) -> Option<Metric> {
             format!("{name}_p95"),
         ];
         forms.iter().find_map(|name| Metric::named(name))
-    });
-    Metric::named(&name).or_else(|| named.into_iter().flatten().next())
+    })
+}
+
+/// Split a word at its point, which is no sign between words in a percentile, as in p99.9.
+fn parts_of_word(word: &str) -> Vec<&str> {
+    match word.split_once('.') {
+        Some((one, other)) if !other.starts_with(|it: char| it.is_ascii_digit()) => {
+            vec![one, other]
+        }
+        _ => vec![word],
+    }
+}
+
+/// Our word for one that other tools have.
+fn own_word(word: &str) -> &str {
+    OTHER_WORDS
+        .iter()
+        .find(|(_, others)| others.split(' ').any(|other| other == word))
+        .map_or(word, |(own, _)| own)
 }
 
 /// Suggest the metric that was probably meant by `name`: by its meaning, or else by its letters.

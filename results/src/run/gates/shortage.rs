@@ -46,14 +46,14 @@ fn most_samples(condition: &Condition, plan: &RunPlan) -> Option<u64> {
     };
     let start_s = plan.warmup.as_secs_f64();
     let windowed = condition.window.zip(plan.rate);
-    let timed = match (windowed, plan.duration) {
-        (Some((window, rate)), _) => Some(rate.per_second() * window.seconds() as f64),
+    let on_schedule = match (windowed, plan.duration) {
+        (Some((window, rate)), _) => rate.per_second() * window.seconds() as f64,
         (None, Some(duration)) if plan.rate.is_some() => {
-            Some(offered(plan, start_s, duration.as_secs_f64().max(start_s)))
+            offered(plan, start_s, duration.as_secs_f64().max(start_s))
         }
-        _ => None,
+        _ => f64::INFINITY,
     };
-    let timed = timed.map_or(u64::MAX, |samples| whole(samples + plan.burst as f64));
+    let timed = whole(on_schedule + plan.burst as f64);
     Some(timed.min(plan.items().saturating_mul(each)))
 }
 

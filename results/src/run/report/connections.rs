@@ -11,7 +11,7 @@ use super::{rfc3339, share};
 use crawlmark_harness::clock::us;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{
-    ConnectionCounts, Series, ShardStats, Slowest, SplitSums, TcpCounts,
+    ConnectionCounts, Series, ShardStats, SlowRequest, Slowest, SplitSums, TcpCounts,
 };
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::trace::Traces;
@@ -302,7 +302,7 @@ impl SlowRow {
         for shard in &record.shards {
             slowest.merge(&shard.slowest);
         }
-        let rows = slowest.iter().map(|request| {
+        let row = |request: &SlowRequest| {
             let since_start = Duration::from_nanos(request.intended.since(record.start));
             let service_ns = request.service_ns.unwrap_or(0);
             let trace = traces.map(|traces| traces.request(request.id, request.attempt));
@@ -322,8 +322,8 @@ impl SlowRow {
                 outcome: request.outcome.name().to_owned(),
                 status: request.status,
             }
-        });
-        rows.collect()
+        };
+        slowest.iter().map(row).collect()
     }
 }
 

@@ -175,13 +175,14 @@ impl Step {
 }
 
 fn folded(steps: &[Step], by: usize) -> Vec<Step> {
-    let columns = steps.chunks(by).map(|parts| {
-        parts.iter().fold(Step::default(), |mut column, part| {
+    let column = |parts: &[Step]| {
+        let mut column = Step::default();
+        for part in parts {
             column.append(part);
-            column
-        })
-    });
-    columns.collect()
+        }
+        column
+    };
+    steps.chunks(by).map(column).collect()
 }
 
 impl Seconds {

@@ -128,8 +128,8 @@ impl Report {
 
     /// Mean time of a response on the way and unread in this client, us, where the kernel says it.
     fn elsewhere_us(&self) -> f64 {
-        let series = [Series::Network, Series::ReceiveDelay].into_iter();
-        series
+        [Series::Network, Series::ReceiveDelay]
+            .into_iter()
             .filter_map(|series| self.latency(series)?.mean_us)
             .sum()
     }

@@ -93,12 +93,12 @@ fn local_ports() -> Option<[u16; 2]> {
 
 /// The commit of the working directory, as git has it.
 fn git_revision() -> Option<String> {
-    let mut git = Command::new("git");
     // Of two pipes, std waits by a call whose failure is a panic.
-    let git = git
+    let output = Command::new("git")
         .args(["rev-parse", "HEAD"])
         .stderr(Stdio::null())
-        .output();
-    let output = git.ok().filter(|output| output.status.success())?;
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }

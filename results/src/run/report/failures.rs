@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crawlmark_harness::clock::seconds;
-use crawlmark_harness::stats::{FailureCause, Failures, RequestCounts};
+use crawlmark_harness::stats::{Failure, FailureCause, Failures, RequestCounts};
 use crawlmark_harness::supervisor::RunRecord;
 
 /// Failed requests of one cause.
@@ -30,22 +30,20 @@ impl FailureReport {
     /// Return the failures of a run by the key of their cause.
     pub(super) fn all(record: &RunRecord) -> BTreeMap<String, Self> {
         let mut failures = Failures::default();
-        record
-            .shards
+        for shard in &record.shards {
+            failures.merge(&shard.failures);
+        }
+        let reported = |failure: &Failure| Self {
+            first_s: seconds(failure.first.since(record.start)),
+            last_s: seconds(failure.last.since(record.start)),
+            status: failure.status,
+            excerpt: failure.excerpt.clone(),
+            details: failure.details.clone(),
+        };
+        failures
             .iter()
-            .for_each(|shard| failures.merge(&shard.failures));
-
-        let reported = failures.iter().map(|(cause, failure)| {
-            let report = Self {
-                first_s: seconds(failure.first.since(record.start)),
-                last_s: seconds(failure.last.since(record.start)),
-                status: failure.status,
-                excerpt: failure.excerpt.clone(),
-                details: failure.details.clone(),
-            };
-            (cause.key(), report)
-        });
-        reported.collect()
+            .map(|(cause, failure)| (cause.key(), reported(failure)))
+            .collect()
     }
 }
 

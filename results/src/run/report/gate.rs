@@ -58,14 +58,17 @@ impl GateReport {
 impl Report {
     /// The thresholds that held, in words; none without one.
     pub(crate) fn passed(&self) -> Option<String> {
-        let held = self.gates.iter().filter(|gate| gate.ok == Some(true));
-        let without_waits = held.filter(|gate| gate.corrected == Some(false)).count();
         let held = self.thresholds(Some(true)) as u64;
+        let without_waits = self
+            .gates
+            .iter()
+            .filter(|gate| gate.ok == Some(true) && gate.corrected == Some(false))
+            .count();
         let passed = format!("{} passed", counted(held, "threshold"));
-        let passed = match without_waits {
-            0 => passed,
-            count => format!("{passed} ({count} not corrected for waits)"),
-        };
-        (held > 0).then_some(passed)
+        match without_waits {
+            _ if held == 0 => None,
+            0 => Some(passed),
+            count => Some(format!("{passed} ({count} not corrected for waits)")),
+        }
     }
 }

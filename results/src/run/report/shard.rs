@@ -126,10 +126,10 @@ impl ShardReport {
             .filter(|_| record.past.is_empty());
         let duration_s = seconds(record.last_done.since(run.start));
         let counters = &record.stats.counters;
-        let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight));
+        let whole = Totals::new(counters, duration_s, u64::from(record.peak_in_flight));
         let totals = Totals {
             sent_until_s: seconds(record.last_sent.since(run.start)),
-            ..totals.without_warmup(counters, &record.warmup, warmup.as_secs_f64())
+            ..whole.without_warmup(counters, &record.warmup, warmup.as_secs_f64())
         };
         Self {
             shard,

@@ -256,8 +256,8 @@ pub(super) fn add(report: &mut Report, record: &TargetRecord, start: Nanos) {
     let whole = Window {
         from_ns: start.0,
         ..window
-    };
-    let whole = whole.widened(true);
+    }
+    .widened(true);
     for row in &mut report.intervals {
         let start_s = row.start_s as f64;
         let second = Window {
@@ -273,8 +273,8 @@ pub(super) fn add(report: &mut Report, record: &TargetRecord, start: Nanos) {
         };
         row.target = Some(TargetSecond::of(second)).filter(|it| *it != TargetSecond::default());
     }
-    let window = window.widened(report.plan.run.warmup.is_zero());
-    report.target = Some(TargetReport::new(report, record, window));
+    let measured = window.widened(report.plan.run.warmup.is_zero());
+    report.target = Some(TargetReport::new(report, record, measured));
 }
 
 impl TargetSecond {
@@ -296,8 +296,9 @@ fn per(sum: Option<f64>, count: Option<f64>) -> Option<f64> {
 impl TargetReport {
     fn new(report: &Report, record: &TargetRecord, window: Window<'_>) -> Self {
         let inside = window.inside();
-        let attempts = report.measured().completed();
-        let attempts = (attempts > 0).then_some(attempts as f64);
+        let attempts = Some(report.measured().completed())
+            .filter(|attempts| *attempts > 0)
+            .map(|attempts| attempts as f64);
         let found = record.found.clone().unwrap_or_default();
         let passed_us = window.to_ns.saturating_sub(window.from_ns) as f64 / 1e3;
         let queues = || inside.iter().filter_map(|it| it.accept_queue);

@@ -121,9 +121,10 @@ pub fn mark_announced(directory: &Path) {
 
 /// Unfinished directories in `runs` that no process writes any more, in order of their names.
 pub fn left_over(runs: &Path) -> Vec<PathBuf> {
-    let all = unfinished(runs).into_iter().map(|(_, path)| path);
     // A file system without locks does not tell one that is in use from one that was left.
-    let mut left: Vec<PathBuf> = all
+    let mut left: Vec<PathBuf> = unfinished(runs)
+        .into_iter()
+        .map(|(_, path)| path)
         .filter(|path| File::open(path).is_ok_and(|file| file.try_lock().is_ok()))
         .collect();
     left.sort_unstable();

@@ -246,8 +246,9 @@ fn add_line(
     let times = name.strip_suffix(CENSORED);
     let is_age = usize::from(times.is_some());
     let name = times.unwrap_or(name);
-    let mut series = Series::PER_INTERVAL.into_iter();
-    let series = series.find(|series| series.name() == name)?;
+    let series = Series::PER_INTERVAL
+        .into_iter()
+        .find(|series| series.name() == name)?;
     if !seconds.contains(&second) {
         return Some(());
     }

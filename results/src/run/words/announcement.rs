@@ -89,15 +89,15 @@ pub fn plan_line(plan: &RunPlan) -> String {
     };
     let connections = counted(plan.connections.into(), "connection");
     let rate = plan.shaped_rate().map(|rate| rate.to_string());
-    let pace = rate.map_or(connections, |rate| rate_in_words(&rate));
+    let load = rate.map_or(connections, |rate| rate_in_words(&rate));
     let items = (!is_endless(plan)).then(|| counted(plan.items(), "item"));
     let time = plan.duration.map(|time| match time.as_secs_f64() {
         s if s < 100.0 => format!("{s} s"),
         _ => humantime::format_duration(time).to_string(),
     });
     let pace = match time {
-        Some(time) => format!("{pace} for {time}"),
-        None => pace,
+        Some(time) => format!("{load} for {time}"),
+        None => load,
     };
     let proxy = plan
         .workload

@@ -125,11 +125,11 @@ pub fn brief_markdown(report: &Report) -> String {
         .command
         .as_ref()
         .filter(|command| command.is_of_run());
-    let doc = match command {
+    match command {
         Some(command) => doc.commands("", &[shell(&command.arguments)]),
         None => doc,
-    };
-    doc.step_summary()
+    }
+    .step_summary()
 }
 
 /// The times that the run is about; none if no response was good.
@@ -223,16 +223,14 @@ impl End<'_> {
         } else {
             first.text()
         };
-        let remedy = first.remedy().filter(|_| room < Room::NoRemedy);
-        let title = if remedy.is_none() {
-            title + &more
-        } else {
-            title
-        };
-        lines.extend(self.said(first.severity().into(), &title));
-        if let Some(remedy) = remedy {
-            let remedy = visible(&remedy).into_owned() + &more;
-            lines.extend(self.display.wrapped("  → ", &remedy, Tone::Plain));
+        let severity = first.severity().into();
+        match first.remedy().filter(|_| room < Room::NoRemedy) {
+            None => lines.extend(self.said(severity, &(title + &more))),
+            Some(remedy) => {
+                lines.extend(self.said(severity, &title));
+                let last = visible(&remedy).into_owned() + &more;
+                lines.extend(self.display.wrapped("  → ", &last, Tone::Plain));
+            }
         }
         lines
     }
@@ -253,7 +251,7 @@ impl End<'_> {
             "" => format!("{word}: {checks} found no problem"),
             brief => format!("{word}: {brief} ({checks})"),
         };
-        let text = match report.passed() {
+        let judged = match report.passed() {
             Some(passed) => format!("{meaning}, {passed}."),
             None => format!("{meaning}."),
         };
@@ -261,11 +259,11 @@ impl End<'_> {
         let is_believed = matches!(verdict, Verdict::Valid | Verdict::Errors);
         let limited = limit(report)
             .filter(|_| is_believed)
-            .map(|limit| format!("{text} Limited by {limit}."));
+            .map(|limit| format!("{judged} Limited by {limit}."));
         let fits = |text: &String| text.chars().count() + 2 <= self.display.columns;
         let text = limited
             .filter(|text| self.is_wide() && fits(text))
-            .unwrap_or(text);
+            .unwrap_or(judged);
         self.said(verdict.into(), &text)
     }
 }

@@ -74,13 +74,12 @@ fn example(cause: FailureCause, seen: &FailureReport) -> String {
         .as_deref()
         .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let status = seen.status.map(|status| status.to_string());
-    let answer = [status, seen.details.clone().or(body)]
+    let answer: Vec<String> = [status, seen.details.clone().or(body)]
         .into_iter()
         .flatten()
-        .collect::<Vec<_>>()
-        .join(", ");
-    let answer = Some(&*answer).filter(|answer| !answer.is_empty());
-    explained(cause, answer, seen.excerpt.as_deref())
+        .collect();
+    let details = (!answer.is_empty()).then(|| answer.join(", "));
+    explained(cause, details.as_deref(), seen.excerpt.as_deref())
 }
 
 /// Join the details of a failure and the remedy of its cause: `it expired 3days ago (renew ...)`.

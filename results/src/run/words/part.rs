@@ -42,7 +42,7 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
         .chain([limits])
         .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let counts = Part::Tables(vec![tables::figures("Counts and rates", &cut.totals)]);
-    let times = vec![
+    let percentiles = vec![
         Part::Tables(vec![times.table]),
         Part::Text(LEGEND.to_owned()),
     ];
@@ -58,7 +58,7 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
             section("plots", "Plots", vec![Part::Plots(plots.collect())]),
         ),
         (Readers::ALL, section("counts", "Counts", vec![counts])),
-        (Readers::FILES, section("times", "Times", times)),
+        (Readers::FILES, section("times", "Times", percentiles)),
     ];
     let about = vec![vec![
         format!("run of {}", moment(&report.started_at)),

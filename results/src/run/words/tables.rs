@@ -71,16 +71,16 @@ const NAMES: [(&str, &str); 11] = [
 /// The name of a figure for people, and how it is shown.
 fn named(key: &str) -> (String, Option<Shown>) {
     let unit = UNITS.iter().find(|(end, _)| key.ends_with(end));
-    let name = match unit {
+    let without_unit = match unit {
         Some((end, _)) if ["_us", "_ms", "_s", "_ns", "_bytes"].contains(end) => {
             &key[..key.len() - end.len()]
         }
         _ => key,
     };
-    let name = NAMES
-        .iter()
-        .find(|(known, _)| *known == key)
-        .map_or_else(|| name.replace('_', " "), |(_, name)| (*name).to_owned());
+    let name = NAMES.iter().find(|(known, _)| *known == key).map_or_else(
+        || without_unit.replace('_', " "),
+        |(_, name)| (*name).to_owned(),
+    );
     (name, unit.map(|(_, show)| *show))
 }
 
@@ -365,7 +365,7 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
         Column::numbers("p99"),
         Column::words("limited by").leaving(4),
     ];
-    let rows = rows.into_iter().take(most).map(|row| {
+    let cells = |row: &GroupRow| {
         let number = row.group.number();
         let name = row
             .name
@@ -381,16 +381,15 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
         let times = [row.p50_us, row.p99_us].map(|us| us.map(|us| micros(us as f64)));
         let limit = row
             .limit(&report.plan.run)
-            .filter(|(part, _)| *part >= FAILED);
-        let limit =
-            limit.map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
+            .filter(|(part, _)| *part >= FAILED)
+            .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
         let mut cells = vec![name.unwrap_or_else(|| others.clone())];
         cells.extend(counts.map(grouped));
         cells.extend(times.map(or_dash));
         cells.push(limit.unwrap_or_default());
         cells
-    });
-    table(&caption, columns, rows)
+    };
+    table(&caption, columns, rows.into_iter().take(most).map(cells))
 }
 
 /// Where the time of a request goes: the parts of the mean response time, and what the target's
@@ -555,7 +554,7 @@ pub(super) fn merge(report: &Report) -> Part {
 
 /// A row per shard.
 pub(super) fn shards(report: &Report) -> Part {
-    let columns = [
+    let numbers = [
         "ids",
         "items",
         "items/s",
@@ -568,7 +567,7 @@ pub(super) fn shards(report: &Report) -> Part {
     ];
     let columns = [Column::words(report.shard_word())]
         .into_iter()
-        .chain(columns.map(Column::numbers))
+        .chain(numbers.map(Column::numbers))
         .chain([Column::sentences("exit")]);
     let rows = report.shards.iter().map(|shard| {
         let [service, delay] =
@@ -606,8 +605,11 @@ pub(super) fn machine(report: &Report) -> Vec<Part> {
         target(report),
         figures("Supervisor", &report.supervisor),
     ]);
-    let ledger = report.witness.as_ref().map(|witness| &witness.ledger);
-    let ledger = ledger.filter(|ledger| !ledger.is_null());
-    let ledger = ledger.map(|ledger| Part::Code("The target's own counts", format!("{ledger:#}")));
+    let ledger = report
+        .witness
+        .as_ref()
+        .map(|witness| &witness.ledger)
+        .filter(|ledger| !ledger.is_null())
+        .map(|ledger| Part::Code("The target's own counts", format!("{ledger:#}")));
     [tables].into_iter().chain(ledger).collect()
 }

@@ -102,14 +102,17 @@ impl Face {
 
 /// Width of a text at a font size of 1.
 pub(super) fn width(text: &str) -> f64 {
-    let each = text.chars().map(|c| match u32::from(c).checked_sub(32) {
+    text.chars().map(width_of).sum::<f64>() * WIDER
+}
+
+fn width_of(c: char) -> f64 {
+    match u32::from(c).checked_sub(32) {
         Some(n @ 0..95) => f64::from(WIDTHS[n as usize]) / 1e3,
         _ if c == '·' => DOT,
         // Of a script that is as wide as it is high.
         _ if u32::from(c) > 0x2E7F => 1.1,
         _ => OTHER,
-    });
-    each.sum::<f64>() * WIDER
+    }
 }
 
 /// Rectangles of a sheet that have a text.

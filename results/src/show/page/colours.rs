@@ -27,14 +27,16 @@ const COLOURS: [(&str, &str, &str); 14] = [
 /// Return all colours as custom properties: those of the reader's choice, of the system, and light
 /// on paper.
 pub(super) fn variables() -> String {
-    let own = COLOURS.iter();
-    let own =
-        own.map(|(name, light, dark)| [format!("--{name}:{light};"), format!("--{name}:{dark};")]);
+    let own = COLOURS
+        .iter()
+        .map(|(name, light, dark)| [format!("--{name}:{light};"), format!("--{name}:{dark};")]);
     let charts = inks().map(|(name, of)| of.map(|colour| format!("--{name}:#{colour:06x};")));
     let (light, dark): (Vec<String>, Vec<String>) = own.chain(charts).map(Into::into).unzip();
     let (light, dark) = (light.concat(), dark.concat());
-    let figures = inks().map(|(name, _)| format!(".crawlmark-plot .{name}{{color:var(--{name})}}"));
-    let figures = figures.collect::<String>();
+    let inked: Vec<String> = inks()
+        .map(|(name, _)| format!(".crawlmark-plot .{name}{{color:var(--{name})}}"))
+        .collect();
+    let figures = inked.concat();
     format!(
         ":root{{color-scheme:light;{light}}}\
          @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\

@@ -181,17 +181,15 @@ impl Fine {
             .fold(0, |a, b| a.saturating_add(*b));
         let (least, longest_ms) = LEAST_OF_COLUMN;
         let columns = course.good.len().max(1);
-        let fits = |by: &&usize| course.step_ms.saturating_mul(**by as u64) <= longest_ms;
-        let is_enough = |by: &&usize| {
-            all.saturating_mul(**by as u64) / columns as u64 >= least
-                && columns.div_ceil(**by) <= most.lines as usize
+        let fits = |by: &usize| course.step_ms.saturating_mul(*by as u64) <= longest_ms;
+        let is_enough = |by: &usize| {
+            all.saturating_mul(*by as u64) / columns as u64 >= least
+                && columns.div_ceil(*by) <= most.lines as usize
         };
-        let together = TOGETHER.iter().filter(fits);
-        together
-            .clone()
+        let short = || TOGETHER.into_iter().filter(fits);
+        short()
             .find(is_enough)
-            .or_else(|| together.max())
-            .copied()
+            .or_else(|| short().max())
             .unwrap_or(1)
     }
 }

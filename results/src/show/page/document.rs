@@ -169,8 +169,8 @@ impl Layout<'_> {
         };
         markup::document(&head, |html| {
             self.write_top(html);
-            let main = [("id", "main"), ("data-seen", self.live.unwrap_or(""))];
-            let main = &main[..=usize::from(self.live.is_some())];
+            let attributes = [("id", "main"), ("data-seen", self.live.unwrap_or(""))];
+            let main = &attributes[..=usize::from(self.live.is_some())];
             html.with("main", main, |html| {
                 open(html);
                 if self.live.is_none() {

@@ -48,8 +48,11 @@ impl FromStr for Seen {
 
     /// What a reader says that it has; anything else is a reader that has nothing.
     fn from_str(text: &str) -> Result<Self, ()> {
-        let numbers = text.split('-').map(str::parse);
-        let numbers: Vec<u64> = numbers.collect::<Result<_, _>>().map_err(drop)?;
+        let numbers: Vec<u64> = text
+            .split('-')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(drop)?;
         let [run, seconds, form, findings] = numbers[..] else {
             return Err(());
         };
@@ -210,8 +213,8 @@ impl<'a> Shown<'a> {
     }
 
     fn form(&self) -> String {
-        let panels = self.panels.iter().map(Panel::form);
-        panels.collect::<Vec<_>>().join(";")
+        let forms: Vec<String> = self.panels.iter().map(Panel::form).collect();
+        forms.join(";")
     }
 }
 

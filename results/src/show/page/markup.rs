@@ -355,8 +355,10 @@ fn write_head(html: &mut Html, head: &Head<'_>, scripts: &[String]) {
         html.void("meta", &[(kind, name), ("content", content)]);
     }
     html.say("title", head.title);
-    let colour = ICON.iter().find(|(tint, _)| *tint == head.tint);
-    let colour = colour.map_or("1f6cc4", |(_, colour)| colour);
+    let colour = ICON
+        .iter()
+        .find(|(tint, _)| *tint == head.tint)
+        .map_or("1f6cc4", |(_, colour)| colour);
     let icon = format!(
         "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath fill='%23{colour}' d='M1 12h3V8H1zm5 0h3V3H6zm5 0h4V6h-4z'/%3E%3C/svg%3E"
     );

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::columns::{Cells, Columns, Outcome, Steps};
 use super::markup::Html;
-use crate::run::report::{BindingReport, IntervalRow, Limit, Report, Split};
+use crate::run::report::{BindingReport, GateReport, IntervalRow, Limit, Report, Split};
 use crate::show::chart::Role;
 use crate::show::text::in_unit;
 use crate::show::text::{decimal, grouped, micros, rate_in_words, seconds, short_percent};
@@ -218,23 +218,19 @@ pub(super) fn of(report: &Report, columns: &Columns<'_>) -> Vec<Panel> {
 impl Run<'_> {
     /// Lines for the thresholds of metrics whose names start so.
     fn thresholds(&self, metrics: &[&str]) -> Vec<Series> {
-        let lines = self
-            .report
-            .gates
-            .iter()
-            .filter(|gate| {
-                metrics.iter().any(|metric| gate.metric.starts_with(metric)) && gate.limit > 0.0
-            })
-            .map(|gate| {
-                let role = match gate.ok {
-                    Some(false) => Role::Failed,
-                    _ => Role::Reference,
-                };
-                let steps = Steps::constant(gate.limit, self.columns);
-                let line = Series::new("threshold", Drawn::Dash, role, steps);
-                line.of(in_unit(&gate.unit, gate.limit))
-            });
-        lines.collect()
+        let is_drawn = |gate: &&GateReport| {
+            metrics.iter().any(|metric| gate.metric.starts_with(metric)) && gate.limit > 0.0
+        };
+        let line = |gate: &GateReport| {
+            let role = match gate.ok {
+                Some(false) => Role::Failed,
+                _ => Role::Reference,
+            };
+            let steps = Steps::constant(gate.limit, self.columns);
+            Series::new("threshold", Drawn::Dash, role, steps).of(in_unit(&gate.unit, gate.limit))
+        };
+        let gates = &self.report.gates;
+        gates.iter().filter(is_drawn).map(line).collect()
     }
 
     fn is_open_loop(&self) -> bool {
@@ -400,20 +396,22 @@ pub(in crate::show) fn split(run: &Run<'_>) -> Option<Panel> {
 pub(in crate::show) fn in_flight(run: &Run<'_>) -> Option<Panel> {
     let (report, columns) = (run.report, run.columns);
     let steps = columns.in_flight(report);
-    let limit = f64::from(report.plan.run.in_flight());
+    let most = f64::from(report.plan.run.in_flight());
     let peak = report.totals.peak_in_flight;
-    let is_far = limit > FAR * steps.highest().max(1.0);
+    let is_far = most > FAR * steps.highest().max(1.0);
     let drawn = if is_far { Drawn::Hidden } else { Drawn::Dash };
     let level = Series::new("in flight", Drawn::Level, Role::Good, steps);
-    let limit = Series::new("limit", drawn, Role::Asked, Steps::constant(limit, columns));
+    let limit = Series::new("limit", drawn, Role::Asked, Steps::constant(most, columns));
     let learned = columns.most(|row| row.limit.map(f64::from));
     let mut series = vec![
         level.of(format!("peak {}", grouped(peak))),
         limit.of(grouped(report.plan.run.in_flight().into())),
     ];
     if learned.is_any() {
-        let last = learned.values.iter().rev().flatten().next();
-        let last = last.map_or_else(String::new, |last| Format::Count.shown(*last));
+        let last = match learned.values.iter().rev().flatten().next() {
+            Some(limit) => Format::Count.shown(*limit),
+            None => String::new(),
+        };
         let line = Series::new("learned limit", Drawn::Dash, Role::Limit, learned);
         series.push(line.of(last));
     }
@@ -574,22 +572,26 @@ pub(in crate::show) fn errors(run: &Run<'_>) -> Option<Panel> {
 impl Panel {
     /// What it draws, without the values: names and steps.
     pub(super) fn form(&self) -> String {
-        let series = self.series.iter();
-        let series = series.map(|series| format!("{}/{}", series.name, series.steps.step_s));
+        let series: Vec<String> = self
+            .series
+            .iter()
+            .map(|series| format!("{}/{}", series.name, series.steps.step_s))
+            .collect();
         let heat = self.heat.as_ref().map_or(0.0, |heat| heat.step);
-        let series: Vec<String> = series.collect();
         format!("{}/{heat}:{}", self.name, series.join(","))
     }
 
     /// What it draws from a time on, in the order of its data: its cells and its series.
     pub(super) fn tails(&self, after_s: f64) -> Vec<Tail<'_>> {
-        let heat = self.heat.iter();
-        let heat = heat.map(|heat| Tail::Cells(since(&heat.columns, heat.step, after_s)));
-        let series = self.series.iter().map(|series| {
+        let cells = self
+            .heat
+            .iter()
+            .map(|heat| Tail::Cells(since(&heat.columns, heat.step, after_s)));
+        let values = self.series.iter().map(|series| {
             let steps = &series.steps;
             Tail::Values(since(&steps.values, steps.step_s, after_s))
         });
-        heat.chain(series).collect()
+        cells.chain(values).collect()
     }
 
     fn new(name: &'static str, title: &'static str, format: Format, series: Vec<Series>) -> Self {

@@ -65,13 +65,9 @@ impl Levels {
 /// Times of responses by columns, which show what percentiles hide, such as two modes or a stall,
 /// and the range of their axis; none without a response.
 pub(super) fn heat(heat: &Heat, axis: TimeAxis) -> Option<(Vec<Mark>, Range)> {
-    let known = heat.columns.iter().flatten();
-    let low = known
-        .clone()
-        .map(|(first, _)| *first)
-        .min()?
-        .saturating_sub(1);
-    let high = known
+    let known = || heat.columns.iter().flatten();
+    let low = known().map(|(first, _)| *first).min()?.saturating_sub(1);
+    let high = known()
         .map(|(first, counts)| first + u32::try_from(counts.len()).unwrap_or(0))
         .max()?;
     let starts_us = |cell: u32| 10f64.powf(f64::from(cell) / heat.per_decade as f64);
@@ -237,8 +233,8 @@ pub(super) fn shards(name: &'static str, run: &Run<'_>) -> Option<Chart> {
     } else {
         "Shards side by side"
     };
-    let panels = Panel::below_each_other(panels);
-    (!panels.is_empty()).then(|| answers::chart([name, title], answer, report, panels))
+    let stacked = Panel::below_each_other(panels);
+    (!stacked.is_empty()).then(|| answers::chart([name, title], answer, report, stacked))
 }
 
 /// The shards in order: of too many, those with the fewest requests.

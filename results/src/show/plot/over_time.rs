@@ -40,8 +40,8 @@ pub(super) fn chart(
         .chain(others)
         .map(|described| panel(&described, axis, &events))
         .collect();
-    let panels = Panel::below_each_other(panels);
-    let mut chart = answers::chart(words, answer, run.report, panels);
+    let stacked = Panel::below_each_other(panels);
+    let mut chart = answers::chart(words, answer, run.report, stacked);
     if step_s > 1.0 {
         chart
             .subtitle

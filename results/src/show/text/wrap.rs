@@ -64,9 +64,10 @@ pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
 /// Return the sentence with a capital at its beginning.
 pub fn capital(text: &str) -> String {
     let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(rest).collect()
-    })
+    match rest.next() {
+        Some(first) => first.to_uppercase().chain(rest).collect(),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -98,9 +98,13 @@ fn changes(of: &Bisect) -> Vec<Mark> {
     }
     marks.push(Mark::new(Role::Good, "", Shape::Dots(good)));
     marks.push(Mark::new(Role::Failed, "", Shape::Dots(bad)));
-    let broken = of.commits.iter().enumerate();
-    let broken = broken.filter(|(_, commit)| commit.builds == Some(false));
-    let crosses: Vec<Dot> = broken.map(|(at, _)| Dot::at(at as f64, 0.0)).collect();
+    let crosses: Vec<Dot> = of
+        .commits
+        .iter()
+        .enumerate()
+        .filter(|(_, commit)| commit.builds == Some(false))
+        .map(|(at, _)| Dot::at(at as f64, 0.0))
+        .collect();
     marks.push(Mark::new(
         Role::CutOff,
         "does not build",
@@ -111,16 +115,15 @@ fn changes(of: &Bisect) -> Vec<Mark> {
 }
 
 fn bars(of: &Bisect) -> Vec<Block> {
-    let commits = of.commits.iter().enumerate();
-    let bars = commits.filter_map(|(at, commit)| {
-        let p = commit.probability.filter(|p| *p >= 0.001)?;
-        let at = at as f64;
-        Some(Block {
+    let mut bars = Vec::new();
+    for (place, commit) in of.commits.iter().enumerate() {
+        let at = place as f64;
+        bars.extend(commit.probability.filter(|p| *p >= 0.001).map(|p| Block {
             x: (at - 0.4, at + 0.4),
             y: (0.0, p),
-        })
-    });
-    bars.collect()
+        }));
+    }
+    bars
 }
 
 /// Axis around all intervals.

@@ -109,8 +109,10 @@ pub struct Block {
 
 impl Block {
     fn of(&self, commit: usize) -> Option<f64> {
-        let mut readings = self.readings.iter();
-        readings.find(|(one, _)| *one == commit).map(|(_, y)| *y)
+        self.readings
+            .iter()
+            .find(|(one, _)| *one == commit)
+            .map(|(_, y)| *y)
     }
 
     /// By how much one commit is worse than another.
@@ -306,8 +308,8 @@ impl Search {
 
     /// By how much one commit was worse than another in each block that has both.
     fn differences(&self, commit: usize, from: usize) -> Vec<f64> {
-        let blocks = self.blocks.iter();
-        blocks
+        self.blocks
+            .iter()
             .filter_map(|block| block.difference(commit, from))
             .collect()
     }
@@ -514,8 +516,11 @@ impl Search {
     pub fn smallest_found(&self) -> Option<f64> {
         let pairs = self.blocks.len();
         let deviation = standard_deviation(&self.differences(self.bad, 0))?;
-        let look = ENDS.iter().rev().find(|look| look.pairs <= pairs);
-        let look = *look.unwrap_or(&ENDS[0]);
+        let look = ENDS
+            .iter()
+            .rev()
+            .find(|look| look.pairs <= pairs)
+            .unwrap_or(&ENDS[0]);
         look.minimum_detectable(pairs, deviation, 1, 0.0)
     }
 

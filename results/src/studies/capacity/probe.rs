@@ -5,8 +5,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::search::{Pace, ProbeKind, ProbeResult, Question};
 use crate::judge::FindingKind;
-use crate::run::gates::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, of_report};
 use crate::judge::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
+use crate::run::gates::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, of_report};
 use crate::run::report::{IntervalRow, Report, ScheduleReport, Verdict};
 use crate::studies::{RoundRun, StudyFinding, TargetUse};
 use crawlmark_harness::plan::Arrivals;

@@ -85,8 +85,11 @@ pub(super) fn panels(contest: &Contest) -> Vec<Panel> {
 
 /// Ends of the axis: around all estimates, intervals and losses that count, as far as it reaches.
 fn ends(rows: &[Row<'_>]) -> [f64; 2] {
-    let far = rows.iter().map(|row| row.estimate.abs());
-    let far = (far.fold(0.0, f64::max) * FARTHEST).max(NEAREST);
+    let farthest = rows
+        .iter()
+        .map(|row| row.estimate.abs())
+        .fold(0.0, f64::max);
+    let far = (farthest * FARTHEST).max(NEAREST);
     let values = rows.iter().flat_map(|row| {
         let [low, high] = row.interval;
         [0.0, row.estimate, low, high, 2.0 * row.loss]
@@ -221,7 +224,7 @@ impl<'a> Row<'a> {
 
 /// Change of each undisturbed pair, percent.
 fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
-    let changes = contest
+    contest
         .rounds
         .chunks(2)
         .filter(|pair| pair[0].counts())
@@ -231,6 +234,7 @@ fn changes(contest: &Contest, metric: &Metric) -> Vec<f64> {
                 round.readings.of(&metric.name).value()
             });
             Some(log_change([base?, candidate?])).filter(|change| change.abs() < FAR)
-        });
-    changes.map(|change| change.exp_m1() * 100.0).collect()
+        })
+        .map(|change| change.exp_m1() * 100.0)
+        .collect()
 }

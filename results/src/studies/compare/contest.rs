@@ -16,7 +16,6 @@ use super::judge;
 use super::judgement::{
     Comparison, Evidence, LOOKS, MetricResult, MetricVerdict, Overall, Undecided,
 };
-use super::junit;
 use super::statistics::{change, change_in_two};
 use crate::metrics::{
     Execution, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
@@ -24,6 +23,7 @@ use crate::metrics::{
 };
 use crate::run::report::{Report, Verdict};
 use crate::show::doc::{Column, Doc, Figure, Table};
+use crate::show::junit::{self, Suite, TestCase};
 use crate::show::text::counted;
 use crate::studies::differences::Difference;
 use crate::studies::{
@@ -310,9 +310,9 @@ impl StudyResult for Contest {
             self.rounds.len() / 2,
             self.rounds.iter().filter(|of| of.counts()).count() / 2,
         );
-        let led = |one: &&MetricResult| one.verdict.weight() == Some(verdict);
+        let led_to_it = |one: &&MetricResult| one.verdict.weight() == Some(verdict);
         let bounds = all.iter().map(|one| one.metric.passes_below);
-        let mut led: Vec<MetricResult> = all.iter().filter(led).cloned().collect();
+        let mut led: Vec<MetricResult> = all.iter().filter(led_to_it).cloned().collect();
         // What surely got worse is the reason to be told, with what would decide.
         led.sort_by_key(|one| one.verdict.longer().is_none());
         let longer = led.iter().find_map(|one| one.verdict.longer());
@@ -329,14 +329,13 @@ impl StudyResult for Contest {
         for pair in self.rounds.chunks(2).filter(|pair| !pair[0].counts()) {
             *left_out.entry(pair[0].round.disturbance).or_default() += 1;
         }
-        let left_out = left_out.into_iter();
-        found.extend(
-            left_out.map(|(disturbance, count)| StudyFinding::PairsLeftOut {
+        for (disturbance, count) in left_out {
+            found.push(StudyFinding::PairsLeftOut {
                 disturbance,
                 count,
                 of: pairs,
-            }),
-        );
+            });
+        }
         found.extend(
             [Arm::Base, Arm::Candidate]
                 .into_iter()
@@ -367,15 +366,18 @@ impl StudyResult for Contest {
         // Those that decided first.
         let mut all: Vec<&MetricResult> = self.comparison.metrics.iter().collect();
         all.sort_by_key(|one| one.verdict.weight().is_none());
-        let rows = all.into_iter().filter_map(|one| {
+        let figure_of = |one: &MetricResult| {
             let evidence = one
                 .evidence
                 .as_ref()
                 .filter(|evidence| evidence.has_ratio())?;
             let [value, interval] = change_in_two(evidence.ratio, evidence.shown_interval());
             figure(one.metric.title.to_string(), Some(value), interval)
-        });
-        rows.take(MOST_FIGURES).collect()
+        };
+        all.into_iter()
+            .filter_map(figure_of)
+            .take(MOST_FIGURES)
+            .collect()
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -431,11 +433,46 @@ impl StudyResult for Contest {
     }
 
     fn exports(&self) -> Vec<(&'static str, String)> {
-        vec![(crate::show::junit::FILE, junit::document(self))]
+        vec![(junit::FILE, self.junit())]
     }
 }
 
 impl Contest {
+    /// The comparison as `JUnit`: a test case for each metric that may decide.
+    fn junit(&self) -> String {
+        let mut cases = Vec::new();
+        for one in &self.comparison.metrics {
+            let ok = match one.verdict {
+                MetricVerdict::Informational { .. } => continue,
+                MetricVerdict::Pass => Some(true),
+                MetricVerdict::Regression => Some(false),
+                MetricVerdict::Inconclusive { .. } => None,
+            };
+            let mut cells = self.row(one);
+            cells.remove(0);
+            cells.retain(|cell| !cell.is_empty());
+            cases.push(TestCase {
+                name: one.metric.name.clone().into_owned(),
+                said: format!("{}: {}", one.metric.title, cells.join(", ")),
+                kind: "comparison",
+                ok,
+            });
+        }
+        let sides = &self.context;
+        let suite = Suite {
+            name: &sides.header.name,
+            class: "comparison",
+            timestamp: &sides.header.started_at,
+            duration_s: 0.0,
+            properties: &[
+                ("verdict", self.comparison.verdict.name()),
+                ("base", &sides.base.what),
+                ("candidate", &sides.candidate.what),
+            ],
+        };
+        suite.document(&cases)
+    }
+
     /// The executions of an arm that failed, which count with `--ignore-failure`.
     fn failed(&self, arm: Arm) -> Option<StudyFinding> {
         let executions = self.of_arm(arm).flat_map(|of| &of.executions);

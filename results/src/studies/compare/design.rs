@@ -341,12 +341,16 @@ impl Disturbance {
         });
         // NaN or infinite if either is unknown.
         let slower = one.work_us.max(other.work_us) / one.work_us.min(other.work_us);
-        match () {
-            () if !is_explained => Self::None,
-            () if slower.is_finite() && slower > 1.0 + SPEED => Self::SpeedProbe,
-            () if (one.stolen - other.stolen).abs() > STEAL => Self::Steal,
-            () if (one.frozen_us - other.frozen_us).abs() > FREEZE_US => Self::RunQueue,
-            () => Self::None,
+        if !is_explained {
+            Self::None
+        } else if slower.is_finite() && slower > 1.0 + SPEED {
+            Self::SpeedProbe
+        } else if (one.stolen - other.stolen).abs() > STEAL {
+            Self::Steal
+        } else if (one.frozen_us - other.frozen_us).abs() > FREEZE_US {
+            Self::RunQueue
+        } else {
+            Self::None
         }
     }
 

@@ -283,12 +283,11 @@ pub(crate) fn change_in_two(ratio: f64, interval: Option<Interval>) -> [String; 
 /// A ratio as a change in percent, with its sign.
 fn signed(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
-    // Without it, a small loss is shown as -0.0.
-    let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
-    if percent.abs() < 9.95 {
-        format!("{percent:+.1}")
-    } else {
-        format!("{percent:+.0}")
+    match percent.abs() {
+        // A small loss would be shown as -0.0.
+        size if size < 0.05 => "+0.0".to_owned(),
+        size if size < 9.95 => format!("{percent:+.1}"),
+        _ => format!("{percent:+.0}"),
     }
 }
 

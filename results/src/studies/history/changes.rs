@@ -419,9 +419,9 @@ impl<'a> Parted<'a> {
         // What the means take from it: about (1 + 3r) by the length of a part (Kendall, M. G. (1954),
         // Note on bias in the estimation of autocorrelation, Biometrika 41, 403-404).
         let each = n / (self.ends.len() - 1) as f64;
-        let shown = (shown + 1.0 / each) / (1.0 - 3.0 / each).max(0.4);
-        let suspected = (shown + 2.0 / n.sqrt()).min(SUSPECTED);
-        shown.max(suspected).clamp(0.0, GREATEST)
+        let corrected = (shown + 1.0 / each) / (1.0 - 3.0 / each).max(0.4);
+        let suspected = (corrected + 2.0 / n.sqrt()).min(SUSPECTED);
+        corrected.max(suspected).clamp(0.0, GREATEST)
     }
 }
 

@@ -123,8 +123,8 @@ fn at_the_end(one: &Series) -> Vec<Note> {
         let [by, _] = change_in_two(ratio, None);
         Note::new(by, end(shift.after), [8.0, 17.0]).of(role, Face::Value)
     });
-    let before = format!("{} before", metric.in_unit(shift.before));
-    let before = Note::new(before, end(shift.before), [8.0, 4.0]);
+    let text = format!("{} before", metric.in_unit(shift.before));
+    let before = Note::new(text, end(shift.before), [8.0, 4.0]);
     let mut notes = vec![after.of(role, Face::Strong)];
     notes.extend(by);
     notes.push(before.of(Role::Good, Face::Value));

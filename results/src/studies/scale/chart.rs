@@ -123,32 +123,31 @@ impl Sizes {
 
     /// A text for each size; empty where the curve has none.
     fn texts(&self, curve: &Curve, text: fn(&Point) -> Option<String>) -> Vec<String> {
-        let sizes = self.0.iter().map(|n| {
-            let point = curve
-                .points
-                .iter()
-                .find(|point| curve.n(point).total_cmp(n).is_eq())?;
-            text(point)
-        });
-        sizes.map(Option::unwrap_or_default).collect()
+        let at = |n: &f64| {
+            let mut points = curve.points.iter();
+            points.find(|point| curve.n(point).total_cmp(n).is_eq())
+        };
+        self.0
+            .iter()
+            .map(|n| at(n).and_then(text).unwrap_or_default())
+            .collect()
     }
 }
 
 /// Linear growth, and the law that the sizes follow.
 fn references(curve: &Curve, sizes: &Sizes) -> Vec<Mark> {
+    let mark = |name: &str, points| Mark::new(Role::Asked, name, Shape::Line(points));
     let linear = curve
         .base()
         .and_then(|base| Some((curve.n(base), base.items_per_s?.median)))
         .map(|(least, per_s)| {
             let (_, most) = sizes.ends();
-            vec![(least, per_s), (most, per_s * most / least)]
+            mark("linear", vec![(least, per_s), (most, per_s * most / least)])
         });
-    let law = curve
-        .usl
-        .map(|law| sizes.smooth().map(|n| (n, law.per_s(n))).collect());
-    let mark = |name: &str, points| Mark::new(Role::Asked, name, Shape::Line(points));
-    let linear = linear.map(|points| mark("linear", points));
-    let law = law.map(|points| mark("USL fit", points).dashed(Dash::Dotted));
+    let law = curve.usl.map(|law| {
+        let points = sizes.smooth().map(|n| (n, law.per_s(n))).collect();
+        mark("USL fit", points).dashed(Dash::Dotted)
+    });
     linear.into_iter().chain(law).collect()
 }
 

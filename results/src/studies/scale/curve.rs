@@ -75,8 +75,10 @@ impl Point {
         // counts, too.
         let mut pairs = Vec::new();
         for own in &used {
-            let mut base = base.iter().filter(|base| base.replicate == own.replicate);
-            let beside = base.find(|base| base.counts() && base.items_per_s > 0.0);
+            let beside = base
+                .iter()
+                .filter(|base| base.replicate == own.replicate)
+                .find(|base| base.counts() && base.items_per_s > 0.0);
             pairs.extend(beside.map(|base| (*own, *base)));
         }
         let over = |value: fn(&Round) -> Option<f64>| {

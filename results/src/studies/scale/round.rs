@@ -112,15 +112,15 @@ impl Round {
 /// The mean of the times that shards need for an item, over the greatest of them. One that did none
 /// would need for ever.
 fn balance(shards: &[ShardReport]) -> Option<f64> {
-    let rates = shards.iter().map(|shard| shard.totals.items_per_s);
-    let least = rates.clone().fold(f64::INFINITY, f64::min);
-    if !rates.clone().any(|rate| rate > 0.0) {
+    let rates: Vec<f64> = shards.iter().map(|it| it.totals.items_per_s).collect();
+    let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    if !rates.iter().any(|rate| *rate > 0.0) {
         return None;
     }
     if least <= 0.0 {
         return Some(0.0);
     }
-    let mean = rates.map(|rate| 1.0 / rate).sum::<f64>() / shards.len() as f64;
+    let mean = rates.iter().map(|rate| 1.0 / rate).sum::<f64>() / shards.len() as f64;
     Some((mean * least).min(1.0))
 }
 

@@ -84,9 +84,11 @@ fn stroke(row: usize, per_s: f64) -> Mark {
 /// The panel of the rates of patterns, with their other figures as a line under each.
 pub(super) fn patterns(all: &[ScenarioReport], others: &[ScenarioFigure]) -> Panel {
     let (mut bars, mut notes) = (Vec::new(), Vec::new());
-    let most = all.iter().map(|of| of.readings.ok_per_s);
     // Some length if all are 0.
-    let most = most.fold(f64::MIN_POSITIVE, f64::max);
+    let most = all
+        .iter()
+        .map(|of| of.readings.ok_per_s)
+        .fold(f64::MIN_POSITIVE, f64::max);
     for (row, of) in all.iter().enumerate() {
         let per_s = of.readings.ok_per_s;
         bars.push(Block::row(row, [0.06, 0.36], [0.0, per_s]));

@@ -234,8 +234,8 @@ fn waiting(readings: &ScenarioReadings) -> Option<StudyFinding> {
     let connect_us = readings.connect_mean_us.unwrap_or(0.0);
     let each_us = readings.service_mean_us? + connect_us * opened;
     let waited = readings.attempts_per_s * each_us / 1e6 / f64::from(connections.max(1));
-    let opening_us = (connect_us + readings.handshake_us) * opened;
-    let opening_us = Some(opening_us).filter(|opening| *opening >= OPENING * each_us);
+    let opening_us = Some((connect_us + readings.handshake_us) * opened)
+        .filter(|opening| *opening >= OPENING * each_us);
     if readings.in_batches && waited < WAITED {
         return Some(StudyFinding::Batches {
             connections,
