@@ -161,13 +161,13 @@ impl Study for AbStudy<'_> {
             .filter(|pairs| *pairs <= most)
             .collect();
         let first = looks.first().copied().unwrap_or(most) + self.args.aa.unwrap_or(0);
-        let looks: Vec<String> = looks.iter().map(ToString::to_string).collect();
         let until = if looks.is_empty() {
             format!("{most} at most, too few for a verdict")
         } else {
+            let counts: Vec<String> = looks.iter().map(ToString::to_string).collect();
             format!(
                 "with a look at the verdict after {} pairs",
-                looks.join(", ")
+                counts.join(", ")
             )
         };
         let takes = self.pairs.takes().map_or_else(String::new, |takes| {

@@ -373,9 +373,11 @@ impl BisectStudy<'_> {
     /// What is known after a block.
     fn so_far(&self, shown: &str) -> String {
         let (range, probability) = self.search.likeliest_range();
-        let loss = self.search.change(self.commits.len() - 1, 0);
         let metric = &self.question.metric;
-        let loss = loss.map_or(0.0, |loss| metric.fraction(loss.log) * 100.0);
+        let loss = self
+            .search
+            .change(self.commits.len() - 1, 0)
+            .map_or(0.0, |change| metric.fraction(change.log) * 100.0);
         let commit = match shown {
             "" => String::new(),
             commit => format!("{commit}: "),
@@ -505,12 +507,10 @@ impl BisectStudy<'_> {
         order: &[usize],
     ) -> Result<Vec<Measured>, Error> {
         match self.subject.clone() {
-            Subject::Crawl(crawl) => {
-                let each = order
-                    .iter()
-                    .map(|commit| self.crawl(rounds, &crawl.setup, *commit));
-                each.collect()
-            }
+            Subject::Crawl(crawl) => order
+                .iter()
+                .map(|commit| self.crawl(rounds, &crawl.setup, *commit))
+                .collect(),
             Subject::Command(setup) => self.execute(rounds, &setup, order),
         }
     }
@@ -559,9 +559,11 @@ impl BisectStudy<'_> {
             .map(|commit| {
                 let directory = self.worktree(*commit);
                 let place = directory.display().to_string();
-                let words = |words: &[String]| {
-                    let words = words.iter().map(|word| word.replace(DIRECTORY, &place));
-                    words.collect::<Vec<_>>()
+                let words = |words: &[String]| -> Vec<String> {
+                    words
+                        .iter()
+                        .map(|word| word.replace(DIRECTORY, &place))
+                        .collect()
                 };
                 CommandSetup {
                     label: self.commits[*commit].short().to_owned(),
@@ -588,8 +590,10 @@ impl BisectStudy<'_> {
         let ran = rounds.execute(&setups, orders)?;
         let metric = &self.question.metric;
         let measured = ran.into_iter().map(|round| {
-            let each = round.executions.iter().map(std::slice::from_ref);
-            let mut values: Vec<f64> = each
+            let mut values: Vec<f64> = round
+                .executions
+                .iter()
+                .map(std::slice::from_ref)
                 .filter_map(|one| readings_of_executions(one).of(&metric.name).value())
                 .collect();
             let mut readings = readings_of_executions(&round.executions);

@@ -130,9 +130,9 @@ impl CapacityStudy<'_> {
         let question = &self.probing.question;
         let before = read_together(question, self.probes.clone());
         self.probes.push(probe);
-        let mut before = before.iter().map(|probe| probe.seen);
-        for probe in read_together(question, self.probes.clone()) {
-            let seen = before.next();
+        let after = read_together(question, self.probes.clone());
+        for (place, probe) in after.into_iter().enumerate() {
+            let seen = before.get(place).map(|probe| probe.seen);
             if seen != Some(probe.seen) {
                 let after_all = seen.map_or("", |_| ", corrected");
                 let name = format!("probe {}{after_all}", probe.plan.number);

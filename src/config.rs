@@ -67,14 +67,16 @@ fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
         .map_err(|_| refused("it is not UTF-8 text: save it as UTF-8"))?;
     // As in a shell, where lines are joined by it; `shlex` makes an empty word of it. Behind a word it
     // stays: there it joins the halves of the word.
-    let lines = text.lines().map(|line| {
-        line.trim_end()
-            .strip_suffix('\\')
-            .filter(|before| before.trim_end() != *before || before.is_empty())
-            .unwrap_or(line)
-    });
-    let text = lines.collect::<Vec<_>>().join("\n");
-    let words = shlex::split(&text).ok_or_else(|| {
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| {
+            line.trim_end()
+                .strip_suffix('\\')
+                .filter(|before| before.trim_end() != *before || before.is_empty())
+                .unwrap_or(line)
+        })
+        .collect();
+    let words = shlex::split(&lines.join("\n")).ok_or_else(|| {
         refused("a quote is not closed: write flags as in a shell, one or more a line")
     })?;
     if words

@@ -239,8 +239,10 @@ impl Error {
             Self::Resolve { host, error } => format!("{host} (no address: {error})"),
             other => other.to_string(),
         });
-        let more = errors.len().saturating_sub(SHOWN);
-        let more = (more > 0).then(|| format!("and {more} more"));
+        let more = match errors.len().saturating_sub(SHOWN) {
+            0 => None,
+            count => Some(format!("and {count} more")),
+        };
         shown.chain(more).collect::<Vec<_>>().join("; ")
     }
 

@@ -106,11 +106,11 @@ impl IdFormat {
         let (first, last) = text.split_once("..")?;
         let ends = [first, last.strip_prefix('=').unwrap_or(last)];
         let has_zeros = |end: &&str| end.len() > 1 && end.starts_with('0');
-        let width = ends.into_iter().find(has_zeros)?.len();
-        let width = u8::try_from(width)
+        let digits = ends.into_iter().find(has_zeros)?.len();
+        u8::try_from(digits)
             .ok()
-            .filter(|width| *width <= MOST_WIDTH);
-        width.map(|width| Self { radix: 10, width })
+            .filter(|width| *width <= MOST_WIDTH)
+            .map(|width| Self { radix: 10, width })
     }
 
     /// Append the text of an ID; without a format, its decimal digits.

@@ -161,10 +161,13 @@ impl LivePage {
     pub(crate) fn start(at: ServedAt) -> Result<Option<Self>, Error> {
         let page = at
             .page
-            .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let page = page.map(|at| Listening::at("--page", at)).transpose()?;
-        let metrics = at.metrics.map(|at| Listening::at("--metrics", at));
-        let metrics = metrics.transpose()?;
+            .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+            .map(|at| Listening::at("--page", at))
+            .transpose()?;
+        let metrics = at
+            .metrics
+            .map(|at| Listening::at("--metrics", at))
+            .transpose()?;
         if page.is_none() && metrics.is_none() {
             return Ok(None);
         }
@@ -189,8 +192,9 @@ impl LivePage {
                 .map(|channel| server::serve(channel, page, metrics, &secret, live));
             u8::from(!matches!(served, Some(Ok(()))))
         })?;
-        let channel = ours.take();
-        let channel = channel.ok_or_else(|| failed(ErrorKind::BrokenPipe.into()))?;
+        let channel = ours
+            .take()
+            .ok_or_else(|| failed(ErrorKind::BrokenPipe.into()))?;
         Ok(Some(Self::told_by(Some(child), channel)))
     }
 

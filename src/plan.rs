@@ -36,29 +36,12 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
     } = args;
     let slots = slots.unwrap_or(nodes);
     let path = crawl.out.take().unwrap_or_else(|| PathBuf::from(PLAN));
-    let refusal = if crawl.is_bundled() {
-        Some(
-            "plan: a crawl on several machines needs a target that they all reach: give its URL"
-                .to_owned(),
-        )
-    } else if let Some(flag) = crawl.list_of_input() {
-        Some(format!(
-            "{flag} -: each part reads the list, so write it to a file that all machines have"
-        ))
-    } else if crawl.part.plan.is_some() || crawl.save.earlier().is_some() {
-        Some("plan: --plan, --resume and --refresh are for `crawlmark run`: remove them".to_owned())
-    } else if let Some(flag) = of_result(&crawl) {
-        Some(format!(
-            "plan: {flag} is for the result of a run: give it to `crawlmark run --plan`"
-        ))
-    } else if slots > nodes {
-        Some(format!(
+    check_flags(&crawl)?;
+    if slots > nodes {
+        return Err(Error::Usage(format!(
             "--slots {slots} is more than the {nodes} parts: use at most {nodes}"
-        ))
-    } else {
-        None
-    };
-    refusal.map_or(Ok(()), |why| Err(Error::Usage(why)))?;
+        )));
+    }
     let start = wall_time();
     let start_at = start_at.map(SystemTime::from);
     start_at.map_or(Ok(()), |at| check_start(at, start))?;
@@ -104,28 +87,65 @@ pub(crate) fn plan(args: PlanArgs) -> Result<u8, Error> {
         (name.clone(), shell_word(&name))
     };
     let again = FileCommand::of(&file, &path).typed_again();
+    if !quiet {
+        terminal::say(&announcement(&file, &name, &shown, &again, duration));
+    }
+    Ok(DONE)
+}
+
+/// Refuse the flags of a crawl that cannot be shared.
+fn check_flags(crawl: &RunArgs) -> Result<(), Error> {
+    if crawl.is_bundled() {
+        return Err(Error::usage(
+            "plan: a crawl on several machines needs a target that they all reach: give its URL",
+        ));
+    }
+    if let Some(flag) = crawl.list_of_input() {
+        return Err(Error::Usage(format!(
+            "{flag} -: each part reads the list, so write it to a file that all machines have"
+        )));
+    }
+    if crawl.part.plan.is_some() || crawl.save.earlier().is_some() {
+        return Err(Error::usage(
+            "plan: --plan, --resume and --refresh are for `crawlmark run`: remove them",
+        ));
+    }
+    match of_result(crawl) {
+        Some(flag) => Err(Error::Usage(format!(
+            "plan: {flag} is for the result of a run: give it to `crawlmark run --plan`"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What a plan comes to, and the command of each part. `again` is what has to be typed with it.
+fn announcement(
+    file: &PlanFile,
+    name: &str,
+    shown: &str,
+    again: &str,
+    duration: Option<Duration>,
+) -> String {
     let space = if again.is_empty() { "" } else { " " };
+    let nodes = file.nodes;
     let mut said = format!(
         "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {shown} --node i/{nodes} --into DIR{space}{again}\n",
         counted(file.crawl.ids.len(), "ID"),
         counted(nodes.into(), "part"),
         grouped(file.ids(0).len()),
-        grouped(slots.into()),
+        grouped(file.slots.into()),
     );
     if !again.is_empty() {
         said.push_str("Secrets, and what opens files or says where they go, are not taken from a plan: type the rest of this command with each part\n");
     }
     if let Some(duration) = duration {
-        let duration = humantime::format_duration(duration);
+        let time = humantime::format_duration(duration);
         let _ = writeln!(
             said,
-            "Each part stops {duration} after its start, and leaves the rest of its IDs (--duration)"
+            "Each part stops {time} after its start, and leaves the rest of its IDs (--duration)"
         );
     }
-    if !quiet {
-        terminal::say(&said);
-    }
-    Ok(DONE)
+    said
 }
 
 /// Return the first flag of the output of a run, which a plan does not hold; none without any.

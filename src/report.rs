@@ -139,8 +139,8 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
 
 /// Make everything of a part of a result, and return where its page is.
 fn remake_part(result: &Path, report: &Report, args: &ReportArgs) -> Result<PathBuf, Error> {
-    let own = result_dir::file_of(result, RESULT)?;
-    let own = export::folder(&own);
+    let file = result_dir::file_of(result, RESULT)?;
+    let own = export::folder(&file);
     let part = cut::part(report, args.from, args.to)?;
     let name = format!("part-{}s-{}s", part.start, part.end);
     let directory = args.out.clone().unwrap_or_else(|| own.join(name));
@@ -190,8 +190,8 @@ fn one_place() -> Error {
 /// Return the directory for what is made of a result, which may be named by its `result.json`. A
 /// directory that holds another result is refused.
 fn directory(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
-    let own = result_dir::file_of(result, RESULT)?;
-    let own = export::folder(&own);
+    let file = result_dir::file_of(result, RESULT)?;
+    let own = export::folder(&file);
     let Some(out) = &args.out else {
         return Ok(own.to_owned());
     };

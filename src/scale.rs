@@ -10,7 +10,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text;
 use crawlmark_results::studies::Header;
@@ -81,8 +80,10 @@ impl Study for ScaleStudy {
                 rounds.begin(&name, &size.to_string(), self.takes);
                 let round = self.round(rounds, replicate, size)?;
                 let rate = text::decimal(round.items_per_s);
-                let why = round.left_out_by().map(Finding::text);
-                let why = why.map_or_else(String::new, |why| format!(", left out: {why}"));
+                let why = match round.left_out_by() {
+                    Some(finding) => format!(", left out: {}", finding.text()),
+                    None => String::new(),
+                };
                 rounds
                     .stages
                     .end(&name, &format!("{size}: {rate} items/s{why}"));

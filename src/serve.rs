@@ -222,14 +222,14 @@ fn in_short(ledger: &Ledger) -> String {
         .iter()
         .map(|(status, count)| format!("{} with status {status}", grouped(*count)))
         .collect();
-    let answers = if answers.is_empty() {
+    let statuses = if answers.is_empty() {
         "no response".to_owned()
     } else {
         answers.join(", ")
     };
     let (requests, ids) = (grouped(ledger.requests), grouped(ledger.unique_ids));
     format!(
-        "stopped after {requests} requests for {ids} IDs: {answers}. Pipe the output to get all counts as JSON\n"
+        "stopped after {requests} requests for {ids} IDs: {statuses}. Pipe the output to get all counts as JSON\n"
     )
 }
 

@@ -119,8 +119,8 @@ fn conducted<S: Study>(
         Stages::fitting()
     };
     if !keep.quiet {
-        let lines = study.announcement();
-        let lines = text::wrapped(&lines, terminal::columns_beside());
+        let announcement = study.announcement();
+        let lines = text::wrapped(&announcement, terminal::columns_beside());
         terminal::say(&(lines.join("\n") + "\n"));
     }
     let started_at = rfc3339(wall_time());
@@ -312,9 +312,11 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
         Ok(Command::Run(args)) => Ok(*args),
         Ok(_) => usage(format!("{whose}: not flags of `crawlmark run`")),
         Err(error) => {
-            let text = error.render().to_string();
+            let rendered = error.render().to_string();
             // The parser begins with `error: `.
-            let text = text.split_once(' ').map_or(&*text, |(_, text)| text);
+            let text = rendered
+                .split_once(' ')
+                .map_or(&*rendered, |(_, text)| text);
             usage(format!("{whose}: {}", text.trim_end()))
         }
     }

@@ -146,12 +146,14 @@ fn words(args: &CommandArgs, flag: &str, line: &str) -> Result<Vec<String>, Erro
 /// `find`.)
 fn shell_operator(line: &str) -> Option<&'static str> {
     let words = |line: &str| shlex::split(line).map_or(0, |words| words.len());
-    let operators = [">", "<", "|", "&&"].into_iter();
-    let mut found = operators.filter(|operator| {
+    let is_used = |operator: &&'static str| {
         let bare = line.replace(&format!("\\{operator}"), "");
         words(&bare.replace(operator, " x x ")) > words(&bare)
-    });
-    found.next().or(has_variable(line).then_some("$"))
+    };
+    [">", "<", "|", "&&"]
+        .into_iter()
+        .find(is_used)
+        .or(has_variable(line).then_some("$"))
 }
 
 /// True if a shell would insert a variable, or what a command prints: also between quotation marks,
@@ -216,8 +218,11 @@ pub(crate) fn fitting_executions(before: &[CommandRound]) -> u64 {
         .filter_map(|round| round.executions.last())
         .map(|one| one.wall_us)
         .fold(0.0, f64::max);
-    let longest = Duration::from_secs_f64(longest / 1e6).as_nanos();
-    let fitting = COMMAND_ROUND.as_nanos().checked_div(longest).unwrap_or(1);
+    let longest_ns = Duration::from_secs_f64(longest / 1e6).as_nanos();
+    let fitting = COMMAND_ROUND
+        .as_nanos()
+        .checked_div(longest_ns)
+        .unwrap_or(1);
     u64::try_from(fitting).unwrap_or(MOST).clamp(1, MOST)
 }
 

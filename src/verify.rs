@@ -38,10 +38,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
     Ok(if is_bad { INVALID } else { DONE })
 }
 
-/// Audit for people, of whom some need each item (`is_whole`): the answer first, the verdict last.
-fn lines(audit: &Audit, is_whole: bool) -> Vec<Line> {
-    let (planned, finished) = (audit.planned, audit.finished);
-    let left = grouped(planned - finished);
+/// The state of a crawl, in words that follow the number of its finished items.
+fn state(audit: &Audit) -> String {
     let place = Path::new(&audit.directory);
     let rest = match (audit.missing.as_deref(), audit.parts) {
         (Some([]), _) => ", although every part has a result; see the violations".to_owned(),
@@ -52,14 +50,36 @@ fn lines(audit: &Audit, is_whole: bool) -> Vec<Line> {
         ),
         _ => format!("; go on with `{}`", resume_command(place)),
     };
-    let left_words = format!("{left} items left{rest}");
+    let left = format!(
+        "{} items left{rest}",
+        grouped(audit.planned - audit.finished)
+    );
     let violations = counted(audit.violations_found, "violation");
-    let state = match audit.violations_found {
-        0 if finished == planned => "complete".to_owned(),
-        0 => left_words,
+    match audit.violations_found {
+        0 if audit.finished == audit.planned => "complete".to_owned(),
+        0 => left,
         _ if audit.complete => format!("but with {violations}"),
-        _ => format!("with {violations} (mend those first); {left_words}"),
-    };
+        _ => format!("with {violations} (mend those first); {left}"),
+    }
+}
+
+/// A violation: where it is, what it is, and the remedy.
+fn in_words(violation: &Violation) -> String {
+    let Violation {
+        file,
+        place: Place { offset, line },
+        what,
+        remedy,
+    } = violation;
+    let offset = offset.map_or_else(String::new, |at| format!(", byte {at}"));
+    let line = line.map_or_else(String::new, |at| format!(", line {at}"));
+    format!("{file}{offset}{line}: {what}. {remedy}.")
+}
+
+/// Audit for people, of whom some need each item (`is_whole`): the answer first, the verdict last.
+fn lines(audit: &Audit, is_whole: bool) -> Vec<Line> {
+    let (planned, finished) = (audit.planned, audit.finished);
+    let violations = counted(audit.violations_found, "violation");
     let mut counts: Vec<String> = audit
         .outcomes
         .iter()
@@ -77,10 +97,11 @@ fn lines(audit: &Audit, is_whole: bool) -> Vec<Line> {
         format!(" of {}", counted(parts.into(), "part"))
     });
     let answer = format!(
-        "{}: {} of {} items finished, {state}",
+        "{}: {} of {} items finished, {}",
         audit.directory,
         grouped(finished),
-        grouped(planned)
+        grouped(planned),
+        state(audit)
     );
     let mut lines = vec![
         format!(
@@ -101,21 +122,13 @@ fn lines(audit: &Audit, is_whole: bool) -> Vec<Line> {
         lines.insert(1, format!("  records: {}", counts.join(", ")));
     }
     lines.extend(audit.notes.iter().map(|note| format!("note: {note}")));
-    for (n, violation) in (1..).zip(&audit.violations) {
-        let Violation {
-            file,
-            place: Place { offset, line },
-            what,
-            remedy,
-        } = violation;
-        let offset = offset.map_or_else(String::new, |at| format!(", byte {at}"));
-        let line = line.map_or_else(String::new, |at| format!(", line {at}"));
-        lines.push(format!("{n}. {file}{offset}{line}: {what}. {remedy}."));
-    }
+    let violations_listed = (1..).zip(&audit.violations);
+    lines.extend(violations_listed.map(|(n, violation)| format!("{n}. {}", in_words(violation))));
     let is_bad = audit.violations_found > 0 || is_whole && !audit.complete;
     let severity = [Severity::Good, Severity::Bad][usize::from(is_bad)];
     let verdict = match audit.violations_found {
         0 if is_whole && !audit.complete => {
+            let left = grouped(planned - finished);
             format!("No violation, but {left} items are left (--complete).")
         }
         0 => "No violation.".to_owned(),

@@ -129,11 +129,10 @@ fn refuse_unread(all: &PartsOverview, lost_after: Duration) -> Result<(), Error>
 /// What there is to say of all parts: a line, or the head of a snapshot.
 fn facts(all: &PartsOverview) -> [(&'static str, String); 5] {
     let rate = all.requests_per_s as f64;
-    let budget = all.budget_per_s.filter(|budget| *budget > 0.0);
-    let budget = budget.map(|budget| {
-        let share = percent(rate / budget);
-        format!(" of {}/s ({share})", decimal(budget))
-    });
+    let budget = all
+        .budget_per_s
+        .filter(|per_s| *per_s > 0.0)
+        .map(|per_s| format!(" of {}/s ({})", decimal(per_s), percent(rate / per_s)));
     let items = format!(
         "{} of {} items, {} failed",
         grouped(all.items),

@@ -31,16 +31,7 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);
     let huge_heads = ledger.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
-    let workload = &report.plan.run.workload;
-    let closed_silently = workload
-        .bundled
-        .as_ref()
-        .and_then(|bundled| bundled.target_keep_alive.parse::<KeepAlive>().ok())
-        .filter(|limit| limit.is_silent)
-        .map_or(0, |_| ledger.connections);
-    let unreceived = (ledger.connections_refused + closed_silently)
-        .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
-    let is_proxied = workload.proxy.is_some();
+    let is_proxied = report.plan.run.workload.proxy.is_some();
     let by_proxy: BTreeMap<u16, u64> = totals
         .attempts_by_status
         .iter()
@@ -48,7 +39,7 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
         .map(|(status, count)| (*status, *count))
         .collect();
     let refused_by_proxy = by_proxy.values().sum::<u64>() + errors(ErrorKind::ProxyAuth);
-    let unreceived = unreceived + refused_by_proxy;
+    let unreceived = closed_before_receipt(report, ledger) + refused_by_proxy;
     let (unsent, unused) = (
         totals.attempts.saturating_sub(totals.attempts_sent),
         totals.connections_unused,
@@ -84,14 +75,7 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
             (unreceived + unsent, cut_off),
         );
     }
-    let mut statuses: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
-    for (status, count) in &totals.attempts_by_status {
-        statuses.entry(*status).or_default().0 = *count;
-    }
-    for (status, count) in &ledger.by_status {
-        statuses.entry(*status).or_default().1 = *count;
-    }
-    for (status, both) in statuses {
+    for (status, both) in statuses(report, ledger) {
         check(
             &format!("status {status}"),
             both,
@@ -108,4 +92,33 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
         differences: if whole { differences } else { Vec::new() },
         ledger: serde_json::to_value(ledger).unwrap_or(serde_json::Value::Null),
     }
+}
+
+/// Requests that never arrived: sent on connections that a limit of the target refused, or that it
+/// closed without an announcement.
+fn closed_before_receipt(report: &Report, ledger: &Ledger) -> u64 {
+    let closed_silently = report
+        .plan
+        .run
+        .workload
+        .bundled
+        .as_ref()
+        .and_then(|bundled| bundled.target_keep_alive.parse::<KeepAlive>().ok())
+        .filter(|limit| limit.is_silent)
+        .map_or(0, |_| ledger.connections);
+    let errors = |kind| report.totals.errors_of(kind);
+    (ledger.connections_refused + closed_silently)
+        .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset))
+}
+
+/// Responses by status: those of the client, and those of the target.
+fn statuses(report: &Report, ledger: &Ledger) -> BTreeMap<u16, (u64, u64)> {
+    let mut statuses: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+    for (status, count) in &report.totals.attempts_by_status {
+        statuses.entry(*status).or_default().0 = *count;
+    }
+    for (status, count) in &ledger.by_status {
+        statuses.entry(*status).or_default().1 = *count;
+    }
+    statuses
 }

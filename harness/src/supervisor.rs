@@ -509,8 +509,7 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// The shards that have more seconds to tell.
     fn measuring(&self) -> Vec<Measuring> {
-        let measuring = self
-            .members
+        self.members
             .iter()
             .filter(|member| member.is_at_work())
             .filter_map(|member| {
@@ -518,8 +517,8 @@ impl<L: ShardLine> Supervisor<L> {
                     shard: member.plan.shard,
                     first: member.first_second?,
                 })
-            });
-        measuring.collect()
+            })
+            .collect()
     }
 
     /// The index of the first second that may be reported again: this one while a shard may die, or

@@ -17,15 +17,15 @@ pub fn plain(bytes: Vec<u8>) -> Vec<u8> {
     if !bytes.contains(&b'\r') {
         return bytes;
     }
-    let lines = bytes
+    bytes
         .iter()
         .enumerate()
         .filter_map(|(at, byte)| match byte {
             b'\r' if bytes.get(at + 1) == Some(&b'\n') => None,
             b'\r' => Some(b'\n'),
             byte => Some(*byte),
-        });
-    lines.collect()
+        })
+        .collect()
 }
 
 fn utf16(units: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {

@@ -127,8 +127,8 @@ impl Latency {
                 from.mul_f64(1.0 - way) + to.mul_f64(way)
             }
         };
-        let hold = hold.min(MAX_HOLD);
-        Duration::new(hold.as_secs(), hold.subsec_micros() * 1000)
+        let limited = hold.min(MAX_HOLD);
+        Duration::new(limited.as_secs(), limited.subsec_micros() * 1000)
     }
 }
 

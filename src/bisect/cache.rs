@@ -103,10 +103,10 @@ impl Cache {
         let path = directory.join(READINGS);
         let text = fs::read_to_string(&path).map_err(Error::unwritable(&path))?;
         // A line that was cut off by a full disk or a kill is measured again.
-        let lines = text
+        let lines: Vec<Line> = text
             .lines()
-            .map_while(|line| serde_json::from_str(line).ok());
-        let lines: Vec<Line> = lines.collect();
+            .map_while(|line| serde_json::from_str(line).ok())
+            .collect();
         let whole = text.split_inclusive('\n').take(lines.len());
         let length: usize = whole.map(str::len).sum();
         readings
@@ -178,8 +178,9 @@ fn made(directory: &Path) -> Result<(), Error> {
 /// Where caches are.
 fn home() -> Result<PathBuf, Error> {
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let home = of("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(of("HOME")?).join(".cache")));
+    let home = of("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(of("HOME")?).join(".cache")));
     match home.filter(|home| home.is_absolute()) {
         Some(home) => Ok(home.join("crawlmark/bisect")),
         None => usage(

@@ -131,8 +131,10 @@ impl Repository {
         let mut command = Command::new("git");
         command.arg("-C").arg(&self.top);
         command.args(["-c", "core.hooksPath=/dev/null"]);
-        let output = command.args(arguments.as_ref()).output();
-        let output = output.map_err(|error| format!("git: {error}"))?;
+        let output = command
+            .args(arguments.as_ref())
+            .output()
+            .map_err(|error| format!("git: {error}"))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout)
                 .trim_end()

@@ -196,13 +196,17 @@ impl Probing {
             || format!("--connections {}", self.fitting(pace)),
             |_| String::new(),
         );
-        let grace = self.longest() * 2 + Duration::from_secs(1);
-        let grace = (!self.has_grace).then(|| format!("--grace {}ms", grace.as_millis()));
-        let own = [own, connections, grace.unwrap_or_default()].join(" ");
+        let grace = if self.has_grace {
+            String::new()
+        } else {
+            let time = self.longest() * 2 + Duration::from_secs(1);
+            format!("--grace {}ms", time.as_millis())
+        };
+        let added = [own, connections, grace].join(" ");
         self.words
             .iter()
             .map(String::as_str)
-            .chain(own.split_whitespace())
+            .chain(added.split_whitespace())
             .map(str::to_owned)
             .collect()
     }

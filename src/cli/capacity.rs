@@ -122,9 +122,12 @@ pub struct CapacityArgs {
 
 /// A part of the rate, from 0.1 % to 50 %.
 fn parse_precision(text: &str) -> Result<f64, String> {
-    let percent: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
-    let percent = percent.filter(|percent| (0.1..=50.0).contains(percent));
-    percent
+    text.strip_suffix('%')
+        .unwrap_or(text)
+        .trim()
+        .parse()
+        .ok()
+        .filter(|percent| (0.1..=50.0).contains(percent))
         .map(|percent| percent / 100.0)
         .ok_or_else(|| format!("`{text}` is not a valid precision: write 0.1% to 50%"))
 }

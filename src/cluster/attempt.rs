@@ -345,11 +345,9 @@ fn host() -> String {
         .ok()
         .or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok())
         .unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() {
-        "unknown".to_owned()
-    } else {
-        name.to_owned()
+    match name.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
     }
 }
 

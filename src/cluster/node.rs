@@ -113,8 +113,9 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
         let part = if name == SLURM_TASK {
             let first = number(&variable, "SLURM_ARRAY_TASK_MIN")?.unwrap_or(0);
             // As of --array=1-7:2.
-            let step = number(&variable, "SLURM_ARRAY_TASK_STEP")?.unwrap_or(1);
-            let step = step.max(1);
+            let step = number(&variable, "SLURM_ARRAY_TASK_STEP")?
+                .unwrap_or(1)
+                .max(1);
             let count = number(&variable, "SLURM_ARRAY_TASK_COUNT")?.unwrap_or(1);
             let last = number(&variable, "SLURM_ARRAY_TASK_MAX")?;
             let place = task.saturating_sub(first);

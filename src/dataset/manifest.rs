@@ -309,9 +309,9 @@ impl Fields {
             let found = RecordField::ALL.into_iter().find(|(_, name)| *name == key);
             let Some((field, _)) = found else {
                 let all: Vec<&str> = Self::default().keys().collect();
-                let all = all.join(", ");
                 return Err(format!(
-                    "`{key}` is not a field of a record: use some of {all}"
+                    "`{key}` is not a field of a record: use some of {}",
+                    all.join(", ")
                 ));
             };
             fields.0 |= 1 << field as u16;

@@ -200,8 +200,10 @@ impl Site {
 
     /// What is known of the run so far, and of its result once that is there.
     fn metrics(&self, request: &Request<Incoming>) -> Response<Answer> {
-        let accept = request.headers().get(ACCEPT);
-        let accept = accept.and_then(|accept| accept.to_str().ok());
+        let accept = request
+            .headers()
+            .get(ACCEPT)
+            .and_then(|accept| accept.to_str().ok());
         let format = Exposition::accepted(accept.unwrap_or_default());
         let saved = self.saved.borrow();
         let report = saved
@@ -223,9 +225,11 @@ impl Site {
     /// Refuse what no reader of the page sends.
     fn check(&self, request: &Request<Incoming>, part: Served) -> Result<(), StatusCode> {
         let headers = request.headers();
-        let fields = headers.iter();
-        let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + 4);
-        if fields.sum::<usize>() + request.uri().to_string().len() > MOST_HEAD {
+        let fields: usize = headers
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len() + 4)
+            .sum();
+        if fields + request.uri().to_string().len() > MOST_HEAD {
             return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
         }
         let mut hosts = headers.get_all(HOST).iter();
@@ -295,10 +299,14 @@ impl Site {
 
 /// What a reader of events has: that of its last event, or of its page.
 fn seen(request: &Request<Incoming>) -> Option<Seen> {
-    let last = request.headers().get("last-event-id");
-    let last = last.and_then(|id| id.to_str().ok());
-    let page = request.uri().query();
-    let page = page.and_then(|query| query.strip_prefix("since="));
+    let last = request
+        .headers()
+        .get("last-event-id")
+        .and_then(|id| id.to_str().ok());
+    let page = request
+        .uri()
+        .query()
+        .and_then(|query| query.strip_prefix("since="));
     last.or(page)?.parse().ok()
 }
 

@@ -57,8 +57,10 @@ pub(super) fn crawl(
     announce(&resolved, part.as_ref(), voice);
     let mut file = directory.log()?;
     let probe = probe(&resolved, clock, voice)?;
-    let taken = probe.as_ref().and_then(TargetProbe::cpus);
-    let taken = taken.map(<[usize]>::to_vec);
+    let taken = probe
+        .as_ref()
+        .and_then(TargetProbe::cpus)
+        .map(<[usize]>::to_vec);
     let mut recorder = Recorder {
         probe,
         seconds: Seconds::default(),

@@ -145,15 +145,20 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
     }
     let is_whole = report.validity.verdict == Verdict::Valid && report.ledger.gave_up == 0;
 
-    match () {
-        () if report.validity.verdict == Verdict::Incomplete => INVALID,
-        // Items are left.
-        () if report.only_throttled_s.is_some() && report.ledger.ok > 0 => INVALID,
-        () if report.ledger.ok == 0 => FAILED,
-        () if is_strict && !is_whole => INVALID,
-        () if report.thresholds(Some(false)) > 0 => GATE,
-        () if report.thresholds(None) > 0 => INCONCLUSIVE,
-        () => DONE,
+    // Items are left.
+    let is_left = report.only_throttled_s.is_some() && report.ledger.ok > 0;
+    if report.validity.verdict == Verdict::Incomplete || is_left {
+        INVALID
+    } else if report.ledger.ok == 0 {
+        FAILED
+    } else if is_strict && !is_whole {
+        INVALID
+    } else if report.thresholds(Some(false)) > 0 {
+        GATE
+    } else if report.thresholds(None) > 0 {
+        INCONCLUSIVE
+    } else {
+        DONE
     }
 }
 
@@ -174,11 +179,11 @@ fn left(report: &Report) -> String {
 /// Explain this exit code in one line; nothing when nothing failed. Findings and thresholds are in
 /// the summary, if that `is_shown`.
 fn failure(report: &Report, code: u8, is_shown: bool) -> String {
-    let finding = report.findings.first().map(Finding::sentence);
+    let first = report.findings.first().map(Finding::sentence);
     let finding = report
         .storage_failure
         .clone()
-        .or(finding)
+        .or(first)
         .filter(|_| !is_shown)
         .unwrap_or_default();
     let (got, verdict) = (words::got(report), report.validity.verdict.name());

@@ -338,8 +338,10 @@ fn flow(
         steps.push(read.map_err(|why| format!("`then` {number}: {why}"))?);
         names.extend(more);
     }
-    let first = Arc::new(first);
-    Ok(Some(Flow { first, steps }))
+    Ok(Some(Flow {
+        first: Arc::new(first),
+        steps,
+    }))
 }
 
 /// Return the shape of an entry, and its method; none for those of the flags.
@@ -361,8 +363,8 @@ fn own_shape(
     // Errors of flags begin with their dashes.
     let own = own(shape, method, &entry.headers, entry.body.clone())
         .map_err(|error| error.to_string().trim_start_matches("--").to_owned())?;
-    let method = Some(own.method().clone()).filter(|method| method != shape.method());
-    Ok((Some(own), method))
+    let own_method = Some(own.method().clone()).filter(|method| method != shape.method());
+    Ok((Some(own), own_method))
 }
 
 #[cfg(test)]

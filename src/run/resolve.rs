@@ -124,13 +124,7 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
     rules::check(args, &request, &chosen, proxies.as_ref())?;
     rules::check_expectations(args, &expect, &chosen.methods)?;
     let found = addresses::find_all(args, chosen.targets.hosts(), proxies.as_mut())?;
-    if let (Some((_, why)), None) = (found.strangers.first(), args.rate)
-        && args.arrivals() != Arrivals::Replay
-    {
-        return Err(Error::Usage(format!(
-            "{why}: say how fast you may crawl it, for example --rate 10/s"
-        )));
-    }
+    rules::check_strangers(args, &found.strangers)?;
     let Found {
         addresses,
         unresolved,
@@ -145,12 +139,11 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
         .map(|template| BundledTarget::new(args, template, cpus))
         .transpose()?;
     let is_here = bundled.is_some() || addresses.iter().flatten().any(is_own);
-    let processes = bundled.as_ref().map(|bundled| bundled.processes);
     // Beside a target on this machine, a shard more would wait for a CPU.
-    let cores = if is_here {
-        share_of_client(cpus, processes.unwrap_or_else(|| share_of_target(cpus)))
-    } else {
-        cpus
+    let cores = match &bundled {
+        Some(bundled) => share_of_client(cpus, bundled.processes),
+        None if is_here => share_of_client(cpus, share_of_target(cpus)),
+        None => cpus,
     };
     let mut plan = plan::complete(draft, args, &chosen, request.has_id(), cores);
     let Chosen {
@@ -178,19 +171,9 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
         lookups,
     };
     let spec = crawl::crawl(args, &plan, inputs, bundled.as_ref())?;
-    let mut peers = spec.peers().into_iter().flatten();
-    let is_reached_here = if spec.proxies.is_none() {
-        is_here
-    } else {
-        bundled.is_some() || peers.any(is_own)
-    };
     let mut resolved = Resolved {
         objectives: plan::objectives(args, &plan)?,
-        placement: if is_reached_here {
-            Placement::Colocated
-        } else {
-            Placement::Apart
-        },
+        placement: placement(&spec, bundled.is_some(), is_here),
         served_at: ServedAt::of(args),
         labels: Labels {
             name: args.name.clone(),
@@ -216,6 +199,19 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
     };
     resolved.plan.workload = record::workload(args, &resolved, proxy_from);
     Ok(resolved)
+}
+
+/// Return where the peers of the crawl are: its proxies, or else its targets.
+fn placement(spec: &CrawlSpec, is_bundled: bool, is_target_here: bool) -> Placement {
+    let is_here = match spec.proxies {
+        None => is_target_here,
+        Some(_) => is_bundled || spec.peers().into_iter().flatten().any(is_own),
+    };
+    if is_here {
+        Placement::Colocated
+    } else {
+        Placement::Apart
+    }
 }
 
 /// Say why the target may be public; none if it is on this machine or in a private network. Looks

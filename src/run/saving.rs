@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::thread::sleep;
@@ -243,9 +242,9 @@ fn begin(place: &Path, resolved: &Resolved) -> Result<(Manifest, File), Error> {
     let (flags, plan) = (&resolved.save, &resolved.plan);
     let io_error = Error::unwritable(place);
     let lock = lock(place, flags.mode.unwrap_or(PRIVATE))?;
-    let names: io::Result<Vec<OsString>> = fs::read_dir(place)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
-    let names = names.map_err(&io_error)?;
+    let names: Vec<OsString> = fs::read_dir(place)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
+        .map_err(&io_error)?;
     let holds = if names.iter().any(|name| name == MANIFEST) {
         Some("it holds a saved crawl. Go on with it (--resume), or name another directory")
     } else if names

@@ -195,8 +195,9 @@ impl Ended {
     /// How it failed, and the line of its output that tells most.
     fn why(&mut self) -> String {
         let printed = [read_back(&mut self.errors), read_back(&mut self.output)];
-        let line = printed.iter().find_map(|text| telling_line(text));
-        let line = line.map_or_else(String::new, |line| format!("; it printed: {line}"));
-        format!("it {}{line}", self.exit)
+        match printed.iter().find_map(|text| telling_line(text)) {
+            Some(line) => format!("it {}; it printed: {line}", self.exit),
+            None => format!("it {}", self.exit),
+        }
     }
 }

@@ -296,9 +296,12 @@ impl<'a> Rounds<'a> {
         run.arg("--out").arg(place);
         let errors = errors.try_clone().map_err(Error::Output)?;
         run.stdin(flags).stdout(Stdio::null()).stderr(errors);
-        let page = self.page.as_ref();
-        let channel = page.map(|page| page.told_by_round(&mut run));
-        let channel = channel.transpose().map_err(Error::Output)?;
+        let channel = self
+            .page
+            .as_ref()
+            .map(|page| page.told_by_round(&mut run))
+            .transpose()
+            .map_err(Error::Output)?;
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {

@@ -112,8 +112,7 @@ impl Service {
     /// it printed nothing.
     fn printed(&self) -> String {
         let said = fs::read(&self.log).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        telling_line(&said).map_or_else(String::new, |line| {
+        telling_line(&String::from_utf8_lossy(&said)).map_or_else(String::new, |line| {
             format!("; it printed: {}", line.trim_end_matches('.'))
         })
     }

@@ -79,11 +79,11 @@ pub(crate) fn print_lines(lines: &[Line]) -> Result<(), Error> {
 /// The line with colours where the terminal has them, of standard output or `beside` it.
 pub(super) fn painted(line: &Line, beside: bool) -> String {
     let pieces = line.pieces().map(|(text, tone)| {
-        let text = display().shown(&visible(text)).into_owned();
+        let shown = display().shown(&visible(text)).into_owned();
         let text = match beside {
-            true => style(text).for_stderr(),
-            false if !is_seen() && is_workflow() => style(inert(&text)),
-            false => style(text),
+            true => style(shown).for_stderr(),
+            false if !is_seen() && is_workflow() => style(inert(&shown)),
+            false => style(shown),
         };
         match tone {
             Tone::Plain => text,

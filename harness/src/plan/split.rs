@@ -52,14 +52,17 @@ pub(super) fn part_of(ranges: &[IdRange], parts: u64, own: Range<u64>) -> Vec<Id
         split_point(total, parts, own.end),
     );
     let mut before = 0;
-    let within = ranges.iter().map(|range| {
+    let mut parts_of_ranges = Vec::new();
+    for range in ranges {
         let id = |rank: u64| range.start + rank.saturating_sub(before).min(range.len());
         let part = IdRange {
             start: id(first),
             end: id(end),
         };
+        if !part.is_empty() {
+            parts_of_ranges.push(part);
+        }
         before += range.len();
-        part
-    });
-    within.filter(|part| !part.is_empty()).collect()
+    }
+    parts_of_ranges
 }

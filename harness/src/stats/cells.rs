@@ -101,8 +101,9 @@ impl AllCells {
 
     /// Cells that are not empty. Most are, and are passed many at a time.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
-        let blocks = self.0.chunks(BLOCK).enumerate();
-        blocks
+        self.0
+            .chunks(BLOCK)
+            .enumerate()
             .filter(|(_, counts)| counts.iter().fold(0, |any, count| any | count) > 0)
             .flat_map(|(n, counts)| (n * BLOCK..).zip(counts.iter().copied()))
             .filter(|(_, count)| *count > 0)

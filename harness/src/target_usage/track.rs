@@ -243,17 +243,19 @@ impl Tracked {
     }
 
     fn readings(&mut self) -> Readings {
-        let cpu = self.processes.iter().map(|it| i128::from(it.total_ns()));
-        let cpu = u64::try_from(cpu.sum::<i128>() + self.past_cpu_ns).unwrap_or(0);
+        let present: i128 = self
+            .processes
+            .iter()
+            .map(|it| i128::from(it.total_ns()))
+            .sum();
+        let cpu = u64::try_from(present + self.past_cpu_ns).unwrap_or(0);
         // Up to 10 ms of a child are lost in its parent's `stat`, until others make up for them.
         self.cpu_ns = self.cpu_ns.max(cpu);
-        let threads = self.processes.iter().flat_map(|it| &it.threads);
-        let busiest = threads
-            .clone()
+        let threads = || self.processes.iter().flat_map(|it| &it.threads);
+        let busiest = threads()
             .max_by_key(|(_, it)| it.ran.grown())
             .map(|(id, it)| (*id, it.ran.grown()));
-        let threads = threads.count();
-        let has_delay = threads > 0 || self.past_delay_ns > 0;
+        let has_delay = threads().next().is_some() || self.past_delay_ns > 0;
         let delays = self.processes.iter().map(Process::delay_ns).sum::<u64>();
         let longest = self
             .processes
@@ -265,7 +267,7 @@ impl Tracked {
         let process = self.processes.iter().max_by_key(|it| it.cpu.grown());
         Readings {
             processes: u32::try_from(self.processes.len()).unwrap_or(u32::MAX),
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            threads: u32::try_from(threads().count()).unwrap_or(u32::MAX),
             cpu_ns: self.cpu_ns,
             run_delay_ns: has_delay.then_some(delays + self.past_delay_ns),
             longest_delay_ns: has_delay.then_some(longest),

@@ -281,11 +281,10 @@ impl AdminRequest<'_> {
     /// Adds several stubs at once.
     fn import(&self) -> Result<Value, AdminResponse> {
         let (mut imported, options) = (self.json()?, self.read(import_options)?);
-        let stubs = match imported["mappings"].take() {
-            Value::Array(stubs) => stubs,
+        let stubs: Vec<Value> = match imported["mappings"].take() {
+            Value::Array(stubs) => stubs.into_iter().map(|stub| self.with_id(stub)).collect(),
             _ => Vec::new(),
         };
-        let stubs: Vec<Value> = stubs.into_iter().map(|stub| self.with_id(stub)).collect();
         self.changed(|_| StubChange::Add {
             stubs: stubs.clone(),
             on_taken: options.0,

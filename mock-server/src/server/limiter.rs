@@ -241,12 +241,11 @@ impl Visitor {
         headers: &HeaderMap,
         path: &str,
     ) -> Vec<Option<KeyHash>> {
-        let by_request = config
+        config
             .limits
             .iter()
             .zip(&self.visits)
-            .filter(|(_, visit)| visit.key.is_none());
-        by_request
+            .filter(|(_, visit)| visit.key.is_none())
             .map(|(limit, _)| limit.key.of_request(self.address, headers, path))
             .collect()
     }
@@ -269,9 +268,11 @@ impl Visitor {
         }
         let held = self.hold(asking);
         count_early(&held, asking);
-        let against = held.iter().filter_map(|held| Some((held, held.wait_ns()?)));
         // The first of equals.
-        let longest = against.reduce(|one, other| if other.1 > one.1 { other } else { one });
+        let longest = held
+            .iter()
+            .filter_map(|held| Some((held, held.wait_ns()?)))
+            .reduce(|one, other| if other.1 > one.1 { other } else { one });
         let Some((by, retry_after_ns)) = longest else {
             return AdmissionVerdict::Admitted(admit(held, asking));
         };

@@ -78,9 +78,12 @@ pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict, headers: &mut Hea
         // Most targets have no limit, and then this is the whole of it.
         AdmissionVerdict::Admitted(admission) if admission.remaining.is_empty() => {}
         AdmissionVerdict::Admitted(admission) => {
-            let remaining = admission.remaining.iter();
-            let told = remaining.filter_map(|(index, left)| Some((limits.get(*index)?, *left)));
-            say_all(&told.collect::<Vec<_>>(), headers);
+            let told: Vec<_> = admission
+                .remaining
+                .iter()
+                .filter_map(|(index, left)| Some((limits.get(*index)?, *left)))
+                .collect();
+            say_all(&told, headers);
         }
         AdmissionVerdict::Unwelcome => {
             headers.insert(CONNECTION, CLOSE);

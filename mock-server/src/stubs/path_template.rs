@@ -43,8 +43,10 @@ impl PathTemplate {
         }
         regex.push_str(&regex::escape(rest));
         regex.push_str(r"\z");
-        let regex = Regex::new(&regex).map_err(|_| node.unsupported("so large a template"))?;
-        Ok(Self { regex, names })
+        match Regex::new(&regex) {
+            Ok(regex) => Ok(Self { regex, names }),
+            Err(_) => Err(node.unsupported("so large a template")),
+        }
     }
 
     /// True if the path is one of the template's.

@@ -72,12 +72,11 @@ impl<'r> RequestView<'r> {
     /// The values of one cookie, in order. Names are case-sensitive; quotes around a value are no
     /// part of it.
     pub(crate) fn cookie_values(&self, name: &str) -> impl Iterator<Item = Cow<'r, str>> {
-        let all = self
-            .headers
+        self.headers
             .get_all(COOKIE)
             .iter()
-            .flat_map(|header| cookies(header.as_bytes()));
-        all.filter(move |(key, _)| *key == name.as_bytes())
+            .flat_map(|header| cookies(header.as_bytes()))
+            .filter(move |(key, _)| *key == name.as_bytes())
             .map(|(_, value)| text_of(value))
     }
 

@@ -331,8 +331,10 @@ impl Stubs {
         let mut added: Vec<&Entry> = self.entries.iter().collect();
         added.sort_by_key(|entry| entry.insertion);
         loaded.extend(added.into_iter().map(|entry| Arc::clone(&entry.stub)));
-        let loaded = loaded.into();
-        Self { loaded, ..self }
+        Self {
+            loaded: loaded.into(),
+            ..self
+        }
     }
 
     /// The stubs that are not as files have them.

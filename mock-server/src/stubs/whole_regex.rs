@@ -102,15 +102,15 @@ const FLAGS: &str = "a regular expression with the flag `d`, `U` or `R`";
 /// True if what follows a parenthesis is a group's flags, with one that the crate does not have or
 /// reads differently.
 fn has_foreign_flag(ahead: &str) -> bool {
-    let flags = ahead
-        .strip_prefix('?')
-        .and_then(|ahead| ahead.split([')', ':']).next());
-    let flags = flags.filter(|flags| {
-        flags
-            .bytes()
+    let is_flags = |text: &&str| {
+        text.bytes()
             .all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
-    });
-    flags.is_some_and(|flags| flags.contains(['d', 'U', 'R']))
+    };
+    ahead
+        .strip_prefix('?')
+        .and_then(|ahead| ahead.split([')', ':']).next())
+        .filter(is_flags)
+        .is_some_and(|flags| flags.contains(['d', 'U', 'R']))
 }
 
 /// True if the name of a category follows that has a letter or two.

@@ -357,11 +357,13 @@ impl Decoder {
     fn pass_interim(&mut self, bytes: usize) -> Result<usize, Malformed> {
         self.interim += 1;
         self.head_bytes += bytes;
-        match () {
-            () if self.interim > MOST_INTERIM => Err(Malformed::TooManyInterim),
-            () if self.head_bytes > MOST_HEAD_BYTES => Err(Malformed::HeadTooLong),
-            () => Ok(bytes),
+        if self.interim > MOST_INTERIM {
+            return Err(Malformed::TooManyInterim);
         }
+        if self.head_bytes > MOST_HEAD_BYTES {
+            return Err(Malformed::HeadTooLong);
+        }
+        Ok(bytes)
     }
 }
 

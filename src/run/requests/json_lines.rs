@@ -67,10 +67,10 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
 
 fn request(place: FilePosition, target: Target) -> Result<RecordedRequest, String> {
     let extract = target.extract.unwrap_or_default();
-    let extract = extract
+    let named = extract
         .iter()
         .map(|(name, from)| (name.as_str(), from.as_str()));
-    let mut takes = Takes::new(extract, target.next.as_deref(), target.pages)?;
+    let mut takes = Takes::new(named, target.next.as_deref(), target.pages)?;
     takes.save = target.save;
     let then = steps(place, target.then.unwrap_or_default())?;
     takes.is_shared = match target.once.as_deref() {

@@ -64,15 +64,16 @@ pub(super) fn find_all(
         let is_on_socket = args.connection.unix_socket.is_some();
         let is_needed = proxies.is_none_or(|proxies| proxies.needs_address(number));
         let to_look_up = looked_up(name, port).filter(|_| is_needed && !is_on_socket);
-        let mut addresses = match () {
+        let mut addresses = Vec::new();
+        if is_on_socket {
             // It stands for the socket: nothing is connected to it.
-            () if is_on_socket => vec![SocketAddr::from(([127, 0, 0, 1], host.port))],
-            () if is_needed => find(name, port).unwrap_or_else(|error| {
-                all.unresolved.push((number, error));
-                Vec::new()
-            }),
-            () => Vec::new(),
-        };
+            addresses.push(SocketAddr::from(([127, 0, 0, 1], host.port)));
+        } else if is_needed {
+            match find(name, port) {
+                Ok(found) => addresses = found,
+                Err(error) => all.unresolved.push((number, error)),
+            }
+        }
         let ended = clock.now();
         slowest = slowest.max(to_look_up.as_ref().map(|_| ended.since(began)));
         began = ended;
@@ -101,15 +102,21 @@ pub(super) fn find_all(
         let urls = proxies.all.iter().map(|proxy| &proxy.url);
         names.extend(urls.map(|url| looked_up(&url.host, url.port)));
     }
+    all.lookups = lookups(args, names)?;
+    Ok(all)
+}
+
+/// Settings of looking up these names during the run; none without `--dns-ttl`.
+fn lookups(args: &RunArgs, names: Vec<Option<(String, u16)>>) -> Result<Option<Lookups>, Error> {
     let Some(ttl) = args.connection.dns_ttl else {
-        return Ok(all);
+        return Ok(None);
     };
     if names.iter().all(Option::is_none) {
         return Err(Error::usage(
             "--dns-ttl: there is no name to look up during the run: remove it",
         ));
     }
-    let lookups = Lookups {
+    Ok(Some(Lookups {
         ttl,
         names,
         resolve: |name, port| (name, port).to_socket_addrs().map(Iterator::collect),
@@ -119,11 +126,7 @@ pub(super) fn find_all(
         } else {
             is_private
         },
-    };
-    Ok(Found {
-        lookups: Some(lookups),
-        ..all
-    })
+    }))
 }
 
 /// Look up the addresses of the proxies.

@@ -78,6 +78,17 @@ pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), 
     Ok(())
 }
 
+/// Refuse a target that may be public without a rate, or the times of a recording.
+pub(super) fn check_strangers(args: &RunArgs, strangers: &[(usize, String)]) -> Result<(), Error> {
+    let has_pace = args.rate.is_some() || args.arrivals() == Arrivals::Replay;
+    match strangers.first() {
+        Some((_, why)) if !has_pace => Err(Error::Usage(format!(
+            "{why}: say how fast you may crawl it, for example --rate 10/s"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Check the conditions for a good response of requests that have these methods.
 pub(super) fn check_expectations(
     args: &RunArgs,

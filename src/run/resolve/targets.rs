@@ -103,11 +103,11 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
     } = requests::read(file, base.as_ref(), request)?;
     let note = skipped.map(|skipped| format!("--requests-file {}: {skipped}", file.display()));
     if args.arrivals() != Arrivals::Replay {
-        let targets = Targets::collect::<_, TemplateError>(lines.into_iter().map(Ok))
+        let mut targets = Targets::collect::<_, TemplateError>(lines.into_iter().map(Ok))
             .map_err(|error| format!(": {error}"))?;
-        let targets = weights.into_iter().fold(targets, |targets, weights| {
-            targets.drawn(weights.into_iter(), args.seed)
-        });
+        if let Some(weights) = weights {
+            targets = targets.drawn(weights.into_iter(), args.seed);
+        }
         return Ok(Chosen {
             note,
             ..targets.into()

@@ -47,10 +47,10 @@ pub(super) struct Asked {
 impl Asked {
     fn of(plan: &RunPlan) -> Self {
         let connections = counted(plan.connections.into(), "connection");
-        let rate = plan.shaped_rate().map(|rate| rate.to_string());
-        let rate = rate.map_or(connections, |rate| {
-            format!("{} asked", rate_in_words(&rate))
-        });
+        let rate = match plan.shaped_rate() {
+            Some(rate) => format!("{} asked", rate_in_words(&rate.to_string())),
+            None => connections,
+        };
         let kind = if plan.arrivals.gaps().is_some() {
             "open loop"
         } else {

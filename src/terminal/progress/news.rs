@@ -75,7 +75,7 @@ fn stopping(now: &Now<'_>) -> Option<News> {
 
 /// Shards whose processes died, and what became of them.
 fn lost(now: &Now<'_>) -> Option<News> {
-    let mut lost = now
+    let lost: Vec<String> = now
         .live
         .shards
         .iter()
@@ -85,16 +85,16 @@ fn lost(now: &Now<'_>) -> Option<News> {
             (_, Some((_, exit))) => Some(format!("shard {number} {exit}, and was replaced")),
             (LiveState::Restarting, None) => Some(format!("shard {number} died, and is replaced")),
             _ => None,
-        });
-    let first = lost.next()?;
-    let more = lost.count();
-    let more = match more {
-        0 => String::new(),
-        more => format!(" ({more} more)"),
+        })
+        .collect();
+    let fact = match &lost[..] {
+        [] => return None,
+        [one] => one.clone(),
+        [first, others @ ..] => format!("{first} ({} more)", others.len()),
     };
     Some(News {
         is_failure: true,
-        ..News::new("shard", first + &more)
+        ..News::new("shard", fact)
     })
 }
 
@@ -118,8 +118,8 @@ fn failed(now: &Now<'_>) -> Option<News> {
     let commonest = failures(&now.counters.requests);
     let known = commonest
         .first()
-        .and_then(|(cause, _)| failure_words(now.live, *cause));
-    let known = known.map_or_else(String::new, |known| format!(": {known}"));
+        .and_then(|(cause, _)| failure_words(now.live, *cause))
+        .map_or_else(String::new, |words| format!(": {words}"));
     let (share_words, count) = (rounded_percent(share), grouped(*count));
     let fact = format!("{share_words} of requests failed: {count} \u{d7} {cause}{known}");
     Some(News {
@@ -134,10 +134,12 @@ fn late(now: &Now<'_>) -> Option<News> {
     if now.arrivals.gaps().is_none() || behind < ON_TIME {
         return None;
     }
-    let behind = nanos(u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX));
-    let waiting = now.waiting.map(grouped_f64);
-    let waiting = waiting.map_or_else(String::new, |waiting| format!("{waiting} requests "));
-    let fact = format!("{waiting}due and not sent, {behind} late");
+    let late = nanos(u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX));
+    let waiting = match now.waiting {
+        Some(count) => format!("{} requests ", grouped_f64(count)),
+        None => String::new(),
+    };
+    let fact = format!("{waiting}due and not sent, {late} late");
     Some(News::new("late", fact))
 }
 

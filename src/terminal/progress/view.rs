@@ -254,8 +254,10 @@ impl View<'_> {
         let mut values: Vec<f64> = (first_s..end_s).map(|_| 0.0).collect();
         // Seconds may be complete out of their order, by no more than the timeout of a request.
         for row in self.seconds.iter().rev().take(2 * COURSE) {
-            let place = row.start_s.checked_sub(first_s);
-            let place = place.and_then(|place| values.get_mut(usize::try_from(place).ok()?));
+            let place = row
+                .start_s
+                .checked_sub(first_s)
+                .and_then(|place| values.get_mut(usize::try_from(place).ok()?));
             if let Some(place) = place {
                 *place = of(row, is_open).unwrap_or(0.0);
             }
@@ -279,8 +281,10 @@ impl View<'_> {
             grouped(now.asked.in_flight.into())
         )];
         if let Some(controller) = now.live.controller {
-            let pace = controller.pace_per_s;
-            let pace = pace.map_or_else(String::new, |pace| format!(" at {}/s", decimal(pace)));
+            let pace = match controller.pace_per_s {
+                Some(per_s) => format!(" at {}/s", decimal(per_s)),
+                None => String::new(),
+            };
             let limit = grouped(controller.limit.into());
             parts.push(format!("adaptive: {limit} in flight{pace}"));
         } else {
@@ -316,17 +320,12 @@ impl View<'_> {
 
     fn news(&self) -> Option<Line> {
         let news = news::all(self.now).into_iter().next()?;
-        let text = format!("! {}", news.text());
-        let text = if news.is_failure {
-            text.replacen('!', "\u{2715}", 1)
+        let (mark, tone) = if news.is_failure {
+            ('\u{2715}', Tone::FAILURE)
         } else {
-            text
+            ('!', Tone::WARNING)
         };
-        let tone = if news.is_failure {
-            Tone::FAILURE
-        } else {
-            Tone::WARNING
-        };
+        let text = format!("{mark} {}", news.text());
         self.display.wrapped("", &text, tone).into_iter().next()
     }
 }
