@@ -27,7 +27,7 @@ mod tests;
 pub(in crate::show) use self::palette::{RULES, inks};
 pub use self::png::PngError;
 use self::scale::Scale;
-pub(in crate::show) use self::scale::short;
+pub(in crate::show) use self::scale::{round_values, short};
 use crate::show::text::capital;
 use crate::show::visible;
 
@@ -145,12 +145,20 @@ pub struct Axis {
 pub enum Range {
     /// From 0 to a round value above all marks.
     FromZero,
+    /// From 0 to a round value above this, whatever the marks are.
+    UpTo(f64),
     /// From the first to the second.
     Between(f64, f64),
     /// By factors, between round values around all marks.
     Log,
     /// By factors, from the first to the second.
     LogBetween(f64, f64),
+    /// By factors, from the first to the second with a margin, the wider on the left.
+    LogAround(f64, f64),
+    /// By factors, between powers of ten around the first and the second.
+    Decades(f64, f64),
+    /// Percentiles of so many samples by their nines.
+    Nines(f64),
     /// Named rows, the first at the top; row `n` lies between `n` and `n + 1`.
     Rows(Vec<RowName>),
 }

@@ -24,6 +24,11 @@ const STACK: usize = 3;
 /// From the middle of a line of labels to its base line.
 const HALF: f64 = 4.0;
 
+/// From the top of a field to the base line of the name of a band, at one of these places where no
+/// line across is nearer to the middle of its letters than this.
+const BAND: [f64; 3] = [12.0, 28.0, 44.0];
+const BESIDE: f64 = 9.0;
+
 /// Height of a line of the name of a row.
 const NAME_LINE: f64 = 16.0;
 
@@ -229,13 +234,28 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
         for note in placed.panel.marks.iter().flat_map(notes) {
             self.note(note, self.px_of(field, note.at))?;
         }
+        let across_at: Vec<f64> = placed
+            .panel
+            .marks
+            .iter()
+            .filter_map(|mark| match mark.shape {
+                Shape::Across(y) => Some(self.px_of(field, (across.start, y))[1]),
+                _ => None,
+            })
+            .collect();
         for mark in &placed.panel.marks {
             let (at, away) = match mark.shape {
                 Shape::Across(y) => (self.px_of(field, (across.start, y)), [4.0, 16.0]),
                 Shape::Upright(x) => (self.px_of(field, (x, up.end)), [-6.0, 12.0]),
                 Shape::Band(from, to) => {
                     let [left, right] = [from, to].map(|x| self.px_of(field, (x, up.end)));
-                    ([f64::midpoint(left[0], right[0]), left[1]], [0.0, 12.0])
+                    let top = left[1];
+                    let is_free = |down: &f64| {
+                        let middle = top + down - HALF;
+                        across_at.iter().all(|y| (y - middle).abs() > BESIDE)
+                    };
+                    let down = BAND.into_iter().find(is_free).unwrap_or(BAND[0]);
+                    ([f64::midpoint(left[0], right[0]), top], [0.0, down])
                 }
                 _ => continue,
             };

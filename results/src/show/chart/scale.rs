@@ -42,9 +42,13 @@ impl Scale {
         });
         match range {
             Range::FromZero => Self::from_zero(values),
+            Range::UpTo(most) => Self::from_zero(std::iter::once(*most)),
             Range::Between(low, high) => Self::Linear(*low, *high),
             Range::Log => Self::log(values),
             Range::LogBetween(low, high) => Self::Log(*low, *high),
+            Range::LogAround(least, most) => Self::around(*least, *most),
+            Range::Decades(least, most) => Self::decades(*least, *most),
+            Range::Nines(samples) => Self::Linear(0.0, samples.max(10.0).log10()),
             Range::Rows(names) => Self::Rows(names.len().max(1) as f64),
         }
     }
@@ -78,6 +82,25 @@ impl Scale {
                 .find(|tick| **tick >= top.max(least * 4.0) * 1.02),
         );
         Self::Log(low, high.copied().unwrap_or(top))
+    }
+
+    /// Around these values with a twelfth of its length on the left and half of that on the right,
+    /// where names stand; around a single one by a factor of two.
+    fn around(least: f64, most: f64) -> Self {
+        let margin = match most / least {
+            length if length > 1.0 => length.powf(1.0 / 12.0),
+            _ => 2.0,
+        };
+        Self::Log(least / margin, most * margin.sqrt())
+    }
+
+    /// Between powers of ten.
+    fn decades(least: f64, most: f64) -> Self {
+        let [least, most] = [least, most].map(|value| value.clamp(LEAST, MOST));
+        let around = round_factors(least / 10.0, most * 10.0, &[1.0, 10.0]);
+        let low = around.iter().rev().find(|tick| **tick <= least);
+        let high = around.iter().find(|tick| **tick >= most);
+        Self::Log(low.copied().unwrap_or(least), high.copied().unwrap_or(most))
     }
 
     /// The values of the axis that have ticks, not many more than `most`.
@@ -135,6 +158,13 @@ impl Ranged for Scale {
     fn range(&self) -> ops::Range<f64> {
         self.ends()
     }
+}
+
+/// At most so many values in equal round steps above 0, the last one no more than `top`.
+pub(in crate::show) fn round_values(top: f64, most: usize) -> Vec<f64> {
+    let mut ticks = Scale::Linear(0.0, top).ticks(most + 1);
+    ticks.retain(|tick| *tick > 0.0);
+    ticks
 }
 
 /// The values of so many times a power of ten from `low` to `high`, both included.
@@ -256,6 +286,22 @@ mod tests {
                 prop_assert!(ticks.iter().all(|t| *t >= low * 0.999 && *t <= high * 1.001), "{scale:?}: {ticks:?}");
                 prop_assert!(scale.place(a) >= 0.0 && scale.place(a) <= 1.0);
             }
+        }
+
+        #[test]
+        fn levels_are_few_round_values_up_to_the_greatest(top in 1e-3..1e9f64) {
+            let levels = round_values(top, 5);
+            prop_assert!((1..=5).contains(&levels.len()) && levels.is_sorted(), "{levels:?}");
+            prop_assert!(levels[0] > 0.0 && levels.iter().all(|level| *level <= top * 1.001), "{levels:?}");
+        }
+
+        #[test]
+        fn decades_are_the_nearest_powers_of_ten_around_the_values(least in 1e-3..1e6f64, factor in 1.001..1e6f64) {
+            let Scale::Log(low, high) = Scale::decades(least, least * factor) else { panic!("logarithmic") };
+            let is_power = |value: f64| (value.log10() - value.log10().round()).abs() < 1e-6;
+            prop_assert!(is_power(low) && is_power(high), "{low} {high}");
+            prop_assert!(low <= least * 1.001 && low * 10.001 > least, "{low} {least}");
+            prop_assert!(high >= least * factor * 0.999 && high < least * factor * 10.001, "{high}");
         }
 
         #[test]

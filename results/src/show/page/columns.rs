@@ -125,6 +125,16 @@ pub(super) struct Choice {
 /// Columns together.
 const TOGETHER: [usize; 6] = [1, 2, 5, 10, 25, 50];
 
+/// Counts of the columns of a course, in the order of [`Outcome`].
+fn outcomes(course: &Course) -> [&[u64]; 4] {
+    [
+        &course.good,
+        &course.not_found,
+        &course.throttled,
+        &course.failed,
+    ]
+}
+
 impl Fine {
     /// None without a course from the start of the axis on.
     fn of(report: &Report, from_s: f64, most: Most, together: Option<usize>) -> Option<Self> {
@@ -133,12 +143,6 @@ impl Fine {
         if !is_here || course.step_ms == 0 || course.good.is_empty() {
             return None;
         }
-        let outcomes = [
-            &course.good,
-            &course.not_found,
-            &course.throttled,
-            &course.failed,
-        ];
         let by = together.unwrap_or_else(|| Self::together(course, most));
         let sums = |counts: &[u64]| {
             counts
@@ -155,7 +159,7 @@ impl Fine {
         });
         Some(Self {
             step_s: course.step_ms as f64 / 1e3 * by as f64,
-            counts: outcomes.map(|counts| sums(counts)),
+            counts: outcomes(course).map(sums),
             in_flight: course
                 .in_flight
                 .chunks(by)
@@ -164,20 +168,12 @@ impl Fine {
             heat: heat.collect(),
         })
     }
-}
 
-impl Fine {
     /// The columns of a course to draw as one, so that each has some requests.
     fn together(course: &Course, most: Most) -> usize {
-        let outcomes = [
-            &course.good,
-            &course.not_found,
-            &course.throttled,
-            &course.failed,
-        ];
-        let all: u64 = outcomes
-            .iter()
-            .flat_map(|counts| counts.iter())
+        let all: u64 = outcomes(course)
+            .into_iter()
+            .flatten()
             .fold(0, |a, b| a.saturating_add(*b));
         let (least, longest_ms) = LEAST_OF_COLUMN;
         let columns = course.good.len().max(1);

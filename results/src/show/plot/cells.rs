@@ -3,7 +3,9 @@
 use super::answers;
 use super::time::TimeAxis;
 use crate::run::report::{Report, ShardCourse, ShardReport};
-use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, RowName, Shape};
+use crate::show::chart::{
+    Axis, Block, Chart, Format, Mark, Panel, Range, Role, RowName, Shape, round_values,
+};
 use crate::show::page::panels::{Heat, Run};
 use crate::show::text::counted;
 use crawlmark_harness::stats;
@@ -41,7 +43,7 @@ struct Levels([Vec<Block>; 6]);
 impl Levels {
     /// Add the cells of one height: neighbours of a level are one. A level begins at each of
     /// `bounds`, and one below them.
-    fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64; 5]) {
+    fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64]) {
         let level = |cell: &Cell| bounds.iter().filter(|bound| cell.value >= **bound).count();
         for run in cells.chunk_by(|a, b| level(a) == level(b) && a.ends[1] >= b.ends[0]) {
             let (first, last) = (&run[0], &run[run.len() - 1]);
@@ -101,7 +103,7 @@ struct Measure {
     /// Values of the steps of a course.
     column: fn(&ShardCourse) -> Vec<Option<f64>>,
     /// Value that each level but the lowest begins at, given the greatest value.
-    least: fn(f64) -> [f64; 5],
+    least: fn(f64) -> Vec<f64>,
     format: Format,
 }
 
@@ -110,21 +112,21 @@ const MEASURES: [Measure; 3] = [
         unit: "requests per second",
         gather: rate,
         column: |course| counts_of(&course.attempts, 1.0),
-        least: |top| [1.0, 2.0, 3.0, 4.0, 5.0].map(|n| n * round_above(top / 6.0)),
+        least: |top| round_values(top, 5),
         format: Format::Number,
     },
     Measure {
         unit: "longest send delay",
         gather: most,
         column: |course| course.max_sched_lag_us.clone(),
-        least: |_| [100.0, 1e3, 1e4, 1e5, 1e6],
+        least: |_| vec![100.0, 1e3, 1e4, 1e5, 1e6],
         format: Format::Micros,
     },
     Measure {
         unit: "share of one CPU",
         gather: rate,
         column: |course| counts_of(&course.cpu_us, 1e6),
-        least: |_| [0.1, 0.3, 0.5, 0.7, 0.9],
+        least: |_| vec![0.1, 0.3, 0.5, 0.7, 0.9],
         format: Format::Percent,
     },
 ];
@@ -137,24 +139,15 @@ fn most(values: &[f64], _: f64) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is no less.
-fn round_above(value: f64) -> f64 {
-    let decade = 10f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|factor| factor * decade >= value * (1.0 - 1e-9))
-        .unwrap_or(10.0)
-        * decade
-}
-
 fn counts_of(column: &[Option<u64>], unit: f64) -> Vec<Option<f64>> {
     column.iter().map(|n| n.map(|n| n as f64 / unit)).collect()
 }
 
 impl Measure {
     /// What it is, and what its colours stand for.
-    fn label(&self, least: &[f64; 5]) -> String {
-        let [low, high] = [least[0], least[4]].map(|value| self.format.label(value));
+    fn label(&self, least: &[f64]) -> String {
+        let ends = [least.first(), least.last()];
+        let [low, high] = ends.map(|value| self.format.label(value.copied().unwrap_or(0.0)));
         format!("{}, from below {low} to {high} and more", self.unit)
     }
 

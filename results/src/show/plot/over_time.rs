@@ -17,9 +17,6 @@ use crawlmark_harness::units::place;
 const WHOLE: f64 = 0.98;
 const PEAK: f64 = 2.5;
 
-/// Air above the highest column that is shown whole.
-const AIR: f64 = 1.3;
-
 /// Height of a panel, of that on a page.
 const HEIGHT: f64 = 1.4;
 
@@ -161,8 +158,7 @@ fn clip(panel: &mut Panel, tops: &[f64], start: impl Fn(usize) -> f64) {
     let high = sorted
         .get(place(sorted.len() as f64 * WHOLE))
         .copied()
-        .unwrap_or(0.0)
-        * AIR;
+        .unwrap_or(0.0);
     let Some((column, most)) = tops
         .iter()
         .copied()
@@ -171,8 +167,8 @@ fn clip(panel: &mut Panel, tops: &[f64], start: impl Fn(usize) -> f64) {
     else {
         return;
     };
-    if high > 0.0 && most > high / AIR * PEAK {
-        panel.y.range = Range::Between(0.0, high);
+    if high > 0.0 && most > high * PEAK {
+        panel.y.range = Range::UpTo(high);
         let at = (start(column), f64::INFINITY);
         let note = Note::new(format!("▲ {}", short(most)), at, [-4.0, 12.0]);
         panel

@@ -19,6 +19,8 @@ pub(crate) fn source(
     parts.extend(of.into_iter().map(|part| {
         let mut kept: String = part.chars().take(LONGEST).collect();
         if kept.len() < part.len() {
+            // Whole words of it.
+            kept.truncate(kept.rfind(' ').unwrap_or(kept.len()));
             kept.push('…');
         }
         kept

@@ -61,11 +61,7 @@ pub(super) fn chart(name: &'static str, report: &Report) -> Option<Chart> {
     }
     marks.extend(first.map(percentiles).into_iter().flatten());
     let panel = Panel {
-        x: Axis::new(
-            "",
-            Range::Between(0.0, most.max(10.0).log10()),
-            Format::Nines,
-        ),
+        x: Axis::new("", Range::Nines(most), Format::Nines),
         y: Axis::new("", Range::Log, Format::Micros),
         height: 240.0,
         marks,

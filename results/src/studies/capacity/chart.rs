@@ -66,13 +66,8 @@ pub(super) fn panels(capacity: &Capacity) -> Vec<Panel> {
 fn panel(capacity: &Capacity, y: Axis, height: f64, marks: Vec<Mark>) -> Panel {
     let rates = capacity.rates.iter();
     let (least, most) = least_and_most(rates.map(|rate| rate.rate_per_s));
-    let air = if least < most { 1.2 } else { 2.0 };
     Panel {
-        x: Axis::new(
-            "offered/s",
-            Range::LogBetween(least / air, most * air),
-            Format::Number,
-        ),
+        x: Axis::new("offered/s", Range::LogAround(least, most), Format::Number),
         y,
         height,
         marks,

@@ -416,8 +416,18 @@ impl StudyResult for Contest {
             command: if is_command { "ab, commands" } else { "ab" },
             of: [("base", &context.base), ("candidate", &context.candidate)]
                 .into_iter()
-                .filter(|(side, arm)| arm.name != *side)
-                .map(|(side, arm)| format!("{side} {}", arm.name))
+                .map(|(side, arm)| {
+                    (
+                        side,
+                        if arm.name == side {
+                            &arm.what
+                        } else {
+                            &arm.name
+                        },
+                    )
+                })
+                .filter(|(_, words)| !words.is_empty())
+                .map(|(side, words)| format!("{side} {words}"))
                 .collect(),
             panels: chart::panels(self),
         })

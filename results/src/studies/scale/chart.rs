@@ -84,9 +84,7 @@ impl Sizes {
 
     fn axis(&self) -> Axis {
         let (least, most) = self.ends();
-        // A twelfth of its length on the left, and less on the right, where a name stands.
-        let air = (most / least).max(2.0).powf(1.0 / 12.0);
-        let range = Range::LogBetween(least / air, most * air.sqrt());
+        let range = Range::LogAround(least, most);
         let sizes = self.0.iter().map(|n| (*n, grouped_f64(*n)));
         Axis::new("", range, Format::Number).ticks(sizes.collect())
     }

@@ -39,18 +39,17 @@ pub(super) fn ladder(all: &[ScenarioReport]) -> Panel {
         .fold((1.0_f64, 10.0_f64), |(least, most), rate| {
             (least.min(rate), most.max(rate))
         });
-    let [low, high] = [least.log10().floor(), most.log10().ceil()].map(|n| 10f64.powf(n));
     let (mut measured, mut chosen, mut strokes, mut notes) = (vec![], vec![], vec![], vec![]);
     for (row, of) in all.iter().enumerate() {
-        let per_s = of.readings.ok_per_s.max(low);
+        let per_s = of.readings.ok_per_s;
         let is_chosen = matches!(of.limit, StudyFinding::OwnBudget { .. });
         let bars = if is_chosen {
             &mut chosen
         } else {
             &mut measured
         };
-        bars.push(Block::row(row, BAR, [low, per_s]));
-        let published = of.published.map(|it| it.middle_per_s().max(low));
+        bars.push(Block::row(row, BAR, [0.0, per_s]));
+        let published = of.published.map(Published::middle_per_s);
         strokes.extend(published.map(|per_s| stroke(row, per_s)));
         let end = (published.unwrap_or(0.0).max(per_s), row as f64 + 0.5);
         let text = rate(of.readings.ok_per_s);
@@ -71,7 +70,7 @@ pub(super) fn ladder(all: &[ScenarioReport]) -> Panel {
     ];
     marks.extend(strokes);
     marks.push(Mark::notes(notes));
-    panel(all, RUNG, Range::LogBetween(low, high), marks)
+    panel(all, RUNG, Range::Decades(least, most), marks)
 }
 
 /// The stroke of a published rate over the bar of a row.
