@@ -82,7 +82,11 @@ pub fn headline(report: &Report) -> String {
 /// Return what a run without a problem came to: its rate, and the time that most responses took.
 pub fn answer(report: &Report) -> String {
     let rate = match (report.plan.run.steady_rate(), report.tried()) {
-        (Some(rate), Some(ratio)) if ratio >= HELD => format!("Held {}", grouped_f64(rate)),
+        (Some(rate), Some(ratio))
+            if ratio >= HELD && report.totals.attempts_per_s >= rate * HELD =>
+        {
+            format!("Held {}", grouped_f64(rate))
+        }
         _ => format!("Made {}", decimal(report.totals.attempts_per_s)),
     };
     let latency = report.latency(report.main_series());

@@ -55,7 +55,7 @@
   let scale = 1;
   const font = (weight = "") => `${weight} ${12 * scale}px ${css("sans")}`.trim();
   const axis_y = (values, splits) => ({
-    size: (is_small() ? 50 : 56) * scale, gap: 6, font: font(), stroke: css("quiet"), values: (_, at) => at.map(values), splits, grid: { stroke: css("grid"), width: 1 }, ticks: { show: false },
+    size: (is_small() ? 50 : 56) * scale, gap: 6, font: font(), stroke: css("quiet"), filter: (_, at) => at, values: (_, at) => at.map(values), splits, grid: { stroke: css("grid"), width: 1 }, ticks: { show: false },
   });
   const axis_x = (is_shown, [unit, name] = [1, "s"]) => ({
     size: is_shown ? 26 * scale : 0, gap: 4, font: font(), stroke: css("quiet"), space: 64 * scale, grid: { show: false }, ticks: { show: is_shown, stroke: css("rule"), width: 1, size: 4 },
@@ -148,7 +148,8 @@
       Object.assign(ctx, { font: `600 ${12 * scale * r}px ${css("sans")}`, textBaseline: "top" });
       let free = -Infinity;
       all.forEach((value, i) => {
-        if (!(value > top) || value < (all[i - 1] ?? 0) || value < (all[i + 1] ?? 0) || value === all[i - 1]) return;
+        // Each column has two points.
+        if (i % 2 || !(value > top) || value <= (all[i - 2] ?? 0) || value < (all[i + 2] ?? 0)) return;
         const at = u.valToPos(x[i], "x", true), label = `▲ ${short(value)}`, width = ctx.measureText(label).width + 8 * r;
         if (at < Math.max(bbox.left, free) || at > bbox.left + bbox.width) return;
         const is_left = bbox.left + bbox.width - at > width;
@@ -268,7 +269,9 @@
         const x = event && (Math.max(event.from, view[0]) + Math.min(event.to, view[1])) / 2;
         button.hidden = !event || event.to < view[0] || event.from > view[1];
         button.classList.remove("tight");
-        if (!button.hidden) button.style.left = `${left_of(x)}px`;
+        // A name without a number ends with the stack.
+        const last = $("i", button) ? Infinity : place.clientWidth - button.offsetWidth + 10;
+        if (!button.hidden) button.style.left = `${Math.min(left_of(x), last)}px`;
       }
       // A label that would meet the next number, or the edge, gives way; so does a number that would meet the one before it.
       let free = -Infinity;
