@@ -18,8 +18,8 @@ const ON_TIME: Duration = Duration::from_millis(100);
 const STRAGGLING: f64 = 0.8;
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// Part of the requests that failed from which on that is news.
-const FAILED: f64 = 0.01;
+/// Part of the requests that failed from which on that is an error, as at the end.
+const FAILED: f64 = 0.05;
 
 /// Fact about a run that goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) fn all(now: &Now<'_>) -> Vec<News> {
 fn stopping(now: &Now<'_>) -> Option<News> {
     let stopping: Stopping = now.live.stopping?;
     let words = stop_words(stopping, now.in_flight());
-    Some(News::new("stopping", format!("stopping; {words}")))
+    Some(News::new("end", format!("stopping; {words}")))
 }
 
 /// Shards whose processes died, and what became of them.
@@ -129,7 +129,7 @@ fn failed(now: &Now<'_>) -> Option<News> {
 }
 
 /// Requests of an open loop that are due and wait.
-fn late(now: &Now<'_>) -> Option<News> {
+pub(super) fn late(now: &Now<'_>) -> Option<News> {
     let behind = now.live.shards.iter().map(LiveShard::behind).max()?;
     if now.arrivals.gaps().is_none() || behind < ON_TIME {
         return None;

@@ -153,9 +153,9 @@ impl View<'_> {
         }
         let cells = self.cells();
         let row = self.display.row(&cells, 1);
-        let Some(mut line) = row.and_then(|mut lines| lines.pop()) else {
-            return Line::default();
-        };
+        // What does not fit even then is cut at its end.
+        let rows = row.or_else(|| self.display.row(&cells, usize::MAX));
+        let mut line = rows.into_iter().flatten().next().unwrap_or_default();
         let of = "in the last second";
         let room = self.columns().saturating_sub(line.width());
         if self.columns() >= WIDE && room > of.len() {
@@ -188,7 +188,11 @@ impl View<'_> {
         } else {
             Tone::Strong
         };
-        cells.push(Cell::new(format!("{} failed", rounded_percent(failed))).toned(tone));
+        let text = format!("{} failed", rounded_percent(failed));
+        let cell = Cell::new(text).toned(tone);
+        // Beside what was throttled, a narrow terminal need not say that nothing failed.
+        let is_beside = failed == 0.0 && throttled > 0.0;
+        cells.push(if is_beside { cell.leaving() } else { cell });
         if throttled > 0.0 {
             let text = format!("{} throttled", rounded_percent(throttled));
             cells.push(Cell::new(text).toned(Tone::WARNING));
@@ -292,7 +296,8 @@ impl View<'_> {
         }
         parts.extend(self.cpu());
         let lag = now.live.shards.iter().filter_map(|shard| shard.lag).max();
-        if let Some(lag) = lag.filter(|_| now.arrivals.gaps().is_some()) {
+        let is_on_time = now.arrivals.gaps().is_some() && news::late(now).is_none();
+        if let Some(lag) = lag.filter(|_| is_on_time) {
             parts.push(format!(
                 "sent on time (at most {} late)",
                 nanos(duration_ns(lag))
@@ -463,6 +468,7 @@ mod tests {
                 for line in &lines {
                     prop_assert!(line.width() <= columns.saturating_sub(1), "{}", line.text());
                     prop_assert!(has_unicode || line.text().is_ascii(), "{}", line.text());
+                    prop_assert!(columns < 24 || !line.text().trim().is_empty(), "{lines:?}");
                 }
             }
         }
