@@ -205,7 +205,7 @@ fn more_than_linear_growth_is_claimed_only_where_chance_is_excluded() {
         });
         scaling.notices()[0].sentence()
     };
-    assert!(of(0.01).contains(": 100.0 % efficient"), "{}", of(0.01));
+    assert!(of(0.01).contains(": 100 % efficient"), "{}", of(0.01));
     assert!(of(0.004).contains(": 101.0 % efficient"), "{}", of(0.004));
 }
 

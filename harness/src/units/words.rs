@@ -31,8 +31,8 @@ pub fn micros(us: f64) -> String {
         })
 }
 
-/// Format a share (0 to 1) in percent, with one decimal. A share between 0 and 1 never reads as 0 %
-/// or 100 %.
+/// Format a share (0 to 1) in percent, with one decimal. Only nothing reads as `0 %`, and only the
+/// whole as `100 %`.
 pub fn percent(part: f64) -> String {
     in_percent(part, 1, ["<0.1 %", ">99.9 %"])
 }
@@ -49,6 +49,8 @@ fn in_percent(part: f64, decimals: usize, [hardly_any, nearly_all]: [&str; 2]) -
     match part {
         part if part > 0.0 && part < LEAST_SHOWN => hardly_any.to_owned(),
         part if part < 1.0 && part > 1.0 - LEAST_SHOWN => nearly_all.to_owned(),
+        0.0 => "0 %".to_owned(),
+        1.0 => "100 %".to_owned(),
         part => format!("{:.decimals$} %", part * 100.0),
     }
 }
@@ -85,12 +87,12 @@ mod tests {
     #[test]
     fn percentages_read_well() {
         for (part, in_tables, in_sentences) in [
-            (0.0, "0.0 %", "0 %"),
+            (0.0, "0 %", "0 %"),
             (0.004, "0.4 %", "0.4 %"),
             (0.546, "54.6 %", "55 %"),
             (0.99, "99.0 %", "99.0 %"),
             (0.998, "99.8 %", "99.8 %"),
-            (1.0, "100.0 %", "100 %"),
+            (1.0, "100 %", "100 %"),
             (1.043, "104.3 %", "104 %"),
         ] {
             assert_eq!(
