@@ -8,7 +8,7 @@ use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{ResultDir, ResultError};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
-use crawlmark_results::show::text::{counted, grouped};
+use crawlmark_results::show::text::{counted, grouped, wrapped};
 
 use super::crawl::Crawled;
 use super::output::{EndOptions, Output, OutputOptions};
@@ -204,7 +204,9 @@ fn failure(report: &Report, code: u8, is_shown: bool) -> String {
         ),
         _ => return String::new(),
     };
-    format!("error: {}\n", why.trim_end())
+    let why = format!("error: {}", why.trim_end());
+    let lines = wrapped(&why, terminal::columns_beside());
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]

@@ -363,7 +363,7 @@ macro_rules! findings {
 }
 
 /// Remedies for a shard that lacks CPU time.
-const MORE_CPU: &str = "Move the target to another machine, use fewer shards (--shards), set a lower --rate, or end other programs.";
+const MORE_CPU: &str = "Move the target to another machine, use fewer shards (--shards), lower the rate (--rate), or end other programs.";
 
 /// Remedy for something that another run may not have.
 const RUN_AGAIN: &str = "Run again.";
@@ -406,11 +406,11 @@ findings! {
             |s| fit(format!("Shard {shard} died at {}", seconds(s)), format!("Shard {shard} died")),
         );
         format!(
-            "Shard {shard} died {} (its process {}): {} of its items are lost, {} were not attempted, and its times are left out",
+            "Shard {shard} died {} (its process {}): {} of its items are lost{}, and its times are left out",
             at_s.map_or_else(|| "before its first report".to_owned(), |s| format!("at {}", seconds(s))),
             fault.end_in_words(exit),
             lost.map_or_else(|| "an unknown number".to_owned(), |lost| format!("up to {}", grouped(lost))),
-            grouped(not_attempted)
+            if not_attempted > 0 { format!(", {} were not attempted", grouped(not_attempted)) } else { String::new() }
         ),
         effect: Incomplete,
         advice: after(&fault),
@@ -694,6 +694,7 @@ findings! {
             in_words(&causes),
             hosts.join(", ")
         ),
+        severity: Severity::Error,
         advice: advice(&causes),
         covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];
     /// For some time, requests failed and no good response came.
@@ -711,14 +712,14 @@ findings! {
         of_s: f64,
         /// Causes of the failures, the commonest first.
         causes: Vec<CauseCount>
-    } => fit(format!("No good response for {}", seconds(dead_s)), "No good response for some time");
+    } => fit(format!("No good response for {dead_s:.0} s"), "No good response for some time");
         format!(
             "No good response for {dead_s:.0} of {of_s:.0} seconds while requests failed, the longest time from {from_s:.0} s to \
              {to_s:.0} s: {}",
             in_words(&causes)
         ),
         effect: if at_end { Some(TargetLimited) } else { dead(dead_s, of_s) },
-        severity: if at_end { Severity::Error } else { Severity::Warning },
+        severity: Severity::Error,
         remedy: advice(&causes).unwrap_or_else(|| CHECK_TARGET.to_owned()),
         events: [Event { from_s, to_s }],
         part: dead_s / of_s.max(f64::MIN_POSITIVE),
@@ -927,6 +928,7 @@ findings! {
     } => fit(format!("{} of requests failed", percent(share)), "Requests failed");
         format!("{} of requests failed: {}", percent(share), in_words(&causes)),
         effect: unanswered(share, is_open_loop),
+        severity: if share >= thresholds::MANY_FAILED { Severity::Error } else { Severity::Warning },
         advice: advice(&causes),
         events: events,
         part: share;
@@ -966,9 +968,9 @@ findings! {
         events: Vec<Event>
     } => fit(format!("The target throttled {} of requests", percent(share)), "The target throttled the run");
         format!(
-            "The target throttled {} of requests{} and {} of requests brought an item{}",
+            "The target throttled {} of requests{}, and {} brought an item{}",
             percent(share),
-            if held_share > 0.0 { format!(", pauses and quota took {} of the time,", percent(held_share)) } else { String::new() },
+            if held_share > 0.0 { format!(", pauses and quota took {} of the time", percent(held_share)) } else { String::new() },
             percent(good_share),
             taken_per_s.map_or_else(String::new, |rate| format!(": it takes {}/s or more", decimal(rate)))
         ),
@@ -993,7 +995,8 @@ findings! {
             verdict.name().replace('_', "-"),
             parts.first().copied().unwrap_or_default()
         ),
-        effect: verdict;
+        effect: verdict,
+        remedy: "See the reports of these parts for what to do.";
     /// Requests found no free local port.
     NoLocalPort {
         /// Requests that failed so.
@@ -1017,7 +1020,7 @@ findings! {
     } => fit(format!("A shard used {} of a CPU", percent(share)), "A shard used all of a CPU");
         format!("A shard used {} of a CPU, so the rate is this client's ceiling", percent(share)),
         effect: ClientLimited,
-        remedy: "Use more shards (--shards) if the machine has CPUs left, move the target to another machine, or set a lower --rate.",
+        remedy: "Use more shards (--shards) if the machine has CPUs left, move the target to another machine, or lower the rate (--rate).",
         part: share,
         covers: [CpuWait, SentLate, ReadLate, MostlyOnePart];
     /// A shard was ready to run, but had to wait for a CPU.

@@ -94,6 +94,10 @@ pub(crate) const MOST: f64 = 0.5;
 /// Part of the attempts that failed. From this on, the run measured how fast it failed.
 pub(crate) const MOST_FAILED: f64 = 0.5;
 
+/// Part of the attempts that failed, from which on that is to be known first: whatever else is found
+/// is about the rest of them.
+pub(crate) const MANY_FAILED: f64 = 0.05;
+
 /// Part of the attempts that failed, from which on a reader has to know: a rate counts them as if
 /// they were good, and the 99th percentile of an open loop's response times, which are to tell what
 /// all of its users would have waited, leaves them out.

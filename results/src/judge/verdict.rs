@@ -79,7 +79,7 @@ impl Verdict {
                 "errors",
                 "Some requests failed or were cut off, or most were not found. The times exclude failed requests, but the request rate includes them.",
                 "See the errors by kind and the responses that were not found. Fix the cause, or state the share of these requests beside the rate.",
-                "much failed or was not found",
+                "requests failed, were cut off or not found",
             ],
             Self::BudgetLimited => [
                 "budget_limited",

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::{is_sealed, seal};
 use super::directory::{PartsDirectory, is_name};
 use super::plan_file::PlanFile;
-use crate::run::report::{Environment, GroupRow, Report, Verdict};
+use crate::run::report::{Environment, Finding, GroupRow, Report, Verdict};
 use crate::run::result_dir::foreign;
 use crawlmark_harness::stats::ItemCounts;
 
@@ -96,7 +96,10 @@ impl AttemptRecord {
                 .and_then(|robots| robots.crawl_delay_s),
             whole,
             verdict: report.validity.verdict,
-            reasons: report.reasons(),
+            reasons: report
+                .findings_of(&Verdict::ALL)
+                .map(Finding::text)
+                .collect(),
             groups: report.groups().cloned().collect(),
             environment: report.environment.clone(),
             ..Self::default()

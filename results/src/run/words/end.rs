@@ -324,7 +324,9 @@ fn cells(report: &Report) -> Vec<Cell> {
             let shown = times.shown(key, us).unwrap_or_else(|| "-".to_owned());
             let cell = Cell::new(format!("{name} {shown}"));
             match name {
-                "p99" => cells.push(cell),
+                // Of fewer than a thousand responses, the percentile that is known.
+                "p90" if times.p99_us.is_none() && us.is_some() => cells.push(cell),
+                "p99" if us.is_some() || times.p90_us.is_none() => cells.push(cell),
                 "p50" | "max" if us.is_some() => cells.push(cell.leaving()),
                 _ => {}
             }

@@ -22,7 +22,7 @@ const FOLLOW: &str = "crawl the URL that they name, or follow them with --follow
 
 /// Remedy for a target that is overloaded, or that limits requests without the header that would
 /// make it throttling.
-const LOWER_RATE: &str = "set a lower --rate: the target is overloaded, or it limits requests without a Retry-After, as nginx's limit_req does";
+const LOWER_RATE: &str = "lower the rate (--rate): the target is overloaded, or it limits requests without a Retry-After, as nginx's limit_req does";
 
 /// Remedy for a target that asks for a client certificate.
 const PASS_CERTIFICATE: &str =
