@@ -72,11 +72,10 @@ fn checked(report: &Report, now: When) -> (Vec<Finding>, Validity) {
 /// Add a finding, unless one of the others covers it; drop those that it covers. As covering is a
 /// strict order ([`FindingKind::covers`]), what is left does not depend on the order of adding.
 fn add_uncovered(findings: &mut Vec<Finding>, finding: Finding) {
-    let covers = |a: &Finding, b: &Finding| a.kind().covers().contains(&b.kind());
-    if findings.iter().any(|other| covers(other, &finding)) {
+    if findings.iter().any(|other| other.covers(&finding)) {
         return;
     }
-    findings.retain(|other| !covers(&finding, other));
+    findings.retain(|other| !finding.covers(other));
     findings.push(finding);
     findings.sort_by_key(Finding::rank);
 }

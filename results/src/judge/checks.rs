@@ -227,7 +227,6 @@ fn unsendable(report: &Report) -> u64 {
         .sum()
 }
 
-/// True of an open loop.
 fn is_open_loop(report: &Report) -> bool {
     report.plan.run.arrivals.gaps().is_some()
 }
@@ -478,28 +477,21 @@ fn items(report: &Report) -> Found {
         count: held,
     });
     let totals = &report.totals;
-    let of = |count: u64, finding: fn(u64) -> Finding| (count > 0).then(|| finding(count));
     let named = totals.pages_followed + totals.pages_repeated + totals.pages_cut;
-    let early = [
-        of(totals.shared_failed, |count| Finding::SharedFailed {
-            count,
-        }),
-        of(totals.pages_repeated, |count| Finding::PagesRepeated {
-            count,
-        }),
-        of(totals.pages_cut, |count| Finding::PagesCut { count }),
-        of(totals.pages_without_next, |count| Finding::NextNotFound {
-            count,
-        })
-        .filter(|_| named == 0),
-    ]
-    .into_iter()
-    .flatten();
-    Ok(not_found
-        .into_iter()
-        .chain(not_modified)
-        .chain(early)
-        .collect())
+    let mut found: Vec<Finding> = not_found.into_iter().chain(not_modified).collect();
+    if let count @ 1.. = totals.shared_failed {
+        found.push(Finding::SharedFailed { count });
+    }
+    if let count @ 1.. = totals.pages_repeated {
+        found.push(Finding::PagesRepeated { count });
+    }
+    if let count @ 1.. = totals.pages_cut {
+        found.push(Finding::PagesCut { count });
+    }
+    if let (0, count @ 1..) = (named, totals.pages_without_next) {
+        found.push(Finding::NextNotFound { count });
+    }
+    Ok(found)
 }
 
 /// What was done to a run from outside.
@@ -736,15 +728,20 @@ fn speed(report: &Report) -> Found {
         let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
         (before > 0.0 && after > 0.0).then_some((before, after))
     });
-    let change = |(before, after): (f64, f64)| before.max(after) / before.min(after) - 1.0;
-    let most = speeds
-        .max_by(|a, b| change(*a).total_cmp(&change(*b)))
+    let (before_us, after_us) = speeds
+        .max_by(|a, b| slowdown(a.0, a.1).total_cmp(&slowdown(b.0, b.1)))
         .ok_or(Missing::NotGiven)?;
-    some((change(most) > limits::SPEED).then(|| Finding::CpuSpeed {
-        before_us: most.0,
-        after_us: most.1,
+    let is_much = slowdown(before_us, after_us) > limits::SPEED;
+    some(is_much.then(|| Finding::CpuSpeed {
+        before_us,
+        after_us,
         is_disturbed: !is_own_lack(report),
     }))
+}
+
+/// By how much the longer of two times is longer, as a part of the shorter one.
+fn slowdown(before: f64, after: f64) -> f64 {
+    before.max(after) / before.min(after) - 1.0
 }
 
 /// Requests for which this machine had no port or descriptor left.
@@ -802,22 +799,21 @@ fn retransmits(report: &Report) -> Found {
 /// Requests that timed out, by whether they reached the target's kernel.
 fn timeouts(report: &Report) -> Found {
     let counts = &report.tcp.counts;
-    let (lost, received) = (counts.timeouts_unacknowledged, counts.timeouts_acknowledged);
     let is_proxied = report.plan.run.workload.proxy.is_some();
-    let is_many = |requests: &u64| *requests >= limits::LEAST_LATE;
-    let never = Some(lost)
-        .filter(is_many)
-        .map(|requests| Finding::NeverReceived {
+    let mut found = Vec::new();
+    if let requests @ limits::LEAST_LATE.. = counts.timeouts_unacknowledged {
+        found.push(Finding::NeverReceived {
             requests,
             is_proxied,
         });
-    let not = Some(received)
-        .filter(is_many)
-        .map(|requests| Finding::NotAnswered {
+    }
+    if let requests @ limits::LEAST_LATE.. = counts.timeouts_acknowledged {
+        found.push(Finding::NotAnswered {
             requests,
             is_proxied,
         });
-    Ok(never.into_iter().chain(not).collect())
+    }
+    Ok(found)
 }
 
 /// A target that closes connections after a number of requests, where that costs: another one is

@@ -1411,6 +1411,11 @@ impl Finding {
         format!("{}.{remedy}", text.trim_end_matches('.'))
     }
 
+    /// True if it makes the other one redundant.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.kind().covers().contains(&other.kind())
+    }
+
     /// Place in the list of findings: the most severe first, and of these, those about most of the
     /// run.
     pub(super) fn rank(&self) -> (Reverse<Severity>, Reverse<bool>, FindingKind) {

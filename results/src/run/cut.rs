@@ -179,15 +179,18 @@ fn times(
     Ok((latency, not_timed))
 }
 
+/// The sum of a histogram, of which each value counts as this one of its cell.
+fn sum_of(histogram: &Histogram<u64>, value: fn(&Histogram<u64>, u64) -> u64) -> u128 {
+    let mut sum = 0;
+    for cell in histogram.iter_recorded() {
+        let each = value(histogram, cell.value_iterated_to());
+        sum += u128::from(each) * u128::from(cell.count_since_last_iteration());
+    }
+    sum
+}
+
 /// The figures of times by their cells, so within 0.1 %.
 fn exact(times: &Histogram<u64>, ages: &Histogram<u64>) -> Exact {
-    let sum = |histogram: &Histogram<u64>, value: fn(&Histogram<u64>, u64) -> u64| {
-        let cells = histogram.iter_recorded();
-        cells.fold(0_u128, |sum, cell| {
-            let each = value(histogram, cell.value_iterated_to());
-            sum + u128::from(each) * u128::from(cell.count_since_last_iteration())
-        })
-    };
     Exact {
         count: times.len(),
         min_ns: if times.is_empty() {
@@ -196,12 +199,12 @@ fn exact(times: &Histogram<u64>, ages: &Histogram<u64>) -> Exact {
             times.min()
         },
         max_ns: times.max(),
-        sum_ns: sum(times, Histogram::median_equivalent),
+        sum_ns: sum_of(times, Histogram::median_equivalent),
         overflow: 0,
         censored: ages.len(),
         oldest_ns: ages.max(),
         // The least that they can add up to.
-        ages_ns: sum(ages, Histogram::lowest_equivalent),
+        ages_ns: sum_of(ages, Histogram::lowest_equivalent),
     }
 }
 

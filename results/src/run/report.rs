@@ -277,16 +277,15 @@ impl SupervisorReport {
     fn new(record: &RunRecord, ran_s: f64) -> Self {
         let wall = record.finished_at.duration_since(record.started_at);
         let worked_s = wall.map_or(0.0, |wall| wall.as_secs_f64()).max(ran_s);
-        let ms = |at: Nanos| at.0 as f64 / 1e6;
         let cpu_s = cpu_s(&record.supervisor);
         let first_sent = record.shards.iter().filter_map(|shard| shard.first_sent);
         Self {
             cpu_s,
             cpu_share: share(cpu_s, worked_s),
             max_rss_bytes: record.supervisor.max_rss_bytes,
-            start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(record.start)),
+            start_ms: (record.stopped != Stopped::BeforeStart).then(|| in_ms(record.start)),
             lookup_ms: None,
-            first_request_ms: first_sent.min().map(ms),
+            first_request_ms: first_sent.min().map(in_ms),
         }
     }
 }
@@ -651,6 +650,11 @@ impl Report {
     pub fn latency(&self, series: Series) -> Option<&Latency> {
         self.latency.get(series.name())
     }
+}
+
+/// A time since the start of the program, ms.
+const fn in_ms(at: Nanos) -> f64 {
+    at.0 as f64 / 1e6
 }
 
 /// User and system CPU, s.

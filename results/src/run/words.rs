@@ -75,7 +75,6 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
     Doc::of(heading(report), about, lead::of(report), blocks)
 }
 
-/// The sections with headings.
 fn sections(report: &Report, plots: &[Plot], times: Table, errors: Table) -> Vec<(Readers, Part)> {
     let shards = capital(report.shard_word()) + "s";
     let thresholds = Part::Tables(vec![thresholds::table(report)]);

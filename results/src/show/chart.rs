@@ -424,7 +424,6 @@ impl Panel {
         panels
     }
 
-    /// The scales of its axes.
     fn scales(&self) -> (Scale, Scale) {
         let places = || self.marks.iter().flat_map(|mark| mark.shape.extent());
         (
@@ -484,10 +483,14 @@ impl Mark {
     }
 }
 
+/// A place on both axes.
+const fn both(x: f64, y: f64) -> (Option<f64>, Option<f64>) {
+    (Some(x), Some(y))
+}
+
 impl Shape {
     /// Places that the axes have to show.
     fn extent(&self) -> Vec<(Option<f64>, Option<f64>)> {
-        let both = |x: f64, y: f64| (Some(x), Some(y));
         match self {
             Self::Steps(steps) | Self::Areas(steps) => steps
                 .iter()

@@ -40,16 +40,16 @@ impl Histogram {
     pub(crate) fn of(latency: &Latency) -> Option<Self> {
         let distribution = latency.distribution().filter(|_| latency.count >= FEWEST)?;
         let histogram = distribution.histogram();
-        let us = |ns: u64| ns.max(1) as f64 / 1e3;
-        let recorded = histogram.iter_recorded().map(|step| {
+        let mut recorded: Vec<([f64; 2], u64)> = Vec::new();
+        for step in histogram.iter_recorded() {
             let at = step.value_iterated_to();
             let ends = [
                 histogram.lowest_equivalent(at),
                 histogram.highest_equivalent(at),
             ];
-            (ends.map(us), step.count_since_last_iteration())
-        });
-        let recorded: Vec<([f64; 2], u64)> = recorded.collect();
+            let ends_us = ends.map(|ns| ns.max(1) as f64 / 1e3);
+            recorded.push((ends_us, step.count_since_last_iteration()));
+        }
         let ends = [recorded.first()?.0[0], recorded.last()?.0[1]];
         let middle = (ends[0] * ends[1]).sqrt();
         let is_wide = ends[1] >= ends[0] * LEAST_RATIO;
@@ -134,29 +134,35 @@ impl Histogram {
 
     /// Times below the axis: 1, 2 and 5 of each power of ten, or the powers alone.
     fn ticks(&self, room: usize, display: Display) -> String {
-        let ticks = |steps: &[u64]| {
-            let (mut row, mut fits) = (vec![' '; room + OVERHANG + 2], true);
-            for us in (0..9)
-                .map(|power| 10_u64.pow(power))
-                .flat_map(|power| steps.iter().map(move |step| step * power))
-            {
-                let time = us as f64;
-                if time < self.ends[0] || time > self.ends[1] {
-                    continue;
-                }
-                let text = display.shown(&round_time(us)).into_owned();
-                let (at, width) = (self.column(time, room), text.chars().count());
-                let around = at.saturating_sub(2)..(at + width + 1).min(row.len());
-                if at + width > room + OVERHANG || row[around].iter().any(|c| *c != ' ') {
-                    fits = false;
-                } else {
-                    row.splice(at..at + width, text.chars());
-                }
+        let (all, fits) = self.ticks_of(&[1, 2, 5], room, display);
+        if fits {
+            all
+        } else {
+            self.ticks_of(&[1], room, display).0
+        }
+    }
+
+    /// These steps of each power of ten, and whether there was room for all of them.
+    fn ticks_of(&self, steps: &[u64], room: usize, display: Display) -> (String, bool) {
+        let (mut row, mut fits) = (vec![' '; room + OVERHANG + 2], true);
+        for us in (0..9)
+            .map(|power| 10_u64.pow(power))
+            .flat_map(|power| steps.iter().map(move |step| step * power))
+        {
+            let time = us as f64;
+            if time < self.ends[0] || time > self.ends[1] {
+                continue;
             }
-            (row.into_iter().collect::<String>(), fits)
-        };
-        let (all, fits) = ticks(&[1, 2, 5]);
-        if fits { all } else { ticks(&[1]).0 }
+            let text = display.shown(&round_time(us)).into_owned();
+            let (at, width) = (self.column(time, room), text.chars().count());
+            let around = at.saturating_sub(2)..(at + width + 1).min(row.len());
+            if at + width > room + OVERHANG || row[around].iter().any(|c| *c != ' ') {
+                fits = false;
+            } else {
+                row.splice(at..at + width, text.chars());
+            }
+        }
+        (row.into_iter().collect(), fits)
     }
 }
 

@@ -293,7 +293,6 @@ impl Bisect {
         format!("--good {good} --bad {bad}")
     }
 
-    /// The answer.
     fn answer(&self) -> StudyFinding {
         let metric = self.question.metric.title.to_string();
         let loss = self.loss.text();

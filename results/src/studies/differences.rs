@@ -91,7 +91,7 @@ fn plan_of(report: &Report) -> Values {
 /// Checksum of a plan, whatever its target is called: equal for runs that make one history.
 pub fn plan_key(report: &Report) -> String {
     let mut values = plan_of(report);
-    values.remove("plan.target");
+    values.remove(TARGET);
     let mut sum = crc32fast::Hasher::new();
     for (key, value) in values {
         sum.update(format!("{key} {value}\n").as_bytes());
@@ -108,6 +108,16 @@ pub fn plan_differences(base: &RunPlan, candidate: &RunPlan) -> Vec<Difference> 
         values
     });
     between(base, candidate)
+}
+
+/// Key of the target of a plan.
+const TARGET: &str = "plan.target";
+
+impl Difference {
+    /// True if it is the targets that differ.
+    pub fn is_of_targets(&self) -> bool {
+        self.what == TARGET
+    }
 }
 
 /// Values by key.

@@ -519,7 +519,6 @@ fn endings(exit_codes: &BTreeSet<i32>) -> String {
     }
 }
 
-/// A value with its unit.
 fn with_unit(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Us => micros(value),

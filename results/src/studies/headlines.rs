@@ -103,13 +103,16 @@ impl StudyFinding {
     }
 }
 
+fn requests(per_s: f64) -> String {
+    format!("{} requests a second", decimal(per_s))
+}
+
 fn capacity(
     outcome: SearchOutcome,
     per_s: Option<f64>,
     [pass, fail]: [Option<f64>; 2],
     least: f64,
 ) -> String {
-    let requests = |per_s: f64| format!("{} requests a second", decimal(per_s));
     let known = per_s.map(requests);
     match (outcome, known) {
         (SearchOutcome::Found, Some(known)) => format!("Capacity: {known}"),

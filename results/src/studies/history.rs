@@ -383,7 +383,6 @@ impl StudyResult for History {
 }
 
 impl History {
-    /// The table of changes.
     fn changes(&self) -> Table {
         let rows = self.series.iter().flat_map(|one| {
             one.changes.iter().map(|change| {

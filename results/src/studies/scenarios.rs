@@ -228,10 +228,11 @@ impl Scenarios {
                 ],
             });
         }
-        let share = |of: &ScenarioReport| of.readings.throttled_share();
-        let least = all.map(share).fold(1.0, f64::min);
+        let least = all
+            .map(|of| of.readings.throttled_share())
+            .fold(1.0, f64::min);
         let mut calm: Vec<&ScenarioReport> = self.scenarios.iter().collect();
-        calm.retain(|of| share(of) <= least);
+        calm.retain(|of| of.readings.throttled_share() <= least);
         calm.sort_by(|a, b| b.readings.ok_per_s.total_cmp(&a.readings.ok_per_s));
         let per_s = calm.first()?.readings.ok_per_s;
         calm.retain(|of| of.readings.ok_per_s >= per_s * (1.0 - ALIKE));

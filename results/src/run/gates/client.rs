@@ -59,22 +59,20 @@ fn least_us(condition: &Condition, value_us: f64, report: &Report) -> Option<f64
         return None;
     };
     condition.metric.is_corrected(report.plan.run.arrivals)?;
-    let without = |p: f64| {
+    let mut least_us = least_by_minimum(condition, report).unwrap_or(0.0).max(0.0);
+    for p in TRIED {
         let time_us = match stat {
-            _ if p >= 1.0 => value_us,
+            _ if p >= 1.0 => Some(value_us),
             Stat::Percentile(q) if condition.window.is_none() => {
-                quantile_us(report, series, q.part() - 2.0 * (1.0 - p))?
+                quantile_us(report, series, q.part() - 2.0 * (1.0 - p))
             }
-            _ => return None,
+            _ => None,
         };
-        Some(time_us - delays_us(series, p, report)?)
-    };
-    let known = TRIED.into_iter().filter_map(without);
-    Some(
-        known
-            .chain(least_by_minimum(condition, report))
-            .fold(0.0, f64::max),
-    )
+        if let Some((time_us, delay_us)) = time_us.zip(delays_us(series, p, report)) {
+            least_us = least_us.max(time_us - delay_us);
+        }
+    }
+    Some(least_us)
 }
 
 /// Return the same by the least of the times: `2p - 1` of the requests had no longer delays than the

@@ -119,12 +119,14 @@ impl PlanFile {
     /// # Errors
     /// When it cannot be read, was changed, or is no plan of this format.
     pub fn read(path: &Path) -> Result<(Self, String), PlanFileError> {
-        let own = || path.to_owned();
-        let text = foreign::read_small_text(path)
-            .map_err(|error| PlanFileError::Io { path: own(), error })?;
+        let path = path.to_owned();
+        let text = match foreign::read_small_text(&path) {
+            Ok(text) => text,
+            Err(error) => return Err(PlanFileError::Io { path, error }),
+        };
         match Self::parse(&text) {
             Ok(plan) => Ok((plan, text)),
-            Err(why) => Err(PlanFileError::Unusable { path: own(), why }),
+            Err(why) => Err(PlanFileError::Unusable { path, why }),
         }
     }
 

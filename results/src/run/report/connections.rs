@@ -302,28 +302,32 @@ impl SlowRow {
         for shard in &record.shards {
             slowest.merge(&shard.slowest);
         }
-        let row = |request: &SlowRequest| {
-            let since_start = Duration::from_nanos(request.intended.since(record.start));
-            let service_ns = request.service_ns.unwrap_or(0);
-            let trace = traces.map(|traces| traces.request(request.id, request.attempt));
-            Self {
-                id: request.id,
-                attempt: request.attempt + 1,
-                trace_id: trace.map(|trace| trace.trace_id()),
-                recorded: trace.map(|trace| trace.is_recorded),
-                at_s: since_start.as_secs_f64(),
-                at: rfc3339(record.started_at + since_start),
-                response_us: us(request.response_ns),
-                service_us: request.service_ns.map(us),
-                queue_us: us(request.response_ns.saturating_sub(service_ns)),
-                ttfb_us: request.ttfb_ns.map(us),
-                nth_on_connection: request.nth,
-                retransmits: request.retransmits,
-                outcome: request.outcome.name().to_owned(),
-                status: request.status,
-            }
-        };
-        slowest.iter().map(row).collect()
+        slowest
+            .iter()
+            .map(|request| Self::of(request, record, traces))
+            .collect()
+    }
+
+    fn of(request: &SlowRequest, record: &RunRecord, traces: Option<Traces>) -> Self {
+        let since_start = Duration::from_nanos(request.intended.since(record.start));
+        let service_ns = request.service_ns.unwrap_or(0);
+        let trace = traces.map(|traces| traces.request(request.id, request.attempt));
+        Self {
+            id: request.id,
+            attempt: request.attempt + 1,
+            trace_id: trace.map(|trace| trace.trace_id()),
+            recorded: trace.map(|trace| trace.is_recorded),
+            at_s: since_start.as_secs_f64(),
+            at: rfc3339(record.started_at + since_start),
+            response_us: us(request.response_ns),
+            service_us: request.service_ns.map(us),
+            queue_us: us(request.response_ns.saturating_sub(service_ns)),
+            ttfb_us: request.ttfb_ns.map(us),
+            nth_on_connection: request.nth,
+            retransmits: request.retransmits,
+            outcome: request.outcome.name().to_owned(),
+            status: request.status,
+        }
     }
 }
 

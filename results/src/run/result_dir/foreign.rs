@@ -167,7 +167,6 @@ fn unit_s(name: &str) -> Option<f64> {
     }
 }
 
-/// True if a value with this name is a rate.
 fn is_rate(name: &str) -> bool {
     name == "per_s" || name.ends_with("_per_s")
 }

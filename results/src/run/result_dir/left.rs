@@ -45,7 +45,6 @@ pub(super) fn in_use(path: &Path, own: &Path) -> Option<PathBuf> {
         .find(|partial| partial.file_name() != own.file_name() && is_locked(partial))
 }
 
-/// The directory that `path` is in.
 fn parent(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())

@@ -1,16 +1,21 @@
 //! Announcement of a run, before it starts.
 
+use std::time::Duration;
+
 use crate::run::report::is_endless;
 use crate::show::text::{counted, rate_in_words, write_row};
 use crawlmark_harness::plan::{HostRateSource, ProxySource, RunPlan, SlotShare};
 use crawlmark_harness::units::grouped;
+
+fn time_in_words(time: Duration) -> String {
+    humantime::format_duration(time).to_string()
+}
 
 /// Return the announcement of a run: the effective totals, shown before anything is sent, for a
 /// terminal of `columns` columns. `slot` is that of a part of a crawl, whose plan this is.
 pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> String {
     let settings = &plan.workload;
     let number = |n: u32| grouped(n.into());
-    let time = |time| humantime::format_duration(time).to_string();
     let hosts = plan.per_host;
     let rate_per_host = hosts.rate.map(|rate| match settings.per_host_rate_from {
         Some(HostRateSource::CrawlDelay) => format!("{rate} (crawl-delay of robots.txt)"),
@@ -23,7 +28,7 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         .throttling
         .longest_wait()
         .filter(|_| plan.duration.is_none())
-        .map(time);
+        .map(time_in_words);
     let rows = [
         ("items", Some(planned_items(plan))),
         ("shards", Some(number(plan.shards))),
@@ -31,7 +36,12 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         ("streams", (plan.streams > 1).then(|| number(plan.streams))),
         (
             "linger",
-            linger.map(|linger| format!("up to {}, where responses come one by one", time(linger))),
+            linger.map(|linger| {
+                format!(
+                    "up to {}, where responses come one by one",
+                    time_in_words(linger)
+                )
+            }),
         ),
         ("rate", Some(rate.unwrap_or_else(|| "unlimited".to_owned()))),
         ("arrivals", Some(plan.arrivals.name().to_owned())),
@@ -64,12 +74,12 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
                 .map(|n| format!("{} requests in flight", number(n))),
         ),
         ("per host", rate_per_host),
-        ("time", plan.duration.map(time)),
+        ("time", plan.duration.map(time_in_words)),
         (
             "throttled",
             wait.map(|wait| format!("stops after {wait} of nothing else; -d sets a time")),
         ),
-        ("warm-up", warmup.map(time)),
+        ("warm-up", warmup.map(time_in_words)),
     ];
     let mut out = format!("crawling {}\n", plan.target);
     for (name, value) in rows {
@@ -93,7 +103,7 @@ pub fn plan_line(plan: &RunPlan) -> String {
     let items = (!is_endless(plan)).then(|| counted(plan.items(), "item"));
     let time = plan.duration.map(|time| match time.as_secs_f64() {
         s if s < 100.0 => format!("{s} s"),
-        _ => humantime::format_duration(time).to_string(),
+        _ => time_in_words(time),
     });
     let pace = match time {
         Some(time) => format!("{load} for {time}"),

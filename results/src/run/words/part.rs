@@ -67,18 +67,20 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
     Doc::of(format!("{}, {span}", heading(report)), about, lead, blocks)
 }
 
-/// Main figures.
-fn main_figures(cut: &Cut<'_>, report: &Report) -> Vec<Figure> {
-    let (totals, counts) = (&cut.totals, &cut.totals.counts);
-    let figure = |name: &'static str, per_s, detail| Figure {
+fn rate(name: &'static str, per_s: f64, detail: String) -> Figure {
+    Figure {
         name: name.into(),
         value: format!("{}/s", decimal(per_s)),
         detail,
-    };
+    }
+}
+
+fn main_figures(cut: &Cut<'_>, report: &Report) -> Vec<Figure> {
+    let (totals, counts) = (&cut.totals, &cut.totals.counts);
     let over = format!("responses, over {}", seconds(totals.duration_s));
-    let good = figure("good", totals.ok_per_s, over);
+    let good = rate("good", totals.ok_per_s, over);
     let all = format!("{} in all", grouped(counts.attempts));
-    let requests = figure("requests", totals.attempts_per_s, all);
+    let requests = rate("requests", totals.attempts_per_s, all);
     [good]
         .into_iter()
         .chain(figures::times(report))

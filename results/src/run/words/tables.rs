@@ -12,6 +12,7 @@ use crate::run::report::{
 };
 use crate::show::doc::{Column, Part, Table};
 use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
 
@@ -27,7 +28,6 @@ const SHOWN: f64 = 0.0005;
 /// A name and its value; none where there is nothing to show.
 type Row = (&'static str, Option<String>);
 
-/// A table of these columns.
 fn table(caption: &str, columns: Vec<Column>, rows: impl Iterator<Item = Vec<String>>) -> Table {
     Table {
         caption: caption.to_owned(),
@@ -270,29 +270,27 @@ pub(super) fn counts(report: &Report, errors: Table) -> Part {
         .attempts_by_status
         .iter()
         .map(|(status, n)| vec![status.to_string(), grouped(*n), part(*n, totals.attempts)]);
-    let columns = |what, of| {
-        vec![
-            Column::words(what),
-            Column::numbers(of),
-            Column::numbers("share"),
-        ]
-    };
-    let items = table("Items by state", columns("state", "items"), states);
+    let items = table("Items by state", shares("state", "items"), states);
     let mut tables = vec![
         Table {
             has_sum: true,
             ..items
         },
-        table(
-            "Requests by status",
-            columns("status", "requests"),
-            statuses,
-        ),
+        table("Requests by status", shares("status", "requests"), statuses),
         requests(report),
         errors,
     ];
     tables.extend(group_tables(report, usize::MAX));
     Part::Tables(tables)
+}
+
+/// Columns of counts and their shares.
+fn shares(what: &'static str, of: &'static str) -> Vec<Column> {
+    vec![
+        Column::words(what),
+        Column::numbers(of),
+        Column::numbers("share"),
+    ]
 }
 
 /// Every counter of requests and connections.
@@ -365,37 +363,45 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
         Column::numbers("p99"),
         Column::words("limited by").leaving(4),
     ];
-    let cells = |row: &GroupRow| {
-        let number = row.group.number();
-        let name = row
-            .name
-            .clone()
-            .or_else(|| number.map(|number| format!("{kind} {number}")));
-        let counts = [
-            row.attempts,
-            row.ok,
-            row.not_found,
-            row.errors,
-            row.throttled,
-        ];
-        let times = [row.p50_us, row.p99_us].map(|us| us.map(|us| micros(us as f64)));
-        let limit = row
-            .limit(&report.plan.run)
-            .filter(|(part, _)| *part >= FAILED)
-            .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
-        let mut cells = vec![name.unwrap_or_else(|| others.clone())];
-        cells.extend(counts.map(grouped));
-        cells.extend(times.map(or_dash));
-        cells.push(limit.unwrap_or_default());
-        cells
-    };
-    table(&caption, columns, rows.into_iter().take(most).map(cells))
+    let shown = rows.into_iter().take(most).map(|row| {
+        let name = match (&row.name, row.group.number()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(number)) => format!("{kind} {number}"),
+            (None, None) => others.clone(),
+        };
+        group_row(name, row, &report.plan.run)
+    });
+    table(&caption, columns, shown)
+}
+
+fn group_row(name: String, row: &GroupRow, plan: &RunPlan) -> Vec<String> {
+    let counts = [
+        row.attempts,
+        row.ok,
+        row.not_found,
+        row.errors,
+        row.throttled,
+    ];
+    let times = [row.p50_us, row.p99_us].map(|us| us.map(|us| micros(us as f64)));
+    let limit = row
+        .limit(plan)
+        .filter(|(part, _)| *part >= FAILED)
+        .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
+    let mut cells = vec![name];
+    cells.extend(counts.map(grouped));
+    cells.extend(times.map(or_dash));
+    cells.push(limit.unwrap_or_default());
+    cells
 }
 
 /// Where the time of a request goes: the parts of the mean response time, and what the target's
 /// processes used.
 pub(super) fn split(report: &Report) -> Part {
     Part::Tables(vec![parts_of_time(report), target(report)])
+}
+
+fn busiest(one: &BusiestReport) -> String {
+    format!("{}, {} of a CPU", one.name, rounded_percent(one.share))
 }
 
 /// What the target's processes used.
@@ -406,11 +412,6 @@ fn target(report: &Report) -> Table {
     let [processes, threads] = [(target.processes, "process"), (target.threads, "thread")]
         .map(|(most, what)| most.map(|most| counted(most.into(), what)));
     let counts: Vec<String> = [processes, threads].into_iter().flatten().collect();
-    let busiest = |one: &Option<BusiestReport>| {
-        let one = one.as_ref()?;
-        let share = rounded_percent(one.share);
-        Some(format!("{}, {share} of a CPU", one.name))
-    };
     let cpus = counted(target.cpus.len() as u64, "CPU");
     let cores = report.target_cores();
     let queue = target.accept_queue.map(|queue| {
@@ -431,8 +432,14 @@ fn target(report: &Report) -> Table {
             "CPUs in use",
             cores.map(|cores| format!("{} of {cpus}", decimal(cores))),
         ),
-        ("busiest process", busiest(&target.busiest_process)),
-        ("busiest thread", busiest(&target.busiest_thread)),
+        (
+            "busiest process",
+            target.busiest_process.as_ref().map(busiest),
+        ),
+        (
+            "busiest thread",
+            target.busiest_thread.as_ref().map(busiest),
+        ),
         (
             "waits for a CPU, per request",
             above_0(target.run_delay_us_per_attempt),

@@ -170,7 +170,6 @@ impl Table {
         line.trim_end().to_owned()
     }
 
-    /// The width of a column.
     fn width(&self, at: usize) -> usize {
         self.rows
             .iter()

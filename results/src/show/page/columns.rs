@@ -360,15 +360,8 @@ impl<'a> Columns<'a> {
             let per_decade = report::CELLS_PER_DECADE as usize;
             (self.second_s, per_decade, spreads.collect())
         };
-        let count = |columns: &[Cells]| -> usize {
-            columns
-                .iter()
-                .flatten()
-                .map(|(_, counts)| counts.len())
-                .sum()
-        };
         let (mut by, mut columns) = (1, known.clone());
-        while columns.len() > self.most.cells || count(&columns) > MOST_OF_HEAT {
+        while columns.len() > self.most.cells || count_cells(&columns) > MOST_OF_HEAT {
             by *= 2;
             let parts = known.chunks(by);
             columns = parts.map(|part| merged(borrowed(part))).collect();
@@ -427,6 +420,14 @@ fn borrowed(columns: &[Cells]) -> impl Iterator<Item = (u32, &[u64])> {
 
 /// Cells beyond any time: a file may say anything.
 const MOST_CELLS: usize = 256;
+
+fn count_cells(columns: &[Cells]) -> usize {
+    columns
+        .iter()
+        .flatten()
+        .map(|(_, counts)| counts.len())
+        .sum()
+}
 
 /// Counts of several distributions in one.
 fn merged<'s>(parts: impl Iterator<Item = (u32, &'s [u64])>) -> Cells {

@@ -208,16 +208,20 @@ fn what(finding: &Finding) -> &'static str {
         .map_or("", |(_, label)| label)
 }
 
-/// What no finding is about: the warm-up, pauses, and an early end.
-fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
-    let mark = |from, to, severity, label: String| Mark {
+/// The mark of what has no finding.
+fn mark(from: f64, to: f64, severity: Severity, label: String) -> Mark {
+    Mark {
         from,
         to,
         severity,
         what: label.clone(),
         label,
         number: None,
-    };
+    }
+}
+
+/// What no finding is about: the warm-up, pauses, and an early end.
+fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
     let mut marks = Vec::new();
     let warmup_s = report.plan.run.warmup.as_secs_f64();
     if warmup_s > columns.from_s {
@@ -234,8 +238,14 @@ fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
             _ => pauses.push((from_s, to_s)),
         }
     }
-    let pause = |(from, to)| mark(from, to, Severity::Warning, "throttle pause".to_owned());
-    marks.extend(pauses.into_iter().map(pause));
+    for (from, to) in pauses {
+        marks.push(mark(
+            from,
+            to,
+            Severity::Warning,
+            "throttle pause".to_owned(),
+        ));
+    }
     if report.interrupted {
         let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
         let label = format!("stopped{}", by.unwrap_or_default());

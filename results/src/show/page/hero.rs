@@ -334,7 +334,6 @@ fn validity(report: &Report) -> Pill {
     }
 }
 
-/// The thresholds; none without any.
 fn thresholds(report: &Report) -> Option<Pill> {
     let [failed, undecided] = [Some(false), None].map(|ok| report.thresholds(ok));
     let all = counted(report.gates.len() as u64, "threshold");
@@ -353,18 +352,19 @@ fn thresholds(report: &Report) -> Option<Pill> {
 
 /// The figures of a run, each in the tone of the first finding that is about it.
 fn toned(report: &Report) -> Vec<(Figure, &'static str)> {
-    let tone_of = |place: Place| {
-        report
-            .findings
-            .iter()
-            .filter(|finding| finding.severity() > Gravity::Info)
-            .find(|finding| ABOUT.contains(&(finding.kind(), place)))
-            .map_or("", |finding| tone(finding.severity()))
-    };
     figures::main(report)
         .into_iter()
-        .zip(PLACES.map(|place| place.map_or("", tone_of)))
+        .zip(PLACES.map(|place| place.map_or("", |place| tone_of(report, place))))
         .collect()
+}
+
+fn tone_of(report: &Report, place: Place) -> &'static str {
+    report
+        .findings
+        .iter()
+        .filter(|finding| finding.severity() > Gravity::Info)
+        .find(|finding| ABOUT.contains(&(finding.kind(), place)))
+        .map_or("", |finding| tone(finding.severity()))
 }
 
 /// The five figures of a run that goes on: those of its last second, and what was not good, and the

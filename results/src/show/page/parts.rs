@@ -83,16 +83,18 @@ fn parts(report: &Report, split: &Split) -> Vec<Part> {
                 });
             }
         }
-        let (name, colour) = ("asleep, locked or queued", "teal");
         parts.push(Part {
-            name,
+            name: ASLEEP,
             us: rest,
-            colour,
+            colour: "teal",
             owner,
         });
     }
     parts
 }
+
+/// The part of the target's time in which it neither runs nor waits for a CPU.
+const ASLEEP: &str = "asleep, locked or queued";
 
 /// Write the parts as a bar and by owner; nothing where they are not known.
 pub(super) fn write(html: &mut Html, report: &Report) {
@@ -213,7 +215,7 @@ fn sentence(parts: &[Part], all_us: f64) -> String {
     );
     let idle = parts
         .iter()
-        .find(|part| part.colour == "teal" && part.owner == Owner::Target)
+        .find(|part| part.name == ASLEEP && part.owner == Owner::Target)
         .map(|part| share(part.us, target_us));
     match idle.filter(|part| *part >= MOST_OF_TIME) {
         Some(part) => format!(

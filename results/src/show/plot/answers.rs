@@ -66,16 +66,23 @@ pub(super) fn throughput(report: &Report) -> [String; 2] {
 }
 
 pub(super) fn latency(report: &Report) -> [String; 2] {
-    let of = report.latency(report.main_series());
-    let known = |key: &str, us: Option<f64>| of.and_then(|of| of.shown(key, us));
-    let parts: Vec<String> = [
-        known("p50_us", of.and_then(|of| of.p50_us)).map(|us| format!("half took {us} or less")),
-        known("p99_us", of.and_then(|of| of.p99_us)).map(|us| format!("1 % {us} and more")),
-        known("max_us", of.and_then(|of| of.max_us)).map(|us| format!("the slowest {us}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let parts: Vec<String> = report
+        .latency(report.main_series())
+        .into_iter()
+        .flat_map(|of| {
+            let [p50, p99, max] = [
+                of.shown("p50_us", of.p50_us),
+                of.shown("p99_us", of.p99_us),
+                of.shown("max_us", of.max_us),
+            ];
+            [
+                p50.map(|us| format!("half took {us} or less")),
+                p99.map(|us| format!("1 % {us} and more")),
+                max.map(|us| format!("the slowest {us}")),
+            ]
+        })
+        .flatten()
+        .collect();
     let answer = if parts.is_empty() {
         "0 responses were timed".to_owned()
     } else {
@@ -98,9 +105,8 @@ pub(super) fn heat(report: &Report) -> [String; 2] {
 
 pub(super) fn spectrum(report: &Report) -> [String; 2] {
     let of = report.latency(report.main_series());
-    let known = |key: &str, us: Option<f64>| of.and_then(|of| of.shown(key, us));
-    let p90 = known("p90_us", of.and_then(|of| of.p90_us));
-    let p99 = known("p99_us", of.and_then(|of| of.p99_us));
+    let p90 = of.and_then(|of| of.shown("p90_us", of.p90_us));
+    let p99 = of.and_then(|of| of.shown("p99_us", of.p99_us));
     let answer = match (p90, p99) {
         (Some(p90), Some(p99)) => format!("90 % took {p90} or less, 1 % took {p99} and more"),
         _ => latency(report)[0].clone(),

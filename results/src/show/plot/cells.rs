@@ -54,7 +54,6 @@ impl Levels {
         }
     }
 
-    /// A mark for each level.
     fn marks(self) -> Vec<Mark> {
         self.0
             .into_iter()

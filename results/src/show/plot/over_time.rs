@@ -105,7 +105,6 @@ fn panel(described: &panels::Panel, axis: TimeAxis, events: &Events) -> Panel {
     panel
 }
 
-/// The marks of a line.
 fn line(series: &Series, steps: Vec<Step>) -> Vec<Mark> {
     // A value that does not change is said beside its name.
     let name = match &*series.total {

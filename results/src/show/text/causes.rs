@@ -87,14 +87,17 @@ pub fn cause_in_words(cause: FailureCause) -> String {
 /// List the commonest causes: `2,519 × connection refused, 3 × status 500`; the sign keeps the number
 /// of a status apart. The rest are `others`. Empty without any.
 pub(crate) fn listed(causes: impl IntoIterator<Item = (String, u64)>) -> String {
-    let mut causes = causes.into_iter();
-    let mut parts: Vec<String> = causes
-        .by_ref()
-        .take(MOST)
-        .map(|(cause, n)| format!("{} \u{d7} {cause}", grouped(n)))
-        .collect();
-    let rest = causes.fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
-    parts.extend((rest > 0).then(|| format!("{} others", grouped(rest))));
+    let (mut parts, mut rest) = (Vec::new(), 0_u64);
+    for (cause, count) in causes {
+        if parts.len() < MOST {
+            parts.push(format!("{} \u{d7} {cause}", grouped(count)));
+        } else {
+            rest = rest.saturating_add(count);
+        }
+    }
+    if rest > 0 {
+        parts.push(format!("{} others", grouped(rest)));
+    }
     parts.join(", ")
 }
 

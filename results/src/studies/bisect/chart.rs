@@ -59,11 +59,18 @@ fn percent(ratio: f64) -> f64 {
 }
 
 fn dot(at: usize, change: &ChangeReport) -> Dot {
-    let ends = |Interval { low, high }| (percent(low), percent(high));
     Dot {
         at: (at as f64, percent(change.ratio)),
-        interval: change.interval.map(ends),
+        interval: change
+            .interval
+            .map(|Interval { low, high }| (percent(low), percent(high))),
     }
+}
+
+/// A dashed line at a value.
+fn level(role: Role, [from, to]: [f64; 2], value: f64) -> Mark {
+    let line = Shape::Line(vec![(from, value), (to, value)]);
+    Mark::new(role, "", line).dashed(Dash::Dashed)
 }
 
 /// Commits before the step, and after it, with the levels of both ends.
@@ -83,10 +90,8 @@ fn changes(of: &Bisect) -> Vec<Mark> {
     if let Some((from, to)) = of.step {
         let (from, to) = (from as f64 - 1.0, to as f64);
         marks.push(Mark::new(Role::Highlight, "", Shape::Band(from, to)));
-        let level = |from: f64, to: f64, value| Shape::Line(vec![(from, value), (to, value)]);
-        let line = |role, shape| Mark::new(role, "", shape).dashed(Dash::Dashed);
-        marks.push(line(Role::Good, level(0.0, from, 0.0)));
-        marks.push(line(Role::Failed, level(to, last as f64, end)));
+        marks.push(level(Role::Good, [0.0, from], 0.0));
+        marks.push(level(Role::Failed, [to, last as f64], end));
         let [text, _] = change_in_two(of.loss.ratio, None);
         let commit = of.commits[of.step.map_or(last, |(_, last)| last)]
             .commit

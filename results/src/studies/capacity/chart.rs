@@ -88,7 +88,6 @@ fn answer(capacity: &Capacity) -> Vec<Mark> {
     fails.into_iter().chain(capacity).collect()
 }
 
-/// The objectives on times.
 fn objectives(capacity: &Capacity) -> Vec<Mark> {
     let mut marks = Vec::new();
     for objective in &capacity.question.objectives {

@@ -516,7 +516,6 @@ impl Contest {
         })
     }
 
-    /// The table of what is compared.
     fn sides(&self) -> Table {
         let context = &self.context;
         let row = |what: &str, base: &str, candidate: &str| {

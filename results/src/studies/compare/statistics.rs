@@ -273,11 +273,16 @@ pub(crate) fn change(ratio: f64, interval: Option<Interval>) -> String {
 
 /// A ratio as a change, and its interval: `−4.9 %` and `−5.1 to −4.6 %`, empty without one.
 pub(crate) fn change_in_two(ratio: f64, interval: Option<Interval>) -> [String; 2] {
-    let minus = |ratio: f64| signed(ratio).replace('-', "\u{2212}");
-    let interval = interval.map_or_else(String::new, |interval| {
-        format!("{} to {} %", minus(interval.low), minus(interval.high))
-    });
-    [format!("{} %", minus(ratio)), interval]
+    let interval = match interval {
+        Some(Interval { low, high }) => format!("{} to {} %", with_minus(low), with_minus(high)),
+        None => String::new(),
+    };
+    [format!("{} %", with_minus(ratio)), interval]
+}
+
+/// A ratio as a change in percent, with a minus sign in place of a hyphen.
+fn with_minus(ratio: f64) -> String {
+    signed(ratio).replace('-', "\u{2212}")
 }
 
 /// A ratio as a change in percent, with its sign.

@@ -121,13 +121,16 @@ impl Sizes {
 
     /// A text for each size; empty where the curve has none.
     fn texts(&self, curve: &Curve, text: fn(&Point) -> Option<String>) -> Vec<String> {
-        let at = |n: &f64| {
-            let mut points = curve.points.iter();
-            points.find(|point| curve.n(point).total_cmp(n).is_eq())
-        };
         self.0
             .iter()
-            .map(|n| at(n).and_then(text).unwrap_or_default())
+            .map(|n| {
+                curve
+                    .points
+                    .iter()
+                    .find(|point| curve.n(point).total_cmp(n).is_eq())
+                    .and_then(text)
+                    .unwrap_or_default()
+            })
             .collect()
     }
 }

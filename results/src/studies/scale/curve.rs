@@ -213,14 +213,15 @@ impl Curve {
     /// The point that answers: the largest that counts where its base does, too, or else the
     /// largest that can be compared with it.
     pub fn told(&self) -> Option<&Point> {
-        let mut beyond = self
+        let beyond: Vec<&Point> = self
             .points
             .iter()
             .skip(1)
             .rev()
-            .filter(|point| point.speedup.is_some());
-        let largest = beyond.clone().next();
-        beyond.find(|point| self.is_answer(point)).or(largest)
+            .filter(|point| point.speedup.is_some())
+            .collect();
+        let answer = beyond.iter().find(|point| self.is_answer(point));
+        answer.or(beyond.first()).copied()
     }
 
     /// True if a point is told apart as one that says nothing about scaling.

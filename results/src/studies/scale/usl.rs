@@ -121,11 +121,10 @@ struct Fit(Vec<Vec<[f64; 2]>>);
 impl Fit {
     /// In the order of their values: sums are the same whatever order the rounds had.
     fn new(mut repeats: Vec<Vec<[f64; 2]>>) -> Self {
-        let order = |one: &[f64; 2], other: &[f64; 2]| one[1].total_cmp(&other[1]);
         for rounds in &mut repeats {
-            rounds.sort_by(order);
+            rounds.sort_by(|one, other| one[1].total_cmp(&other[1]));
         }
-        repeats.sort_by(|one, other| order(&one[0], &other[0]));
+        repeats.sort_by(|one, other| one[0][1].total_cmp(&other[0][1]));
         Self(repeats)
     }
 
@@ -159,28 +158,32 @@ impl Fit {
 fn fitted(within: f64, squares: impl Fn(f64) -> f64) -> Fitted {
     let (value, fewest) = least(&squares);
     let most = fewest * within + f64::EPSILON;
-    let end = |outside: f64| {
-        if squares(outside) <= most {
-            return outside;
-        }
-        let (mut inside, mut outside) = (root(value), root(outside));
-        for _ in 0..HALVES {
-            let middle = f64::midpoint(inside, outside);
-            if squares(middle.powi(4)) <= most {
-                inside = middle;
-            } else {
-                outside = middle;
-            }
-        }
-        inside.powi(4)
-    };
+    let is_within = |at: f64| squares(at) <= most;
     Fitted {
         value,
         interval: Interval {
-            low: end(0.0),
-            high: end(1.0),
+            low: end(value, 0.0, is_within),
+            high: end(value, 1.0, is_within),
         },
     }
+}
+
+/// The last place from one that is within something to one that may not be, by halves of the fourth
+/// root.
+fn end(inside: f64, outside: f64, is_within: impl Fn(f64) -> bool) -> f64 {
+    if is_within(outside) {
+        return outside;
+    }
+    let (mut near, mut far) = (root(inside), root(outside));
+    for _ in 0..HALVES {
+        let middle = f64::midpoint(near, far);
+        if is_within(middle.powi(4)) {
+            near = middle;
+        } else {
+            far = middle;
+        }
+    }
+    near.powi(4)
 }
 
 /// The place from 0 to 1 of the least value, and that value, of a function that falls and then
@@ -203,8 +206,10 @@ fn least(of: impl Fn(f64) -> f64) -> (f64, f64) {
     }
     let found = [0.0, f64::midpoint(low, high), 1.0].map(|at| (at.powi(4), value(at)));
     let [first, ..] = found;
-    let fewer = |one: (f64, f64), other: (f64, f64)| if other.1 < one.1 { other } else { one };
-    found.into_iter().fold(first, fewer)
+    found.into_iter().fold(
+        first,
+        |least, other| if other.1 < least.1 { other } else { least },
+    )
 }
 
 fn root(value: f64) -> f64 {
