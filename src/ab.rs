@@ -330,7 +330,7 @@ impl Pairs {
             // The port of a target that each round starts itself is no difference.
             let mut crawls = self.sides.iter().filter_map(Side::crawl);
             if crawls.all(|crawl| crawl.starts_its_target) {
-                self.differences.retain(|one| one.what != "plan.target");
+                self.differences.retain(|one| !one.is_of_targets());
             }
             self.differences.extend(Side::commands_apart(&self.sides));
             let plans = [&base.plan.run, &candidate.plan.run];

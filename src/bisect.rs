@@ -102,8 +102,7 @@ pub(crate) fn bisect(args: &BisectArgs) -> Result<u8, Error> {
 /// Both ends as they are typed, or as a history has them.
 fn revisions(args: &BisectArgs) -> Result<[String; 2], Error> {
     let Some(path) = &args.from_history else {
-        let end = |end: &Option<String>| end.clone().unwrap_or_default();
-        return Ok([end(&args.good), end(&args.bad)]);
+        return Ok([&args.good, &args.bad].map(|end| end.clone().unwrap_or_default()));
     };
     let place = path.display();
     let Some(history) = History::of(read_points(path)?, "history") else {
@@ -159,7 +158,6 @@ fn subject(args: &BisectArgs) -> Result<Subject, Error> {
     Ok(Subject::Crawl(Box::new(crawl)))
 }
 
-/// The metric that is searched for.
 fn metric(args: &BisectArgs) -> Result<Metric, Error> {
     let (known, usual) = if args.command.is_some() {
         let metrics = command_metrics_of(&args.commands)?;
@@ -317,7 +315,6 @@ impl Study for BisectStudy<'_> {
     }
 }
 
-/// Name of a step in the progress.
 const fn step_name(step: Step) -> &'static str {
     match step {
         Step::Ends { .. } => "ends",
@@ -355,7 +352,6 @@ impl BisectStudy<'_> {
         Ok(())
     }
 
-    /// Keep a line.
     fn write(&mut self, line: &Line) -> Result<(), Error> {
         self.cache.as_mut().map_or(Ok(()), |cache| cache.keep(line))
     }

@@ -185,7 +185,6 @@ impl CapacityStudy<'_> {
         }
     }
 
-    /// Run a probe.
     fn probe(
         &mut self,
         rounds: &mut Rounds<'_>,

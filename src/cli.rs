@@ -277,7 +277,6 @@ const GONE: [(&str, &str); 11] = [
     ("serve--proxy serve--proxy-auth", "a proxy such as squid"),
 ];
 
-/// Find the advice on a word in a table.
 fn advice_on<'a>(word: &str, table: &[(&str, &'a str)]) -> Option<&'a str> {
     table
         .iter()

@@ -53,7 +53,6 @@ pub(crate) fn expanded(words: impl IntoIterator<Item = OsString>) -> Result<Expa
     Ok(Expanded { words: all, files })
 }
 
-/// Read the words of a file.
 fn words_of(file: &Path) -> Result<Vec<OsString>, Error> {
     let refused = |why: &str| Error::Usage(format!("{FLAG} {}: {why}", file.display()));
     let mut bytes = Vec::new();

@@ -252,7 +252,6 @@ impl<D: Dial> Crawl<D> {
             }
     }
 
-    /// Return the request of an attempt.
     fn request<'a>(&'a self, item: Item<'a>) -> Request<'a> {
         Request::new(&self.spec.targets, &self.spec.request, item)
     }

@@ -34,9 +34,9 @@ pub(crate) fn hide_secrets() -> io::Result<()> {
 
 /// Redact a command line, whose arguments end with a zero byte, and keep the length of each.
 fn hidden(line: &[u8]) -> Vec<u8> {
-    let arguments = line.split(|byte| *byte == 0);
+    let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
     let words: Vec<String> = arguments
-        .clone()
+        .iter()
         .map(|argument| String::from_utf8_lossy(argument).into_owned())
         .collect();
     let redacted = redact::words(&words).into_iter().map(|word| {
@@ -48,7 +48,7 @@ fn hidden(line: &[u8]) -> Vec<u8> {
         }
     });
     let mut all = Vec::with_capacity(line.len());
-    for ((argument, word), redacted) in arguments.zip(&words).zip(redacted) {
+    for ((argument, word), redacted) in arguments.into_iter().zip(&words).zip(redacted) {
         let start = all.len();
         if redacted == *word {
             all.extend_from_slice(argument);

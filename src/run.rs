@@ -124,14 +124,8 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
         report.add_lapse(outcome.lapsed);
     }
     report.command = Some(typed.command(Some(&report.plan.run)));
-    let command = part.as_ref().map(PartRun::command);
-    // What was measured is not lost with it.
-    match saved_crawl.map(|crawl| crawl.summary(command)).transpose() {
-        Ok(saved) => report.saved = saved,
-        Err(error) => {
-            let reason = error.to_string();
-            report.note("saved crawl", Some(Finding::StorageFailed { reason }));
-        }
+    if let Some(crawl) = saved_crawl {
+        add_saved(report, &crawl, part.as_ref());
     }
     let to = Delivery {
         wanted,
@@ -142,6 +136,17 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
         clock,
     };
     Ok(deliver::deliver(crawled, directory, &to))
+}
+
+/// Add the saved crawl to the report. What was measured is not lost with it.
+fn add_saved(report: &mut Report, crawl: &SavedCrawl, part: Option<&PartRun>) {
+    match crawl.summary(part.map(PartRun::command)) {
+        Ok(saved) => report.saved = Some(saved),
+        Err(error) => {
+            let reason = error.to_string();
+            report.note("saved crawl", Some(Finding::StorageFailed { reason }));
+        }
+    }
 }
 
 /// Resolve the plan of a run and the placement of its target; refuse what `run` would refuse before

@@ -138,7 +138,6 @@ impl SelftestStudy {
     }
 }
 
-/// An attempt in a word.
 fn word(attempt: &Attempt) -> &'static str {
     if attempt.passes() {
         "passed"

@@ -145,15 +145,18 @@ fn words(args: &CommandArgs, flag: &str, line: &str) -> Result<Vec<String>, Erro
 /// quoted is none: a word keeps it, and no other word begins or ends at it. (`;` ends the actions of
 /// `find`.)
 fn shell_operator(line: &str) -> Option<&'static str> {
-    let words = |line: &str| shlex::split(line).map_or(0, |words| words.len());
     let is_used = |operator: &&'static str| {
         let bare = line.replace(&format!("\\{operator}"), "");
-        words(&bare.replace(operator, " x x ")) > words(&bare)
+        count_words(&bare.replace(operator, " x x ")) > count_words(&bare)
     };
     [">", "<", "|", "&&"]
         .into_iter()
         .find(is_used)
         .or(has_variable(line).then_some("$"))
+}
+
+fn count_words(line: &str) -> usize {
+    shlex::split(line).map_or(0, |words| words.len())
 }
 
 /// True if a shell would insert a variable, or what a command prints: also between quotation marks,

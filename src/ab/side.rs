@@ -19,7 +19,6 @@ pub(super) struct Side {
     pub(super) what: String,
 }
 
-/// The flag of an arm.
 const fn flag(arm: Arm) -> &'static str {
     match arm {
         Arm::Base => "--base",

@@ -294,10 +294,12 @@ impl FileCommand {
         let mut recorded = Typed::read(arguments.unwrap_or_default())?;
         // One of several takes the place of the others, unless they go together in the file.
         let all = recorded.values.clone();
-        let withheld = again.iter().map(|(id, _)| id);
-        let mut given = now.keys().chain(all.keys()).chain(withheld);
         // Whoever wrote the file chose its target.
-        let is_sent = given.any(|id| row(id).is_some_and(Flag::is_sent));
+        let is_sent = now
+            .keys()
+            .chain(all.keys())
+            .chain(again.iter().map(|(id, _)| id))
+            .any(|id| row(id).is_some_and(Flag::is_sent));
         let is_taken = |id: &str, values: &[String]| {
             self.is_taken(id, values) && !(is_sent && TARGETS.contains(&id))
         };
@@ -328,24 +330,30 @@ impl FileCommand {
     /// header its name. The rest is a text that anybody may have written.
     fn withheld(&self) -> Vec<(String, String)> {
         let arguments = run_arguments();
-        let is_name = |text: &str| {
-            text.chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        };
-        let parts = self.command.withheld.iter().map(|part| {
+        let mut parts = Vec::new();
+        for part in &self.command.withheld {
             let (flag, rest) = part.split_once(' ').unwrap_or((part, ""));
-            let rest = rest
-                .strip_prefix('\'')
-                .and_then(|it| it.strip_suffix(": ...'"))
-                .filter(|it| is_name(it))
-                .map_or("...", |_| rest);
             let argument = arguments.iter().find(|argument| name(argument) == flag);
-            argument.map_or((URL.to_owned(), "URL".to_owned()), |argument| {
-                (argument.get_id().to_string(), format!("{flag} {rest}"))
-            })
-        });
-        parts.collect()
+            parts.push(match argument {
+                Some(argument) => {
+                    let shown = if is_header(rest) { rest } else { "..." };
+                    (argument.get_id().to_string(), format!("{flag} {shown}"))
+                }
+                None => (URL.to_owned(), "URL".to_owned()),
+            });
+        }
+        parts
     }
+}
+
+/// True of a header whose value was withheld: `'NAME: ...'`.
+fn is_header(text: &str) -> bool {
+    text.strip_prefix('\'')
+        .and_then(|it| it.strip_suffix(": ...'"))
+        .is_some_and(|name| {
+            name.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        })
 }
 
 /// Return the variable whose token these words of a round send.

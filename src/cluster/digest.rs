@@ -50,7 +50,6 @@ pub(crate) fn explain(error: MergeError, plan: &PlanFile) -> Error {
     }
 }
 
-/// The start of a digest.
 fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }

@@ -96,11 +96,12 @@ impl<D: Dial> Carriers<D> {
             SourceAddresses::new(ips.clone(), rotates, slots, spec.targets.hosts().len())
         });
         let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
-        let all = spec.addresses.iter();
-        let all = all.chain(proxies.map(|proxy| &proxy.addresses));
         let (now, shard) = (self.clock.now(), slots.shard as usize);
         self.peers = RefCell::new(
-            all.map(|addresses| HostAddresses::new(addresses, shard, now))
+            spec.addresses
+                .iter()
+                .chain(proxies.map(|proxy| &proxy.addresses))
+                .map(|addresses| HostAddresses::new(addresses, shard, now))
                 .collect(),
         );
         (self.turn, self.slots) = (Cell::new(u64::from(slots.shard)), slots);

@@ -195,7 +195,6 @@ async fn greet(connected: Connected) -> io::Result<Greeted> {
 }
 
 impl Connected {
-    /// Return the failure of a request.
     fn failure(&self, error: &StreamError) -> Failure {
         failure::of_stream(error, self.end())
     }

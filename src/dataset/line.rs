@@ -329,7 +329,6 @@ impl<'de> Visitor<'de> for Readable {
     }
 }
 
-/// Append a number.
 fn number(number: u64, line: &mut Vec<u8>) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -49,7 +49,6 @@ impl SavedParts {
         if !directory.plan().exists() {
             return Ok(None);
         }
-        let refuse = |path: &Path, why| Error::Usage(format!("{}: {why}", path.display()));
         let PublishedParts {
             plan,
             attempts,
@@ -97,6 +96,11 @@ impl SavedParts {
             ..Manifest::read(first)?
         })
     }
+}
+
+/// The error of a file of the parts.
+fn refuse(path: &Path, why: &str) -> Error {
+    Error::Usage(format!("{}: {why}", path.display()))
 }
 
 impl SavedPart {

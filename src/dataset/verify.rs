@@ -377,8 +377,7 @@ impl Auditor<'_> {
                 Ok(lines) => {
                     *self.attempts.entry(segment.name.session).or_default() += index.attempts;
                     self.audit.line_bytes += index.line_bytes;
-                    let counted = self.lines(file, frame, &mut line, lines);
-                    counted
+                    self.lines(file, frame, &mut line, lines)
                         .is_some_and(|counted| !self.is_index_of(&index, counted))
                         .then(|| "the index of the frame does not count its records".to_owned())
                 }

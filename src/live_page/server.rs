@@ -122,7 +122,6 @@ impl Site {
         }
     }
 
-    /// Take what is told.
     fn take(&self, told: Told) {
         let mut live = self.live.borrow_mut();
         match told {

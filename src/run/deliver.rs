@@ -75,9 +75,10 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         // Where that fails, it is one of many temporary files.
         let _ = fs::remove_dir_all(place);
     }
-    let published = to.part.zip(crawled.part);
-    let published =
-        published.map(|(part, outcome)| outcome?.publish(part, &report, to.clock, wanted.voice));
+    let published = to
+        .part
+        .zip(crawled.part)
+        .map(|(part, outcome)| outcome?.publish(part, &report, to.clock, wanted.voice));
     let code = match &published {
         // After a signal, its own exit code.
         _ if report.interrupted_by.is_some() => code,
@@ -87,7 +88,7 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         Some(Ok(Publication::Lost)) => DONE,
         Some(Ok(Publication::Counts)) | None => code,
     };
-    let failures = [
+    let said: String = [
         crawled.log.map(Error::Result),
         shown.err(),
         saved.err().map(Error::Result),
@@ -96,8 +97,9 @@ pub(super) fn deliver(crawled: Crawled, directory: ResultDir, to: &Delivery<'_>)
         published.and_then(Result::err),
     ]
     .into_iter()
-    .flatten();
-    let said: String = failures.map(|error| error.message() + "\n").collect();
+    .flatten()
+    .map(|error| error.message() + "\n")
+    .collect();
     let is_failed = !said.is_empty();
     terminal::say(&said);
     if wanted.output.is_end() {

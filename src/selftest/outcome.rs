@@ -253,7 +253,6 @@ impl StudyResult for SelftestResult {
     }
 }
 
-/// The line of a figure.
 fn line(figure: &Figure) -> Vec<String> {
     let text = |value| number(figure.unit, value);
     let low = text(figure.low);

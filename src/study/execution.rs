@@ -187,7 +187,6 @@ impl CommandSetup {
 }
 
 impl Ended {
-    /// The error of a process that failed.
     fn failed(&mut self, what: &str) -> Error {
         Error::Round(format!("run {what}: {}", self.why()))
     }

@@ -399,12 +399,15 @@ pub(super) fn read_back(output: &mut File) -> String {
 /// Return the line of a program's output that tells best why it ended: the first that begins with
 /// `error`, without that word, or else the last.
 pub(super) fn telling_line(output: &str) -> Option<&str> {
-    let mut lines = output
+    let lines: Vec<&str> = output
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty());
-    let found = lines.clone().find_map(error);
-    found.or_else(|| lines.next_back())
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines
+        .iter()
+        .find_map(|line| error(line))
+        .or_else(|| lines.last().copied())
 }
 
 /// What follows the word `error` at the beginning of a line.

@@ -347,21 +347,20 @@ impl Sampler {
 
 /// Sum the accept queues of listening sockets; none without any.
 fn accept_queue(listeners: &[Listener], inodes: &BTreeSet<u32>) -> Option<AcceptQueue> {
-    let own = listeners.iter().filter(|it| inodes.contains(&it.inode));
-    own.fold(None, |sum: Option<AcceptQueue>, it| {
-        let sum = sum.unwrap_or(AcceptQueue {
+    let mut sum = None;
+    for it in listeners.iter().filter(|it| inodes.contains(&it.inode)) {
+        let queue = sum.get_or_insert(AcceptQueue {
             drops: Some(0),
             ..AcceptQueue::default()
         });
-        Some(AcceptQueue {
-            length: sum.length + u64::from(it.length),
-            limit: sum.limit + u64::from(it.limit),
-            drops: sum
-                .drops
-                .zip(it.drops)
-                .map(|(sum, own)| sum + u64::from(own)),
-        })
-    })
+        queue.length += u64::from(it.length);
+        queue.limit += u64::from(it.limit);
+        queue.drops = queue
+            .drops
+            .zip(it.drops)
+            .map(|(sum, own)| sum + u64::from(own));
+    }
+    sum
 }
 
 /// Return the CPUs that any of these threads may run on.

@@ -149,7 +149,6 @@ fn listener(message: &[u8]) -> Option<Listener> {
     })
 }
 
-/// Find an attribute.
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(number(bytes, 0)?));

@@ -7,17 +7,21 @@ pub fn nearest<K: AsRef<str>>(name: &str, known: impl IntoIterator<Item = K>) ->
     const BEGINNING: usize = 3;
     let length = name.chars().count();
     let most_edits = (length / 3).clamp(1, 3);
-    let near = known.into_iter().filter_map(|known| {
+    let mut near: Option<(usize, K)> = None;
+    for known in known {
         let longer = known.as_ref().chars().count().abs_diff(length);
         let begins = length >= BEGINNING && known.as_ref().starts_with(name);
         // Each character more is an edit: a name of a megabyte is compared with nothing.
         if longer > most_edits && !begins {
-            return None;
+            continue;
         }
         let edits = strsim::osa_distance(name, known.as_ref());
-        (edits <= most_edits || begins).then_some((edits, known))
-    });
-    near.min_by_key(|(edits, _)| *edits).map(|(_, known)| known)
+        let is_near = edits <= most_edits || begins;
+        if is_near && near.as_ref().is_none_or(|(fewest, _)| edits < *fewest) {
+            near = Some((edits, known));
+        }
+    }
+    near.map(|(_, known)| known)
 }
 
 #[cfg(test)]

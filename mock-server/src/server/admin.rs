@@ -292,7 +292,6 @@ impl AdminRequest<'_> {
         })
     }
 
-    /// A list of stubs.
     fn mappings<'s>(
         &self,
         stubs: impl ExactSizeIterator<Item = &'s Stub>,

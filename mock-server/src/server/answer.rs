@@ -300,7 +300,6 @@ impl Answers {
         }
     }
 
-    /// Return the fault of the answer, if it has one.
     fn fault(&self, arrival: &Arrival, parts: &Parts) -> Option<Fault> {
         let Config { faults, seed, .. } = &self.state.config;
         let fault = faults.pick(*seed, arrival.id, arrival.attempt)?;
@@ -438,7 +437,6 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// No stub, and no admin route, needs more of a body.
 pub(super) const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// Read the whole body of a request.
 async fn read_body(incoming: impl RequestBody) -> Result<Bytes, Unread> {
     if incoming.is_end_stream() {
         return Ok(Bytes::new());

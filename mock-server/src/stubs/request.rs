@@ -128,7 +128,6 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The cookies of one header.
 fn cookies(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     header.split(|byte| *byte == b';').filter_map(|pair| {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;

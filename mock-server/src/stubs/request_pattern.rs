@@ -270,12 +270,12 @@ pub(crate) enum MethodPattern {
     NoneOf(Vec<Method>),
 }
 
+fn method(node: &Node<'_>) -> Result<Method, Problem> {
+    Method::from_bytes(node.text()?.as_bytes()).map_err(|_| node.malformed("not a method"))
+}
+
 impl MethodPattern {
     fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        let method = |node: &Node<'_>| {
-            let method = Method::from_bytes(node.text()?.as_bytes());
-            method.map_err(|_| node.malformed("not a method"))
-        };
         for (key, variant) in [
             ("oneOf", Self::OneOf as fn(_) -> _),
             ("noneOf", Self::NoneOf as fn(_) -> _),

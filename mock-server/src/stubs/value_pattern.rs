@@ -255,7 +255,6 @@ const UNSUPPORTED: [&str; 11] = [
     "lessThanEqualNumber",
 ];
 
-/// A pattern by its test.
 fn of_subject(test: impl Fn(&Subject<'_>) -> bool + Send + Sync + 'static) -> ValuePattern {
     ValuePattern {
         kind: Kind::Other,

@@ -584,7 +584,6 @@ impl Limits {
         }
     }
 
-    /// Every limiter.
     fn all_limiters(&mut self) -> impl Iterator<Item = (Scope, &mut Limiter)> {
         let hosts = (0..)
             .map(Scope::Host)

@@ -700,7 +700,6 @@ impl Drop for Expected {
     }
 }
 
-/// Return the values of a header.
 fn values_of(fields: HeaderFields<'_>, name: &str) -> Vec<Vec<u8>> {
     let named = fields
         .iter()
