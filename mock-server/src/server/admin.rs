@@ -92,8 +92,10 @@ impl AdminRequest<'_> {
             ("POST", ["near-misses", "request"]) => {
                 let logged = Logged(json!({"request": self.json()?}));
                 let near = near_misses(&logged, &self.stubs.current());
-                let wrong = || failure(StatusCode::UNPROCESSABLE_ENTITY, &"not a request");
-                json!({"nearMisses": near.ok_or_else(wrong)?})
+                let Some(near) = near else {
+                    return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, &"not a request"));
+                };
+                json!({"nearMisses": near})
             }
             ("POST", ["near-misses", "request-pattern"]) => self.near_pattern()?,
             ("GET", ["scenarios"]) => self.scenarios(),
@@ -197,8 +199,9 @@ impl AdminRequest<'_> {
                 let id = json!(uuid(id)?);
                 let mut all = journal::find(self.shared, None);
                 let found = all.find(|logged| logged.0["id"] == id);
-                let missing = || failure(StatusCode::NOT_FOUND, &"Request not found");
-                found.map(|logged| logged.0).ok_or_else(missing)
+                found
+                    .map(|logged| logged.0)
+                    .ok_or_else(|| failure(StatusCode::NOT_FOUND, &"Request not found"))
             }
             _ => Err(unknown()),
         }

@@ -194,11 +194,10 @@ impl Stubs {
 
     /// The stubs whose metadata, as JSON, a pattern fits.
     pub(crate) fn with_metadata(&self, pattern: &ValuePattern) -> impl Iterator<Item = &Stub> {
-        let is_meant = |stub: &&Stub| {
+        self.iter().filter(|stub| {
             let metadata = stub.json.get("metadata").unwrap_or(&Value::Null);
             pattern.is_match(&Subject::new(metadata.to_string()))
-        };
-        self.iter().filter(is_meant)
+        })
     }
 
     /// The stub of that id.

@@ -181,12 +181,11 @@ const OPERATORS: &[(&str, &str, Read)] = &[
         "ignoreArrayOrder ignoreExtraElements",
         |node, operand| {
             let expected = JsonPattern::read(node, operand)?;
-            let is_like = move |subject: &Subject<'_>| {
-                subject.json().is_some_and(|json| expected.is_match(json))
-            };
             Ok(ValuePattern {
                 kind: Kind::EqualToJson,
-                ..of_subject(is_like)
+                ..of_subject(move |subject| {
+                    subject.json().is_some_and(|json| expected.is_match(json))
+                })
             })
         },
     ),

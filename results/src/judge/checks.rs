@@ -724,11 +724,11 @@ fn steal(report: &Report) -> Found {
 
 /// A CPU that was not as fast after the run as before it.
 fn speed(report: &Report) -> Found {
-    let speeds = report.shards.iter().filter_map(|shard| {
-        let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
-        (before > 0.0 && after > 0.0).then_some((before, after))
-    });
-    let (before_us, after_us) = speeds
+    let (before_us, after_us) = report
+        .shards
+        .iter()
+        .filter_map(|shard| shard.usage.speed_before_us.zip(shard.usage.speed_after_us))
+        .filter(|(before_us, after_us)| *before_us > 0.0 && *after_us > 0.0)
         .max_by(|a, b| slowdown(a.0, a.1).total_cmp(&slowdown(b.0, b.1)))
         .ok_or(Missing::NotGiven)?;
     let is_much = slowdown(before_us, after_us) > limits::SPEED;

@@ -148,14 +148,13 @@ fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
         } else {
             start_s + (next as f64 + 0.5) * BIN_S
         };
-        let released = || bins[next..].iter().take(RELEASE_BINS).sum();
         let stall = Event {
             from_s: start_s + from * BIN_S,
             to_s,
         };
         gaps.push(Gap {
             stall,
-            released: (!is_last).then(released),
+            released: (!is_last).then(|| bins[next..].iter().take(RELEASE_BINS).sum()),
         });
     }
     gaps

@@ -431,9 +431,12 @@ impl Report {
     /// The part of the requests that were asked for which was tried, whatever they came to: the rest of
     /// an open loop was [never sent](Self::never_sent). None without a rate.
     pub(crate) fn tried(&self) -> Option<f64> {
-        let of_schedule = |_| 1.0 - self.never_sent().map_or(0.0, |(_, unsent)| unsent);
         let rate_ratio = self.rate_ratio?;
-        Some(self.schedule.as_ref().map_or(rate_ratio, of_schedule))
+        if self.schedule.is_none() {
+            return Some(rate_ratio);
+        }
+        let unsent = self.never_sent().map_or(0.0, |(_, unsent)| unsent);
+        Some(1.0 - unsent)
     }
 
     /// The part of the time of its slots in which parts ran; all of a run without parts.
@@ -480,8 +483,10 @@ impl Report {
         let duration_s = totals.duration_s;
         // The rate of a recording is its mean, and no second's.
         if plan.rate.is_some() && plan.arrivals != Arrivals::Replay {
-            let offered = |row: IntervalRow| row.with_offer(plan, duration_s);
-            intervals = intervals.into_iter().map(offered).collect();
+            intervals = intervals
+                .into_iter()
+                .map(|row| row.with_offer(plan, duration_s))
+                .collect();
         }
         let finished_before = plan.ids.len() - plan.items();
         let items = run.ledger.ok + run.ledger.not_found;

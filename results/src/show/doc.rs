@@ -240,13 +240,12 @@ impl Doc {
     /// Its first finding.
     pub(in crate::show) fn outcome(&self) -> Option<&Status> {
         let lead = self.lead.as_ref().map(|lead| &lead.outcome);
-        let first = || {
+        lead.or_else(|| {
             self.blocks.iter().find_map(|(_, part)| match part {
                 Part::Status(status) => Some(status),
                 _ => None,
             })
-        };
-        lead.or_else(first)
+        })
     }
 
     /// Return the document with main figures, for the top of its page.

@@ -325,10 +325,10 @@ impl StudyResult for Scenarios {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        let is_run = |of: &[u8]| self.scenarios.iter().any(|it| of.contains(&it.number));
-        let notes = NOTES
-            .iter()
-            .filter(|(of, _)| self.list == ScenarioList::Ladder && is_run(of));
+        let notes = NOTES.iter().filter(|(of, _)| {
+            self.list == ScenarioList::Ladder
+                && self.scenarios.iter().any(|it| of.contains(&it.number))
+        });
         let [_, noun] = self.list.words();
         let commands = self
             .scenarios

@@ -162,6 +162,10 @@ struct Step {
 }
 
 impl Step {
+    fn is_empty(&self) -> bool {
+        self.counts == StepCounts::default() && self.times.is_empty()
+    }
+
     /// Add a step that follows: what was in flight in it was not in addition.
     fn append(&mut self, next: &Self) {
         let in_flight = self.counts.in_flight.max(next.counts.in_flight);
@@ -263,8 +267,7 @@ impl Seconds {
         duration_s: f64,
         together: impl Fn(usize) -> usize,
     ) -> Option<Course> {
-        let is_empty = |step: &Step| step.counts == StepCounts::default() && step.times.is_empty();
-        let known = self.steps.iter().rposition(|step| !is_empty(step))? + 1;
+        let known = self.steps.iter().rposition(|step| !step.is_empty())? + 1;
         let step_ms = STEP_MS * self.scale as u64;
         let lasted = place((duration_s * 1e3 / step_ms as f64).ceil());
         let length = known.max(lasted).min(self.steps.len());

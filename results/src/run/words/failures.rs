@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 
 use crate::run::report::{FailureReport, Report, failures};
 use crate::show::doc::{Column, Table};
-use crate::show::text::grouped;
-use crate::show::text::{cause_in_words, remedy_in_words};
+use crate::show::text::{cause_in_words, grouped, remedy_in_words};
 use crawlmark_harness::stats::{Counters, FailureCause};
 use crawlmark_harness::units::rounded_percent;
 

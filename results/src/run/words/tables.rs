@@ -114,13 +114,13 @@ fn records<T: Serialize>(parts: &[T]) -> Table {
             keys.push(key);
         }
     }
-    let cell = |part: &Value, key: &String| shown(&part[key], named(key).1).unwrap_or_default();
-    let rows = parts.iter();
-    table(
-        "",
-        keys.iter().map(|key| Column::words(named(key).0)).collect(),
-        rows.map(|part| keys.iter().map(|key| cell(part, key)).collect()),
-    )
+    let rows = parts.iter().map(|part| {
+        keys.iter()
+            .map(|key| shown(&part[key], named(key).1).unwrap_or_default())
+            .collect()
+    });
+    let columns = keys.iter().map(|key| Column::words(named(key).0)).collect();
+    table("", columns, rows)
 }
 
 /// True of 0, and of what has nothing but zeros.
@@ -162,7 +162,7 @@ fn shown(value: &Value, unit: Option<Shown>) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn or_dash(value: Option<String>) -> String {
+pub(super) fn or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| NONE.to_owned())
 }
 

@@ -1,10 +1,10 @@
 //! Thresholds before a run, and their results after it.
 
+use super::tables::or_dash;
 use crate::run::gates::{Breach, Objective};
 use crate::run::report::{GateReport, Report};
 use crate::show::doc::{Column, Table};
-use crate::show::text::in_unit;
-use crate::show::text::{decimal, write_row};
+use crate::show::text::{decimal, in_unit, write_row};
 
 /// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns`
 /// columns.
@@ -40,7 +40,6 @@ pub(super) fn table(report: &Report) -> Table {
         rows: gates
             .into_iter()
             .map(|gate| {
-                let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
                 let stopped =
                     is_what_stopped(gate, report).then(|| "this stopped the run".to_owned());
                 let details: Vec<String> = [
@@ -55,9 +54,9 @@ pub(super) fn table(report: &Report) -> Table {
                 vec![
                     gate.expression.clone(),
                     gate.verdict().to_owned(),
-                    or_none(value(gate)),
+                    or_dash(value(gate)),
                     in_unit(&gate.unit, gate.limit),
-                    or_none(margin(gate)),
+                    or_dash(margin(gate)),
                     details.join("; "),
                 ]
             })

@@ -6,8 +6,7 @@ use super::columns::{Cells, Columns, Outcome, Steps};
 use super::markup::Html;
 use crate::run::report::{BindingReport, GateReport, IntervalRow, Limit, Report, Split};
 use crate::show::chart::Role;
-use crate::show::text::in_unit;
-use crate::show::text::{decimal, grouped, micros, rate_in_words, seconds, short_percent};
+use crate::show::text::{decimal, grouped, in_unit, micros, rate_in_words, seconds, short_percent};
 use crawlmark_harness::stats::Series as Times;
 
 /// Factor beyond the most in flight from which on a limit is a number beside the panel, no line: the

@@ -97,8 +97,8 @@ impl NullDistribution {
     fn untied(n: usize) -> Arc<Self> {
         static KEPT: Mutex<BTreeMap<usize, Arc<NullDistribution>>> = Mutex::new(BTreeMap::new());
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = || Arc::new(Self::of(1..=n));
-        Arc::clone(kept.entry(n).or_insert_with(made))
+        let known = kept.entry(n).or_insert_with(|| Arc::new(Self::of(1..=n)));
+        Arc::clone(known)
     }
 
     /// `P(W+ >= w)`; 0 beyond the greatest sum. More than 52 ranks round, by less than 1e-12.
