@@ -11,6 +11,9 @@ use crate::show::text::{counted, micros};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::percent;
 
+/// Part of a whole second that a run may lack at its end, s.
+const NEARLY: f64 = 0.01;
+
 /// Height of a panel, CSS pixels.
 const HEIGHT: f64 = 168.0;
 
@@ -37,11 +40,14 @@ pub struct OverlaidRun {
     pub p50_us: Option<f64>,
     /// Their 99th percentile, µs.
     pub p99_us: Option<f64>,
+    /// Names of those percentiles that are only known to be no less than their value.
+    #[serde(default)]
+    pub at_least: Vec<String>,
     /// Failed requests as a part of all.
     pub error_share: f64,
     /// Throttled requests as a part of all.
     pub throttled_share: f64,
-    /// Its seconds.
+    /// Its whole seconds, and the first one.
     pub seconds: Vec<OverlaidSecond>,
 }
 
@@ -71,7 +77,10 @@ impl OverlaidRun {
         };
         let counted = report.measured();
         let share = |part: u64| part as f64 / counted.requests.attempts.max(1) as f64;
-        let seconds = report.intervals.iter().map(|row| OverlaidSecond {
+        let end_s = report.totals.duration_s + NEARLY;
+        let is_shown = |row: &&IntervalRow| row.start_s == 0 || (row.start_s + 1) as f64 <= end_s;
+        let shown = report.intervals.iter().filter(is_shown);
+        let seconds = shown.map(|row| OverlaidSecond {
             start_s: row.start_s,
             ok: row.counts.ok,
             p99_us: p99_us(row),
@@ -82,18 +91,29 @@ impl OverlaidRun {
             ok_per_s: report.totals.ok_per_s,
             p50_us: times.and_then(|times| times.p50_us),
             p99_us: times.and_then(|times| times.p99_us),
+            at_least: ["p50_us", "p99_us"]
+                .into_iter()
+                .filter(|key| times.is_some_and(|times| times.is_at_least(key)))
+                .map(str::to_owned)
+                .collect(),
             error_share: share(counted.errors()),
             throttled_share: share(counted.requests.throttled),
             seconds: seconds.collect(),
         }
     }
 
+    fn time(&self, key: &str, us: Option<f64>) -> String {
+        let is_at_least = self.at_least.iter().any(|name| name == key);
+        let at_least = if is_at_least { ">= " } else { "" };
+        or_dash(us, |us| format!("{at_least}{}", micros(us)))
+    }
+
     fn row(&self) -> Vec<String> {
         vec![
             self.name.clone(),
             rate(self.ok_per_s),
-            or_dash(self.p50_us, micros),
-            or_dash(self.p99_us, micros),
+            self.time("p50_us", self.p50_us),
+            self.time("p99_us", self.p99_us),
             percent(self.error_share),
             percent(self.throttled_share),
             self.validity.name().to_owned(),
@@ -163,18 +183,25 @@ impl StudyResult for Overlay {
 
     fn picture(&self) -> Option<Picture> {
         let rates = Axis::new("good items per second", Range::FromZero, Format::Number);
-        let times = Axis::new("p99", Range::Log, Format::Micros);
+        let mut panels = vec![self.panel(rates, |second| Some(second.ok as f64))];
+        // A second has seldom the thousand responses that a p99 takes.
+        let has_lines = self.runs.iter().any(|run| {
+            run.seconds
+                .windows(2)
+                .any(|two| two.iter().all(|of| of.p99_us.is_some()))
+        });
+        if has_lines {
+            let times = Axis::new("p99", Range::Log, Format::Micros);
+            panels.push(self.panel(times, |second| second.p99_us));
+        }
         Some(Picture {
             subtitle: format!(
-                "{}, from the start of each · values of whole seconds",
+                "good items per second of {}, from the start of each · whole seconds",
                 counted(self.runs.len() as u64, "run")
             ),
             command: "compare",
             of: self.runs.iter().map(|run| run.name.clone()).collect(),
-            panels: Panel::below_each_other(vec![
-                self.panel(rates, |second| Some(second.ok as f64)),
-                self.panel(times, |second| second.p99_us),
-            ]),
+            panels: Panel::below_each_other(panels),
         })
     }
 
