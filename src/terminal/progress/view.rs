@@ -331,7 +331,17 @@ impl View<'_> {
             ('!', Tone::WARNING)
         };
         let text = format!("{mark} {}", news.text());
-        self.display.wrapped("", &text, tone).into_iter().next()
+        let lines = self.display.wrapped("", &text, tone);
+        if lines.len() < 2 {
+            return lines.into_iter().next();
+        }
+        let more = self.display.shown(" \u{2026}");
+        let display = Display {
+            columns: self.columns().saturating_sub(more.chars().count()),
+            ..self.display
+        };
+        let first = display.wrapped("", &text, tone).into_iter().next()?;
+        Some(first.and(more, tone))
     }
 }
 
