@@ -27,7 +27,7 @@ pub enum MetricVerdict {
     Inconclusive {
         /// The smallest loss, as a fraction of the base, that this many pairs of this noise would
         /// have found in 95 of 100 comparisons; null when there are too few pairs to know their
-        /// noise.
+        /// noise, or they would have found none below a thousand.
         minimum_detectable_effect: Option<f64>,
         /// Reason.
         because: Undecided,
@@ -314,6 +314,10 @@ pub(in crate::studies) fn times_as_much(longer: f64) -> String {
 
 /// The power at which the minimum detectable effect is stated.
 pub const STATED_POWER: f64 = 0.95;
+
+/// Effect that is as good as none to detect: so few or so noisy pairs show nothing, and the number
+/// would be beyond what a file may say.
+const NOTHING: f64 = 1e3;
 
 /// Limit on disturbed pairs: no more than one in this many of the pairs run up to a look.
 const ONE_DISTURBED_IN: usize = 4;
@@ -639,7 +643,9 @@ impl MetricReadings<'_> {
             look.minimum_detectable(evidence.pairs, evidence.log_ratio_sd?, family, smallest)
         });
         MetricVerdict::Inconclusive {
-            minimum_detectable_effect: detectable.map(|loss| self.metric.fraction(loss)),
+            minimum_detectable_effect: detectable
+                .map(|loss| self.metric.fraction(loss))
+                .filter(|effect| *effect < NOTHING),
             because,
         }
     }
