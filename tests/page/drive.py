@@ -17,6 +17,12 @@ import tempfile
 WIDTHS = [320, 390, 768, 1280, 1920]
 SECOND = 3
 
+# Keeps the texts that are drawn on canvases.
+DRAWN = """{
+  const draw = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { (window.drawn ??= []).push(text); return draw.call(this, text, ...at); };
+}"""
+
 
 class Browser:
     """A headless Chromium with one page."""
@@ -238,6 +244,23 @@ def check_charts(browser, page, result, holds):
     holds(f"more seconds can be shown: {tag}", 95 < float(tag.split()[0]) <= 99)
 
 
+def check_peaks(browser, page, result, holds):
+    """A peak beyond the axis says its own height, and not that of the column before it."""
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=DRAWN)["identifier"]
+    browser.open(page.as_uri())
+    browser.settle()
+    drawn = browser.value("window.drawn")
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    course = result["course"]
+    outcomes = zip(*(course[name] for name in ["good", "not_found", "throttled", "failed"]))
+    rates = [sum(counts) * 1e3 / course["step_ms"] for counts in outcomes]
+    usual = sorted(rates)[len(rates) // 2]
+    around = zip([0, *rates], rates, [*rates[1:], 0])
+    peaks = {f"▲ {rate:,.0f}" for before, rate, after in around if rate > 2.5 * usual and before < rate >= after}
+    said = {text for text in drawn if text.startswith("▲")}
+    holds(f"peaks of {peaks} say {said}", said == peaks and len(peaks) > 0)
+
+
 def check_taking_away(browser, page, result, holds):
     """Copies, the slide, and the dark scheme."""
     browser.open(page.as_uri())
@@ -361,6 +384,7 @@ def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(profile)
         check_charts(browser, page, result, holds)
+        check_peaks(browser, page, result, holds)
         check_taking_away(browser, page, result, holds)
         check_tables(browser, result, holds)
         check_layout(browser, page, holds)
