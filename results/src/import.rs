@@ -2,11 +2,11 @@
 //!
 //! | format | written by | values |
 //! |---|---|---|
-//! | hyperfine | `hyperfine --export-json FILE` | each run's wall time and peak memory; the mean CPU time |
+//! | hyperfine | `hyperfine --export-json FILE`, of versions 1 and 2 | each run's wall time and peak memory, and CPU time; of version 1 its mean |
 //! | criterion | `cargo bench`: the directory `target/criterion` | each sample's time per iteration |
 //! | go | `go test -bench . -count N > FILE` | each line's values, by unit |
 //! | vegeta | `vegeta report -type=json` | one of each: throughput, success, latencies |
-//! | k6 | `--summary-export FILE`, or `data` of `handleSummary` | one of each: rates, shares, times |
+//! | k6 | `--summary-export FILE`, or `data` of `handleSummary`, both also with `--new-machine-readable-summary` | one of each: rates, shares, times |
 //!
 //! A directory is criterion's, or holds files of one format, whose values are joined. Sources: the
 //! documentation of each tool, and for Go the [benchmark data format](https://go.dev/design/14313-benchmark-format).
@@ -83,9 +83,9 @@ type JsonFormat = (
     fn(&Value) -> Result<Vec<Measured>, String>,
 );
 
-const JSON_FORMATS: [JsonFormat; 5] = [
-    // In the new summary of k6 (`--new-machine-readable-summary`) it is an object.
+const JSON_FORMATS: [JsonFormat; 6] = [
     ("hyperfine", "results", Value::is_array, hyperfine),
+    ("k6", "results", Value::is_object, k6_summary),
     ("criterion", "iters", Value::is_array, criterion_sample),
     (
         "criterion",
@@ -286,9 +286,23 @@ fn numbers(of: &Value, pointer: &str) -> Result<Vec<f64>, String> {
         .ok_or_else(|| format!("expected a list of numbers at `{pointer}`"))
 }
 
-/// Commands of hyperfine; times in seconds. Runs of a scan may share one name (`-n`).
+/// The measurements of a quantity of hyperfine 2, in its unit: `{"value": 1.5, "unit": "second"}`.
+/// None if one has no value, or another unit.
+fn measurements(of: &Value, key: &str, unit: &str) -> Option<Vec<f64>> {
+    let all = of["measurements"].as_array()?.iter();
+    let values = all.map(|one| {
+        one[key]["value"]
+            .as_f64()
+            .filter(|_| one[key]["unit"] == unit)
+    });
+    values.collect()
+}
+
+/// Commands of hyperfine; times in seconds. Runs of a scan may share one name (`-n`). Version 2 has
+/// a list of measurements, version 1 one of times.
 fn hyperfine(file: &Value) -> Result<Vec<Measured>, String> {
     let [wall_time, cpu_time, peak_memory] = command_metrics();
+    let in_us = |seconds: Vec<f64>| seconds.iter().map(|seconds| seconds * 1e6).collect();
     let results = file["results"]
         .as_array()
         .ok_or("expected a list at `/results`")?;
@@ -301,10 +315,23 @@ fn hyperfine(file: &Value) -> Result<Vec<Measured>, String> {
                 benchmark.extend([" ", name, "=", value.as_str().unwrap_or_default()]);
             }
         }
-        let times = numbers(of, "/times")?
-            .iter()
-            .map(|seconds| seconds * 1e6)
-            .collect();
+        if of["measurements"].is_array() {
+            let of_each = |key| measurements(of, key, "second");
+            let wall = of_each("time_wall_clock").ok_or(
+                "expected `time_wall_clock` with a value in the unit `second` in each of `/results/measurements`",
+            )?;
+            all.push(measured(&benchmark, wall_time.clone(), in_us(wall)));
+            if let Some((user, system)) = of_each("time_user").zip(of_each("time_system")) {
+                let cpu = user.iter().zip(system).map(|(user, system)| user + system);
+                all.push(measured(&benchmark, cpu_time.clone(), in_us(cpu.collect())));
+            }
+            // Named `peak_memory_usage` before version 2 was released.
+            let memory = ["memory_peak_resident", "peak_memory_usage"];
+            let memory = memory.iter().find_map(|key| measurements(of, key, "byte"));
+            all.extend(memory.map(|bytes| measured(&benchmark, peak_memory.clone(), bytes)));
+            continue;
+        }
+        let times = in_us(numbers(of, "/times")?);
         all.push(measured(&benchmark, wall_time.clone(), times));
         if let (Ok(user), Ok(system)) = (number(of, "/user"), number(of, "/system")) {
             let cpu = vec![(user + system) * 1e6];
@@ -353,10 +380,12 @@ fn vegeta(file: &Value) -> Result<Vec<Measured>, String> {
 }
 
 /// The rates and shares of k6 with a direction that is known: name, keys, unit and direction.
-const K6_RATES: [(&str, [&str; 2], &str, Worse); 4] = [
+const K6_RATES: [(&str, [&str; 2], &str, Worse); 5] = [
     ("http_reqs", ["rate", "rate"], PER_SECOND, Less),
     ("iterations", ["rate", "rate"], PER_SECOND, Less),
     ("checks", ["rate", "value"], SHARE, Less),
+    // Of the new summary.
+    ("checks_succeeded", ["rate", "value"], SHARE, Less),
     ("http_req_failed", ["rate", "value"], SHARE, More),
 ];
 
@@ -373,9 +402,37 @@ const K6_TIMES: [&str; 5] = [
 /// `handleSummary`.
 fn k6(file: &Value) -> Result<Vec<Measured>, String> {
     let metrics = file["metrics"].as_object();
+    let metrics = metrics.ok_or("expected an object at `/metrics`")?;
+    Ok(k6_metrics(
+        metrics.iter().map(|(name, of)| (&**name, of.clone())),
+    ))
+}
+
+/// Metrics of k6's new summary: a list, in which a counter has no rate. It is that over the time of
+/// the test.
+fn k6_summary(file: &Value) -> Result<Vec<Measured>, String> {
+    let list = |pointer| file.pointer(pointer).and_then(Value::as_array);
+    let metrics = list("/results/metrics").ok_or("expected a list at `/results/metrics`")?;
+    let duration_s = number(file, "/config/duration")?;
+    let checks = list("/results/checks/metrics").into_iter().flatten();
+    let named = metrics.iter().chain(checks).filter_map(|of| {
+        let (name, mut of) = (of["name"].as_str()?, of.clone());
+        if let Some(count) = of["values"]["count"]
+            .as_f64()
+            .filter(|_| of["type"] == "counter")
+            && of["values"]["rate"].is_null()
+        {
+            of["values"]["rate"] = (count / duration_s).into();
+        }
+        Some((name, of))
+    });
+    Ok(k6_metrics(named))
+}
+
+fn k6_metrics<'a>(metrics: impl Iterator<Item = (&'a str, Value)>) -> Vec<Measured> {
     let mut all = Vec::new();
-    for (name, of) in metrics.ok_or("expected an object at `/metrics`")? {
-        let values = of.get("values").unwrap_or(of);
+    for (name, of) in metrics {
+        let values = of.get("values").unwrap_or(&of);
         let mut add = |key: &str, name: &str, unit, worse, scale: f64| {
             let value = values.get(key).and_then(Value::as_f64);
             let metric = Metric::named(name, unit, worse);
@@ -399,7 +456,7 @@ fn k6(file: &Value) -> Result<Vec<Measured>, String> {
             }
         }
     }
-    Ok(all)
+    all
 }
 
 /// The lines of `go test -bench`: a name, iterations, then pairs of value and unit.

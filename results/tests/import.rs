@@ -1,5 +1,5 @@
 //! Results of other tools, in `tests/import`: those of hyperfine, Go and criterion were written by them
-//! (1.15, 1.19 and 0.8), those of vegeta and k6 follow their documentation.
+//! (1.15, 1.19 and 0.8), those of hyperfine 2, vegeta and k6 follow their documentation.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -14,12 +14,14 @@ use crawlmark_results::studies::sides::Sides;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
     "hyperfine.json",
+    "hyperfine-2.json",
     "go.txt",
     "vegeta.json",
     "k6-summary-export.json",
     "k6-handle-summary.json",
+    "k6-machine-readable.json",
     "criterion/sort 1000/new/sample.json",
     "criterion/format/pad/100/new/estimates.json",
 ];
@@ -90,6 +92,16 @@ fn a_wrong_file_is_refused_with_its_line() {
             1,
             "no value",
         ),
+        (
+            "{\"results\": [{\"command\": \"a\", \"measurements\": [{\"time_wall_clock\": {\"value\": 1, \"unit\": \"minute\"}}]}]}",
+            1,
+            "`time_wall_clock` with a value in the unit `second`",
+        ),
+        (
+            "{\"results\": {\"metrics\": [{\"name\": \"http_req_duration\", \"type\": \"trend\"}]}}",
+            1,
+            "a number at `/config/duration`",
+        ),
         ("{\"results\": []}", 1, "no measurement of hyperfine"),
         (
             "{\"results\": [{\"command\": \"a\", \"times\": [1]}, {\"command\": \"a\", \"times\": [2]}]}",
@@ -121,7 +133,6 @@ fn a_wrong_file_is_refused_with_its_line() {
 #[test]
 fn a_format_that_is_not_read_hears_which_are() {
     for text in [
-        r#"{"version": "1.0.0", "results": {"metrics": [{"name": "http_req_duration", "type": "trend"}]}}"#,
         r#"[{"name": "a", "unit": "ms", "value": 1.5}]"#,
         r#"{"machine_info": {}, "benchmarks": [{"name": "t", "stats": {"mean": 0.1}}]}"#,
         r#"[{"benchmark": "a.B.c", "mode": "thrpt", "primaryMetric": {"score": 1.0}}]"#,
