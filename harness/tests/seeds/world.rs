@@ -18,8 +18,10 @@ use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::workload::{Clearance, Flight, Workload};
 use fastrand::Rng;
 
-/// When a run that does not end by itself is asked to, three times.
-pub(crate) const ENDLESS: Duration = Duration::from_mins(10);
+/// When a run that does not end by itself is asked to, three times. A target that refuses at random,
+/// whatever the rate, has a shard go down to the slowest rate that is learnt, 0.1/s: some hundred
+/// items and their retries then take most of this time.
+pub(crate) const ENDLESS: Duration = Duration::from_hours(4);
 
 /// Everything that a run is made of.
 #[derive(Debug, Clone)]
