@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::profile::{Profile, Profiler};
 use crawlmark_results::run::report::{Report, rfc3339};
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
-    self, Arm, Comparison, Contest, ContestContext, Disturbance, LOOKS, MachineState, Metric,
-    OrderSchedule, RoundReport, contest_estimate, judge_rounds, round_folder, run_metrics,
+    self, Arm, Comparison, Contest, ContestContext, Disturbance, Execution, LOOKS, MachineState,
+    Metric, OrderSchedule, Per, RoundProfile, RoundReport, contest_estimate, judge_rounds,
+    round_folder, run_metrics,
 };
 use crawlmark_results::studies::differences::{
     Difference, Incomparable, comparable, comparable_plans, differences,
@@ -121,6 +123,8 @@ struct Pairs {
     seed: u64,
     ran: Vec<RoundReport>,
     differences: Vec<Difference>,
+    /// Reason why functions cannot be sampled.
+    not_profiled: Option<String>,
 }
 
 /// Both sides in turn, this one first.
@@ -141,6 +145,26 @@ struct AbStudy<'a> {
     args: &'a AbArgs,
     pairs: Pairs,
     noise_floor: Option<Comparison>,
+}
+
+impl AbStudy<'_> {
+    /// Reason why functions were not sampled although they were to be.
+    fn not_profiled(&self, ran: &[RoundReport]) -> Option<String> {
+        let is_missing = self.args.profile && ran.iter().all(|round| round.profile.is_none());
+        let known = self.pairs.not_profiled.clone();
+        is_missing.then(|| known.unwrap_or_else(|| NOT_SAMPLED.to_owned()))
+    }
+}
+
+/// Reason for no samples where nothing else is known.
+const NOT_SAMPLED: &str =
+    "no process of a target was found on this machine, or it used no CPU time";
+
+/// The CPU time by function of these executions.
+fn of_executions(profile: &Profile, executions: &[Execution]) -> RoundProfile {
+    let all_us: f64 = executions.iter().map(|one| one.cpu_us).sum();
+    let each_us = all_us / executions.len().max(1) as f64;
+    RoundProfile::new(profile, all_us, each_us, Per::Execution)
 }
 
 impl Study for AbStudy<'_> {
@@ -188,6 +212,12 @@ impl Study for AbStudy<'_> {
 
     /// Run the base against itself if that is wanted, then both sides.
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        if self.args.profile && self.pairs.commands().is_some() {
+            match Profiler::of_children() {
+                Ok(profiler) => rounds.profiler = Some(profiler),
+                Err(why) => self.pairs.not_profiled = Some(why.to_string()),
+            }
+        }
         self.pairs.warm_up(rounds, self.args)?;
         if let Some(most) = self.args.aa {
             let base = &self.pairs.sides[0];
@@ -214,12 +244,14 @@ impl Study for AbStudy<'_> {
             name: side.arm.to_string(),
             what: side.what.clone(),
         });
+        let not_profiled = self.not_profiled(&ran);
         let context = ContestContext {
             header,
             base,
             candidate,
             differences: mem::take(&mut self.pairs.differences),
             noise_floor: self.noise_floor.take(),
+            not_profiled,
         };
         Ok(Some(Contest::new(&self.pairs.metrics, ran, context)?))
     }
@@ -244,6 +276,7 @@ impl Pairs {
             seed: args.seed,
             ran: Vec::new(),
             differences: Vec::new(),
+            not_profiled: None,
         })
     }
 
@@ -305,8 +338,9 @@ impl Pairs {
         } else {
             let mut ran = Vec::new();
             for arm in first.and_other() {
-                if let Some(crawl) = self.sides[arm as usize].crawl() {
-                    ran.push(self.crawl(rounds, &crawl.setup, number, arm)?);
+                let crawl = self.sides[arm as usize].crawl();
+                if let Some(setup) = crawl.map(|crawl| crawl.setup.clone()) {
+                    ran.push(self.crawl(rounds, &setup, number, arm)?);
                 }
             }
             ran
@@ -353,7 +387,7 @@ impl Pairs {
 
     /// Run a pair of crawls' round of `arm`.
     fn crawl(
-        &self,
+        &mut self,
         rounds: &mut Rounds<'_>,
         setup: &Setup,
         pair: usize,
@@ -361,6 +395,10 @@ impl Pairs {
     ) -> Result<RoundRan, Error> {
         let place = PathBuf::from(&self.folder).join(round_folder(pair, arm));
         let report = rounds.run(setup, &place)?.report;
+        let target = report.target.as_ref();
+        if let Some(why) = target.and_then(|target| target.unavailable.get("functions")) {
+            self.not_profiled = Some(why.clone());
+        }
         let result = place.display().to_string();
         Ok(RoundRan {
             round: RoundReport::new(&report, pair, arm, result),
@@ -390,9 +428,14 @@ impl Pairs {
             let CommandRound {
                 executions,
                 suspended,
+                profile,
             } = mem::take(&mut both[arm as usize]);
+            let profile = profile.map(|profile| of_executions(&profile, &executions));
             RoundRan {
-                round: RoundReport::of_command(executions, pair, arm, times.clone()),
+                round: RoundReport {
+                    profile,
+                    ..RoundReport::of_command(executions, pair, arm, times.clone())
+                },
                 state: MachineState {
                     frozen_us: suspended.as_secs_f64() * 1e6,
                     ..MachineState::default()

@@ -223,6 +223,7 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         candidate,
         differences: all,
         noise_floor: None,
+        not_profiled: None,
     };
     let judged = Contest::new(&run_metrics(), rounds, context)?;
     Ok(if found.len() == 2 {

@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 
 use crawlmark_harness::process::raise_descriptor_limit;
+use crawlmark_harness::profile::Profiler;
 use crawlmark_harness::target_usage::{Line, Sampler, serve};
 
 use crate::cli::ProbeArgs;
@@ -15,7 +16,7 @@ use crate::terminal;
 pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Error> {
     // A descriptor for each thread.
     let _ = raise_descriptor_limit();
-    let (sampler, found, first) = match Sampler::find(args.selection()) {
+    let (sampler, mut found, first) = match Sampler::find(args.selection()) {
         Ok(target) => target,
         Err(error) => {
             if !terminal::is_seen() {
@@ -25,7 +26,27 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Error> {
             return Err(error.into());
         }
     };
+    let mut profiler = None;
+    if args.functions {
+        match Profiler::of_threads(&sampler.threads()) {
+            Ok(opened) => profiler = Some(opened),
+            Err(why) => drop(
+                found
+                    .unavailable
+                    .insert("functions".to_owned(), why.to_string()),
+            ),
+        }
+    }
     let (input, output) = (std::io::stdin(), terminal::DataWriter::new());
-    serve(sampler, found, first, args.interval, input.as_fd(), output).map_err(Error::Output)?;
+    serve(
+        sampler,
+        profiler,
+        found,
+        first,
+        args.interval,
+        input.as_fd(),
+        output,
+    )
+    .map_err(Error::Output)?;
     Ok(DONE)
 }

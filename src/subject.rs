@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_results::studies::compare::{Metric, Worse, command_metrics};
+use crawlmark_results::studies::compare::{Metric, Worse, command_metrics, counter_metrics};
 
 use crate::cli::{Better, CommandArgs};
 use crate::error::Error;
@@ -198,7 +198,8 @@ pub(crate) fn command_metrics_of(args: &CommandArgs) -> Result<Vec<Metric>, Erro
         }
     }
     for (index, value) in args.value.iter().enumerate() {
-        let mut taken = all.iter().chain(&metrics);
+        let counters = counter_metrics();
+        let mut taken = all.iter().chain(&counters).chain(&metrics);
         if taken.any(|metric| metric.name == value.name) {
             return usage(format!("--value {}: the name is taken", value.name));
         }
@@ -210,6 +211,7 @@ pub(crate) fn command_metrics_of(args: &CommandArgs) -> Result<Vec<Metric>, Erro
         metrics.push(value.metric(worse, unit.map_or("", |unit| unit)));
     }
     metrics.extend(all);
+    metrics.extend(counter_metrics());
     Ok(metrics)
 }
 

@@ -22,6 +22,7 @@
 //! | [`text_file`] | text files of others: byte order marks, encodings, line ends |
 //! | [`clock`] | the one source of time: nanoseconds since the run's epoch |
 //! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
+//! | [`profile`] | functions of other processes that use the CPU |
 //! | [`target_usage`] | the target's processes: their CPU time, waits, throttling, memory, accept queue |
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
 //! | [`trace`] | trace ids of requests, made of a run, an ID and an attempt, and read back |
@@ -51,6 +52,7 @@ pub mod machine;
 pub mod pacer;
 pub mod plan;
 pub mod process;
+pub mod profile;
 #[cfg(feature = "virtual-time")]
 #[path = "tests/rehearse/rehearse.rs"]
 pub mod rehearse;

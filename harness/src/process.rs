@@ -128,6 +128,10 @@ pub struct ProcessUse {
     /// Peak memory of the largest of them, bytes. That of this process at the fork is the least
     /// that Linux reports.
     pub peak_memory: u64,
+    /// How often one of them lost its CPU, or gave it up.
+    pub context_switches: u64,
+    /// Page faults, with and without a read from a disk.
+    pub page_faults: u64,
 }
 
 /// Reason why there is no child.
@@ -371,10 +375,13 @@ impl Child {
             }
         }
         let [in_user, in_kernel] = [usage.ru_utime, usage.ru_stime].map(|time| micros(time.into()));
+        let sum = |one: libc::c_long, other| u64::try_from(one + other).unwrap_or(0);
         ProcessUse {
             cpu: Duration::from_micros(in_user + in_kernel),
             // In KiB.
             peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+            context_switches: sum(usage.ru_nvcsw, usage.ru_nivcsw),
+            page_faults: sum(usage.ru_minflt, usage.ru_majflt),
         }
     }
 }

@@ -34,7 +34,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::line::{Line, Lines, Pong};
+use crate::profile::Profile;
+
+pub use self::line::{ASK_FOR_PROFILE, Line, Lines, Pong};
 pub use self::probe::serve;
 pub use self::sampler::{Depth, NotFound, Sampler, boot_id};
 
@@ -260,6 +262,8 @@ pub struct TargetRecord {
     pub bad_lines: u64,
     /// Reason why it ended before the run; none if it did not.
     pub ended: Option<String>,
+    /// Functions that used the CPU; none of a probe that does not sample them.
+    pub profile: Option<Profile>,
 }
 
 #[cfg(test)]

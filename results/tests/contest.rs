@@ -11,8 +11,9 @@ use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{Report, TargetReport, Verdict};
 use crawlmark_results::studies::compare::{
     Arm, CPU_PER_ATTEMPT, Contest, ContestContext, Disturbance, Execution, Metric, MetricVerdict,
-    OK_SHARE, OrderSchedule, Overall, Reading, Readings, Round, RoundReport, SERVICE_P50,
-    SERVICE_P99, Side, TARGET_CPU_PER_ATTEMPT, THROUGHPUT, Worse, readings_of_run, run_metrics,
+    OK_SHARE, OrderSchedule, Overall, Per, Reading, Readings, Round, RoundProfile, RoundReport,
+    SERVICE_P50, SERVICE_P99, Side, TARGET_CPU_PER_ATTEMPT, THROUGHPUT, Worse, readings_of_run,
+    run_metrics,
 };
 use crawlmark_results::studies::differences::{Difference, comparable, differences};
 use crawlmark_results::studies::scale::{self, Size};
@@ -45,6 +46,8 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
         RoundReport {
             pair,
             executions: Vec::new(),
+            profile: None,
+            shape: None,
             measured_s: Some(30.0),
             run: RoundRun {
                 result: Some(format!("rounds/{pair:03}-{arm}")),
@@ -94,6 +97,7 @@ fn contest(rounds: Vec<RoundReport>) -> Contest {
             candidate: "9".to_owned(),
         }],
         noise_floor: None,
+        not_profiled: None,
     };
     Contest::new(&run_metrics(), rounds, circumstances).unwrap()
 }
@@ -394,6 +398,7 @@ fn printed(of: impl Fn(Arm, usize) -> f64, exit_code: Option<i32>) -> Vec<RoundR
                 peak_memory: 1,
                 exit_code: if is_failed { exit_code } else { Some(0) },
                 values: [("n".to_owned(), of(arm, number))].into(),
+                ..Execution::default()
             };
             let times = TIMES.map(str::to_owned);
             let executions = vec![execution; 3];
@@ -495,7 +500,25 @@ pub(crate) fn with_findings() -> Vec<Contest> {
     }
     let mut weak = contest(weak);
     weak.context.noise_floor = Some(lost.comparison);
+    let mut wide = contest(rounds(16, 0.0));
+    for of in &mut wide.rounds {
+        let is_slow = of.round.arm == Arm::Candidate;
+        let far = if is_slow { 0.5 } else { 0.2 };
+        of.shape = Some([-0.1, -0.05, 0.05, far]);
+        let us = if is_slow { 9.0 } else { 6.0 };
+        of.profile = Some(RoundProfile {
+            samples: 2_000,
+            lost: 0,
+            per: Per::Request,
+            functions: [("json::parse", us), ("main", 20.0)]
+                .map(|(name, us)| (name.to_owned(), us))
+                .into(),
+        });
+    }
+    let mut wide = contest(wide.rounds);
+    wide.context.not_profiled = Some("the kernel forbids it".to_owned());
     vec![
+        wide,
         weak,
         contest_of_numbers(Worse::More, printed(|_, _| 1.0, Some(4))),
     ]

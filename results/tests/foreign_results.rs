@@ -195,6 +195,7 @@ fn comparison() -> Value {
         candidate: side("candidate"),
         differences: Vec::new(),
         noise_floor: None,
+        not_profiled: None,
     };
     serde_json::to_value(
         Contest::new(&run_metrics(), arms.map(round).to_vec(), circumstances).unwrap(),

@@ -57,6 +57,9 @@ impl Side {
         })?;
         let mut words = args.run.clone();
         words.extend(own_words);
+        if args.profile {
+            words.push("--target-functions".to_owned());
+        }
         let whose = format!("{flag} and the flags after --, together");
         let target_flag = format!("{flag}-target");
         let target = target.as_deref();

@@ -40,6 +40,9 @@ Examples:
   A round has as many executions as fit into half a second:
     crawlmark ab --base-command './old input.json' \\
         --cand-command './new input.json'
+  Which function got slower? The same with samples of both builds:
+    crawlmark ab --profile --base-command './old input.json' \\
+        --cand-command './new input.json'
   A number that the programs print, where higher is better:
     crawlmark ab --base-command './bench-old' --cand-command './bench-new' \\
         --value 'throughput=([0-9.]+) MB/s' --better higher --unit MB/s";
@@ -109,6 +112,12 @@ pub struct AbArgs {
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
     pub ready: Duration,
 
+    /// Sample which functions use the CPU, and name those that changed
+    ///
+    /// Each millisecond of CPU time of the targets, or of the commands, is a sample. See
+    /// `crawlmark run --target-functions` for where names come from.
+    #[arg(long, help_heading = "Comparison")]
+    pub profile: bool,
     /// Maximum number of pairs; a verdict needs 16
     ///
     /// Disturbed pairs do not count.

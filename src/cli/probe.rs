@@ -46,6 +46,12 @@ pub struct ProbeArgs {
     /// sampled less often.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_positive_time)]
     pub interval: Duration,
+    /// Sample which functions use the CPU
+    ///
+    /// Each millisecond of CPU time is a sample. The line `0` on standard input asks for the functions
+    /// by their number of samples.
+    #[arg(long)]
+    pub functions: bool,
 }
 
 impl ProbeArgs {
@@ -87,4 +93,12 @@ pub struct TargetProbeArgs {
     /// Sample the processes in cgroup PATH on this machine as the target
     #[arg(long, value_name = "PATH", conflicts_with = "target_pid")]
     pub target_cgroup: Option<PathBuf>,
+    /// Sample which functions of the target use the CPU
+    ///
+    /// Each millisecond of CPU time is a sample, which costs 0.5 % of a busy CPU. The names of
+    /// functions are in the symbols of a program (do not strip it), in its separate debug file, or in
+    /// /tmp/perf-PID.map, which Node writes with --perf-basic-prof and Python 3.12 with -X perf. A
+    /// --target-probe command needs --functions.
+    #[arg(long, hide_short_help = true)]
+    pub target_functions: bool,
 }

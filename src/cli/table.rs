@@ -495,6 +495,7 @@ const GROUPS: [Group; 13] = [
             withheld(arg!(probe.target_probe)).again(),
             typed(arg!(probe.target_pid)).again(),
             typed(arg!(probe.target_cgroup)).again(),
+            typed(arg!(probe.target_functions)).again(),
         ],
     },
     Group {

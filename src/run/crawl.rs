@@ -159,7 +159,20 @@ fn announce(resolved: &Resolved, part: Option<&PartSlot<'_>>, voice: Voice) {
 
 /// Start the target's probe; say why it measures nothing, if that was asked for.
 fn probe(resolved: &Resolved, clock: Clock, voice: Voice) -> Result<Option<TargetProbe>, Error> {
-    let probe = TargetProbe::start(&resolved.probe, &resolved.spec, clock)?;
+    let functions = resolved.samples_functions;
+    let probe = TargetProbe::start(&resolved.probe, functions, &resolved.spec, clock)?;
+    if functions {
+        let found = probe.as_ref().and_then(|probe| probe.record.found.as_ref());
+        let why = match found {
+            None => Some(
+                "no process of the target is known on this machine. Name one (--target-pid), or start a probe beside it (--target-probe)",
+            ),
+            Some(found) => found.unavailable.get("functions").map(String::as_str),
+        };
+        if let Some(why) = why {
+            voice.warn(&format!("the target's functions are not sampled: {why}"));
+        }
+    }
     let is_asked = resolved.probe != ProbeChoice::Ports;
     if let Some(record) = probe
         .as_ref()

@@ -79,6 +79,8 @@ pub(super) struct Resolved {
     pub(super) unresolved: Vec<(usize, Error)>,
     /// The target's probe.
     pub(super) probe: ProbeChoice,
+    /// True if the probe is to sample the target's functions.
+    pub(super) samples_functions: bool,
     /// Times of looking up names; none without one.
     pub(super) lookup: Option<LookupTimes>,
     /// Numbers of the hosts whose robots.txt is obeyed.
@@ -180,6 +182,7 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
             tags: args.tags.iter().cloned().collect(),
         },
         probe: ProbeChoice::of(args, spec.options.unix_socket.as_deref()),
+        samples_functions: args.probe.target_functions,
         spec,
         out: args.out.clone(),
         is_strict: args.strict,

@@ -17,7 +17,9 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::process::{Child, Role, fork};
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::target_usage::{Line, Lines, Pong, Port, TargetNow, TargetRecord, boot_id};
+use crawlmark_harness::target_usage::{
+    ASK_FOR_PROFILE, Line, Lines, Pong, Port, TargetNow, TargetRecord, boot_id,
+};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -39,6 +41,9 @@ const EXCHANGE: Duration = Duration::from_secs(2);
 
 /// Questions of a comparison: the one that was answered first counts.
 const QUESTIONS: u64 = 5;
+
+/// Time limit for the names of the target's functions, which are in files of up to gigabytes.
+const NAMING: Duration = Duration::from_secs(20);
 
 /// Time limit for a probe to end once its standard input has ended.
 const GRACE: Duration = Duration::from_secs(1);
@@ -179,6 +184,8 @@ pub(super) struct TargetProbe {
     came: u64,
     /// One in so many is kept.
     kept_each: u64,
+    /// True if it is to sample functions.
+    samples_functions: bool,
 }
 
 impl TargetProbe {
@@ -189,12 +196,16 @@ impl TargetProbe {
     /// When no process can be made.
     pub(super) fn start(
         choice: &ProbeChoice,
+        samples_functions: bool,
         spec: &CrawlSpec,
         clock: Clock,
     ) -> Result<Option<Self>, Error> {
-        let Some((source, command)) = choice.command(spec)? else {
+        let Some((source, mut command)) = choice.command(spec)? else {
             return Ok(None);
         };
+        if samples_functions && !matches!(choice, ProbeChoice::Command(..)) {
+            command.arg("--functions");
+        }
         // A signal to all processes of the run at once is for the supervisor. A shell expects all
         // signals.
         let role = match choice {
@@ -202,6 +213,7 @@ impl TargetProbe {
             _ => Role::Part,
         };
         let mut probe = Self::spawn(source, role, command, clock)?;
+        probe.samples_functions = samples_functions;
         let held = HeldSignals::hold().map_err(Error::Signal)?;
         let slices = FIND.as_millis() / SLICE.as_millis();
         let mut is_told = false;
@@ -266,6 +278,7 @@ impl TargetProbe {
             exchanges: Vec::new(),
             came: 0,
             kept_each: 1,
+            samples_functions: false,
         })
     }
 
@@ -313,6 +326,7 @@ impl TargetProbe {
                 self.record.ended = Some(why.chars().take(REASON).collect());
             }
             Line::Pong(pong) => self.answered(pong),
+            Line::Profile(profile) => self.record.profile = Some(profile),
             Line::Sample(sample) => {
                 let samples = &mut self.record.samples;
                 self.came += 1;
@@ -371,6 +385,17 @@ impl TargetProbe {
         self.exchanges.extend(self.best.take());
     }
 
+    /// Ask for the functions that it sampled; a probe of a command may sample none.
+    fn ask_for_profile(&mut self) {
+        let input = self.input.as_mut().filter(|_| self.samples_functions);
+        let asked = input.map(|input| writeln!(input, "{ASK_FOR_PROFILE}"));
+        let Some(Ok(())) = asked else { return };
+        let samples = self.came;
+        self.wait_until(NAMING, |probe| {
+            probe.record.profile.is_some() || probe.came > samples + 1
+        });
+    }
+
     /// Wait for something of it, at most so long, or until it has ended; false if it did not come.
     fn wait_until(&mut self, most: Duration, is_there: impl Fn(&Self) -> bool) -> bool {
         let began = self.clock.now();
@@ -407,6 +432,7 @@ impl TargetProbe {
     pub(super) fn end(mut self) -> TargetRecord {
         self.drain();
         self.compare_clocks();
+        self.ask_for_profile();
         let mut record = std::mem::take(&mut self.record);
         record.bad_lines = self.lines.bad();
         let (Some(first), Some(last)) = (self.exchanges.first(), self.exchanges.last()) else {

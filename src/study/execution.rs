@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::{ProcessUse, ShardExit};
+use crawlmark_harness::profile::{HardwareCounters, Profile};
 use crawlmark_harness::supervisor::HeldSuspension;
 use crawlmark_results::studies::compare::Execution;
 use nix::sys::signal::Signal;
@@ -43,6 +44,8 @@ pub(crate) struct CommandRound {
     pub(crate) executions: Vec<Execution>,
     /// The longest time for which an execution was suspended.
     pub(crate) suspended: Duration,
+    /// Functions that used the CPU; none unless they are sampled.
+    pub(crate) profile: Option<Profile>,
 }
 
 /// A process that has ended.
@@ -70,12 +73,40 @@ impl Rounds<'_> {
         for number in orders.flatten() {
             let (setup, round) = (setups[number], &mut ran[number]);
             self.beside(setup, "--prepare", setup.prepare.as_deref())?;
+            self.count_for(Some(number));
+            let before = self.hardware_counts();
             let ended = self.wait_for(&setup.words, setup)?;
+            let after = self.hardware_counts();
+            self.count_for(None);
             round.suspended = round.suspended.max(ended.suspended);
-            round.executions.push(setup.execution(ended)?);
+            let mut execution = setup.execution(ended)?;
+            let counts = after.iter().filter_map(|(name, count)| {
+                Some(((*name).to_owned(), count.checked_sub(*before.get(name)?)?))
+            });
+            execution.counted.extend(counts);
+            round.executions.push(execution);
             self.beside(setup, "--cleanup", setup.cleanup.as_deref())?;
         }
+        if let Some(profiler) = &mut self.profiler {
+            for (number, round) in ran.iter_mut().enumerate() {
+                round.profile = Some(profiler.take_profile(number)).filter(|it| it.samples > 0);
+            }
+        }
         Ok(ran)
+    }
+
+    fn hardware_counts(&mut self) -> BTreeMap<&'static str, u64> {
+        let counters = &mut self.counters;
+        counters
+            .get_or_insert_with(HardwareCounters::of_children)
+            .read()
+    }
+
+    /// Count the functions of what runs next for a command, or for none.
+    fn count_for(&mut self, command: Option<usize>) {
+        if let Some(profiler) = &mut self.profiler {
+            profiler.count_for(command);
+        }
     }
 
     /// Run a command once. Return why it failed, if it did.
@@ -182,6 +213,12 @@ impl CommandSetup {
             peak_memory: ended.used.peak_memory,
             exit_code,
             values,
+            counted: [
+                ("context_switches", ended.used.context_switches),
+                ("page_faults", ended.used.page_faults),
+            ]
+            .map(|(name, count)| (name.to_owned(), count))
+            .into(),
         })
     }
 }

@@ -12,6 +12,7 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::files::Root;
 use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::{Role, ShardExit, ended_children_cpu, fork};
+use crawlmark_harness::profile::{HardwareCounters, Profiler, READ_EVERY};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::report::{Report, Verdict};
@@ -69,6 +70,10 @@ pub(crate) struct Rounds<'a> {
     place: &'a Path,
     /// The page that shows each round; none without one.
     pub(crate) page: Option<LivePage>,
+    /// Samples the functions of commands; none unless that is wanted.
+    pub(crate) profiler: Option<Profiler>,
+    /// Counts what commands do; none before the first.
+    pub(super) counters: Option<HardwareCounters>,
 }
 
 /// Program, arguments and target of a round.
@@ -152,6 +157,8 @@ impl<'a> Rounds<'a> {
             ready,
             place,
             page: None,
+            profiler: None,
+            counters: None,
         }
     }
 
@@ -351,8 +358,12 @@ impl<'a> Rounds<'a> {
                 pass_on(Signal::SIGCONT);
                 suspended += Duration::from_nanos(clock.now().0 - at.0);
             }
-            if let Some(signal) = self.asks_to_stop(LOOK)? {
+            let look = self.profiler.as_ref().map_or(LOOK, |_| READ_EVERY);
+            if let Some(signal) = self.asks_to_stop(look)? {
                 return Ok((Some(signal), suspended));
+            }
+            if let Some(profiler) = &mut self.profiler {
+                profiler.read();
             }
             self.stages.show();
         }

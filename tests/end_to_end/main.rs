@@ -57,6 +57,7 @@ mod pauses;
 mod places;
 mod prefixes;
 mod process;
+mod profile;
 mod protocols;
 mod proxy;
 mod raw;

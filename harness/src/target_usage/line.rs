@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{TargetFound, TargetSample};
+use crate::profile::Profile;
 
 /// A line that a probe writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +18,12 @@ pub enum Line {
     Sample(TargetSample),
     /// The answer to a line on its standard input.
     Pong(Pong),
+    /// The answer to [`ASK_FOR_PROFILE`] of a probe that samples functions.
+    Profile(Profile),
 }
+
+/// Number on a line of standard input that asks for the functions sampled so far.
+pub const ASK_FOR_PROFILE: u64 = 0;
 
 /// Answer to a line on standard input, with the time at which the probe read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +34,9 @@ pub struct Pong {
     pub at_ns: u64,
 }
 
-/// Longest line that is read, bytes. The longest of a probe has some 4,000.
-const LONGEST: usize = 1 << 16;
+/// Longest line that is read, bytes: a profile has at most 150 functions with three names of 150
+/// bytes.
+const LONGEST: usize = 1 << 17;
 
 /// Reads lines from the bytes of a pipe.
 #[derive(Debug, Default)]

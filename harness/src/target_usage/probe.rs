@@ -8,8 +8,9 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 
-use super::{Depth, Line, Pong, Sampler, TargetFound, TargetSample};
+use super::{ASK_FOR_PROFILE, Depth, Line, Pong, Sampler, TargetFound, TargetSample};
 use crate::clock::{duration_ns, monotonic_ns, thread_cpu_ns};
+use crate::profile::{Profiler, READ_EVERY};
 
 /// Part of a CPU that sampling may use, as its reciprocal: 0.2 %. A target of so many processes
 /// that its samples take more is sampled less often.
@@ -19,12 +20,14 @@ const CPU_PARTS: u64 = 500;
 const LONGEST_INPUT: usize = 64;
 
 /// Write what was found, its first sample, and then a sample each `interval`, until `input` ends.
-/// Answer each number on a line of `input` with the clock, and a sample at once.
+/// Answer each number on a line of `input` with the clock, and a sample at once; but
+/// [`ASK_FOR_PROFILE`] with the functions that the `profiler` sampled, if there is one.
 ///
 /// # Errors
 /// When the output cannot be written. One that is closed is an end like that of the input.
 pub fn serve(
     mut sampler: Sampler,
+    profiler: Option<Profiler>,
     found: TargetFound,
     first: TargetSample,
     interval: Duration,
@@ -35,7 +38,7 @@ pub fn serve(
     let served = output
         .write(&Line::Found(found))
         .and_then(|()| output.write(&Line::Sample(first)))
-        .and_then(|()| answer(&mut sampler, interval, input, &mut output));
+        .and_then(|()| answer(&mut sampler, profiler, interval, input, &mut output));
     match served {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         served => served,
@@ -44,16 +47,24 @@ pub fn serve(
 
 fn answer(
     sampler: &mut Sampler,
+    mut profiler: Option<Profiler>,
     interval: Duration,
     input: BorrowedFd<'_>,
     output: &mut Output<impl Write>,
 ) -> io::Result<()> {
     let interval_ns = duration_ns(interval);
-    let (begun_ns, cpu_before) = (monotonic_ns(), thread_cpu_ns().unwrap_or(0));
+    let (begun_ns, mut cpu_before) = (monotonic_ns(), thread_cpu_ns().unwrap_or(0));
     let mut next_ns = begun_ns + interval_ns;
     let mut line = Vec::new();
     loop {
-        let wait_ns = next_ns.saturating_sub(monotonic_ns());
+        let mut wait_ns = next_ns.saturating_sub(monotonic_ns());
+        if let Some(profiler) = &mut profiler {
+            let before = thread_cpu_ns().unwrap_or(0);
+            profiler.read();
+            wait_ns = wait_ns.min(duration_ns(READ_EVERY));
+            // Its cost is bounded by its own period.
+            cpu_before += thread_cpu_ns().unwrap_or(0).saturating_sub(before);
+        }
         let timeout =
             PollTimeout::try_from(wait_ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX);
         let mut files = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
@@ -66,6 +77,10 @@ fn answer(
             }
             line.extend(&bytes[..length]);
             for number in numbers(&mut line) {
+                if let (ASK_FOR_PROFILE, Some(profiler)) = (number, &mut profiler) {
+                    output.write(&Line::Profile(profiler.take_profile(0)))?;
+                    continue;
+                }
                 output.write(&Line::Pong(Pong { number, at_ns }))?;
                 output.write(&Line::Sample(sampler.sample(Depth::Full)))?;
             }

@@ -213,6 +213,11 @@ impl Sampler {
         }
     }
 
+    /// Return the threads of the target, each with its process.
+    pub fn threads(&self) -> Vec<(i32, i32)> {
+        self.tracked.threads().collect()
+    }
+
     /// Take a sample.
     pub fn sample(&mut self, depth: Depth) -> TargetSample {
         let at_ns = monotonic_ns();
@@ -289,7 +294,7 @@ impl Sampler {
             names: self.tracked.names(),
             pids: self.tracked.pids().take(LISTED).collect(),
             cgroup: self.cgroup.path.clone(),
-            cpus: cpus(self.tracked.threads()),
+            cpus: cpus(self.tracked.threads().map(|(_, thread)| thread)),
             boot_id: boot_id(),
             pressure_of: sample.pressure_us.map(|_| pressure_of),
             unavailable: self.unavailable(sample),

@@ -134,11 +134,12 @@ impl Tracked {
             .collect()
     }
 
-    /// Return all threads.
-    pub(super) fn threads(&self) -> impl Iterator<Item = i32> {
-        self.processes
-            .iter()
-            .flat_map(|process| process.threads.keys().copied())
+    /// Return all threads, each with its process.
+    pub(super) fn threads(&self) -> impl Iterator<Item = (i32, i32)> {
+        self.processes.iter().flat_map(|process| {
+            let threads = process.threads.keys();
+            threads.map(|thread| (process.pid, *thread))
+        })
     }
 
     /// Add processes, then look for new threads and for children of all, but for those in `others`

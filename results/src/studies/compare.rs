@@ -11,6 +11,8 @@
 //! | `design` | arms, rounds and pairs; the order in which pairs run; what disturbed them |
 //! | `statistics` | test of a difference, its size, correction for several metrics |
 //! | `judgement` | looks and their error, verdicts at a look, result |
+//! | `shape` | times of both sides beside their medians: a second mode, a wider spread |
+//! | `profile` | functions of both sides: which of them use more CPU time |
 //! | `contest` | `comparison.json`: its findings and tables |
 //! | `chart` | its pairs and estimates on one axis |
 //!
@@ -109,6 +111,8 @@ mod chart;
 mod contest;
 mod design;
 mod judgement;
+mod profile;
+mod shape;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -118,8 +122,10 @@ pub use self::contest::{
 };
 pub use self::design::*;
 pub use self::judgement::*;
+pub use self::profile::{FunctionResult, Per, ProfileResult, RoundProfile};
+pub use self::shape::{QuantileResult, RoundShape};
 pub(super) use self::statistics::{
-    Centre, autocorrelation, change, change_in_two, p_above_zero, standard_deviation,
+    Centre, autocorrelation, change, change_in_two, p_above_zero, standard_deviation, time_change,
 };
 pub use self::statistics::{Interval, LEVEL, holm};
 pub use crate::metrics::*;

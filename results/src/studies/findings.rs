@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::capacity::search::SearchOutcome;
-use super::compare::{Arm, Disturbance, Interval, MetricResult, Overall, Undecided, times_as_much};
+use super::compare::{
+    Arm, Disturbance, Interval, MetricResult, Overall, Per, Undecided, time_change, times_as_much,
+};
 use super::history::ChangePoint;
 use super::scale::estimate::Estimate;
 use super::scale::size::FixedQuantity;
@@ -18,7 +20,7 @@ use crate::run::gates::{Condition, Unit};
 use crate::run::report::Verdict;
 use crate::show::doc::Severity::{self, Bad, Good, Neutral, Warning};
 use crate::show::text::{capital, counted, decimal, seconds};
-use crawlmark_harness::units::{grouped, micros, percent};
+use crawlmark_harness::units::{grouped, micros, percent, rounded_percent};
 
 /// Part of a capacity by which it may be lower and is confirmed nevertheless.
 const UNCERTAIN: f64 = 0.1;
@@ -230,6 +232,26 @@ findings! {
             capital(&metric)
         ),
         "The random order keeps the p value right.";
+
+    /// Quantiles lie elsewhere beside the median: a second mode, or a wider spread.
+    ShapeChanged { of: String, quantile: f64, base: f64, candidate: f64 } => Warning,
+        format!(
+            "The shape of the {of} changed: its {:.0} % quantile is {candidate:.2} times the median, and was {base:.2} times",
+            quantile * 100.0
+        ),
+        "Look for a second mode, or a wider spread.";
+    /// A function that uses more CPU time, or less.
+    FunctionChanged {
+        function: String, change_us: f64, interval_us: Option<Interval>, share_of_change: Option<f64>, per: Per
+    } => Neutral,
+        format!(
+            "`{function}`: {} of CPU time per {per}{}",
+            time_change(change_us, interval_us),
+            share_of_change.map_or_else(String::new, |share| format!(", {} of the change", rounded_percent(share)))
+        );
+    /// Functions were to be sampled.
+    NotProfiled { reason: String } => Warning,
+        format!("Functions were not sampled: {}", reason.trim_end_matches('.'));
 
     // Of a search among commits.
 

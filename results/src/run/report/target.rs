@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Report, share};
 use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::profile::Profile;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::target_usage::{Busiest, PressureOf, TargetRecord, TargetSample};
@@ -59,6 +60,10 @@ pub struct TargetReport {
     pub fds: Option<u64>,
     /// Parts of the mean service time.
     pub split: Option<ServiceSplit>,
+    /// Functions that used the CPU, if they were sampled: from the start of the probe to the end of
+    /// the run, warm-up included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Readings that the machine does not give, each with the reason.
     pub unavailable: BTreeMap<String, String>,
     /// Lines of the probe that could not be read.
@@ -336,6 +341,7 @@ impl TargetReport {
             rss_bytes: inside.iter().filter_map(|it| it.rss_bytes).max(),
             fds: inside.iter().filter_map(|it| it.fds).max(),
             split: None,
+            profile: record.profile.clone().filter(|profile| profile.samples > 0),
             unavailable: found.unavailable,
             bad_lines: record.bad_lines,
             ended: record.ended.clone(),

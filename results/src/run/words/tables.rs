@@ -397,7 +397,11 @@ fn group_row(name: String, row: &GroupRow, plan: &RunPlan) -> Vec<String> {
 /// Where the time of a request goes: the parts of the mean response time, and what the target's
 /// processes used.
 pub(super) fn split(report: &Report) -> Part {
-    Part::Tables(vec![parts_of_time(report), target(report)])
+    Part::Tables(vec![
+        parts_of_time(report),
+        target(report),
+        functions(report),
+    ])
 }
 
 fn busiest(one: &BusiestReport) -> String {
@@ -460,6 +464,41 @@ fn target(report: &Report) -> Table {
     });
     let columns = vec![Column::words(""), Column::sentences("")];
     table("Target's processes", columns, rows)
+}
+
+/// Functions in a table at most.
+const MOST_FUNCTIONS: usize = 10;
+
+/// The functions of the target that used most CPU time.
+fn functions(report: &Report) -> Table {
+    let profile = report.target.as_ref().and_then(|it| it.profile.as_ref());
+    let Some(profile) = profile else {
+        return Table::default();
+    };
+    let each_us = report.target_cpu_us_per_attempt();
+    let functions = profile.functions.iter().take(MOST_FUNCTIONS);
+    let rows = functions.map(|it| {
+        let part = share(it.samples as f64, profile.samples as f64);
+        vec![
+            it.name.clone(),
+            it.object.clone(),
+            rounded_percent(part),
+            or_dash(each_us.map(|us| micros(us * part))),
+            it.caller.clone().unwrap_or_default(),
+        ]
+    });
+    let columns = vec![
+        Column::words("function"),
+        Column::words("file").leaving(2),
+        Column::numbers("CPU time"),
+        Column::numbers("per request"),
+        Column::words("called by").leaving(1),
+    ];
+    let caption = format!(
+        "Functions of the target, from {}",
+        counted(profile.samples, "sample")
+    );
+    table(&caption, columns, rows)
 }
 
 fn parts_of_time(report: &Report) -> Table {
@@ -610,6 +649,7 @@ pub(super) fn machine(report: &Report) -> Vec<Part> {
         figures("Machine", &report.environment),
         figures("System-wide counters during the run", &report.host),
         target(report),
+        functions(report),
         figures("Supervisor", &report.supervisor),
     ]);
     let ledger = report

@@ -2,11 +2,13 @@
 //! estimate and interval, and the losses that count.
 
 use crawlmark_harness::stats::median;
+use crawlmark_harness::units::micros;
 
 use super::contest::Contest;
 use super::design::Arm;
 use super::judgement::{Evidence, MetricResult, MetricVerdict, Overall};
-use super::statistics::change_in_two;
+use super::profile::{FunctionResult, ProfileResult};
+use super::statistics::{change_in_two, time_change};
 use crate::metrics::{FAR, Metric, log_change};
 use crate::show::chart::{
     Axis, Block, Dash, Dot, Face, Format, Mark, Note, Panel, Range, Role, RowName, Shape,
@@ -74,13 +76,93 @@ pub(super) fn panels(contest: &Contest) -> Vec<Panel> {
     }
     marks.push(Mark::notes(notes));
     let names = rows.iter().map(|row| row.name(contest));
-    vec![Panel {
+    let metrics = Panel {
         x: Axis::new("", Range::Between(low, high), Format::Change),
         y: Axis::new("", Range::Rows(names.collect()), Format::Number),
         height: ROW * rows.len() as f64,
         marks,
         cells: Vec::new(),
-    }]
+    };
+    let functions = contest.profile.as_ref().map(functions);
+    [metrics].into_iter().chain(functions).collect()
+}
+
+/// Height of the row of a function, and the parts of it that its bar takes.
+const FUNCTION_ROW: f64 = 36.0;
+const BAR: [f64; 2] = [0.2, 0.8];
+
+/// Functions that are drawn at most.
+const MOST_FUNCTIONS: usize = 8;
+
+/// Bars of the change of CPU time by function, those that differ in the colour of a loss.
+fn functions(profile: &ProfileResult) -> Panel {
+    let drawn: Vec<&FunctionResult> = profile.functions.iter().take(MOST_FUNCTIONS).collect();
+    let ends = drawn.iter().flat_map(|it| {
+        let interval = it.interval_us.map(|it| [it.low, it.high]);
+        [0.0, it.change_us]
+            .into_iter()
+            .chain(interval.into_iter().flatten())
+    });
+    let (least, most) = least_and_most(ends);
+    let air = ((most - least) * AIR).max(0.1);
+    let (mut marks, mut notes) = (Vec::new(), Vec::new());
+    for (n, it) in drawn.iter().enumerate() {
+        let role = match it.differs {
+            true if it.change_us > 0.0 => Role::Failed,
+            true => Role::Good,
+            false => Role::Asked,
+        };
+        let bar = [0.0_f64.min(it.change_us), 0.0_f64.max(it.change_us)];
+        let y = n as f64 + 0.5;
+        marks.push(Mark::new(
+            role,
+            "",
+            Shape::Blocks(vec![Block::row(n, BAR, bar)]),
+        ));
+        if let Some(interval) = it.interval_us {
+            let ends = vec![(interval.low, y), (interval.high, y)];
+            marks.push(Mark::new(Role::Reference, "", Shape::Line(ends)).wide(2.0));
+        }
+        let text = time_change(it.change_us, None);
+        let end = (f64::INFINITY, y);
+        notes.push(if it.differs {
+            Note::new(text, end, [CHANGE, 4.0]).of(role, Face::Strong)
+        } else {
+            Note::new(text, end, [CHANGE, 4.0])
+        });
+    }
+    marks.push(Mark::new(Role::Reference, "", Shape::Upright(0.0)));
+    let heading = format!("change of CPU time per {}", profile.per);
+    notes.push(Note::new(heading, (0.0, 0.0), [0.0, -6.0]));
+    marks.push(Mark::notes(notes));
+    let names = drawn.iter().map(|it| RowName {
+        number: String::new(),
+        name: shortened(&it.function),
+        detail: format!("{} → {}", micros(it.base_us), micros(it.candidate_us)),
+    });
+    Panel {
+        x: Axis::new(
+            "µs",
+            Range::Between(least - air, most + air),
+            Format::Number,
+        ),
+        y: Axis::new("", Range::Rows(names.collect()), Format::Number),
+        height: FUNCTION_ROW * drawn.len() as f64,
+        marks,
+        cells: Vec::new(),
+    }
+}
+
+/// Characters of a function's name that are drawn: its end says most.
+const NAME: usize = 24;
+
+fn shortened(function: &str) -> String {
+    let count = function.chars().count();
+    if count <= NAME {
+        return function.to_owned();
+    }
+    let end: String = function.chars().skip(count - NAME + 1).collect();
+    format!("…{end}")
 }
 
 /// Ends of the axis: around all estimates, intervals and losses that count, as far as it reaches.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crawlmark_harness::stats::median;
-use crawlmark_harness::units::percent;
+use crawlmark_harness::units::{micros, percent, rounded_percent};
 use serde::{Deserialize, Serialize};
 
 use super::chart;
@@ -16,7 +16,11 @@ use super::judge;
 use super::judgement::{
     Comparison, Evidence, LOOKS, MetricResult, MetricVerdict, Overall, Undecided,
 };
-use super::statistics::{change, change_in_two};
+use super::profile::{Per, ProfileResult, RoundProfile, compare_functions};
+use super::shape::{
+    QuantileResult, RoundShape, compare_shapes, shape_finding, shape_of_executions, shape_of_run,
+};
+use super::statistics::{change, change_in_two, time_change};
 use crate::metrics::{
     Execution, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
     readings_of_parts, readings_of_run,
@@ -39,6 +43,13 @@ pub struct Contest {
     /// Result of the comparison.
     #[serde(flatten)]
     pub comparison: Comparison,
+    /// Quantiles of the service time of crawls or the wall time of commands, as their ratio to the
+    /// median; empty where rounds have too few values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<QuantileResult>,
+    /// CPU time by function; none without `--profile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileResult>,
     /// Every round, in the order in which they ran.
     pub rounds: Vec<RoundReport>,
 }
@@ -57,6 +68,9 @@ pub struct ContestContext {
     pub differences: Vec<Difference>,
     /// Result of two equal arms on this machine just before; null when that was not requested.
     pub noise_floor: Option<Comparison>,
+    /// Reason why functions were not sampled; none if they were, or were not to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_profiled: Option<String>,
 }
 
 /// One of the two.
@@ -85,6 +99,12 @@ pub struct RoundReport {
     /// Executions of its command; none of a crawl.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<Execution>,
+    /// CPU time by function; none if that was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<RoundProfile>,
+    /// Quantiles of its times, beside the median; none with too few of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<RoundShape>,
 }
 
 impl RoundReport {
@@ -97,6 +117,12 @@ impl RoundReport {
             run: RoundRun::of(report, result),
             measured_s: Some(report.totals.duration_s),
             executions: Vec::new(),
+            shape: shape_of_run(report),
+            profile: report.target.as_ref().and_then(|target| {
+                let (each_us, all_us) = (target.cpu_us_per_attempt?, target.cpu_us?);
+                let profile = target.profile.as_ref()?;
+                Some(RoundProfile::new(profile, all_us, each_us, Per::Request))
+            }),
         }
     }
 
@@ -119,7 +145,9 @@ impl RoundReport {
                 findings: Vec::new(),
             },
             measured_s: None,
+            shape: shape_of_executions(&executions),
             executions,
+            profile: None,
         }
     }
 
@@ -170,6 +198,9 @@ pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Compar
         comparison.plain(&plain)
     })
 }
+
+/// Functions in a table at most.
+const MOST_FUNCTIONS: usize = 20;
 
 /// Metrics at the top of a page at most.
 const MOST_FIGURES: usize = 5;
@@ -231,6 +262,8 @@ impl Contest {
         Ok(Self {
             context,
             comparison: judge_rounds(metrics, &rounds)?,
+            shape: compare_shapes(&rounds),
+            profile: compare_functions(&rounds),
             rounds,
         })
     }
@@ -324,6 +357,10 @@ impl StudyResult for Contest {
             passes_below: bounds.fold(0.0, f64::max),
             needed_s: longer.and_then(|longer| self.needed_s(longer)),
         }];
+        found.extend(shape_finding(&self.shape, self.shape_of()));
+        found.extend(self.profile.iter().flat_map(ProfileResult::findings));
+        let not_profiled = self.context.not_profiled.clone();
+        found.extend(not_profiled.map(|reason| StudyFinding::NotProfiled { reason }));
         found.extend(self.not_judged());
         let mut left_out = BTreeMap::<Disturbance, usize>::new();
         for pair in self.rounds.chunks(2).filter(|pair| !pair[0].counts()) {
@@ -381,7 +418,10 @@ impl StudyResult for Contest {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        doc.table(self.sides()).table(self.verdicts())
+        doc.table(self.sides())
+            .table(self.verdicts())
+            .table(self.shapes())
+            .table(self.functions())
     }
 
     fn short_table(&self, _columns: usize) -> Option<Table> {
@@ -568,6 +608,81 @@ impl Contest {
                 Column::sentences("reason"),
             ],
             rows: worth.map(|one| self.row(one)).collect(),
+            ..Table::default()
+        }
+    }
+
+    /// Times whose shape is compared.
+    fn shape_of(&self) -> &'static str {
+        let is_command = self.rounds.iter().any(|of| !of.executions.is_empty());
+        if is_command {
+            "wall time"
+        } else {
+            "service time"
+        }
+    }
+
+    /// The table of quantiles beside the median.
+    fn shapes(&self) -> Table {
+        let rows = self.shape.iter().map(|it| {
+            vec![
+                format!("p{:.0} / median", it.quantile * 100.0),
+                if it.differs { "differs" } else { "same" }.to_owned(),
+                format!("{:.3}", it.base),
+                format!("{:.3}", it.candidate),
+                change(it.ratio, it.interval),
+                probability(it.p_adjusted),
+            ]
+        });
+        if self.shape.is_empty() {
+            return Table::default();
+        }
+        Table {
+            caption: format!("Shape of the {}", self.shape_of()),
+            columns: vec![
+                Column::words("quantile"),
+                Column::words("shape"),
+                Column::numbers("base"),
+                Column::numbers("candidate"),
+                Column::numbers("change (95 %)"),
+                Column::numbers("p").leaving(1),
+            ],
+            rows: rows.collect(),
+            ..Table::default()
+        }
+    }
+
+    /// The table of functions.
+    fn functions(&self) -> Table {
+        let Some(profile) = &self.profile else {
+            return Table::default();
+        };
+        let functions = profile.functions.iter().take(MOST_FUNCTIONS);
+        let rows = functions.map(|it| {
+            vec![
+                it.function.clone(),
+                micros(it.base_us),
+                micros(it.candidate_us),
+                time_change(it.change_us, it.interval_us),
+                probability(it.p_adjusted),
+                it.share_of_change.map_or_else(String::new, rounded_percent),
+            ]
+        });
+        Table {
+            caption: format!(
+                "CPU time by function, per {}, from {}",
+                profile.per,
+                counted(profile.samples, "sample")
+            ),
+            columns: vec![
+                Column::words("function"),
+                Column::numbers("base"),
+                Column::numbers("candidate"),
+                Column::numbers("change (95 %)"),
+                Column::numbers("p").leaving(1),
+                Column::numbers("of the change").leaving(2),
+            ],
+            rows: rows.collect(),
             ..Table::default()
         }
     }

@@ -64,6 +64,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crawlmark_harness::stats::median;
+use crawlmark_harness::units::micros;
 use serde::{Deserialize, Serialize};
 
 /// `P(W+ >= w)` under the null hypothesis, for the sums `w` of some ranks.
@@ -135,6 +136,13 @@ pub(in crate::studies) fn p_above_zero(differences: &[f64]) -> f64 {
     }
     let taking_part = ranked().filter(|(difference, _)| **difference != 0.0);
     NullDistribution::of(taking_part.map(|(_, rank)| rank)).at_least(above)
+}
+
+/// The two-sided p value of the same test.
+pub(in crate::studies) fn two_sided(differences: &[f64]) -> f64 {
+    let turned: Vec<f64> = differences.iter().map(|difference| -difference).collect();
+    let p = p_above_zero(differences).min(p_above_zero(&turned));
+    (2.0 * p).min(1.0)
 }
 
 /// Twice the mid-rank of each magnitude; `by_size` is sorted by it.
@@ -283,6 +291,18 @@ pub(crate) fn change_in_two(ratio: f64, interval: Option<Interval>) -> [String; 
 /// A ratio as a change in percent, with a minus sign in place of a hyphen.
 fn with_minus(ratio: f64) -> String {
     signed(ratio).replace('-', "\u{2212}")
+}
+
+/// A change of a time, µs, and its interval: `+3.1 µs (+2.6 µs .. +3.7 µs)`.
+pub(crate) fn time_change(us: f64, interval: Option<Interval>) -> String {
+    let signed = |us: f64| {
+        let sign = if us < 0.0 { "-" } else { "+" };
+        format!("{sign}{}", micros(us.abs()))
+    };
+    let interval = interval.map_or_else(String::new, |Interval { low, high }| {
+        format!(" ({} .. {})", signed(low), signed(high))
+    });
+    format!("{}{interval}", signed(us))
 }
 
 /// A ratio as a change in percent, with its sign.

@@ -1,0 +1,379 @@
+//! Functions of both sides: which of them use more CPU time.
+//!
+//! Each round has the CPU time of its functions per request, or per execution of a command: their
+//! part of the samples, times the CPU time that the kernel counted. For each function with at least
+//! [`LEAST_SHARE`] of the time on either side, the differences of the pairs are tested as a metric's
+//! are, two-sided, and corrected over the functions (Holm). They are differences of times and not
+//! ratios, so that those of all functions add up to that of the whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crawlmark_harness::profile::{KERNEL, PERIOD, Profile, UNKNOWN};
+use serde::{Deserialize, Serialize};
+
+use super::contest::RoundReport;
+use super::design::Arm;
+use super::judgement::LOOKS;
+use super::statistics::{Centre, Interval, holm, two_sided};
+use crate::studies::StudyFinding;
+
+/// Least part of the CPU time, in the mean of a side, for a function to be tested.
+const LEAST_SHARE: f64 = 0.005;
+
+/// Least part for it to be kept of a round.
+const KEPT_SHARE: f64 = 0.000_2;
+
+/// Level at which a function is named. It is tested once, when the pairs are over.
+const ALPHA: f64 = 0.01;
+
+/// Functions that are named in findings at most.
+const NAMED: usize = 3;
+
+/// What a CPU time is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Per {
+    /// A request of a crawl.
+    Request,
+    /// An execution of a command.
+    Execution,
+}
+
+impl fmt::Display for Per {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Request => "request",
+            Self::Execution => "execution",
+        })
+    }
+}
+
+/// CPU time of a round by function.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundProfile {
+    /// Samples that it stands on.
+    pub samples: u64,
+    /// Samples that got lost.
+    pub lost: u64,
+    /// What the times are of.
+    pub per: Per,
+    /// CPU time of each function, µs.
+    pub functions: BTreeMap<String, f64>,
+}
+
+impl RoundProfile {
+    /// The times of a profile of processes that used `all_us` of CPU time, `each_us` per request or
+    /// execution. Where the kernel was not sampled, what was not seen in user space is its.
+    pub fn new(profile: &Profile, all_us: f64, each_us: f64, per: Per) -> Self {
+        let period_us = PERIOD.as_secs_f64() * 1e6;
+        let seen_us = (profile.samples + profile.lost) as f64 * period_us;
+        let in_user = if profile.has_kernel || all_us <= 0.0 {
+            1.0
+        } else {
+            (seen_us / all_us).min(1.0)
+        };
+        let mut functions = BTreeMap::<String, f64>::new();
+        for function in &profile.functions {
+            let share = function.samples as f64 / profile.samples as f64 * in_user;
+            let name = match &*function.name {
+                UNKNOWN if !function.object.is_empty() => {
+                    format!("{UNKNOWN} in {}", function.object)
+                }
+                name => name.to_owned(),
+            };
+            *functions.entry(name).or_default() += share * each_us;
+        }
+        if in_user < 1.0 {
+            *functions.entry(KERNEL.to_owned()).or_default() += (1.0 - in_user) * each_us;
+        }
+        functions.retain(|_, us| *us >= KEPT_SHARE * each_us);
+        Self {
+            samples: profile.samples,
+            lost: profile.lost,
+            per,
+            functions,
+        }
+    }
+}
+
+/// CPU time of a function on both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FunctionResult {
+    /// The function.
+    pub function: String,
+    /// CPU time of the base, µs: mean of the counted rounds.
+    pub base_us: f64,
+    /// That of the candidate.
+    pub candidate_us: f64,
+    /// Difference in a pair, µs: Hodges and Lehmann's estimate.
+    pub change_us: f64,
+    /// Its exact interval of at least [`super::LEVEL`]; null for fewer than 6 pairs.
+    pub interval_us: Option<Interval>,
+    /// Two-sided p value, adjusted for the other functions.
+    pub p_adjusted: f64,
+    /// True if it differs, at the level of 1 % over all functions. Never before 16 counted pairs.
+    pub differs: bool,
+    /// Its part of the change of the whole CPU time; null of one that does not differ, and where the
+    /// whole does not.
+    pub share_of_change: Option<f64>,
+}
+
+/// CPU time by function, compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProfileResult {
+    /// What the times are of.
+    pub per: Per,
+    /// Samples of both sides, in the counted rounds.
+    pub samples: u64,
+    /// Samples of them that got lost.
+    pub lost: u64,
+    /// Functions: those that differ first, by the size of the change; then the others, by their
+    /// time.
+    pub functions: Vec<FunctionResult>,
+}
+
+/// Differences of pairs, and the means of both sides.
+struct Differences {
+    pairs: Vec<f64>,
+    means: [f64; 2],
+}
+
+impl Differences {
+    fn of(pairs: &[[&RoundProfile; 2]], us: impl Fn(&RoundProfile) -> f64) -> Self {
+        let both: Vec<[f64; 2]> = pairs.iter().map(|pair| pair.map(&us)).collect();
+        let mean = |side: usize| both.iter().map(|it| it[side]).sum::<f64>() / both.len() as f64;
+        Self {
+            means: [mean(0), mean(1)],
+            pairs: both
+                .iter()
+                .map(|[base, candidate]| candidate - base)
+                .collect(),
+        }
+    }
+}
+
+/// Compare the functions of the counted pairs; none where no such pair has them on both sides.
+pub(super) fn compare_functions(rounds: &[RoundReport]) -> Option<ProfileResult> {
+    let pairs: Vec<[&RoundProfile; 2]> = rounds
+        .chunks_exact(2)
+        .filter(|pair| pair[0].counts())
+        .filter_map(|pair| {
+            let of = |arm| pair.iter().find(|of| of.round.arm == arm)?.profile.as_ref();
+            Some([of(Arm::Base)?, of(Arm::Candidate)?])
+        })
+        .collect();
+    let per = pairs.first()?[0].per;
+    let whole = Differences::of(&pairs, |it| it.functions.values().sum());
+    let total = Centre::of(&whole.pairs)?;
+    let has_changed = total
+        .interval
+        .is_some_and(|interval| !interval.contains(0.0));
+    let names: BTreeSet<&String> = pairs
+        .iter()
+        .flatten()
+        .flat_map(|it| it.functions.keys())
+        .collect();
+    let mut tested: Vec<(&String, Differences)> = names
+        .into_iter()
+        .map(|name| {
+            let us = |it: &RoundProfile| it.functions.get(name).copied().unwrap_or(0.0);
+            (name, Differences::of(&pairs, us))
+        })
+        .collect();
+    let is_large = |of: &Differences| {
+        let shares = of.means.iter().zip(whole.means);
+        shares.into_iter().any(|(us, all)| *us >= LEAST_SHARE * all)
+    };
+    tested.retain(|(_, of)| is_large(of));
+    let raw: Vec<f64> = tested.iter().map(|(_, of)| two_sided(&of.pairs)).collect();
+    let mut functions: Vec<FunctionResult> = tested
+        .iter()
+        .zip(holm(&raw))
+        .filter_map(|((name, of), p_adjusted)| {
+            let centre = Centre::of(&of.pairs)?;
+            let differs = p_adjusted <= ALPHA && pairs.len() >= LOOKS[0].pairs;
+            let share = centre.estimate / total.estimate;
+            Some(FunctionResult {
+                function: (*name).clone(),
+                base_us: of.means[0],
+                candidate_us: of.means[1],
+                change_us: centre.estimate,
+                interval_us: centre.interval,
+                p_adjusted,
+                differs,
+                share_of_change: Some(share).filter(|_| differs && has_changed),
+            })
+        })
+        .collect();
+    functions.sort_by(|one, other| {
+        let key = |of: &FunctionResult| {
+            let size = if of.differs {
+                of.change_us.abs()
+            } else {
+                of.base_us.max(of.candidate_us)
+            };
+            (of.differs, size)
+        };
+        let (one, other) = (key(one), key(other));
+        other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
+    });
+    let sum = |of: fn(&RoundProfile) -> u64| pairs.iter().flatten().map(|it| of(it)).sum();
+    Some(ProfileResult {
+        per,
+        samples: sum(|it| it.samples),
+        lost: sum(|it| it.lost),
+        functions,
+    })
+}
+
+impl ProfileResult {
+    /// The functions that differ most.
+    pub(super) fn findings(&self) -> impl Iterator<Item = StudyFinding> {
+        let differing = self.functions.iter().filter(|it| it.differs);
+        differing
+            .take(NAMED)
+            .map(|it| StudyFinding::FunctionChanged {
+                function: it.function.clone(),
+                change_us: it.change_us,
+                interval_us: it.interval_us,
+                share_of_change: it.share_of_change,
+                per: self.per,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::studies::compare::{Readings, Round};
+    use crawlmark_harness::profile::FunctionSamples;
+
+    fn function(name: &str, samples: u64) -> FunctionSamples {
+        FunctionSamples {
+            name: name.to_owned(),
+            object: "lib.so".to_owned(),
+            samples,
+            caller: None,
+        }
+    }
+
+    #[test]
+    fn times_are_parts_of_the_cpu_time_and_the_kernels_is_the_rest() {
+        let mut profile = Profile {
+            samples: 100,
+            functions: vec![function("a", 75), function(UNKNOWN, 25)],
+            has_kernel: true,
+            ..Profile::default()
+        };
+        let of = |profile: &Profile| {
+            RoundProfile::new(profile, 100.0 * 997.0 * 2.0, 40.0, Per::Request).functions
+        };
+        let unknown = format!("{UNKNOWN} in lib.so");
+        let expected = BTreeMap::from([("a".to_owned(), 30.0), (unknown.clone(), 10.0)]);
+        assert_eq!(of(&profile), expected);
+        profile.has_kernel = false;
+        let times = of(&profile);
+        for (name, us) in [("a", 15.0), (&*unknown, 5.0), (KERNEL, 20.0)] {
+            assert!((times[name] - us).abs() < 1e-9, "{times:?}");
+        }
+    }
+
+    /// Pairs of two sides with these times of functions in each round.
+    fn rounds(pairs: usize, us: impl Fn(usize, Arm) -> Vec<(String, f64)>) -> Vec<RoundReport> {
+        let round = |pair: usize, arm| {
+            let times = ["", ""].map(str::to_owned);
+            let mut round = RoundReport::of_command(Vec::new(), pair, arm, times);
+            round.round = Round::of(arm, Readings::default());
+            round.profile = Some(RoundProfile {
+                samples: 1_000,
+                lost: 0,
+                per: Per::Request,
+                functions: us(pair, arm).into_iter().collect(),
+            });
+            round
+        };
+        (1..=pairs)
+            .flat_map(|pair| [round(pair, Arm::Base), round(pair, Arm::Candidate)])
+            .collect()
+    }
+
+    /// Noise of a reading: a sampled share of 2,000 samples.
+    fn noise(random: &mut fastrand::Rng, us: f64) -> f64 {
+        let sum: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+        us + sum * (us * 50.0 / 2_000.0).sqrt()
+    }
+
+    #[test]
+    fn the_function_that_got_slower_is_named_first_with_its_part() {
+        for seed in 0..50 {
+            let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+            let rounds = rounds(16, |_, arm| {
+                let mut random = random.borrow_mut();
+                let mut all: Vec<(String, f64)> = (0..30)
+                    .map(|at| (format!("f{at}"), noise(&mut random, 1.6)))
+                    .collect();
+                if arm == Arm::Candidate {
+                    all[7].1 += 3.0;
+                }
+                all
+            });
+            let result = compare_functions(&rounds).unwrap();
+            let first = &result.functions[0];
+            assert!(first.function == "f7" && first.differs, "{seed}: {first:?}");
+            assert!((first.change_us - 3.0).abs() < 0.6, "{first:?}");
+            let part = first.share_of_change.unwrap();
+            assert!((part - 1.0).abs() < 0.6, "{part}");
+        }
+    }
+
+    #[test]
+    fn equal_sides_name_no_function_but_once_in_a_hundred() {
+        let mut named = 0;
+        for seed in 0..1_000 {
+            let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+            let rounds = rounds(16, |_, _| {
+                let mut random = random.borrow_mut();
+                (0..40)
+                    .map(|at| {
+                        (
+                            format!("f{at}"),
+                            noise(&mut random, 0.3 + 0.1 * f64::from(at)),
+                        )
+                    })
+                    .collect()
+            });
+            let result = compare_functions(&rounds).unwrap();
+            named += usize::from(result.functions.iter().any(|it| it.differs));
+        }
+        assert!(named <= 18, "{named} of 1,000: 10 are allowed, and chance");
+    }
+
+    proptest! {
+        #[test]
+        fn the_sides_turned_round_turn_the_changes_round(seed in 0_u64..1_000, pairs in 1_usize..20) {
+            let times = |turned: bool| {
+                let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+                let mut made = rounds(pairs, |_, _| {
+                    let mut random = random.borrow_mut();
+                    vec![("a".to_owned(), noise(&mut random, 2.0)), ("b".to_owned(), noise(&mut random, 5.0))]
+                });
+                if turned {
+                    for pair in made.chunks_exact_mut(2) {
+                        let (one, other) = pair.split_at_mut(1);
+                        std::mem::swap(&mut one[0].profile, &mut other[0].profile);
+                    }
+                }
+                compare_functions(&made).unwrap().functions
+            };
+            let (one, other) = (times(false), times(true));
+            for of in &one {
+                let turned = other.iter().find(|it| it.function == of.function).unwrap();
+                prop_assert!((of.change_us + turned.change_us).abs() < 1e-9);
+                prop_assert!((of.p_adjusted - turned.p_adjusted).abs() < 1e-9);
+            }
+        }
+    }
+}
