@@ -6,9 +6,36 @@
 //! the shard's alarm and lets the waiting lanes through first come, first served. While no lane
 //! waits, the alarm is not set. Nothing is allocated per request.
 //!
-//! Limits are checked in this order: room for results; work available; host not paused, below its
-//! concurrency, within its rate; overall rate. The first that refuses is recorded as the limit
-//! (`binding`). Requests to other hosts go first while one host refuses.
+//! There are two decisions. [`Gate::admit`] lets an attempt begin (`Limits::admit_next` in
+//! `limits.rs`). It checks these in this order, and the first that refuses is recorded as the limit
+//! (`binding`):
+//!
+//! | order | condition | recorded as |
+//! |---|---|---|
+//! | 1 | the workload has room for results | `Storage` |
+//! | 2 | the lease of the budget has not ended | `Rate` |
+//! | 3 | an ID that robots.txt allows comes within the next `MOST_SKIPPED` | `Idle` |
+//! | 4 | the current wave has room (`--arrivals waves`) | `Concurrency` |
+//! | 5 | the pacer of the run lets a request go | `Rate`; see below |
+//! | 6 | there is an item to request | `Idle` |
+//! | 7 | its host allows it (`Host::permission`), in the order of the next rows: | |
+//! | | no throttle pause | `Pause` |
+//! | | fewer requests under way than allowed | `Concurrency` |
+//! | | few requests that have a connection and wait to be written | `Rate` |
+//! | | the learned limit and pace of an adaptive run | `Target` |
+//! | | the quota that the target reported | `Target` |
+//! | | the rate of the host | `Rate` |
+//!
+//! 1 and 2 refuse only while there is something to do. Where 5 refuses and there is one host,
+//! `Limits::refused` (`limits/choosing.rs`) records 6 instead if no item may go yet, and 7 if the
+//! host would refuse for longer than the pacer, or has postponed the timetable by a pause. `Idle`
+//! becomes `Pause` or `Rate` while a request waits for the second decision (`Limits::ask`). In a
+//! closed loop, requests to other hosts go first while one host refuses; in an open loop, each turn
+//! belongs to the next item.
+//!
+//! [`Gate::clear_to_send`] then lets the request be written once it has its connection
+//! (`Limits::clearance` in `limits/sending.rs`): lease, throttle pause, then the rates of the run
+//! and of the host.
 
 mod keeper;
 mod lateness;
