@@ -439,8 +439,7 @@ impl Gate {
             })
     }
 
-    /// Says so when there is nothing to do, and nothing under way that may have to be done again.
-    /// Has skipped IDs counted; there may be nothing left to do after them.
+    /// Have skipped IDs counted; there may be nothing left to do after them.
     fn note_skipped(&self, inner: &mut Limits) {
         if !inner.skipped.is_empty() {
             self.skipped.make();
@@ -448,6 +447,8 @@ impl Gate {
         }
     }
 
+    /// Report to the supervisor when there is nothing to do, and nothing under way that may have to
+    /// be done again.
     #[inline]
     fn note_idleness(&self, inner: &mut Limits) {
         if inner.state == State::Open && inner.under_way == 0 && inner.has_nothing() {

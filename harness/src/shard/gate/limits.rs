@@ -91,7 +91,7 @@ pub(in crate::shard) struct Limits {
     pub(super) waiting: VecDeque<(usize, Nanos)>,
     /// Since when there has always been a free lane, while there is one.
     free_since: Nanos,
-    /// Lanes whose requests have their connections and may not be written yet, and the IDs.
+    /// Lanes whose requests have their connections and may not be written yet, and their hosts.
     pub(super) sending: VecDeque<(usize, u32)>,
     pub(super) state: State,
     /// True while the workload has no room for more results.
