@@ -465,7 +465,33 @@ impl Limits {
         }
     }
 
-    /// Lets `task` go.
+    /// Let `task` go, with a permit that says when it was due and for what it waited.
+    ///
+    /// Open loop: `due` is the turn of the timetable, and `intended` of the permit. The moments, in
+    /// the order in which they usually come:
+    ///
+    /// ```text
+    /// due            free          allowed           now
+    ///  |- no connection -|- a limit -----|- the client --|
+    /// ```
+    ///
+    /// - `free`: from here on a lane is free (`free_since` while other lanes wait, too).
+    /// - `allowed`: from here on its host allows it, and the workload has room (`room_since`).
+    ///
+    /// Nothing was waited for that came before `due`. The permit has the same waits as lengths, the
+    /// client's first (`Going::stamps`). Time after `due` and before `free` in which the client did
+    /// not run counts as the client's:
+    ///
+    /// ```text
+    /// intended         ready          admitted          now
+    ///  |- the client ----|- a limit -----|- no connection -|
+    /// ```
+    ///
+    /// `Gate::settle` adds the wait for the second decision to the limit's: it moves `admitted`.
+    ///
+    /// Otherwise there is no timetable: `due` is when the pacer let it go, or the end of a retry's
+    /// wait if that is later. `intended` is the latest of `due`, `allowed` and `free`, so that only
+    /// the client's delay is left between it and `ready`; `ready` and `admitted` are `now`.
     fn admit(&mut self, task: Task, moments: Moments) -> Permit {
         let Moments {
             due,
