@@ -29,7 +29,9 @@ pub(super) struct Host {
     /// Requests that may be under way at most.
     most: u32,
     pub(super) under_way: u32,
-    /// Requests that were let through and are not written yet.
+    /// Requests that were let through and are not written yet, those `held` included. It is not
+    /// counted down where nothing limits the shard (`Gate::clear_at_once`), so it is too high after
+    /// that.
     starting: u32,
     /// Those of them that have their connections and wait until they may be written.
     pub(super) held: u32,
@@ -160,15 +162,23 @@ impl Host {
         self.under_way < self.most
     }
 
-    /// True if two requests more wait with their connections until they may be written than are
-    /// connecting: another one would only wait behind them.
+    /// True if at least two more requests are `held` than are connecting: another request would
+    /// only wait behind them.
     ///
-    /// What is lost between being let through and being written, such as 0.4 % by what comes late,
-    /// would add up. In a simulation of 5,000 requests over 64 lanes that lost this, 8 to 28 waited
-    /// so where nothing was refused here, 2 to 8 with this, and 1 to 7 if one more than are
-    /// connecting is too many. That loses up to 6 % of the rate where each request has a
-    /// connection of its own that takes one to three intervals to open (1,500 cases of 500 requests,
-    /// one at a time); this lost nothing.
+    /// A request that was let through counts in `starting` until it is written, and in `held`, too,
+    /// while it has its connection and may not be written. So `starting - held` are connecting, and
+    /// `held <= starting - held + 1` must hold for another one to be let through. (A request that
+    /// was written and is to be written again may count in `held` alone: hence `saturating_sub`.)
+    ///
+    /// Why refuse: requests are let through slightly faster than they are written (0.4 % come late,
+    /// for instance), and those held would add up. Why two: in a simulation of that with 5,000
+    /// requests over 64 lanes,
+    ///
+    /// - without a refusal, 8 to 28 were held;
+    /// - with a refusal at two more than are connecting, 2 to 8;
+    /// - with a refusal at one more, 1 to 7. But that lost up to 6 % of the rate where each request
+    ///   opens a connection of its own that takes one to three intervals (1,500 cases of 500
+    ///   requests, one at a time), and two more lost nothing there.
     const fn is_backed_up(&self) -> bool {
         self.held > self.starting.saturating_sub(self.held) + 1
     }
