@@ -456,7 +456,8 @@ impl<'a> Seen<'a> {
         for (evidence, p) in gating.iter_mut().zip(holm(&raw)) {
             evidence.p_adjusted = Some((p * crowd).min(1.0));
         }
-        // As if there were so many: 25/4 of five.
+        // The smallest of n p values is multiplied by n (Holm) and max(1, n/4) (`crowd`): a single
+        // loss needs p <= alpha / family, with n, or n²/4 rounded up if n > 4 (of five, 25/4: 7).
         let family = raw.len().max((raw.len() * raw.len()).div_ceil(4));
         let results = all.iter().map(|readings| MetricResult {
             metric: readings.metric.clone(),
