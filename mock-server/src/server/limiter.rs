@@ -2,7 +2,10 @@
 //! records the outcome in the ledger. Called by the server once per connection and once per
 //! request.
 //!
-//! It must not decide anything itself (`limit` does), and it must not know the form of a response.
+//! Whether a limit admits a key is decided by the limit's algorithm (`limit`). This admits what all
+//! limits admit. Otherwise it chooses the limit with the longest wait, the first of equals, as the
+//! one that refuses a request, and the first cap that refuses a connection. It must not know the
+//! form of a response.
 
 use crate::clock;
 use crate::config::Config;
