@@ -1,8 +1,8 @@
-//! JSON line of a record.
+//! Writes one record as a JSON line ([`LineWriter`]), and names what its outcome says of the item.
 //!
-//! Called for each record on the writer's thread; allocates nothing after warm-up but what
-//! `serde_json` needs for strings with escapes. `record` reads the lines. It must not know what a
-//! segment is.
+//! `log` calls it for each record, on the writer's thread; it allocates nothing after warm-up but
+//! what `serde_json` needs for strings with escapes. `record` reads a line back; `records` counts
+//! many records. It must not know what a segment is.
 
 #[cfg(test)]
 mod tests;

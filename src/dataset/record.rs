@@ -1,5 +1,6 @@
-//! A record of a saved crawl, read from its JSON line. Called by `verify` and `export`; the writing
-//! side is `line`.
+//! Reads one record of a saved crawl from its JSON line ([`SavedRecord`]); `line` writes it.
+//!
+//! Called by `verify` and `export`. Counts of many records are in `records`.
 
 use std::borrow::Cow;
 use std::ops::Deref;

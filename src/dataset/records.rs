@@ -1,8 +1,8 @@
-//! Records of a frame, of a segment or of a session: items by the state in which they ended, and
-//! counts.
+//! Holds the counts of many records, and their items by final state ([`Records`]); `log` fills it.
 //!
-//! Made by the writer, and kept in the index before each frame, so that a reader need not parse
-//! records to know which items they finish. It must not touch files.
+//! It is of a frame, a segment or a session, and holds no record itself (`line` writes one,
+//! `record` reads one). `segment` writes it to the index before each frame, so that a reader need
+//! not parse records to know which items they finish. It must not touch files.
 
 use std::collections::BTreeMap;
 
