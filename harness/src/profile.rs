@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use self::counters::HardwareCounters;
 use self::spaces::{Place, Spaces};
 use self::symbols::Names;
+pub use self::symbols::UNKNOWN;
 use self::unwind::{REGISTERS, Unwinders};
 
 /// CPU time between two samples of a thread. A sample costs some 5 µs, reading it included: 0.5 %
@@ -67,8 +68,6 @@ const LONGEST_NAME: usize = 150;
 
 /// The function that stands for all of the kernel.
 pub const KERNEL: &str = "[kernel]";
-/// The function of code without a name.
-pub const UNKNOWN: &str = "[unknown]";
 
 /// Marks in a chain of addresses begin here (`PERF_CONTEXT_MAX`).
 const MARKS: u64 = (-4095_i64).cast_unsigned();
@@ -177,6 +176,12 @@ impl std::fmt::Debug for Profiler {
     }
 }
 
+/// The registers of a sample, and the top of its stack.
+struct Top {
+    registers: Vec<u64>,
+    stack: Vec<u8>,
+}
+
 /// What a buffer says, in the order of time.
 enum Event {
     Mapped {
@@ -194,8 +199,7 @@ enum Event {
         process: u32,
         in_kernel: bool,
         chain: Vec<u64>,
-        registers: Vec<u64>,
-        stack: Vec<u8>,
+        top: Top,
     },
     Lost(u64),
 }
@@ -318,15 +322,13 @@ impl Profiler {
                 process,
                 in_kernel,
                 chain,
-                registers,
-                stack,
+                top,
             } => {
                 let is_own = self.left_out == Some(process);
                 let Some(side) = self.side.filter(|_| !is_own) else {
                     return;
                 };
-                let top = (&*registers, &*stack);
-                let sampled = (!in_kernel).then(|| self.sampled(process, &chain, top));
+                let sampled = (!in_kernel).then(|| self.sampled(process, &chain, &top));
                 let counts = self.sides.entry(side).or_default();
                 match sampled {
                     None => counts.kernel += 1,
@@ -343,12 +345,7 @@ impl Profiler {
 
     /// Return the places of a sample, by its chain of frame pointers, or by its registers and the
     /// top of its stack; none without an address.
-    fn sampled(
-        &mut self,
-        process: u32,
-        chain: &[u64],
-        (registers, stack): (&[u64], &[u8]),
-    ) -> Option<Sampled> {
+    fn sampled(&mut self, process: u32, chain: &[u64], top: &Top) -> Option<Sampled> {
         let mut addresses = chain.iter().copied().filter(|address| *address < MARKS);
         let leaf = self.spaces.place(process, addresses.next()?);
         // A return address is that of the instruction after the call.
@@ -358,7 +355,7 @@ impl Profiler {
         let mut compiled = above.iter().copied().find(Place::is_compiled);
         if compiled.is_none() && !leaf.is_compiled() && self.spaces.compiles(process) {
             let unwinders = &mut self.unwinders;
-            let unwound = unwinders.above(&self.spaces, process, registers, stack);
+            let unwound = unwinders.above(&self.spaces, process, &top.registers, &top.stack);
             compiled = unwound
                 .into_iter()
                 .map(|address| self.spaces.place(process, address.wrapping_sub(1)))
@@ -376,11 +373,8 @@ impl Profiler {
         self.read();
         let all = self.sides.remove(&side).unwrap_or_default();
         let counts = all.places;
-        let places = counts.keys().flat_map(|it| {
-            let places = [Some(it.leaf), it.compiled, it.caller];
-            places.into_iter().flatten()
-        });
-        let names = Names::of(&self.spaces, places);
+        let places = |it: &Sampled| [Some(it.leaf), it.compiled, it.caller];
+        let names = Names::of(&self.spaces, counts.keys().flat_map(places).flatten());
         let mut functions = BTreeMap::<(String, String), Callers>::new();
         for (sampled, count) in &counts {
             let compiled = sampled.compiled.and_then(|place| names.of_compiled(place));
@@ -479,10 +473,12 @@ fn event(record: &Record<'_>, in_kernel: bool, end: u64) -> Option<(u64, Event)>
                 process: sample.pid()?,
                 in_kernel,
                 chain: sample.callchain().unwrap_or_default().to_vec(),
-                registers: sample
-                    .regs_user()
-                    .map_or_else(Vec::new, |it| it.regs.to_vec()),
-                stack: sample.stack_user().unwrap_or_default().to_vec(),
+                top: Top {
+                    registers: sample
+                        .regs_user()
+                        .map_or_else(Vec::new, |it| it.regs.to_vec()),
+                    stack: sample.stack_user().unwrap_or_default().to_vec(),
+                },
             },
         ),
         Record::Fork(fork) if fork.pid != fork.ppid => (

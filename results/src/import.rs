@@ -289,13 +289,9 @@ fn numbers(of: &Value, pointer: &str) -> Result<Vec<f64>, String> {
 /// The measurements of a quantity of hyperfine 2, in its unit: `{"value": 1.5, "unit": "second"}`.
 /// None if one has no value, or another unit.
 fn measurements(of: &Value, key: &str, unit: &str) -> Option<Vec<f64>> {
-    let all = of["measurements"].as_array()?.iter();
-    let values = all.map(|one| {
-        one[key]["value"]
-            .as_f64()
-            .filter(|_| one[key]["unit"] == unit)
-    });
-    values.collect()
+    let value = |of: &Value| of["value"].as_f64().filter(|_| of["unit"] == unit);
+    let all = of["measurements"].as_array()?;
+    all.iter().map(|one| value(&one[key])).collect()
 }
 
 /// Commands of hyperfine; times in seconds. Runs of a scan may share one name (`-n`). Version 2 has

@@ -21,22 +21,26 @@ impl HardwareCounters {
     /// Count what programs do that this thread starts from now on, and what they start; and this
     /// thread, which waits for them. Counters that the machine does not have are left out.
     pub fn of_children() -> Self {
-        let counters = EVENTS.into_iter().filter_map(|(name, event)| {
+        let mut counters = Vec::new();
+        for (name, event) in EVENTS {
             let mut builder = Builder::new(event);
-            let builder = builder.observe_self().any_cpu().inherit(true).enabled(true);
-            Some((name, builder.build().ok()?))
-        });
-        Self(counters.collect())
+            builder.observe_self().any_cpu().inherit(true).enabled(true);
+            counters.extend(builder.build().ok().map(|counter| (name, counter)));
+        }
+        Self(counters)
     }
 
     /// Return the counts so far by name, of programs that have ended too; without those that shared
     /// the hardware with others, which are estimates.
     pub fn read(&mut self) -> BTreeMap<&'static str, u64> {
-        let counts = self.0.iter_mut().filter_map(|(name, counter)| {
-            let read = counter.read_full().ok()?;
-            let is_whole = read.time_enabled() == read.time_running();
-            is_whole.then(|| (*name, read.count()))
-        });
-        counts.collect()
+        let mut counts = BTreeMap::new();
+        for (name, counter) in &mut self.0 {
+            if let Ok(read) = counter.read_full()
+                && read.time_enabled() == read.time_running()
+            {
+                counts.insert(*name, read.count());
+            }
+        }
+        counts
     }
 }

@@ -131,8 +131,7 @@ impl Spaces {
 
     /// True if a process has code without a file.
     pub(super) fn compiles(&self, process: u32) -> bool {
-        let mut mappings = self.mappings(process).iter();
-        mappings.any(|it| it.object.is_none())
+        self.mappings(process).iter().any(|it| it.object.is_none())
     }
 
     /// Return a file.

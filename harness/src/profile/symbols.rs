@@ -10,8 +10,10 @@ use std::io::{BufRead, BufReader, Read};
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SymbolKind};
 
-use super::UNKNOWN;
 use super::spaces::{Place, Spaces, regular};
+
+/// The function of code without a name.
+pub const UNKNOWN: &str = "[unknown]";
 
 /// Bytes of a map of compiled code that are read.
 const MOST_OF_MAP: u64 = 256 << 20;

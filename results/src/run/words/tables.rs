@@ -476,8 +476,7 @@ fn functions(report: &Report) -> Table {
         return Table::default();
     };
     let each_us = report.target_cpu_us_per_attempt();
-    let functions = profile.functions.iter().take(MOST_FUNCTIONS);
-    let rows = functions.map(|it| {
+    let rows = profile.functions.iter().take(MOST_FUNCTIONS).map(|it| {
         let part = share(it.samples as f64, profile.samples as f64);
         vec![
             it.name.clone(),

@@ -283,7 +283,7 @@ fn is_broken_anyway(objective: &Condition, report: &Report) -> bool {
             let why = broken(
                 &Condition {
                     limit,
-                    ..*objective
+                    ..objective.clone()
                 },
                 report,
             );
@@ -398,7 +398,7 @@ fn falls_behind(report: &Report, precision: f64) -> Option<StudyFinding> {
 /// Reason why an objective does not hold; none when it does. An upper bound on a percentile is
 /// broken if more requests than may took longer: that is known of however few.
 fn broken(objective: &Condition, report: &Report) -> Option<StudyFinding> {
-    let objective = *objective;
+    let objective = objective.clone();
     if let (Metric::Time(series, Stat::Percentile(quantile)), Op::Less | Op::AtMost) =
         (objective.metric, objective.op)
         && let Some((slow, all)) = from_on(objective.limit, series, report)

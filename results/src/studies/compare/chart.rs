@@ -132,8 +132,6 @@ fn functions(profile: &ProfileResult) -> Panel {
         });
     }
     marks.push(Mark::new(Role::Reference, "", Shape::Upright(0.0)));
-    let heading = format!("change of CPU time per {}", profile.per);
-    notes.push(Note::new(heading, (0.0, 0.0), [0.0, -6.0]));
     marks.push(Mark::notes(notes));
     let names = drawn.iter().map(|it| RowName {
         number: String::new(),

@@ -16,10 +16,8 @@ use super::judge;
 use super::judgement::{
     Comparison, Evidence, LOOKS, MetricResult, MetricVerdict, Overall, Undecided,
 };
-use super::profile::{Per, ProfileResult, RoundProfile, compare_functions};
-use super::shape::{
-    QuantileResult, RoundShape, compare_shapes, shape_finding, shape_of_executions, shape_of_run,
-};
+use super::profile::{FunctionResult, Per, ProfileResult, RoundProfile, compare_functions};
+use super::shape::{QuantileResult, RoundShape, compare_shapes, shape_of_executions, shape_of_run};
 use super::statistics::{change, change_in_two, time_change};
 use crate::metrics::{
     Execution, Metric, Reading, SHARE, Statistic, Worse, log_change, readings_of_executions,
@@ -202,6 +200,22 @@ pub fn judge_rounds(metrics: &[Metric], rounds: &[RoundReport]) -> Result<Compar
 /// Functions in a table at most.
 const MOST_FUNCTIONS: usize = 20;
 
+/// Functions that findings name at most.
+const NAMED: usize = 3;
+
+/// What both rounds of each counted pair have, base first.
+fn of_pairs<'a, T>(
+    rounds: &'a [RoundReport],
+    of: impl Fn(&'a RoundReport) -> Option<T>,
+) -> Vec<[T; 2]> {
+    let side = |pair: &'a [RoundReport], arm| of(pair.iter().find(|it| it.round.arm == arm)?);
+    rounds
+        .chunks_exact(2)
+        .filter(|pair| pair[0].counts())
+        .filter_map(|pair| Some([side(pair, Arm::Base)?, side(pair, Arm::Candidate)?]))
+        .collect()
+}
+
 /// Metrics at the top of a page at most.
 const MOST_FIGURES: usize = 5;
 
@@ -262,8 +276,8 @@ impl Contest {
         Ok(Self {
             context,
             comparison: judge_rounds(metrics, &rounds)?,
-            shape: compare_shapes(&rounds),
-            profile: compare_functions(&rounds),
+            shape: compare_shapes(&of_pairs(&rounds, |of| of.shape)),
+            profile: compare_functions(&of_pairs(&rounds, |of| of.profile.as_ref())),
             rounds,
         })
     }
@@ -357,8 +371,8 @@ impl StudyResult for Contest {
             passes_below: bounds.fold(0.0, f64::max),
             needed_s: longer.and_then(|longer| self.needed_s(longer)),
         }];
-        found.extend(shape_finding(&self.shape, self.shape_of()));
-        found.extend(self.profile.iter().flat_map(ProfileResult::findings));
+        found.extend(self.shape_changed());
+        found.extend(self.functions_changed());
         let not_profiled = self.context.not_profiled.clone();
         found.extend(not_profiled.map(|reason| StudyFinding::NotProfiled { reason }));
         found.extend(self.not_judged());
@@ -612,6 +626,38 @@ impl Contest {
         }
     }
 
+    /// The quantile that differs most surely.
+    fn shape_changed(&self) -> Option<StudyFinding> {
+        let of = self.shape.iter().filter(|it| it.differs);
+        let it = of.min_by(|one, other| one.p_adjusted.total_cmp(&other.p_adjusted))?;
+        Some(StudyFinding::ShapeChanged {
+            of: self.shape_of().to_owned(),
+            quantile: it.quantile,
+            base: it.base,
+            candidate: it.candidate,
+        })
+    }
+
+    /// The functions that differ most.
+    fn functions_changed(&self) -> Vec<StudyFinding> {
+        let Some(profile) = &self.profile else {
+            return Vec::new();
+        };
+        profile
+            .functions
+            .iter()
+            .filter(|it| it.differs)
+            .take(NAMED)
+            .map(|it| StudyFinding::FunctionChanged {
+                function: it.function.clone(),
+                change_us: it.change_us,
+                interval_us: it.interval_us,
+                share_of_change: it.share_of_change,
+                per: profile.per,
+            })
+            .collect()
+    }
+
     /// Times whose shape is compared.
     fn shape_of(&self) -> &'static str {
         let is_command = self.rounds.iter().any(|of| !of.executions.is_empty());
@@ -624,7 +670,7 @@ impl Contest {
 
     /// The table of quantiles beside the median.
     fn shapes(&self) -> Table {
-        let rows = self.shape.iter().map(|it| {
+        let row = |it: &QuantileResult| {
             vec![
                 format!("p{:.0} / median", it.quantile * 100.0),
                 if it.differs { "differs" } else { "same" }.to_owned(),
@@ -633,7 +679,7 @@ impl Contest {
                 change(it.ratio, it.interval),
                 probability(it.p_adjusted),
             ]
-        });
+        };
         if self.shape.is_empty() {
             return Table::default();
         }
@@ -647,7 +693,7 @@ impl Contest {
                 Column::numbers("change (95 %)"),
                 Column::numbers("p").leaving(1),
             ],
-            rows: rows.collect(),
+            rows: self.shape.iter().map(row).collect(),
             ..Table::default()
         }
     }
@@ -657,8 +703,7 @@ impl Contest {
         let Some(profile) = &self.profile else {
             return Table::default();
         };
-        let functions = profile.functions.iter().take(MOST_FUNCTIONS);
-        let rows = functions.map(|it| {
+        let row = |it: &FunctionResult| {
             vec![
                 it.function.clone(),
                 micros(it.base_us),
@@ -667,7 +712,7 @@ impl Contest {
                 probability(it.p_adjusted),
                 it.share_of_change.map_or_else(String::new, rounded_percent),
             ]
-        });
+        };
         Table {
             caption: format!(
                 "CPU time by function, per {}, from {}",
@@ -682,7 +727,12 @@ impl Contest {
                 Column::numbers("p").leaving(1),
                 Column::numbers("of the change").leaving(2),
             ],
-            rows: rows.collect(),
+            rows: profile
+                .functions
+                .iter()
+                .take(MOST_FUNCTIONS)
+                .map(row)
+                .collect(),
             ..Table::default()
         }
     }

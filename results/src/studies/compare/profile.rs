@@ -12,11 +12,8 @@ use std::fmt;
 use crawlmark_harness::profile::{KERNEL, PERIOD, Profile, UNKNOWN};
 use serde::{Deserialize, Serialize};
 
-use super::contest::RoundReport;
-use super::design::Arm;
 use super::judgement::LOOKS;
 use super::statistics::{Centre, Interval, holm, two_sided};
-use crate::studies::StudyFinding;
 
 /// Least part of the CPU time, in the mean of a side, for a function to be tested.
 const LEAST_SHARE: f64 = 0.005;
@@ -26,9 +23,6 @@ const KEPT_SHARE: f64 = 0.000_2;
 
 /// Level at which a function is named. It is tested once, when the pairs are over.
 const ALPHA: f64 = 0.01;
-
-/// Functions that are named in findings at most.
-const NAMED: usize = 3;
 
 /// What a CPU time is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,18 +147,10 @@ impl Differences {
     }
 }
 
-/// Compare the functions of the counted pairs; none where no such pair has them on both sides.
-pub(super) fn compare_functions(rounds: &[RoundReport]) -> Option<ProfileResult> {
-    let pairs: Vec<[&RoundProfile; 2]> = rounds
-        .chunks_exact(2)
-        .filter(|pair| pair[0].counts())
-        .filter_map(|pair| {
-            let of = |arm| pair.iter().find(|of| of.round.arm == arm)?.profile.as_ref();
-            Some([of(Arm::Base)?, of(Arm::Candidate)?])
-        })
-        .collect();
+/// Compare the functions of counted pairs; none of none.
+pub(super) fn compare_functions(pairs: &[[&RoundProfile; 2]]) -> Option<ProfileResult> {
     let per = pairs.first()?[0].per;
-    let whole = Differences::of(&pairs, |it| it.functions.values().sum());
+    let whole = Differences::of(pairs, |it| it.functions.values().sum());
     let total = Centre::of(&whole.pairs)?;
     let has_changed = total
         .interval
@@ -178,14 +164,10 @@ pub(super) fn compare_functions(rounds: &[RoundReport]) -> Option<ProfileResult>
         .into_iter()
         .map(|name| {
             let us = |it: &RoundProfile| it.functions.get(name).copied().unwrap_or(0.0);
-            (name, Differences::of(&pairs, us))
+            (name, Differences::of(pairs, us))
         })
         .collect();
-    let is_large = |of: &Differences| {
-        let shares = of.means.iter().zip(whole.means);
-        shares.into_iter().any(|(us, all)| *us >= LEAST_SHARE * all)
-    };
-    tested.retain(|(_, of)| is_large(of));
+    tested.retain(|(_, of)| (0..2).any(|side| of.means[side] >= LEAST_SHARE * whole.means[side]));
     let raw: Vec<f64> = tested.iter().map(|(_, of)| two_sided(&of.pairs)).collect();
     let mut functions: Vec<FunctionResult> = tested
         .iter()
@@ -227,28 +209,12 @@ pub(super) fn compare_functions(rounds: &[RoundReport]) -> Option<ProfileResult>
     })
 }
 
-impl ProfileResult {
-    /// The functions that differ most.
-    pub(super) fn findings(&self) -> impl Iterator<Item = StudyFinding> {
-        let differing = self.functions.iter().filter(|it| it.differs);
-        differing
-            .take(NAMED)
-            .map(|it| StudyFinding::FunctionChanged {
-                function: it.function.clone(),
-                change_us: it.change_us,
-                interval_us: it.interval_us,
-                share_of_change: it.share_of_change,
-                per: self.per,
-            })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::studies::compare::{Readings, Round};
+    use crate::studies::compare::Arm;
     use crawlmark_harness::profile::FunctionSamples;
 
     fn function(name: &str, samples: u64) -> FunctionSamples {
@@ -282,22 +248,21 @@ mod tests {
     }
 
     /// Pairs of two sides with these times of functions in each round.
-    fn rounds(pairs: usize, us: impl Fn(usize, Arm) -> Vec<(String, f64)>) -> Vec<RoundReport> {
-        let round = |pair: usize, arm| {
-            let times = ["", ""].map(str::to_owned);
-            let mut round = RoundReport::of_command(Vec::new(), pair, arm, times);
-            round.round = Round::of(arm, Readings::default());
-            round.profile = Some(RoundProfile {
-                samples: 1_000,
-                lost: 0,
-                per: Per::Request,
-                functions: us(pair, arm).into_iter().collect(),
-            });
-            round
+    fn made(pairs: usize, mut us: impl FnMut(Arm) -> Vec<(String, f64)>) -> Vec<[RoundProfile; 2]> {
+        let mut round = |arm| RoundProfile {
+            samples: 1_000,
+            lost: 0,
+            per: Per::Request,
+            functions: us(arm).into_iter().collect(),
         };
-        (1..=pairs)
-            .flat_map(|pair| [round(pair, Arm::Base), round(pair, Arm::Candidate)])
+        (0..pairs)
+            .map(|_| [round(Arm::Base), round(Arm::Candidate)])
             .collect()
+    }
+
+    fn compared(pairs: &[[RoundProfile; 2]]) -> Vec<FunctionResult> {
+        let pairs: Vec<[&RoundProfile; 2]> = pairs.iter().map(<[_; 2]>::each_ref).collect();
+        compare_functions(&pairs).unwrap().functions
     }
 
     /// Noise of a reading: a sampled share of 2,000 samples.
@@ -309,9 +274,8 @@ mod tests {
     #[test]
     fn the_function_that_got_slower_is_named_first_with_its_part() {
         for seed in 0..50 {
-            let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
-            let rounds = rounds(16, |_, arm| {
-                let mut random = random.borrow_mut();
+            let mut random = fastrand::Rng::with_seed(seed);
+            let pairs = made(16, |arm| {
                 let mut all: Vec<(String, f64)> = (0..30)
                     .map(|at| (format!("f{at}"), noise(&mut random, 1.6)))
                     .collect();
@@ -320,8 +284,7 @@ mod tests {
                 }
                 all
             });
-            let result = compare_functions(&rounds).unwrap();
-            let first = &result.functions[0];
+            let first = &compared(&pairs)[0];
             assert!(first.function == "f7" && first.differs, "{seed}: {first:?}");
             assert!((first.change_us - 3.0).abs() < 0.6, "{first:?}");
             let part = first.share_of_change.unwrap();
@@ -333,46 +296,33 @@ mod tests {
     fn equal_sides_name_no_function_but_once_in_a_hundred() {
         let mut named = 0;
         for seed in 0..1_000 {
-            let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
-            let rounds = rounds(16, |_, _| {
-                let mut random = random.borrow_mut();
-                (0..40)
-                    .map(|at| {
-                        (
-                            format!("f{at}"),
-                            noise(&mut random, 0.3 + 0.1 * f64::from(at)),
-                        )
-                    })
+            let mut random = fastrand::Rng::with_seed(seed);
+            let pairs = made(16, |_| {
+                let us = (0..40).map(|at| 0.3 + 0.1 * f64::from(at));
+                us.enumerate()
+                    .map(|(at, us)| (format!("f{at}"), noise(&mut random, us)))
                     .collect()
             });
-            let result = compare_functions(&rounds).unwrap();
-            named += usize::from(result.functions.iter().any(|it| it.differs));
+            named += usize::from(compared(&pairs).iter().any(|it| it.differs));
         }
         assert!(named <= 18, "{named} of 1,000: 10 are allowed, and chance");
     }
 
     proptest! {
         #[test]
-        fn the_sides_turned_round_turn_the_changes_round(seed in 0_u64..1_000, pairs in 1_usize..20) {
-            let times = |turned: bool| {
-                let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
-                let mut made = rounds(pairs, |_, _| {
-                    let mut random = random.borrow_mut();
-                    vec![("a".to_owned(), noise(&mut random, 2.0)), ("b".to_owned(), noise(&mut random, 5.0))]
-                });
-                if turned {
-                    for pair in made.chunks_exact_mut(2) {
-                        let (one, other) = pair.split_at_mut(1);
-                        std::mem::swap(&mut one[0].profile, &mut other[0].profile);
-                    }
-                }
-                compare_functions(&made).unwrap().functions
-            };
-            let (one, other) = (times(false), times(true));
-            for of in &one {
-                let turned = other.iter().find(|it| it.function == of.function).unwrap();
-                prop_assert!((of.change_us + turned.change_us).abs() < 1e-9);
-                prop_assert!((of.p_adjusted - turned.p_adjusted).abs() < 1e-9);
+        fn the_sides_turned_round_turn_the_changes_round(seed in 0_u64..1_000, count in 1_usize..20) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let pairs = made(count, |_| {
+                let us = [("a", 2.0), ("b", 5.0)];
+                us.map(|(name, us)| (name.to_owned(), noise(&mut random, us))).into()
+            });
+            let turned: Vec<[RoundProfile; 2]> =
+                pairs.iter().cloned().map(|[base, candidate]| [candidate, base]).collect();
+            let other = compared(&turned);
+            for one in compared(&pairs) {
+                let turned = other.iter().find(|it| it.function == one.function).unwrap();
+                prop_assert!((one.change_us + turned.change_us).abs() < 1e-9);
+                prop_assert!((one.p_adjusted - turned.p_adjusted).abs() < 1e-9);
             }
         }
     }

@@ -9,13 +9,10 @@ use crawlmark_harness::stats::{Percentile, Series};
 use crawlmark_harness::units::whole;
 use serde::{Deserialize, Serialize};
 
-use super::contest::RoundReport;
-use super::design::Arm;
 use super::judgement::LOOKS;
 use super::statistics::{Centre, Interval, holm, two_sided};
 use crate::metrics::Execution;
 use crate::run::report::Report;
-use crate::studies::StudyFinding;
 
 /// Quantiles that are compared with the median.
 const QUANTILES: [f64; 4] = [0.05, 0.25, 0.75, 0.95];
@@ -92,102 +89,76 @@ pub struct QuantileResult {
     pub differs: bool,
 }
 
-/// Compare the shapes of the counted pairs; none where no such pair has them on both sides.
-pub(super) fn compare_shapes(rounds: &[RoundReport]) -> Vec<QuantileResult> {
-    let pairs: Vec<[RoundShape; 2]> = rounds
-        .chunks_exact(2)
-        .filter(|pair| pair[0].counts())
-        .filter_map(|pair| {
-            let of = |arm| pair.iter().find(|of| of.round.arm == arm)?.shape;
-            Some([of(Arm::Base)?, of(Arm::Candidate)?])
+/// Compare the shapes of counted pairs; nothing of none.
+pub(super) fn compare_shapes(pairs: &[[RoundShape; 2]]) -> Vec<QuantileResult> {
+    let differences: Vec<Vec<f64>> = (0..QUANTILES.len())
+        .map(|at| {
+            pairs
+                .iter()
+                .map(|[base, candidate]| candidate[at] - base[at])
+                .collect()
         })
         .collect();
-    let differences = |at: usize| -> Vec<f64> {
-        let pairs = pairs.iter();
-        pairs
-            .map(|[base, candidate]| candidate[at] - base[at])
-            .collect()
-    };
-    let all: Vec<Vec<f64>> = (0..QUANTILES.len()).map(differences).collect();
-    let raw: Vec<f64> = all.iter().map(|of| two_sided(of)).collect();
+    let raw: Vec<f64> = differences.iter().map(|of| two_sided(of)).collect();
     let adjusted = holm(&raw);
-    let results = QUANTILES.iter().enumerate().filter_map(|(at, quantile)| {
-        let centre = Centre::of(&all[at])?;
-        let mean = |side: usize| {
-            let sum: f64 = pairs.iter().map(|pair| pair[side][at]).sum();
-            (sum / pairs.len() as f64).exp()
-        };
-        let is_large = centre.estimate.abs() >= SMALLEST.ln_1p();
-        Some(QuantileResult {
-            quantile: *quantile,
-            base: mean(0),
-            candidate: mean(1),
-            ratio: centre.estimate.exp(),
-            interval: centre.interval.map(|interval| interval.map(f64::exp)),
-            p_adjusted: adjusted[at],
-            differs: adjusted[at] <= ALPHA && is_large && pairs.len() >= LOOKS[0].pairs,
+    (0..QUANTILES.len())
+        .filter_map(|at| {
+            let centre = Centre::of(&differences[at])?;
+            let mean = |side: usize| {
+                let sum: f64 = pairs.iter().map(|pair| pair[side][at]).sum();
+                (sum / pairs.len() as f64).exp()
+            };
+            let is_large = centre.estimate.abs() >= SMALLEST.ln_1p();
+            Some(QuantileResult {
+                quantile: QUANTILES[at],
+                base: mean(0),
+                candidate: mean(1),
+                ratio: centre.estimate.exp(),
+                interval: centre.interval.map(|interval| interval.map(f64::exp)),
+                p_adjusted: adjusted[at],
+                differs: adjusted[at] <= ALPHA && is_large && pairs.len() >= LOOKS[0].pairs,
+            })
         })
-    });
-    results.collect()
-}
-
-/// The quantile that differs most surely, as a finding.
-pub(super) fn shape_finding(shape: &[QuantileResult], of: &str) -> Option<StudyFinding> {
-    let differing = shape.iter().filter(|it| it.differs);
-    let it = differing.min_by(|one, other| one.p_adjusted.total_cmp(&other.p_adjusted))?;
-    Some(StudyFinding::ShapeChanged {
-        of: of.to_owned(),
-        quantile: it.quantile,
-        base: it.base,
-        candidate: it.candidate,
-    })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::studies::compare::{Readings, Round};
+    use crate::studies::compare::Arm;
 
     /// Pairs whose rounds have executions of these times.
-    fn rounds(seed: u64, mut us: impl FnMut(&mut fastrand::Rng, Arm) -> f64) -> Vec<RoundReport> {
+    fn pairs(seed: u64, us: impl Fn(&mut fastrand::Rng, Arm) -> f64) -> Vec<[RoundShape; 2]> {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut all = Vec::new();
-        for pair in 1..=16 {
-            // Of the machine, in both rounds.
-            let mood = 1.0 + random.f64() * 0.3;
-            for arm in [Arm::Base, Arm::Candidate] {
-                let mut times: Vec<f64> = (0..40).map(|_| us(&mut random, arm) * mood).collect();
-                times.sort_by(f64::total_cmp);
-                let executions = times.iter().map(|wall_us| Execution {
-                    wall_us: *wall_us,
-                    exit_code: Some(0),
-                    ..Execution::default()
-                });
-                let executions: Vec<Execution> = executions.collect();
-                let times = ["", ""].map(str::to_owned);
-                let shape = shape_of_executions(&executions);
-                let mut round = RoundReport::of_command(executions, pair, arm, times);
-                round.round = Round::of(arm, Readings::default());
-                round.shape = shape;
-                all.push(round);
-            }
-        }
-        all
+        (0..16)
+            .map(|_| {
+                // Of the machine, in both rounds.
+                let mood = 1.0 + random.f64() * 0.3;
+                [Arm::Base, Arm::Candidate].map(|arm| {
+                    let execution = |_| Execution {
+                        wall_us: us(&mut random, arm) * mood,
+                        ..Execution::default()
+                    };
+                    let executions: Vec<Execution> = (0..40).map(execution).collect();
+                    shape_of_executions(&executions).unwrap()
+                })
+            })
+            .collect()
     }
 
-    fn differs(rounds: &[RoundReport]) -> bool {
-        compare_shapes(rounds).iter().any(|it| it.differs)
+    fn differs(pairs: &[[RoundShape; 2]]) -> bool {
+        compare_shapes(pairs).iter().any(|it| it.differs)
     }
 
     #[test]
     fn a_second_mode_with_the_same_median_is_found() {
         let mut found = 0;
         for seed in 0..50 {
-            let rounds = rounds(seed, |random, arm| {
+            let pairs = pairs(seed, |random, arm| {
                 let slow = arm == Arm::Candidate && random.f64() < 0.12;
                 (100.0 + random.f64() * 10.0) * if slow { 1.5 } else { 1.0 }
             });
-            found += usize::from(differs(&rounds));
+            found += usize::from(differs(&pairs));
         }
         assert!(found >= 40, "{found} of 50");
     }
@@ -197,12 +168,12 @@ mod tests {
         let mut found = 0;
         for seed in 0..2_000 {
             let slower = if seed % 2 == 0 { 1.0 } else { 1.2 };
-            let rounds = rounds(seed, |random, arm| {
+            let pairs = pairs(seed, |random, arm| {
                 let tail = random.f64();
                 let own = if arm == Arm::Candidate { slower } else { 1.0 };
                 (100.0 + tail.powi(8) * 300.0) * own
             });
-            found += usize::from(differs(&rounds));
+            found += usize::from(differs(&pairs));
         }
         assert!(found <= 3, "{found} of 2,000: 0.6 are allowed, and chance");
     }
