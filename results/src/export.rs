@@ -22,9 +22,10 @@ use crate::run::report::Report;
 use crate::run::{junit, words};
 use crate::show::junit::FILE as JUNIT;
 
-/// Define the formats: the name that people type, and the name of the file in a result directory.
+/// Define the formats: the name that people type, the name of the file in a result directory, and
+/// what it holds, as the help says it.
 macro_rules! formats {
-    ($($(#[doc = $doc:literal])* $format:ident: $name:literal, $file:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $format:ident: $name:literal, $file:expr, $holds:literal;)*) => {
         /// A format of another tool.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Format {
@@ -33,7 +34,7 @@ macro_rules! formats {
 
         impl Format {
             /// All of them, in the order in which they are listed.
-            pub const ALL: [Self; 5] = [$(Self::$format),*];
+            pub const ALL: &[Self] = &[$(Self::$format),*];
 
             /// The name that people type.
             pub const fn name(self) -> &'static str {
@@ -48,21 +49,28 @@ macro_rules! formats {
                     $(Self::$format => $file,)*
                 }
             }
+
+            /// What it holds, in a few words.
+            pub const fn holds(self) -> &'static str {
+                match self {
+                    $(Self::$format => $holds,)*
+                }
+            }
         }
     };
 }
 
 formats! {
     /// A row for each second: RFC 4180, with the units in the names of the columns.
-    Csv: "csv", "intervals.csv";
+    Csv: "csv", "intervals.csv", "a row for each second";
     /// A row for each shard.
-    CsvShards: "csv-shards", "shards.csv";
+    CsvShards: "csv-shards", "shards.csv", "a row for each shard";
     /// GitHub's Markdown for `$GITHUB_STEP_SUMMARY`, below its limit of 1 MiB.
-    StepSummary: "step-summary", "step-summary.md";
+    StepSummary: "step-summary", "step-summary.md", "GitHub's Markdown for $GITHUB_STEP_SUMMARY, at most 1 MiB";
     /// The gates as `JUnit` XML, one test case each.
-    Junit: "junit", JUNIT;
+    Junit: "junit", JUNIT, "a test case for each threshold";
     /// `OpenMetrics` 1.0, as Prometheus reads it.
-    OpenMetrics: "openmetrics", "openmetrics.txt";
+    OpenMetrics: "openmetrics", "openmetrics.txt", "OpenMetrics 1.0, for Prometheus";
 }
 
 impl fmt::Display for Format {
@@ -93,7 +101,10 @@ fn remedy(name: &str) -> String {
         .iter()
         .find(|(names, _)| names.split(' ').any(|gone| name.starts_with(gone)));
     gone.map_or_else(
-        || format!("write one of {}", Format::ALL.map(Format::name).join(", ")),
+        || {
+            let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+            format!("write one of {}", names.join(", "))
+        },
         |(_, now)| (*now).to_owned(),
     )
 }
@@ -103,7 +114,8 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, UnknownFormat> {
         Self::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .find(|format| format.name() == text)
             .ok_or_else(|| UnknownFormat(text.to_owned()))
     }
@@ -126,11 +138,14 @@ mod tests {
 
     #[test]
     fn a_format_is_known_by_its_name_and_has_a_file_of_its_own() {
-        for format in Format::ALL {
+        for &format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
             assert_eq!(format.to_string(), format.name());
         }
-        let mut files = Format::ALL.map(Format::file_name);
+        let mut files: Vec<&str> = Format::ALL
+            .iter()
+            .map(|format| format.file_name())
+            .collect();
         files.sort_unstable();
         assert!(files.windows(2).all(|pair| pair[0] != pair[1]), "{files:?}");
         assert!("xml".parse::<Format>().is_err());

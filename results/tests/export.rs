@@ -56,7 +56,7 @@ fn percentiles(report: &Report) -> String {
 fn every_format_is_as_it_was() {
     let mut report = saved();
     report.intervals = seconds(&report, 12);
-    for format in Format::ALL {
+    for &format in Format::ALL {
         golden(
             &format!("export-{}", format.file_name()),
             &export(&report, format).replace('\r', "␍"),

@@ -103,7 +103,7 @@ fn show(report: &Report) {
         doc.terminal(80),
         doc.markdown(),
     );
-    for format in Format::ALL {
+    for &format in Format::ALL {
         let _ = export(report, format);
     }
 }

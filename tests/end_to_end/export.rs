@@ -20,9 +20,11 @@ use crate::target::Target;
 
 /// Flags for every export, each under its usual name.
 fn every_export() -> String {
-    Format::ALL
+    let flags: Vec<String> = Format::ALL
+        .iter()
         .map(|format| format!(" --export {format}"))
-        .concat()
+        .collect();
+    flags.concat()
 }
 
 /// What is in a file of a result.
@@ -66,7 +68,7 @@ fn exported() -> impl Iterator<Item = Done> {
         let again = format!("report out --out again {}", every_export());
         let said = call_line(&ended.work(), &again).code(&[0]);
         assert_eq!(said.stdout.lines().count(), Format::ALL.len());
-        for format in Format::ALL {
+        for &format in Format::ALL {
             let again = read(&ended.work().join("again"), format);
             assert_eq!(again, read(&ended.out(), format), "{format}");
         }
