@@ -327,7 +327,7 @@ fn probe(number: usize, per_s: f64, report: &Report, question: &Question) -> Pro
 fn probe_at(number: usize, per_s: f64, seen: ProbeResult) -> ProbeReport {
     let wanted = question(&SHARES);
     let reason = StudyFinding::Stopped {
-        objective: wanted.objectives[0],
+        objective: wanted.objectives[0].clone(),
     };
     let reasons = Some(reason).filter(|_| seen != ProbeResult::Pass);
     ProbeReport {
@@ -352,7 +352,7 @@ fn probes(question: &Question) -> (Vec<ProbeReport>, SearchOutcome) {
             us: 5_000.0,
         };
         let broken = StudyFinding::Broken {
-            objective: question.objectives[1],
+            objective: question.objectives[1].clone(),
             value: 0.031,
             at_least: false,
         };

@@ -148,8 +148,13 @@ impl Probing {
         let words = self.words(1, bounds.least, ProbeKind::Full);
         let (plan, placement) = run::check(&understood("a probe", &words)?)?;
         for condition in &self.question.objectives {
+            if condition.group.is_some() {
+                return usage(format!(
+                    "{condition}: objectives of a capacity are of all requests: leave out the group"
+                ));
+            }
             let objective = Objective {
-                condition: *condition,
+                condition: condition.clone(),
                 breach: Breach::Fails,
             };
             let checked = objective.check(&plan);
@@ -276,7 +281,7 @@ fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
     let slo = args.slo_p99;
     let mut all = args.threshold.clone();
     all.extend(slo.map(|most| Condition::p99_at_most(Series::ResponseOk, most)));
-    all.extend(args.max_error_rate);
+    all.extend(args.max_error_rate.clone());
     if let Some(windowed) = all.iter().find(|objective| objective.window.is_some()) {
         return usage(format!(
             "--threshold {windowed}: a probe is judged as a whole; leave the window out"

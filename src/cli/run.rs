@@ -13,7 +13,7 @@ use crawlmark_harness::plan::{
 use crawlmark_harness::units::{IdRange, Rate, RateShape, ShapedRate, parse_duration};
 use crawlmark_results::run::gates::Condition;
 
-use super::saved::EXPORT;
+use super::saved::export_help;
 use super::{
     Auto, BehaviourArgs, ConnectionArgs, Export, PartArgs, ProxyArgs, SaveArgs, TargetProbeArgs,
     TlsArgs, Typed, number, parse_error_rate, parse_limit_time, parse_method, parse_name,
@@ -536,7 +536,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "json")]
     pub no_histogram: bool,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
-    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = export_help())]
     pub exports: Vec<Export>,
     /// Save each plot as a PNG file as well, 1,440 pixels wide
     #[arg(long)]
@@ -595,6 +595,11 @@ pub struct RunArgs {
     /// A condition with a window, as in error_rate[10s], must hold in every window of that
     /// length (1s to 60s) after the warm-up. Windows work with service and response times,
     /// rates, shares of requests and counts.
+    ///
+    /// With a name in braces, as in service_p99{GET /checkout} < 2s, only the requests of that
+    /// URL template or host count. Names are those of by_template and by_host in the result.
+    /// This works with service_p50, service_p99 (in an open loop response_p50,
+    /// response_p99), error_rate, throttled_rate, attempts, ok, not_found, throttled, errors.
     ///
     /// A percentile needs 100 samples above it. So p99 needs 10,000 samples in all. If a
     /// threshold cannot be decided, it is reported as undecided, and the exit code is 5

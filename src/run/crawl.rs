@@ -14,7 +14,7 @@ use crawlmark_results::run::words;
 use crawlmark_results::show::text::write_row;
 
 use super::part::{PartOutcome, PartSeconds, PartSlot};
-use super::resolve::{BundledTarget, Resolved};
+use super::resolve::{BundledTarget, Resolved, group_names};
 use super::target_probe::{ProbeChoice, TargetProbe};
 use crate::bundled_target::Target;
 use crate::cli::arg;
@@ -190,13 +190,7 @@ fn probe(resolved: &Resolved, clock: Clock, voice: Voice) -> Result<Option<Targe
 
 /// Name the hosts, URL templates and source addresses of a report.
 fn name_groups(report: &mut Report, spec: &CrawlSpec) {
-    let targets = &spec.targets;
-    let hosts: Vec<String> = targets
-        .hosts()
-        .iter()
-        .map(|host| format!("{}:{}", host.local_name(), host.port))
-        .collect();
-    let templates = targets.templates(spec.request.method());
+    let [hosts, templates] = group_names(spec);
     let ips = spec.local_ips.as_ref();
     report.name_groups(|group| {
         let number = group.number()?;

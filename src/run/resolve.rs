@@ -34,6 +34,7 @@ pub(super) use self::addresses::is_own;
 use self::addresses::{Found, LookupTimes};
 pub(crate) use self::addresses::{find, is_private};
 pub(super) use self::bundled::BundledTarget;
+pub(super) use self::plan::group_names;
 pub(crate) use self::plan::objectives;
 use self::targets::Chosen;
 use super::target_probe::ProbeChoice;
@@ -173,8 +174,10 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
         lookups,
     };
     let spec = crawl::crawl(args, &plan, inputs, bundled.as_ref())?;
+    let objectives = plan::objectives(args, &plan)?;
+    plan::check_groups(&objectives, &spec)?;
     let mut resolved = Resolved {
-        objectives: plan::objectives(args, &plan)?,
+        objectives,
         placement: placement(&spec, bundled.is_some(), is_here),
         served_at: ServedAt::of(args),
         labels: Labels {

@@ -26,6 +26,32 @@ fn crawl_all(urls: &[String], flags: &str) -> Report {
 }
 
 #[test]
+fn a_threshold_of_a_template_judges_its_requests_alone() {
+    let target = Target::start("");
+    let line = |i: usize| {
+        let path = if i.is_multiple_of(4) {
+            "others"
+        } else {
+            "items"
+        };
+        format!("{}/{path}/{i}", target.origin())
+    };
+    let urls = list(&(0..400).map(line).collect::<Vec<_>>());
+    let flags = format!("--urls {} --shards 1 -c 8", urls.path().display());
+    let of_template = |path: &str, limit: &str| {
+        ended(&format!(
+            "{flags} --threshold 'ok{{/{path}/{{id}}}} {limit}'"
+        ))
+    };
+    of_template("items", "== 300").report(0);
+    let failed = of_template("others", "> 100").report(3);
+    failed.holds(&json!({"/gates/0/value": 100.0, "/gates/0/ok": false}));
+    let unknown = of_template("item", "== 0").code(&[2]);
+    assert!(unknown.stderr.contains("/items/{id}"), "{}", unknown.stderr);
+    ended(&format!("{flags} --stop-unless 'errors{{a}} == 0'")).code(&[2]);
+}
+
+#[test]
 fn every_line_of_a_list_is_asked_once() {
     let targets = [
         Target::start("--processes 1"),

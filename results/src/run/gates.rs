@@ -69,7 +69,7 @@ impl Breach {
 }
 
 /// A condition, and what follows when it is broken.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     /// Condition that must hold.
     pub condition: Condition,
@@ -92,14 +92,21 @@ impl Objective {
     /// # Errors
     /// When it cannot, whatever happens in it.
     pub fn check(&self, plan: &RunPlan) -> Result<(), ObjectiveError> {
-        let Condition { metric, window, .. } = self.condition;
+        let Condition {
+            metric,
+            ref group,
+            window,
+            ..
+        } = self.condition;
         let stops = self.breach == Breach::Stops;
         let is_response = metric.series().is_some_and(is_response);
         let is = |quantity| metric == Metric::Of(quantity);
         let has_rate = plan.rate.is_some() && plan.arrivals != Arrivals::Replay;
         let measured = plan.duration.map(|lasts| lasts.saturating_sub(plan.warmup));
         let window = window.map(|window| Duration::from_secs(window.seconds()));
-        let why = if stops && !metric.is_live() {
+        let why = if stops && group.is_some() {
+            "groups are known only when the run is over: use --threshold".to_owned()
+        } else if stops && !metric.is_live() {
             format!("`{metric}` is known only when the run is over: use --threshold")
         } else if stops && self.condition.wants_trouble() {
             "name what must hold, as in `error_rate < 5%`: the run stops when it no longer does"

@@ -5,13 +5,13 @@ use std::time::Duration;
 use crawlmark_harness::plan::{Arrivals, LINGER, Pinning, Recorded, RunPlan, WorkloadSettings};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::{IdRange, RateShape};
+use crawlmark_harness::units::{IdRange, RateShape, nearest};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
 
 use super::load::{choose_shards, mean_rate, set_burst};
 use super::targets::Chosen;
 use crate::cli::{Auto, RunArgs};
-use crate::crawl::IdUse;
+use crate::crawl::{CrawlSpec, IdUse};
 use crate::error::Error;
 
 /// Duration of a run that neither its IDs nor its time bound.
@@ -154,17 +154,57 @@ pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective
     let fails = args
         .threshold
         .iter()
-        .copied()
+        .cloned()
         .chain(slo_p99)
-        .chain(args.max_error_rate)
+        .chain(args.max_error_rate.clone())
         .map(|condition| (condition, Breach::Fails));
     let stops = args.stop_unless.iter();
     fails
-        .chain(stops.map(|condition| (*condition, Breach::Stops)))
+        .chain(stops.map(|condition| (condition.clone(), Breach::Stops)))
         .map(|(condition, breach)| Objective { condition, breach })
         .map(|objective| objective.check(plan).map(|()| objective))
         .collect::<Result<_, _>>()
         .map_err(Error::usage)
+}
+
+/// Return the names of the hosts and of the URL templates of a crawl, by their numbers.
+pub(in crate::run) fn group_names(spec: &CrawlSpec) -> [Vec<String>; 2] {
+    let hosts = spec.targets.hosts().iter();
+    [
+        hosts
+            .map(|host| format!("{}:{}", host.local_name(), host.port))
+            .collect(),
+        spec.targets.templates(spec.request.method()),
+    ]
+}
+
+/// Refuse an objective of a group that the crawl does not have. Source addresses are known when they
+/// are used.
+pub(super) fn check_groups(objectives: &[Objective], spec: &CrawlSpec) -> Result<(), Error> {
+    let groups = objectives
+        .iter()
+        .filter_map(|it| it.condition.group.as_ref());
+    // One host, or one template, is no group.
+    let names: Vec<String> = group_names(spec)
+        .into_iter()
+        .filter(|names| names.len() > 1)
+        .flatten()
+        .collect();
+    for group in groups.filter(|_| spec.local_ips.is_none()) {
+        if names.contains(group) {
+            continue;
+        }
+        let why = match nearest(group, names.iter().cloned()) {
+            _ if names.is_empty() => {
+                "all requests are of one URL template and one host: leave out the group".to_owned()
+            }
+            Some(meant) => format!("did you mean {{{meant}}}?"),
+            None => format!("the groups are {}", names.join(", ")),
+        };
+        let why = format!("{{{group}}}: no URL template and no host has this name; {why}");
+        return Err(Error::Usage(why));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -164,7 +164,7 @@ mod tests {
         add(Series::LoopLag, |of| of[1].max(of[2]));
         let condition: Condition = text.parse().unwrap();
         let objective = Objective {
-            condition,
+            condition: condition.clone(),
             breach: Breach::Fails,
         };
         let seen = of_report(condition.metric, &report);
@@ -182,7 +182,7 @@ mod tests {
             counted.errors_by_kind = BTreeMap::from([(kind, failed)]);
             let condition: Condition = "error_rate < 1%".parse().unwrap();
             let objective = Objective {
-                condition,
+                condition: condition.clone(),
                 breach: Breach::Fails,
             };
             excuse(&condition, objective.row(&Measured::Exactly(0.1)), &report).ok

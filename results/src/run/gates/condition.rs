@@ -11,11 +11,14 @@ use super::{Measured, Metric, Quantile, Quantity, Stat, Unit};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::stats::Series;
 
-/// `metric[window] op limit`: what must hold of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// `metric{group}[window] op limit`: what must hold of a run.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     /// Metric to compare.
     pub metric: Metric,
+    /// Name of the host, URL template or source address whose requests count, as in the result; none
+    /// for all requests.
+    pub group: Option<String>,
     /// Over how long; none for the whole run.
     pub window: Option<Window>,
     /// Comparison with the limit.
@@ -116,6 +119,7 @@ impl Condition {
         let metric = Metric::Time(series, Stat::Percentile(Quantile::P99));
         Self {
             metric,
+            group: None,
             window: None,
             op: Op::AtMost,
             limit: duration_ns(most) as f64 / 1e3,
@@ -214,11 +218,15 @@ impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             metric,
+            ref group,
             window,
             op,
             limit,
         } = *self;
         write!(f, "{metric}")?;
+        if let Some(group) = group {
+            write!(f, "{{{group}}}")?;
+        }
         if let Some(window) = window {
             write!(f, "[{}s]", window.seconds())?;
         }

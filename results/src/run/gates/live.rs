@@ -64,7 +64,7 @@ impl LiveThresholds {
         let first = whole(plan.warmup.div_duration_f64(INTERVAL).ceil());
         Self {
             bounds,
-            watched: objectives.iter().copied().map(Watched::new).collect(),
+            watched: objectives.iter().cloned().map(Watched::new).collect(),
             first,
             end: plan.duration.map(|duration| duration.as_secs()),
             seconds: BTreeMap::new(),
@@ -149,7 +149,7 @@ impl LiveThresholds {
         let mut with_waits = Vec::new();
         report.gates = watched
             .map(|watched| {
-                let condition = watched.condition();
+                let condition = watched.condition().clone();
                 let judged = GateReport {
                     corrected: condition.metric.is_corrected(report.plan.run.arrivals),
                     ..watched.close(report, end_s)
@@ -229,7 +229,7 @@ impl LiveThresholds {
 
 /// Measure a window. Too few samples that break a share whatever the missing ones had been are
 /// enough.
-fn seen(condition: Condition, merged: &ShardStats, until_s: u64) -> Seen {
+fn seen(condition: &Condition, merged: &ShardStats, until_s: u64) -> Seen {
     let metric = condition.metric;
     let seconds = condition.window.map_or(0, Window::seconds);
     let broken = metric
@@ -294,8 +294,8 @@ impl Watched {
         }
     }
 
-    const fn condition(&self) -> Condition {
-        self.objective.condition
+    const fn condition(&self) -> &Condition {
+        &self.objective.condition
     }
 
     fn window_s(&self) -> u64 {
@@ -304,13 +304,13 @@ impl Watched {
 
     /// True if it is looked at while the run goes on.
     fn is_live(&self) -> bool {
-        let Objective { condition, breach } = self.objective;
-        condition.metric.is_live() && (condition.window.is_some() || breach == Breach::Stops)
+        let Objective { condition, breach } = &self.objective;
+        condition.metric.is_live() && (condition.window.is_some() || *breach == Breach::Stops)
     }
 
     /// Note what was seen. Return whether it breaks the condition.
     fn note(&mut self, seen: Seen) -> bool {
-        let condition = self.condition();
+        let condition = &self.objective.condition;
         let held = condition.judge(&seen.measured);
         let Some(holds) = held else {
             match seen.measured {
@@ -373,7 +373,7 @@ impl Watched {
         if condition.window.is_some() || self.is_broken() {
             return self.close_by_seconds(end_s, report.measured_s());
         }
-        self.objective.row(&of_condition(&condition, report))
+        self.objective.row(&of_condition(condition, report))
     }
 
     /// The verdict by what was seen in the seconds of the run, `measured_s` of them after the

@@ -5,9 +5,9 @@
 
 use super::metric::{Figure, Share};
 use super::{Condition, Metric, Quantile, Quantity, Stat};
-use crate::run::report::{Detail, Latency, Report};
+use crate::run::report::{Detail, GroupRow, Latency, Report};
 use crawlmark_harness::plan::OnThrottle;
-use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, ShardStats};
+use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, Series, ShardStats};
 use crawlmark_harness::units::grouped;
 
 /// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is
@@ -89,6 +89,9 @@ fn missed_share(items: &ItemCounts) -> f64 {
 /// bound if it breaks the condition: enough samples exceed the limit that fast ones could not make
 /// up for them.
 pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
+    if let Some(group) = &condition.group {
+        return of_group(condition.metric, group, report);
+    }
     let seen = of_report(condition.metric, report);
     let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) =
         (condition.metric, &seen)
@@ -99,6 +102,60 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     match least.map(Measured::AtLeast) {
         Some(least) if condition.judge(&least) == Some(false) => least,
         _ => seen,
+    }
+}
+
+/// Measure a metric of the requests of one group: a URL template, a host or a source address, by its
+/// name in the report.
+fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
+    let groups = || {
+        let all = [&report.by_template, &report.by_host, &report.by_source];
+        all.into_iter().flatten()
+    };
+    let is_named = |row: &&GroupRow| row.name.as_deref() == Some(name);
+    let Some(row) = groups().find(is_named) else {
+        let names: Vec<&str> = groups().filter_map(|row| row.name.as_deref()).collect();
+        return Measured::Unknown(if names.is_empty() {
+            "the run has no groups: its requests are of one URL template and one host".to_owned()
+        } else {
+            format!("no group has this name; the run has {}", names.join(", "))
+        });
+    };
+    let share = |part| {
+        let share = Share {
+            part,
+            whole: row.attempts,
+        };
+        Measured::of(share.value())
+    };
+    let count = |count: u64| Measured::Exactly(count as f64);
+    match metric {
+        Metric::Time(series, Stat::Percentile(quantile)) => {
+            let is_open = report.plan.run.arrivals.gaps().is_some();
+            if is_open != (series == Series::ResponseOk) {
+                return Measured::Unknown(
+                    "by group, a closed loop has service times, and an open loop response times"
+                        .to_owned(),
+                );
+            }
+            let us = if quantile == Quantile::P50 {
+                row.p50_us
+            } else {
+                row.p99_us
+            };
+            us.map_or_else(
+                || Measured::Unknown("not enough data".to_owned()),
+                |us| Measured::Exactly(us as f64),
+            )
+        }
+        Metric::Of(Quantity::ErrorRate) => share(row.errors),
+        Metric::Of(Quantity::ThrottledRate) => share(row.throttled),
+        Metric::Of(Quantity::Attempts) => count(row.attempts),
+        Metric::Of(Quantity::Ok) => count(row.ok),
+        Metric::Of(Quantity::NotFound) => count(row.not_found),
+        Metric::Of(Quantity::Throttled) => count(row.throttled),
+        Metric::Of(Quantity::Errors) => count(row.errors),
+        _ => Measured::Unknown("it is not counted by group".to_owned()),
     }
 }
 
@@ -245,7 +302,7 @@ fn percentile(latency: &Latency, quantile: Quantile) -> Measured {
 mod tests {
     use super::*;
     use crawlmark_harness::fixtures::bounds;
-    use crawlmark_harness::stats::{RequestCounts, Series, Timing};
+    use crawlmark_harness::stats::{RequestCounts, Timing};
     use proptest::prelude::*;
 
     fn metric(name: &str) -> Metric {

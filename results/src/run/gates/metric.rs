@@ -211,6 +211,21 @@ impl Metric {
         }
     }
 
+    /// True if it is counted by host, URL template and source address.
+    pub fn is_of_group(self) -> bool {
+        use Quantity::{Attempts, ErrorRate, Errors, NotFound, Ok, Throttled, ThrottledRate};
+        match self {
+            Self::Time(Series::ServiceOk | Series::ResponseOk, Stat::Percentile(quantile)) => {
+                [Quantile::P50, Quantile::P99].contains(&quantile)
+            }
+            Self::Time(..) => false,
+            Self::Of(quantity) => matches!(
+                quantity,
+                Attempts | ErrorRate | Errors | NotFound | Ok | Throttled | ThrottledRate
+            ),
+        }
+    }
+
     /// The distribution that it is of.
     pub const fn series(self) -> Option<Series> {
         match self {
@@ -270,6 +285,9 @@ impl Stat {
 }
 
 impl Quantile {
+    /// The median.
+    pub const P50: Self = Self(500_000);
+
     /// The 99th percentile.
     pub const P99: Self = Self(990_000);
 

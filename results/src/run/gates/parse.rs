@@ -1,7 +1,7 @@
 //! Parser of conditions. Every error says what is wrong and what would be right.
 //!
 //! ```text
-//! condition = metric [ "[" seconds "]" ] op limit
+//! condition = metric [ "{" group "}" | "[" seconds "]" ] op limit
 //! metric    = series "_" stat | quantity          stat = p50 | p99.9 | p(99.9) | min | mean | max
 //! op        = "<" | "<=" | ">" | ">=" | "==" | "!="
 //! limit     = number with us, ms, s, m or h | number or number% | number with k or m, and /s | true | false
@@ -34,14 +34,21 @@ impl FromStr for Condition {
 }
 
 fn parse(text: &str) -> Result<Condition, String> {
-    let start = text.find(is_comparison).unwrap_or(text.len());
-    let (left, rest) = text.split_at(start);
+    // A group may have any sign in its name, and braces.
+    let group_end = text.find('{').and(text.rfind('}')).map_or(0, |end| end + 1);
+    let start = text[group_end..].find(is_comparison);
+    let (left, rest) = text.split_at(start.map_or(text.len(), |start| group_end + start));
     let right = rest.trim_start_matches(is_comparison);
-    let (metric, window) = metric(left.trim())?;
+    let (left, group) = group(left.trim());
+    let (metric, window) = metric(left)?;
+    if let Some(group) = &group {
+        fits_group(metric, group)?;
+    }
     let unit = metric.unit();
     let op = op(&rest[..rest.len() - right.len()], unit)?;
     Ok(Condition {
         metric,
+        group,
         window,
         op,
         limit: limit(right.trim(), unit)?,
@@ -50,6 +57,33 @@ fn parse(text: &str) -> Result<Condition, String> {
 
 fn is_comparison(c: char) -> bool {
     "<>=!≤≥≠~".contains(c)
+}
+
+/// Split off a group: `service_p99{/items/{id}}`.
+fn group(text: &str) -> (&str, Option<String>) {
+    let inside = text
+        .split_once('{')
+        .and_then(|(name, rest)| Some((name, rest.strip_suffix('}')?)));
+    match inside {
+        Some((name, group)) => (name.trim_end(), Some(group.trim().to_owned())),
+        None => (text, None),
+    }
+}
+
+/// Refuse a metric that is not counted by group.
+fn fits_group(metric: Metric, group: &str) -> Result<(), String> {
+    if group.is_empty() {
+        return Err(
+            "name a URL template, a host or a source address between the braces".to_owned(),
+        );
+    }
+    if metric.is_of_group() {
+        return Ok(());
+    }
+    Err(format!(
+        "`{metric}` is not counted by template or host: use service_p50, service_p99 (in an open loop response_p50, response_p99), \
+         error_rate, throttled_rate, attempts, ok, not_found, throttled or errors"
+    ))
 }
 
 fn metric(text: &str) -> Result<(Metric, Option<Window>), String> {
@@ -315,6 +349,16 @@ mod tests {
             ("rate >= 9.5k/s", "rate >= 9500", 9_500.0),
             ("attempts_rate>1_000 /s", "attempts_rate > 1000", 1_000.0),
             ("valid != false", "valid != false", 0.0),
+            (
+                "service_p99{GET /checkout/{id}?a<b}  < 2s",
+                "service_p99{GET /checkout/{id}?a<b} < 2s",
+                2e6,
+            ),
+            (
+                "error_rate { a.example:80 } < 1%",
+                "error_rate{a.example:80} < 1%",
+                0.01,
+            ),
         ] {
             let condition = parsed(text);
             assert_eq!(
@@ -341,6 +385,12 @@ mod tests {
             ("error_rate < 1", "`1` has no %: write 1%, or 100% for all"),
             ("errors < 1.5", "a whole number"),
             ("valid < true", "write one of == !="),
+            ("rate{/items/{id}} > 5", "not counted by template or host"),
+            (
+                "service_p999{/items/{id}} < 1s",
+                "not counted by template or host",
+            ),
+            ("service_p99{} < 1s", "between the braces"),
         ] {
             let error = text.parse::<Condition>().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
@@ -390,7 +440,7 @@ mod tests {
             };
             prop_assume!(metric.unit() != Unit::Flag || matches!(op, Op::Equal | Op::Unequal));
             let window = seconds.filter(|_| metric.is_live()).and_then(Window::new);
-            let condition = Condition { metric, window, op, limit };
+            let condition = Condition { metric, group: None, window, op, limit };
             let text = condition.to_string();
             prop_assert_eq!(text.parse(), Ok(condition), "{}", text);
         }

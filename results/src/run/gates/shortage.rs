@@ -21,16 +21,16 @@ pub struct Shortage {
 impl Objective {
     /// Return the shortage that keeps this objective from passing; none if it can pass.
     pub fn shortage(&self, plan: &RunPlan) -> Option<Shortage> {
-        let condition = self.condition;
+        let condition = &self.condition;
         let needed = match condition.metric {
             // A whole run is judged at its end, where a mean or a share needs one sample only.
             metric @ Metric::Time(_, Stat::Percentile(_)) => metric.samples_of_part(),
             metric if condition.window.is_some() => metric.samples_of_part(),
             _ => 0,
         };
-        let most = most_samples(&condition, plan)?;
+        let most = most_samples(condition, plan)?;
         (most < needed).then_some(Shortage {
-            condition,
+            condition: condition.clone(),
             needed,
             most,
         })

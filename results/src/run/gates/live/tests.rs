@@ -81,7 +81,7 @@ fn a_threshold_that_holds_without_waits_alone_is_told_and_none_on_a_part_of_a_re
     let told = |text: &str| {
         let condition: Condition = text.parse().unwrap();
         let objective = Objective {
-            condition,
+            condition: condition.clone(),
             breach: Breach::Fails,
         };
         let gate = GateReport {
