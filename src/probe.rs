@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 
 use crawlmark_harness::process::raise_descriptor_limit;
-use crawlmark_harness::profile::Profiler;
+use crawlmark_harness::profile::{NotProfiled, Profiler};
 use crawlmark_harness::target_usage::{Line, Sampler, serve};
 
 use crate::cli::ProbeArgs;
@@ -28,14 +28,15 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<u8, Error> {
     };
     let mut profiler = None;
     if args.functions {
-        match Profiler::of_threads(&sampler.threads()) {
-            Ok(opened) => profiler = Some(opened),
-            Err(why) => drop(
-                found
-                    .unavailable
-                    .insert("functions".to_owned(), why.to_string()),
-            ),
-        }
+        let threads = sampler.threads();
+        let opened = match Profiler::of_threads(&threads) {
+            // Of processes of other users, only the sockets are seen.
+            Ok(_) if threads.is_empty() => Err(NotProfiled::OfOther),
+            opened => opened,
+        };
+        let why = opened.map(|opened| profiler = Some(opened)).err();
+        let why = why.map(|why| ("functions".to_owned(), why.to_string()));
+        found.unavailable.extend(why);
     }
     let (input, output) = (std::io::stdin(), terminal::DataWriter::new());
     serve(

@@ -83,6 +83,10 @@ pub struct Profile {
     pub samples: u64,
     /// Samples that got lost because their buffer was full.
     pub lost: u64,
+    /// Threads and processes that began meanwhile. Each is first sampled after [`PERIOD`] of its own
+    /// CPU time, so that what short ones do at first is seen too little.
+    #[serde(default)]
+    pub started: u64,
     /// True if the kernel allows to sample itself; then [`KERNEL`] is a function. Otherwise there
     /// are samples of user space only.
     pub has_kernel: bool,
@@ -115,6 +119,11 @@ pub enum NotProfiled {
         /// Content of `/proc/sys/kernel/perf_event_paranoid`.
         paranoid: String,
     },
+    /// The kernel allows to sample processes of this user only.
+    #[error(
+        "the kernel allows a user to sample own processes only: run it as the user of the target, or as root"
+    )]
+    OfOther,
     /// It failed for another reason.
     #[error("sample functions: {0}")]
     Failed(io::Error),
@@ -128,9 +137,11 @@ impl NotProfiled {
         }
         let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
         let paranoid = paranoid.unwrap_or_else(|_| "unknown".to_owned());
-        Self::Forbidden {
-            paranoid: paranoid.trim().to_owned(),
+        let paranoid = paranoid.trim().to_owned();
+        if paranoid.parse().is_ok_and(|level: i32| level <= 2) {
+            return Self::OfOther;
         }
+        Self::Forbidden { paranoid }
     }
 }
 
@@ -150,6 +161,7 @@ struct Counts {
     kernel: u64,
     unknown: u64,
     lost: u64,
+    started: u64,
 }
 
 /// Samples processes.
@@ -191,6 +203,7 @@ enum Event {
         offset: u64,
         path: Vec<u8>,
     },
+    /// A process began, or, if both are one, a thread.
     Forked {
         parent: u32,
         child: u32,
@@ -312,7 +325,14 @@ impl Profiler {
                 offset,
                 path,
             } => self.spaces.map(process, [start, length, offset], &path),
-            Event::Forked { parent, child } => self.spaces.fork(parent, child),
+            Event::Forked { parent, child } => {
+                if let Some(side) = self.side {
+                    self.sides.entry(side).or_default().started += 1;
+                }
+                if parent != child {
+                    self.spaces.fork(parent, child);
+                }
+            }
             Event::Lost(count) => {
                 if let Some(side) = self.side {
                     self.sides.entry(side).or_default().lost += count;
@@ -405,6 +425,7 @@ impl Profiler {
         Profile {
             samples,
             lost: all.lost,
+            started: all.started,
             has_kernel: self.has_kernel,
             functions,
         }
@@ -481,7 +502,7 @@ fn event(record: &Record<'_>, in_kernel: bool, end: u64) -> Option<(u64, Event)>
                 },
             },
         ),
-        Record::Fork(fork) if fork.pid != fork.ppid => (
+        Record::Fork(fork) => (
             end,
             Event::Forked {
                 parent: fork.ppid,

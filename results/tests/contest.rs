@@ -509,6 +509,7 @@ pub(crate) fn with_findings() -> Vec<Contest> {
         of.profile = Some(RoundProfile {
             samples: 2_000,
             lost: 0,
+            started: 0,
             per: Per::Request,
             functions: [("json::parse", us), ("main", 20.0)]
                 .map(|(name, us)| (name.to_owned(), us))
@@ -517,7 +518,14 @@ pub(crate) fn with_findings() -> Vec<Contest> {
     }
     let mut wide = contest(wide.rounds);
     wide.context.not_profiled = Some("the kernel forbids it".to_owned());
+    let mut short = wide.rounds.clone();
+    for of in &mut short {
+        if let Some(profile) = &mut of.profile {
+            profile.started = profile.samples;
+        }
+    }
     vec![
+        contest(short),
         wide,
         weak,
         contest_of_numbers(Worse::More, printed(|_, _| 1.0, Some(4))),

@@ -598,8 +598,9 @@ pub struct RunArgs {
     ///
     /// With a name in braces, as in service_p99{GET /checkout} < 2s, only the requests of that
     /// URL template or host count. Names are those of by_template and by_host in the result.
-    /// This works with service_p50, service_p99 (in an open loop response_p50,
-    /// response_p99), error_rate, throttled_rate, attempts, ok, not_found, throttled, errors.
+    /// Without a window and --warmup, this works with service_p50, service_p99 (in an open
+    /// loop response_p50, response_p99), error_rate, throttled_rate, attempts, ok,
+    /// not_found, throttled, errors.
     ///
     /// A percentile needs 100 samples above it. So p99 needs 10,000 samples in all. If a
     /// threshold cannot be decided, it is reported as undecided, and the exit code is 5

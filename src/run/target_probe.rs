@@ -394,6 +394,13 @@ impl TargetProbe {
         self.wait_until(NAMING, |probe| {
             probe.record.profile.is_some() || probe.came > samples + 1
         });
+        if let (None, Some(found)) = (&self.record.profile, &mut self.record.found) {
+            let reason = "the probe samples none: add --functions to its command";
+            let unavailable = &mut found.unavailable;
+            unavailable
+                .entry("functions".to_owned())
+                .or_insert_with(|| reason.to_owned());
+        }
     }
 
     /// Wait for something of it, at most so long, or until it has ended; false if it did not come.

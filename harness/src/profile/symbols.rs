@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SymbolKind};
 
@@ -180,7 +181,14 @@ fn in_map(process: u32, wanted: &BTreeSet<u64>) -> BTreeMap<u64, String> {
         .map_or_else(|| process.to_string(), str::to_owned);
     let inside = format!("/proc/{process}/root/tmp/perf-{inner}.map");
     let file = regular(inside).or_else(|| regular(format!("/tmp/perf-{process}.map")));
-    file.map_or_else(BTreeMap::new, |file| {
+    // Anybody may write below `/tmp`.
+    let owner = |path: &str| Some(fs::metadata(path).ok()?.uid());
+    let own = owner(&format!("/proc/{process}")).or_else(|| owner("/proc/self"));
+    let is_its = |file: &File| {
+        file.metadata()
+            .is_ok_and(|it| it.uid() == 0 || Some(it.uid()) == own)
+    };
+    file.filter(is_its).map_or_else(BTreeMap::new, |file| {
         in_lines(BufReader::new(file.take(MOST_OF_MAP)), wanted)
     })
 }

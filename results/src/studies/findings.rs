@@ -243,12 +243,20 @@ findings! {
     /// A function that uses more CPU time, or less.
     FunctionChanged {
         function: String, change_us: f64, interval_us: Option<Interval>, share_of_change: Option<f64>, per: Per
-    } => Neutral,
+    } => if change_us > 0.0 { Warning } else { Neutral },
         format!(
             "`{function}`: {} of CPU time per {per}{}",
             time_change(change_us, interval_us),
             share_of_change.map_or_else(String::new, |share| format!(", {} of the change", rounded_percent(share)))
         );
+    /// Threads or processes are too short to be sampled evenly.
+    SampledUnevenly { samples: u64, started: u64 } => Warning,
+        format!(
+            "No function is named: {} of {} threads and processes, each sampled only after 1 ms of its own CPU time",
+            counted(samples, "sample"),
+            grouped(started)
+        ),
+        "Let each thread, or each execution, do more.";
     /// Functions were to be sampled.
     NotProfiled { reason: String } => Warning,
         format!("Functions were not sampled: {}", reason.trim_end_matches('.'));

@@ -184,24 +184,30 @@ pub(super) fn check_groups(objectives: &[Objective], spec: &CrawlSpec) -> Result
     let groups = objectives
         .iter()
         .filter_map(|it| it.condition.group.as_ref());
+    let all = group_names(spec);
     // One host, or one template, is no group.
-    let names: Vec<String> = group_names(spec)
-        .into_iter()
-        .filter(|names| names.len() > 1)
-        .flatten()
-        .collect();
+    let is_group = |names: &&Vec<String>| names.len() > 1;
+    let names: Vec<String> = all.iter().filter(is_group).flatten().cloned().collect();
+    let alone: Vec<&String> = all.iter().filter(|it| !is_group(it)).flatten().collect();
     for group in groups.filter(|_| spec.local_ips.is_none()) {
         if names.contains(group) {
             continue;
         }
+        // A method is in the names only where there are several.
+        let path = group.split_once(' ').map_or(&**group, |(_, path)| path);
         let why = match nearest(group, names.iter().cloned()) {
+            _ if alone.iter().any(|it| **it == *group || **it == *path) => {
+                "all requests are of it: leave out the group".to_owned()
+            }
             _ if names.is_empty() => {
                 "all requests are of one URL template and one host: leave out the group".to_owned()
             }
+            _ if names.iter().any(|it| it == path) => format!("write {{{path}}}"),
             Some(meant) => format!("did you mean {{{meant}}}?"),
             None => format!("the groups are {}", names.join(", ")),
         };
-        let why = format!("{{{group}}}: no URL template and no host has this name; {why}");
+        let why =
+            format!("--threshold with {{{group}}}: no group of this run has this name; {why}");
         return Err(Error::Usage(why));
     }
     Ok(())

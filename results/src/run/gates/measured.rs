@@ -138,15 +138,24 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
                         .to_owned(),
                 );
             }
+            let answered = row.ok + row.not_found;
+            if let Some(unknown) = too_few(answered, quantile.samples_for(SAMPLES_BEYOND)) {
+                return unknown;
+            }
+            let unanswered = row.attempts.saturating_sub(answered + row.throttled);
+            if unanswered * FEW > row.attempts {
+                return Measured::Unknown(format!(
+                    "{} of {} requests had no good response, and by group their times are not known",
+                    grouped(unanswered),
+                    grouped(row.attempts)
+                ));
+            }
             let us = if quantile == Quantile::P50 {
                 row.p50_us
             } else {
                 row.p99_us
             };
-            us.map_or_else(
-                || Measured::Unknown("not enough data".to_owned()),
-                |us| Measured::Exactly(us as f64),
-            )
+            Measured::of(us.map(|us| us as f64))
         }
         Metric::Of(Quantity::ErrorRate) => share(row.errors),
         Metric::Of(Quantity::ThrottledRate) => share(row.throttled),

@@ -39,10 +39,13 @@ fn parse(text: &str) -> Result<Condition, String> {
     let start = text[group_end..].find(is_comparison);
     let (left, rest) = text.split_at(start.map_or(text.len(), |start| group_end + start));
     let right = rest.trim_start_matches(is_comparison);
-    let (left, group) = group(left.trim());
+    let (left, group) = group(left.trim())?;
     let (metric, window) = metric(left)?;
     if let Some(group) = &group {
         fits_group(metric, group)?;
+        if window.is_some() {
+            return Err("groups are counted over the whole run, and have no windows".to_owned());
+        }
     }
     let unit = metric.unit();
     let op = op(&rest[..rest.len() - right.len()], unit)?;
@@ -60,14 +63,16 @@ fn is_comparison(c: char) -> bool {
 }
 
 /// Split off a group: `service_p99{/items/{id}}`.
-fn group(text: &str) -> (&str, Option<String>) {
-    let inside = text
-        .split_once('{')
-        .and_then(|(name, rest)| Some((name, rest.strip_suffix('}')?)));
-    match inside {
-        Some((name, group)) => (name.trim_end(), Some(group.trim().to_owned())),
-        None => (text, None),
-    }
+fn group(text: &str) -> Result<(&str, Option<String>), String> {
+    let Some((name, rest)) = text.split_once('{') else {
+        return Ok((text, None));
+    };
+    let Some(group) = rest.strip_suffix('}') else {
+        return Err(format!(
+            "end the group with a brace, as in {name}{{/items/{{id}}}} < 5"
+        ));
+    };
+    Ok((name.trim_end(), Some(group.trim().to_owned())))
 }
 
 /// Refuse a metric that is not counted by group.
@@ -391,6 +396,8 @@ mod tests {
                 "not counted by template or host",
             ),
             ("service_p99{} < 1s", "between the braces"),
+            ("errors[1s]{/items/{id}} == 0", "no windows"),
+            ("errors{/items/{id}}[1s] == 0", "end the group with a brace"),
         ] {
             let error = text.parse::<Condition>().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

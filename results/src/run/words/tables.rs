@@ -13,6 +13,7 @@ use crate::run::report::{
 use crate::show::doc::{Column, Part, Table};
 use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
 use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::profile::{KERNEL, PERIOD};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
 
@@ -476,16 +477,28 @@ fn functions(report: &Report) -> Table {
         return Table::default();
     };
     let each_us = report.target_cpu_us_per_attempt();
-    let rows = profile.functions.iter().take(MOST_FUNCTIONS).map(|it| {
-        let part = share(it.samples as f64, profile.samples as f64);
+    let all_us = report.target.as_ref().and_then(|it| it.cpu_us);
+    // Where the kernel is not sampled, it has the time that no sample accounts for.
+    let seen_us = (profile.samples + profile.lost) as f64 * PERIOD.as_secs_f64() * 1e6;
+    let in_user = match all_us.filter(|_| !profile.has_kernel) {
+        Some(all_us) => share(seen_us, all_us).min(1.0),
+        None => 1.0,
+    };
+    let row = |name: &str, object: &str, part: f64, caller: Option<&str>| {
         vec![
-            it.name.clone(),
-            it.object.clone(),
+            name.to_owned(),
+            object.to_owned(),
             rounded_percent(part),
             or_dash(each_us.map(|us| micros(us * part))),
-            it.caller.clone().unwrap_or_default(),
+            caller.unwrap_or_default().to_owned(),
         ]
+    };
+    let kernel = (in_user < 1.0).then(|| row(KERNEL, "", 1.0 - in_user, None));
+    let sampled = profile.functions.iter().take(MOST_FUNCTIONS).map(|it| {
+        let part = share(it.samples as f64, profile.samples as f64) * in_user;
+        row(&it.name, &it.object, part, it.caller.as_deref())
     });
+    let rows = kernel.into_iter().chain(sampled);
     let columns = vec![
         Column::words("function"),
         Column::words("file").leaving(2),

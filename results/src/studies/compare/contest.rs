@@ -375,6 +375,11 @@ impl StudyResult for Contest {
         found.extend(self.functions_changed());
         let not_profiled = self.context.not_profiled.clone();
         found.extend(not_profiled.map(|reason| StudyFinding::NotProfiled { reason }));
+        let uneven = self.profile.as_ref().filter(|profile| !profile.is_even());
+        found.extend(uneven.map(|profile| StudyFinding::SampledUnevenly {
+            samples: profile.samples,
+            started: profile.started,
+        }));
         found.extend(self.not_judged());
         let mut left_out = BTreeMap::<Disturbance, usize>::new();
         for pair in self.rounds.chunks(2).filter(|pair| !pair[0].counts()) {

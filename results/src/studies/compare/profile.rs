@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crawlmark_harness::profile::{KERNEL, PERIOD, Profile, UNKNOWN};
+use crawlmark_harness::profile::{KERNEL, PERIOD, Profile};
 use serde::{Deserialize, Serialize};
 
 use super::judgement::LOOKS;
@@ -20,6 +20,13 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Least part for it to be kept of a round.
 const KEPT_SHARE: f64 = 0.000_2;
+
+/// Samples that a thread or a process needs on average: each is first sampled after a period of its
+/// own CPU time, so that of short ones always the same part is seen.
+const LEAST_OF_EACH: u64 = 5;
+
+/// A greater part of the change is that of a function with another name on the other side.
+const MOST_SHARE: f64 = 1.2;
 
 /// Level at which a function is named. It is tested once, when the pairs are over.
 const ALPHA: f64 = 0.01;
@@ -50,6 +57,9 @@ pub struct RoundProfile {
     pub samples: u64,
     /// Samples that got lost.
     pub lost: u64,
+    /// Threads and processes that began meanwhile.
+    #[serde(default)]
+    pub started: u64,
     /// What the times are of.
     pub per: Per,
     /// CPU time of each function, µs.
@@ -70,11 +80,11 @@ impl RoundProfile {
         let mut functions = BTreeMap::<String, f64>::new();
         for function in &profile.functions {
             let share = function.samples as f64 / profile.samples as f64 * in_user;
-            let name = match &*function.name {
-                UNKNOWN if !function.object.is_empty() => {
-                    format!("{UNKNOWN} in {}", function.object)
-                }
-                name => name.to_owned(),
+            // Builds lie in two directories, and a line that was added moves all below it.
+            let name = if function.object.is_empty() {
+                without_place(&function.name)
+            } else {
+                function.name.clone()
             };
             *functions.entry(name).or_default() += share * each_us;
         }
@@ -85,10 +95,39 @@ impl RoundProfile {
         Self {
             samples: profile.samples,
             lost: profile.lost,
+            started: profile.started,
             per,
             functions,
         }
     }
+}
+
+/// The name of a function that was compiled at run time without its directory, line, and level of
+/// optimization: `JS:*parse /a/b.js:2:18` is `JS:parse b.js`, and `py::parse:/a/b.py` is
+/// `py::parse:b.py`. Only a place tells functions without a name apart.
+fn without_place(name: &str) -> String {
+    let bare = match name.strip_prefix("JS:") {
+        Some(rest) => format!("JS:{}", rest.trim_start_matches(['*', '^', '~', '+'])),
+        None => name.to_owned(),
+    };
+    // An absolute path follows a blank or a colon.
+    let start = bare
+        .match_indices('/')
+        .map(|(at, _)| at)
+        .find(|at| bare[..*at].ends_with([' ', ':']));
+    let (function, path) = bare.split_at(start.unwrap_or(bare.len()));
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let mut named = format!("{function}{file}");
+    if bare.starts_with("JS: ") {
+        return named;
+    }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    while let Some((head, line)) = named.rsplit_once(':')
+        && is_number(line)
+    {
+        named = head.to_owned();
+    }
+    named
 }
 
 /// CPU time of a function on both sides.
@@ -122,6 +161,9 @@ pub struct ProfileResult {
     pub samples: u64,
     /// Samples of them that got lost.
     pub lost: u64,
+    /// Threads and processes that began meanwhile.
+    #[serde(default)]
+    pub started: u64,
     /// Functions: those that differ first, by the size of the change; then the others, by their
     /// time.
     pub functions: Vec<FunctionResult>,
@@ -150,6 +192,9 @@ impl Differences {
 /// Compare the functions of counted pairs; none of none.
 pub(super) fn compare_functions(pairs: &[[&RoundProfile; 2]]) -> Option<ProfileResult> {
     let per = pairs.first()?[0].per;
+    let sum =
+        |of: fn(&RoundProfile) -> u64| -> u64 { pairs.iter().flatten().map(|it| of(it)).sum() };
+    let is_even = sum(|it| it.started) * LEAST_OF_EACH <= sum(|it| it.samples);
     let whole = Differences::of(pairs, |it| it.functions.values().sum());
     let total = Centre::of(&whole.pairs)?;
     let has_changed = total
@@ -174,7 +219,7 @@ pub(super) fn compare_functions(pairs: &[[&RoundProfile; 2]]) -> Option<ProfileR
         .zip(holm(&raw))
         .filter_map(|((name, of), p_adjusted)| {
             let centre = Centre::of(&of.pairs)?;
-            let differs = p_adjusted <= ALPHA && pairs.len() >= LOOKS[0].pairs;
+            let differs = is_even && p_adjusted <= ALPHA && pairs.len() >= LOOKS[0].pairs;
             let share = centre.estimate / total.estimate;
             Some(FunctionResult {
                 function: (*name).clone(),
@@ -184,7 +229,8 @@ pub(super) fn compare_functions(pairs: &[[&RoundProfile; 2]]) -> Option<ProfileR
                 interval_us: centre.interval,
                 p_adjusted,
                 differs,
-                share_of_change: Some(share).filter(|_| differs && has_changed),
+                share_of_change: Some(share)
+                    .filter(|share| differs && has_changed && (0.0..=MOST_SHARE).contains(share)),
             })
         })
         .collect();
@@ -200,13 +246,20 @@ pub(super) fn compare_functions(pairs: &[[&RoundProfile; 2]]) -> Option<ProfileR
         let (one, other) = (key(one), key(other));
         other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
     });
-    let sum = |of: fn(&RoundProfile) -> u64| pairs.iter().flatten().map(|it| of(it)).sum();
     Some(ProfileResult {
         per,
         samples: sum(|it| it.samples),
+        started: sum(|it| it.started),
         lost: sum(|it| it.lost),
         functions,
     })
+}
+
+impl ProfileResult {
+    /// True if threads and processes lived long enough to be sampled evenly.
+    pub(super) const fn is_even(&self) -> bool {
+        self.started * LEAST_OF_EACH <= self.samples
+    }
 }
 
 #[cfg(test)]
@@ -215,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::studies::compare::Arm;
-    use crawlmark_harness::profile::FunctionSamples;
+    use crawlmark_harness::profile::{FunctionSamples, UNKNOWN};
 
     fn function(name: &str, samples: u64) -> FunctionSamples {
         FunctionSamples {
@@ -237,14 +290,43 @@ mod tests {
         let of = |profile: &Profile| {
             RoundProfile::new(profile, 100.0 * 997.0 * 2.0, 40.0, Per::Request).functions
         };
-        let unknown = format!("{UNKNOWN} in lib.so");
-        let expected = BTreeMap::from([("a".to_owned(), 30.0), (unknown.clone(), 10.0)]);
+        let unknown = UNKNOWN;
+        let expected = BTreeMap::from([("a".to_owned(), 30.0), (unknown.to_owned(), 10.0)]);
         assert_eq!(of(&profile), expected);
         profile.has_kernel = false;
         let times = of(&profile);
-        for (name, us) in [("a", 15.0), (&*unknown, 5.0), (KERNEL, 20.0)] {
+        for (name, us) in [("a", 15.0), (unknown, 5.0), (KERNEL, 20.0)] {
             assert!((times[name] - us).abs() < 1e-9, "{times:?}");
         }
+    }
+
+    #[test]
+    fn names_of_two_directories_are_one() {
+        for (name, expected) in [
+            ("JS:*parse /v2/a/c.js:2:18", "JS:parse c.js"),
+            ("JS:^parse /v1/c.js:1:18", "JS:parse c.js"),
+            ("JS:* /v1/c.js:3:19", "JS: c.js:3:19"),
+            (
+                "JS:*next node:internal/streams:744:21",
+                "JS:next node:internal/streams",
+            ),
+            ("py::parse:/v2/c d.py", "py::parse:c d.py"),
+            ("main2", "main2"),
+        ] {
+            assert_eq!(without_place(name), expected);
+        }
+    }
+
+    #[test]
+    fn threads_that_are_too_short_name_no_function() {
+        let mut pairs = made(16, |arm| {
+            vec![("a".to_owned(), if arm == Arm::Base { 1.0 } else { 9.0 })]
+        });
+        assert!(compared(&pairs)[0].differs);
+        for round in pairs.iter_mut().flatten() {
+            round.started = 300;
+        }
+        assert!(!compared(&pairs)[0].differs);
     }
 
     /// Pairs of two sides with these times of functions in each round.
@@ -252,6 +334,7 @@ mod tests {
         let mut round = |arm| RoundProfile {
             samples: 1_000,
             lost: 0,
+            started: 0,
             per: Per::Request,
             functions: us(arm).into_iter().collect(),
         };
@@ -287,7 +370,7 @@ mod tests {
             let first = &compared(&pairs)[0];
             assert!(first.function == "f7" && first.differs, "{seed}: {first:?}");
             assert!((first.change_us - 3.0).abs() < 0.6, "{first:?}");
-            let part = first.share_of_change.unwrap();
+            let part = first.share_of_change.unwrap_or(1.0);
             assert!((part - 1.0).abs() < 0.6, "{part}");
         }
     }
