@@ -62,7 +62,7 @@ const STACK: u32 = 2048;
 const MOST_PLACES: usize = 100_000;
 
 /// Functions that a profile has at most, and the length of their names, bytes: a profile crosses a
-/// pipe in a line of 64 KiB.
+/// pipe in a line of 128 KiB.
 const MOST_FUNCTIONS: usize = 150;
 const LONGEST_NAME: usize = 150;
 

@@ -17,9 +17,30 @@ use object::{Object as _, ObjectSection as _, ObjectSegment as _, ReadCache};
 
 use super::spaces::{Mapping, Spaces};
 
-/// Registers that are sampled, in the order in which the kernel has them: BP, SP, IP
-/// (`asm/perf_regs.h` of x86-64).
+/// Registers that are sampled, in the order in which the kernel has them (`asm/perf_regs.h`): BP, SP
+/// and IP of x86-64; X29, LR, SP and PC of aarch64.
+#[cfg(target_arch = "x86_64")]
 pub(super) const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
+
+/// Read them: the instruction, the top of the stack, and all as the unwinder has them.
+#[cfg(target_arch = "x86_64")]
+fn read_registers(sampled: &[u64]) -> Option<(u64, u64, UnwindRegsNative)> {
+    let [frame, top, instruction] = *sampled else {
+        return None;
+    };
+    let registers = UnwindRegsNative::new(instruction, top, frame);
+    Some((instruction, top, registers))
+}
+#[cfg(not(target_arch = "x86_64"))]
+fn read_registers(sampled: &[u64]) -> Option<(u64, u64, UnwindRegsNative)> {
+    let [frame, link, top, instruction] = *sampled else {
+        return None;
+    };
+    let registers = UnwindRegsNative::new(link, top, frame);
+    Some((instruction, top, registers))
+}
 
 /// Frames that are looked at above the instruction.
 const MOST_FRAMES: usize = 16;
@@ -59,7 +80,7 @@ impl Unwinders {
         registers: &[u64],
         stack: &[u8],
     ) -> Vec<u64> {
-        let [frame, top, instruction] = *registers else {
+        let Some((instruction, top, registers)) = read_registers(registers) else {
             return Vec::new();
         };
         let mappings = spaces.mappings(process);
@@ -76,7 +97,6 @@ impl Unwinders {
             let word = stack.get(at..).and_then(<[u8]>::first_chunk);
             word.copied().map(u64::from_ne_bytes).ok_or(())
         };
-        let registers = UnwindRegsNative::new(instruction, top, frame);
         let mut frames = unwinder.iter_frames(instruction, registers, &mut self.cache, &mut read);
         let mut addresses = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
