@@ -114,7 +114,7 @@ pub struct AbArgs {
 
     /// Sample which functions use the CPU, and name those that changed
     ///
-    /// Each millisecond of CPU time of the targets, or of the commands, is a sample. See
+    /// Each 3 ms of CPU time of the targets, or of the commands, is a sample. See
     /// `crawlmark run --target-functions` for where names come from.
     #[arg(long, help_heading = "Comparison")]
     pub profile: bool,

@@ -48,7 +48,7 @@ pub struct ProbeArgs {
     pub interval: Duration,
     /// Sample which functions use the CPU
     ///
-    /// Each millisecond of CPU time is a sample. The line `0` on standard input asks for the functions
+    /// Each 3 ms of CPU time is a sample. The line `0` on standard input asks for the functions
     /// by their number of samples.
     #[arg(long)]
     pub functions: bool,
@@ -95,7 +95,7 @@ pub struct TargetProbeArgs {
     pub target_cgroup: Option<PathBuf>,
     /// Sample which functions of the target use the CPU
     ///
-    /// Each millisecond of CPU time is a sample, which costs up to 4 % of a busy CPU. The names of
+    /// Each 3 ms of CPU time is a sample, which costs about 1 % of a busy CPU. The names of
     /// functions are in the symbols of a program (do not strip it), in its separate debug file, or in
     /// /tmp/perf-PID.map, which Node writes with --perf-basic-prof and Python 3.12 with -X perf. A
     /// --target-probe command needs --functions.

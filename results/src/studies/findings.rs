@@ -252,7 +252,7 @@ findings! {
     /// Threads or processes are too short to be sampled evenly.
     SampledUnevenly { samples: u64, started: u64 } => Warning,
         format!(
-            "No function is named: {} of {} threads and processes, each sampled only after 1 ms of its own CPU time",
+            "No function is named: {} of {} threads and processes, each sampled only after 3 ms of its own CPU time",
             counted(samples, "sample"),
             grouped(started)
         ),

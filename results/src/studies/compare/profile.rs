@@ -288,7 +288,7 @@ mod tests {
             ..Profile::default()
         };
         let of = |profile: &Profile| {
-            RoundProfile::new(profile, 100.0 * 997.0 * 2.0, 40.0, Per::Request).functions
+            RoundProfile::new(profile, 100.0 * 2_993.0 * 2.0, 40.0, Per::Request).functions
         };
         let unknown = UNKNOWN;
         let expected = BTreeMap::from([("a".to_owned(), 30.0), (unknown.to_owned(), 10.0)]);
