@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
-use crawlmark_results::run::report::Environment;
+use crawlmark_results::run::report::{Environment, rfc3339};
 use crawlmark_results::show::text::rate_in_words;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::capacity::search::{Pace, ProbeKind, SearchStep};
@@ -19,9 +19,9 @@ use crawlmark_results::studies::capacity::{
 };
 
 use self::probing::Probing;
-use crate::cli::CapacityArgs;
+use crate::cli::{CapacityArgs, Cli, Command};
 use crate::error::Error;
-use crate::study::{self, ROUNDS, Rounds, Setup, Study};
+use crate::study::{self, ROUNDS, Rounds, Setup, Study, usage};
 
 /// A rest that is worth a word.
 const LONG_REST: Duration = Duration::from_secs(5);
@@ -31,15 +31,52 @@ const AFTER_FAILURE: u32 = 3;
 
 /// Search, and return the exit code.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
-    let search = CapacityStudy {
-        args,
-        probing: Probing::new(args)?,
-        clock: Clock::start(),
-        begun: 0,
-        probes: Vec::new(),
-        outcome: None,
-    };
+    let search = CapacityStudy::new(args, None, ROUNDS)?;
     study::conduct(search, &args.keep, "capacity")
+}
+
+/// Parse these words after `capacity`, and check them for a target that `starts` is the command of.
+///
+/// # Errors
+/// When they are no arguments of `capacity`, or do not fit together.
+pub(crate) fn capacity_args(
+    words: Vec<String>,
+    starts: Option<&str>,
+) -> Result<CapacityArgs, Error> {
+    let own = ["crawlmark", "capacity"].map(str::to_owned);
+    match Cli::of(own.into_iter().chain(words)).map(|cli| cli.command) {
+        Ok(Command::Capacity(args)) => {
+            Probing::new(&args, starts)?;
+            Ok(*args)
+        }
+        Ok(_) => usage("not flags of `crawlmark capacity`"),
+        Err(error) => {
+            let text = error.to_string();
+            // The parser begins with `error: `.
+            usage(
+                text.split_once(' ')
+                    .map_or(&*text, |(_, why)| why)
+                    .trim_end(),
+            )
+        }
+    }
+}
+
+/// Search the capacity of a target that the command `starts`, if it has one, with probes in
+/// `folder`; none without a probe.
+///
+/// # Errors
+/// When a probe fails or a signal asks for a stop.
+pub(crate) fn search(
+    rounds: &mut Rounds<'_>,
+    args: &CapacityArgs,
+    starts: Option<&str>,
+    folder: &str,
+) -> Result<Option<Capacity>, Error> {
+    let mut search = CapacityStudy::new(args, starts, folder)?;
+    search.run(rounds)?;
+    let now = rfc3339(wall_time());
+    search.result(Header::new::<Capacity>("capacity", [&now, &now]))
 }
 
 /// A time as the announcement says it.
@@ -51,6 +88,10 @@ fn seconds(time: Duration) -> String {
 struct CapacityStudy<'a> {
     args: &'a CapacityArgs,
     probing: Probing,
+    /// Command that is the target of each probe.
+    starts: Option<&'a str>,
+    /// Directory of the probes in that of the study.
+    folder: &'a str,
     clock: Clock,
     /// Rounds that were begun, which number their directories.
     begun: usize,
@@ -119,7 +160,24 @@ impl Study for CapacityStudy<'_> {
     }
 }
 
-impl CapacityStudy<'_> {
+impl<'a> CapacityStudy<'a> {
+    fn new(
+        args: &'a CapacityArgs,
+        starts: Option<&'a str>,
+        folder: &'a str,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            args,
+            probing: Probing::new(args, starts)?,
+            starts,
+            folder,
+            clock: Clock::start(),
+            begun: 0,
+            probes: Vec::new(),
+            outcome: None,
+        })
+    }
+
     /// Name of the next probe.
     fn name(&self) -> String {
         format!("probe {}", self.probes.len() + 1)
@@ -196,9 +254,12 @@ impl CapacityStudy<'_> {
         let takes = self.probing.takes(pace, kind);
         rounds.begin(&self.name(), &rate_in_words(&pace.to_string()), takes);
         let rate = pace.to_string().replace('/', "-per-");
-        let folder = PathBuf::from(ROUNDS).join(format!("{:03}-{rate}", self.begun));
+        let folder = PathBuf::from(self.folder).join(format!("{:03}-{rate}", self.begun));
         let words = self.probing.words(number, pace, kind);
-        let setup = Setup::of_this_program(pace.to_string(), words)?;
+        let setup = Setup {
+            target: self.starts.map(str::to_owned),
+            ..Setup::of_this_program(pace.to_string(), words)?
+        };
         let report = rounds.run(&setup, &folder)?.report;
         let plan = ProbePlan::new(number, pace, kind, self.probing.has_connections(pace));
         let result = folder.display().to_string();

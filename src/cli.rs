@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `table` | one row for each flag of `run`: its group, what is recorded of it, where it may stand |
 //! | `run`, `network`, `save` | flags of `run`: requests, load, throttling, results; connections, proxies, TLS; saving and parts |
-//! | `ab`, `bisect`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
+//! | `ab`, `arena`, `bisect`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
 //! | `commands` | arguments of rounds that execute commands |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps, and what is taken from that of a file |
@@ -25,6 +25,7 @@
 )]
 
 mod ab;
+mod arena;
 mod bisect;
 mod capacity;
 mod commands;
@@ -59,6 +60,8 @@ use crawlmark_harness::units::{nearest, parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, no_unit};
 
 pub use ab::AbArgs;
+pub use arena::ArenaArgs;
+pub(crate) use arena::parse_entry;
 pub use bisect::BisectArgs;
 pub use capacity::CapacityArgs;
 pub use commands::{Better, CommandArgs};
@@ -156,8 +159,8 @@ Exit codes:
   5    a threshold could not be decided; ab, compare: the comparison is
        inconclusive; compare: single results and results of other tools get
        no verdict; bisect: no commit was found; history: too few results;
-       capacity: no capacity was found; scale: nothing to compare; selftest:
-       no row failed, but some could not be judged
+       capacity: no capacity was found; scale: nothing to compare; arena: no
+       ranks; selftest: no row failed, but some could not be judged
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM, with a partial report
 
@@ -352,6 +355,9 @@ pub enum Command {
     /// Compare two configurations, targets or builds in paired rounds
     #[command(after_long_help = ab::EXAMPLES)]
     Ab(Box<AbArgs>),
+    /// Rank servers by rounds in random order, with ties
+    #[command(after_long_help = arena::EXAMPLES)]
+    Arena(Box<ArenaArgs>),
     /// Find the commit that made a metric worse
     #[command(after_long_help = bisect::EXAMPLES)]
     Bisect(Box<BisectArgs>),
@@ -784,6 +790,7 @@ mod tests {
                     let side = |own: &str| [&args.run[..], &shlex::split(own).unwrap()].concat();
                     vec![side(&args.base), side(&args.cand)]
                 }
+                Command::Arena(args) => vec![args.run.clone()],
                 Command::Bisect(args) => vec![args.run.clone()],
                 Command::Scale(args) => vec![args.run.clone()],
                 Command::Ladder(args) => vec![args.run.clone()],

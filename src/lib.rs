@@ -27,9 +27,10 @@
 //! | `measure` | one measurement, from a plan to a report |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
-//! | `run`, `subject`, `ab`, `bisect`, `scale`, `capacity`, `scenarios` (`ladder`, `patterns`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `subject` is what the rounds of `ab` and `bisect` run, `manual` has `completions` and `man` |
+//! | `run`, `subject`, `ab`, `bisect`, `scale`, `capacity`, `arena`, `scenarios` (`ladder`, `patterns`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `subject` is what the rounds of `ab` and `bisect` run, `manual` has `completions` and `man` |
 
 mod ab;
+mod arena;
 mod behaviour;
 mod bisect;
 mod bundled_target;
@@ -124,6 +125,7 @@ fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
     match command {
         Command::Run(args) => run::run(&args, clock),
         Command::Ab(args) => ab::ab(&args),
+        Command::Arena(args) => arena::arena(&args),
         Command::Bisect(args) => bisect::bisect(&args),
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),

@@ -8,6 +8,7 @@ use crawlmark_results::run::cut;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 use crawlmark_results::show::plot::{self, Plot};
+use crawlmark_results::studies::arena::Arena;
 use crawlmark_results::studies::bisect::Bisect;
 use crawlmark_results::studies::capacity::Capacity;
 use crawlmark_results::studies::compare::Contest;
@@ -79,7 +80,8 @@ struct Remade {
 type Remake = fn(&Path) -> Result<Remade, Error>;
 
 /// The files of studies, and what makes their others.
-const STUDIES: [(&str, Remake); 6] = [
+const STUDIES: [(&str, Remake); 7] = [
+    (Arena::FILE, study_files::<Arena>),
     (Bisect::FILE, study_files::<Bisect>),
     (Scaling::FILE, study_files::<Scaling>),
     (Capacity::FILE, study_files::<Capacity>),

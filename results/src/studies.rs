@@ -7,6 +7,7 @@
 //! | [`overlay`] | single runs over each other |
 //! | [`sides`], [`shift`] | results of another tool beside each other, and the size of a difference |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
+//! | [`arena`] | servers ranked, with ties |
 //! | [`bisect`] | which commit made a metric worse |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`scenarios`] | the ladder and the patterns: crawls side by side |
@@ -19,6 +20,7 @@
 //! plots and the findings in the JSON follow from these here. A file begins with a [`Header`]; one
 //! of another format is refused by [`read_study`].
 
+pub mod arena;
 pub mod bisect;
 pub mod capacity;
 pub mod compare;

@@ -1,5 +1,6 @@
 //! Results from outside: one program, so that the crate is linked once for all of its tests.
 
+mod arena;
 mod bisect_truth;
 mod capacity;
 mod capacity_search;

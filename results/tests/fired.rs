@@ -23,6 +23,7 @@ fn kinds<S: StudyResult>(studies: &[S]) -> Vec<&'static str> {
 #[test]
 fn every_finding_of_every_study_fires() {
     let mut seen: BTreeSet<&str> = SELFTEST.into_iter().collect();
+    seen.extend(kinds(&crate::arena::with_findings()));
     seen.extend(kinds(&crate::bisect_truth::with_findings()));
     let searches = crate::capacity::with_findings();
     seen.extend(kinds(&searches));

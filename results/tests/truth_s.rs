@@ -10,7 +10,7 @@
     reason = "a trial that cannot be judged ends the test"
 )]
 
-mod noise;
+pub(crate) mod noise;
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use crate::cli::{Auto, CapacityArgs, arg, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
-use crate::study::{round_flags, understood, usage};
+use crate::study::{PORT, round_flags, understood, usage};
 
 /// The greatest rate, unless one is given, of a target on this machine or in a private network, per
 /// second.
@@ -86,15 +86,15 @@ pub(super) struct Probing {
 }
 
 impl Probing {
-    /// As typed.
+    /// As typed, for a target that the command `starts` is started for each probe.
     ///
     /// # Errors
     /// When flags are none of `run`, or none that a probe can have; when a stranger's rate is not
     /// bounded.
-    pub(super) fn new(args: &CapacityArgs) -> Result<Self, Error> {
+    pub(super) fn new(args: &CapacityArgs, starts: Option<&str>) -> Result<Self, Error> {
         let mut words = args.run.clone();
         words.extend(args.url.clone());
-        let run = round_flags("capacity", WHOSE, &words, &TAKEN)?;
+        let run = round_flags("capacity", WHOSE, &with_a_port(&words), &TAKEN)?;
         if !matches!(args.arrivals, Arrivals::Constant | Arrivals::Poisson) {
             return usage(format!(
                 "--arrivals {} has no rate that can be searched: use constant or poisson",
@@ -134,7 +134,7 @@ impl Probing {
             per_host: None,
             has_grace: run.grace.is_some(),
             placement: Placement::Apart,
-            starts_its_target: run.is_bundled(),
+            starts_its_target: starts.is_some() || run.is_bundled(),
             words,
         };
         probing.check()?;
@@ -146,7 +146,7 @@ impl Probing {
     fn check(&mut self) -> Result<(), Error> {
         let bounds = self.question.bounds;
         let words = self.words(1, bounds.least, ProbeKind::Full);
-        let (plan, placement) = run::check(&understood("a probe", &words)?)?;
+        let (plan, placement) = run::check(&understood("a probe", &with_a_port(&words))?)?;
         for condition in &self.question.objectives {
             if condition.group.is_some() {
                 return usage(format!(
@@ -274,6 +274,11 @@ impl Probing {
     }
 }
 
+/// The words with a port for that which a target will have.
+fn with_a_port(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| word.replace(PORT, "1")).collect()
+}
+
 /// Return the objectives, and true if they are all defaults. Throttled responses and errors are
 /// bounded unless the user bounds them: times are those of good responses, and a target that
 /// refuses half of the requests has the best of them.
@@ -339,7 +344,7 @@ mod tests {
         let Command::Capacity(args) = Cli::try_parse_from(line).unwrap().command else {
             panic!("not capacity")
         };
-        Probing::new(&args)
+        Probing::new(&args, None)
     }
 
     #[test]

@@ -162,6 +162,11 @@ impl<'a> Rounds<'a> {
         }
     }
 
+    /// Directory of the study.
+    pub(crate) const fn place(&self) -> &Path {
+        self.place
+    }
+
     /// Say on the page which round is next.
     pub(crate) fn step(&mut self, name: &str, does: &str) {
         if let Some(page) = &mut self.page {

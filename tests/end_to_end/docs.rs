@@ -188,6 +188,7 @@ fn understood(words: &[String]) -> Result<(), String> {
     };
     match &cli.command {
         Typed::Ab(args) => round(&args.base, &args.run).and_then(|()| round(&args.cand, &args.run)),
+        Typed::Arena(args) => round("", &args.run),
         Typed::Bisect(args) => round("", &args.run),
         Typed::Scale(args) => round("", &args.run),
         Typed::Ladder(args) => round("", &args.run),

@@ -14,6 +14,7 @@
 
 mod ab;
 mod adds_up;
+mod arena;
 mod bad_input;
 mod bisect;
 mod capacity;

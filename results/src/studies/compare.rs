@@ -126,6 +126,7 @@ pub use self::profile::{FunctionResult, Per, ProfileResult, RoundProfile};
 pub use self::shape::{QuantileResult, RoundShape};
 pub(super) use self::statistics::{
     Centre, autocorrelation, change, change_in_two, p_above_zero, standard_deviation, time_change,
+    two_sided,
 };
 pub use self::statistics::{Interval, LEVEL, holm};
 pub use crate::metrics::*;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::capacity::search::SearchOutcome;
 use super::compare::{
-    Arm, Disturbance, Interval, MetricResult, Overall, Per, Undecided, time_change, times_as_much,
+    Arm, Disturbance, Interval, MetricResult, Overall, Per, Undecided, change, time_change,
+    times_as_much,
 };
 use super::history::ChangePoint;
 use super::scale::estimate::Estimate;
@@ -24,6 +25,9 @@ use crawlmark_harness::units::{grouped, micros, percent, rounded_percent};
 
 /// Part of a capacity by which it may be lower and is confirmed nevertheless.
 const UNCERTAIN: f64 = 0.1;
+
+/// Factors of entries that were measured again are alike if they are within so much, as a logarithm.
+const UNEQUAL: f64 = 0.02;
 
 /// The greatest probability that is shown: it stands on a model.
 pub(super) const MOST_SURE: f64 = 0.999;
@@ -297,6 +301,86 @@ findings! {
     NotBuilt { failed: usize, of: usize } => Warning,
         format!("{failed} of {} do not build", counted(of as u64, "commit"));
 
+    // Of an arena.
+
+    /// The fastest entries, and how many groups there are.
+    Ranked {
+        first: Vec<String>, per_s: f64, entries: usize, groups: usize, rounds: usize, smallest_found: Option<f64>
+    } => Neutral,
+        format!(
+            "Fastest: {} ({}). {entries} entries in {} after {}{}",
+            some_of(&first),
+            rate(per_s),
+            counted(groups as u64, "group"),
+            counted(rounds as u64, "round"),
+            smallest_found.map_or_else(String::new, |of| format!("; a difference of {} would have been found", percent(of)))
+        );
+    /// Fewer rounds than the first look needs.
+    TooFewRounds { rounds: usize, needed: usize } => Warning,
+        format!("No ranks: they need {needed} rounds, and {rounds} were complete");
+    /// Fewer than two entries have a rank.
+    NothingToRank { entries: usize } => Warning,
+        format!("No ranks: of {entries} entries, fewer than two have rounds that count");
+    /// Pairs that are neither shown to differ nor shown to be alike.
+    PairsUnsettled { pairs: usize, of: usize } => Warning,
+        format!("{pairs} of {} are neither shown to differ nor shown to be within 4 %", counted(of as u64, "pair")),
+        "Use longer rounds (-d), or a quieter machine.";
+    /// The client set the pace in most rounds of an entry.
+    AtLeast { name: String, per_s: f64, limited: usize, rounds: usize } => Warning,
+        format!(
+            "{name} has no rank: in {limited} of {} the client was the limit, so it may be faster than {}",
+            counted(rounds as u64, "round"),
+            rate(per_s)
+        ),
+        "Give the client more CPUs (--shards), or the servers fewer.";
+    /// Many rounds of an entry do not describe normal responses.
+    NotRanked { name: String, not_valid: usize, rounds: usize } => Warning,
+        format!("{name} has no rank: {not_valid} of {} do not describe normal responses", counted(rounds as u64, "round"));
+    /// Some responses to the check of an entry were not as expected.
+    NotAllGood { name: String, good: u64, of: u64 } => Warning,
+        format!("{name}: {good} of {} had the expected response", counted(of, "request"));
+    /// An entry closes connections.
+    NoKeepAlive { name: String, connections: u64, requests: u64 } => Warning,
+        format!("{name} does not keep connections: {connections} were opened for {}", counted(requests, "request")),
+        "Its rate includes opening connections: turn keep-alive on, or compare it with others that close.";
+    /// The body of an entry has another length than that of most.
+    OtherLength { name: String, bytes: u64, others: u64 } => Warning,
+        format!("{name} answers with a body of {} bytes, most others with {}", grouped(bytes), grouped(others));
+    /// The content type of an entry is not that of most.
+    OtherContentType { name: String, content_type: String, others: String } => Warning,
+        format!("{name} answers with the content type `{content_type}`, most others with `{others}`");
+    /// Little's law does not hold with the connections in use.
+    LittlesLaw { name: String, share: f64 } => Warning,
+        format!(
+            "{name}: by Little's law, requests were in flight for {} of the time of its connections",
+            rounded_percent(share)
+        ),
+        if share > 1.0 {
+            "Rate and times contradict each other: report a bug."
+        } else {
+            "The rest went into opening connections, or into this client."
+        };
+    /// Entries that were measured later than the others.
+    AddedLater { entries: Vec<String>, anchors: [String; 2], ratios: [f64; 2] } =>
+        if (ratios[0] / ratios[1]).ln().abs() > UNEQUAL { Warning } else { Neutral },
+        format!(
+            "Added later: {}, by {} ({}) and {} ({}), which were measured again",
+            some_of(&entries),
+            anchors[0],
+            change(ratios[0], None),
+            anchors[1],
+            change(ratios[1], None)
+        ),
+        if (ratios[0] / ratios[1]).ln().abs() > UNEQUAL {
+            "The two changed by different factors: measure the whole arena again."
+        } else {
+            ""
+        };
+    /// An entry did not keep up with the rate that all get.
+    RateNotKept { name: String, ratio: f64 } => Warning,
+        format!("{name} was sent {} of the rate at which times are compared", percent(ratio)),
+        "Choose a lower --rate.";
+
     // Of a scaling.
 
     /// No size has a valid round together with the smallest size.
@@ -537,6 +621,17 @@ fn smallest_change([least, most]: [f64; 2]) -> String {
         ": a step of {least}{} half way would have been, in 95 of 100 histories",
         percent(most)
     )
+}
+
+/// Names of entries; the others are counted.
+pub(super) fn some_of(names: &[String]) -> String {
+    const MOST: usize = 4;
+    let (first, others) = names.split_at(names.len().min(MOST));
+    let more = match others.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", first.join(", "))
 }
 
 /// Exit codes in words; those that a signal ended have none.

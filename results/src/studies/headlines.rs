@@ -3,6 +3,7 @@
 use super::StudyFinding;
 use super::capacity::search::SearchOutcome;
 use super::compare::{Evidence, MetricResult, Overall};
+use super::findings::some_of;
 use super::history::ChangePoint;
 use super::rate;
 use super::scale::estimate::Estimate;
@@ -80,6 +81,13 @@ impl StudyFinding {
             } => {
                 format!("{commit} made {metric} worse: {effect}")
             }
+            Self::Ranked { first, per_s, .. } => {
+                format!("Fastest: {} ({})", some_of(first), rate(*per_s))
+            }
+            Self::NotAllGood { good, of, .. } => format!("{good} of {of} good"),
+            Self::NoKeepAlive { .. } => "no keep-alive".to_owned(),
+            Self::OtherLength { bytes, .. } => counted(*bytes, "byte"),
+            Self::OtherContentType { content_type, .. } => content_type.clone(),
             other => other.notice().title,
         }
     }

@@ -88,6 +88,17 @@ impl Machine {
         }
     }
 
+    /// How much worse than usual each of so many rounds in a row is, as a logarithm.
+    pub(crate) fn course(&mut self, rounds: usize) -> Vec<f64> {
+        let mut mood = MOOD_SD * self.gaussian();
+        let mut course = Vec::new();
+        for index in 0..rounds {
+            mood = MOOD_COEFFICIENT * mood + MOOD_SD * innovation() * self.gaussian();
+            course.push(self.round(index, mood));
+        }
+        course
+    }
+
     /// How much worse than usual a round is, as a logarithm.
     fn round(&mut self, index: usize, mood: f64) -> f64 {
         match self.noise {

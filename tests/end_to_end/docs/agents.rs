@@ -83,7 +83,10 @@ fn tables(root: &Path, reference: &str, level: &str) -> String {
             verdict.remedy()
         );
     }
-    let _ = writeln!(text, "\n{level} JSON schemas\n");
+    let _ = writeln!(
+        text,
+        "\n{level} JSON schemas\n\nUnknown values are null. Ignore fields that are not described.\n"
+    );
     let mut schemas: Vec<_> = fs::read_dir(root.join("results/schema"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -93,11 +96,12 @@ fn tables(root: &Path, reference: &str, level: &str) -> String {
         let schema: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         let name = file.file_name().unwrap().to_string_lossy();
         let words = schema["description"].as_str().unwrap();
-        let _ = writeln!(
-            text,
-            "- [`{name}`]({HOME}results/schema/{name}): {}",
-            words.split("\n\n").next().unwrap().replace('\n', " ")
-        );
+        let first = words
+            .split_inclusive(". ")
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let _ = writeln!(text, "- [`{name}`]({HOME}results/schema/{name}): {first}");
     }
     text
 }

@@ -292,7 +292,7 @@ impl Disturbance {
 pub(super) const BEYOND: f64 = 1.5;
 
 /// State of the machine during a round, as far as it can be measured.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineState {
     /// Mean time of the fixed work before and after, µs; 0 if that is unknown.
     pub work_us: f64,

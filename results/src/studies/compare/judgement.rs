@@ -589,7 +589,7 @@ impl Evidence {
     }
 
     /// The numbers, without the correction for other metrics; none without a pair.
-    fn of(metric: &Metric, log_ratios: &[f64]) -> Option<Self> {
+    pub(in crate::studies) fn of(metric: &Metric, log_ratios: &[f64]) -> Option<Self> {
         let Centre { estimate, interval } = Centre::of(log_ratios)?;
         let worse: Vec<f64> = log_ratios.iter().map(|d| metric.toward_worse(*d)).collect();
         Some(Self {

@@ -1,0 +1,401 @@
+//! Which entries differ: the test of a comparison over all pairs, groups of those that do not, and
+//! ranks.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ArenaEntry, ArenaRound};
+use crate::judge::Finding;
+use crate::metrics::{Metric, Reading, Readings, THROUGHPUT, log_change, run_metrics};
+use crate::run::report::Verdict;
+use crate::studies::compare::{
+    Centre, Disturbance, Evidence, FinalLook, Interval, Look, holm, two_sided,
+};
+use crawlmark_harness::stats::median;
+
+/// Looks at the rounds so far. A comparison has four metrics, and its looks spend 0.97 % on them
+/// ([`compare::LOOKS`](crate::studies::compare::LOOKS)); pairs of entries may be hundreds, for which
+/// Holm's bound is nearly reached. The alphas here add up to 1 %, so that equal entries are told
+/// apart in at most 1 % of arenas, however many they are and whichever look ends it.
+///
+/// The exact test of 16 rounds has no p value below 2 / 2^16, which is enough for 28 pairs: more than
+/// 8 entries are told apart from the second look on.
+pub const LOOKS: [Look; 3] = [
+    Look::new(16, 0.001_25),
+    Look::new(28, 0.002_5),
+    Look::new(44, 0.006_25),
+];
+
+/// Place of an entry among the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// One more than the entries that were shown to be faster; null of an entry without a rank, and
+    /// before the first look.
+    pub rank: Option<usize>,
+    /// A letter for each group that it is in: entries that share one were not shown to differ.
+    pub groups: String,
+    /// Reason why it has no rank.
+    pub state: StandingState,
+    /// Good responses per second in a closed loop; null without a round that counts.
+    pub per_s: Option<f64>,
+    /// Interval of at least 95 %; null of fewer than 6 rounds.
+    pub per_s_interval: Option<Interval>,
+    /// Rounds that were looked at.
+    pub rounds: usize,
+    /// Rounds in which the client set the pace.
+    pub client_limited: usize,
+    /// Rounds whose figures do not describe normal responses.
+    pub not_valid: usize,
+    /// Little's law: responses per second times their mean service time, over the requests that may
+    /// be in flight. Near 1 in a closed loop; the rest is time without a request on a connection.
+    pub busy_share: Option<f64>,
+}
+
+/// Whether an entry is ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StandingState {
+    /// Nothing keeps it from a rank.
+    Ranked,
+    /// The client set the pace in most rounds: the entry may be faster.
+    ClientLimited,
+    /// More than a quarter of the rounds do not describe normal responses.
+    NotValid,
+}
+
+/// Two entries that are ranked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairResult {
+    /// Their names, the faster one first.
+    pub entries: [String; 2],
+    /// The second over the first. The p value is two-sided, and adjusted for all pairs.
+    #[serde(flatten)]
+    pub evidence: Evidence,
+    /// Outcome.
+    pub relation: Relation,
+    /// The smallest difference, as a fraction, that so many rounds of this noise would have shown in
+    /// 95 of 100 arenas; null of one round.
+    pub smallest_found: Option<f64>,
+}
+
+/// Outcome for two entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// Shown to differ, by at least 2 %.
+    Differ,
+    /// Shown to be within 4 % of each other.
+    Alike,
+    /// Neither.
+    Unsettled,
+}
+
+/// Places of all entries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standings {
+    /// Of each entry, in the order of their names.
+    pub each: Vec<Standing>,
+    /// Pairs of ranked entries.
+    pub pairs: Vec<PairResult>,
+    /// The look that was taken last; none before the first.
+    pub look: Option<FinalLook>,
+    /// Rounds until the next look; 0 if the groups are settled, or no look is left.
+    pub rounds_wanted: usize,
+}
+
+/// What decides: good responses per second.
+pub(super) fn metric() -> Metric {
+    let mut metrics = run_metrics().into_iter();
+    let found = metrics.find(|metric| metric.name == THROUGHPUT);
+    found.unwrap_or_else(|| unreachable!("a metric of every run"))
+}
+
+impl Standings {
+    /// Judge the rounds of entries with these names, each in the order of its rounds.
+    pub fn of(names: &[&str], rounds: &[ArenaRound]) -> Self {
+        let of_entry: Vec<Vec<&ArenaRound>> = names
+            .iter()
+            .map(|name| rounds.iter().filter(|of| of.entry == *name).collect())
+            .collect();
+        let last = of_entry
+            .iter()
+            .map(|of| of.last().map_or(0, |last| last.round));
+        let complete = last.min().unwrap_or(0);
+        let taken = LOOKS.iter().rposition(|look| look.pairs <= complete);
+        let look = LOOKS[taken.unwrap_or(0)];
+        let most = complete.min(look.pairs);
+        let seen: Vec<&[&ArenaRound]> = of_entry
+            .iter()
+            .map(|of| &of[..of.partition_point(|of| of.round <= most)])
+            .collect();
+        let mut each: Vec<Standing> = seen.iter().map(|of| Standing::of(of)).collect();
+        let mut ranked: Vec<usize> = (0..names.len())
+            .filter(|at| each[*at].state == StandingState::Ranked)
+            .collect();
+        ranked.sort_by(|one, other| {
+            let per_s = [one, other].map(|at| each[*at].per_s.unwrap_or(0.0));
+            per_s[1].total_cmp(&per_s[0])
+        });
+        let (places, pairs) = pairs(&ranked, &seen, names, look, taken.is_some());
+        let differing: Vec<[usize; 2]> = places
+            .into_iter()
+            .zip(&pairs)
+            .filter(|(_, pair)| pair.relation == Relation::Differ)
+            .map(|([one, other], pair)| {
+                if pair.evidence.log_ratio < 0.0 {
+                    [one, other]
+                } else {
+                    [other, one]
+                }
+            })
+            .collect();
+        let groups = groups(ranked.len(), &differing);
+        // Before the first look, there are none.
+        ranked.truncate(taken.map_or(0, |_| ranked.len()));
+        for (place, at) in ranked.into_iter().enumerate() {
+            let faster = differing.iter().filter(|[_, slower]| *slower == place);
+            each[at].rank = Some(1 + faster.count());
+            let own = groups.iter().zip('a'..);
+            each[at].groups = own
+                .filter(|(group, _)| group.contains(&place))
+                .map(|(_, letter)| letter)
+                .collect();
+        }
+        let is_settled = pairs
+            .iter()
+            .all(|pair| pair.relation != Relation::Unsettled);
+        let next = LOOKS
+            .iter()
+            .map(|look| look.pairs)
+            .find(|at| *at > complete);
+        Self {
+            each,
+            pairs,
+            look: taken.map(|at| FinalLook {
+                number: at + 1,
+                look,
+            }),
+            rounds_wanted: match taken {
+                Some(_) if is_settled => 0,
+                _ => next.map_or(0, |next| next - complete),
+            },
+        }
+    }
+}
+
+impl Standing {
+    /// The figures of an entry with these rounds, which has no rank yet.
+    fn of(rounds: &[&ArenaRound]) -> Self {
+        let counting = || rounds.iter().filter(|round| round.counts());
+        let logs: Vec<f64> = counting().map(|round| round.per_s.ln()).collect();
+        let centre = Centre::of(&logs);
+        let limited = rounds.iter().filter(|round| round.is_client_limited());
+        let client_limited = limited.count();
+        let not_valid = rounds.len() - logs.len();
+        Self {
+            rank: None,
+            groups: String::new(),
+            state: if logs.is_empty() || not_valid * 4 > rounds.len() {
+                StandingState::NotValid
+            } else if client_limited * 2 > rounds.len() {
+                StandingState::ClientLimited
+            } else {
+                StandingState::Ranked
+            },
+            per_s: centre.map(|centre| centre.estimate.exp()),
+            per_s_interval: centre.and_then(|centre| Some(centre.interval?.map(f64::exp))),
+            rounds: rounds.len(),
+            client_limited,
+            not_valid,
+            busy_share: median(
+                &mut counting()
+                    .filter_map(|of| of.busy_share)
+                    .collect::<Vec<_>>(),
+            ),
+        }
+    }
+}
+
+impl ArenaRound {
+    /// True if its rate is that of good responses: a disturbance is looked for in each pair.
+    pub fn counts(&self) -> bool {
+        self.per_s > 0.0 && self.run.validity <= Verdict::Disturbed
+    }
+
+    fn is_client_limited(&self) -> bool {
+        let mut effects = self.run.findings.iter().map(Finding::effect);
+        effects.any(|effect| effect == Some(Verdict::ClientLimited))
+    }
+}
+
+/// The change from one entry's run to that of another in the same round; none where either does not
+/// count, or the machine treated them unequally.
+pub(super) fn change(runs: [&ArenaRound; 2], metric: &Metric) -> Option<f64> {
+    let is_disturbed = || {
+        let readings =
+            runs.map(|of| Readings::from_iter([(THROUGHPUT, Reading::Gating(of.per_s))]));
+        let metrics = std::slice::from_ref(metric);
+        let states = runs.map(|of| of.state);
+        Disturbance::of_pair(states, readings.each_ref(), metrics) != Disturbance::None
+    };
+    let counts = runs.iter().all(|of| of.counts());
+    let is_even = counts && (runs[0].state == runs[1].state || !is_disturbed());
+    is_even.then(|| log_change(runs.map(|of| of.per_s)))
+}
+
+/// Judge all pairs of the ranked entries, by their places among them.
+fn pairs(
+    ranked: &[usize],
+    seen: &[&[&ArenaRound]],
+    names: &[&str],
+    look: Look,
+    is_taken: bool,
+) -> (Vec<[usize; 2]>, Vec<PairResult>) {
+    let metric = metric();
+    let (mut places, mut pairs) = (Vec::new(), Vec::new());
+    for slower in 0..ranked.len() {
+        for faster in 0..slower {
+            let [first, second] = [faster, slower].map(|place| ranked[place]);
+            let changes: Vec<f64> = seen[first]
+                .iter()
+                .filter_map(|one| {
+                    let other = seen[second].iter().find(|other| other.round == one.round)?;
+                    change([one, other], &metric)
+                })
+                .collect();
+            if let Some(evidence) = Evidence::of(&metric, &changes) {
+                places.push([faster, slower]);
+                pairs.push(PairResult {
+                    entries: [first, second].map(|at| names[at].to_owned()),
+                    evidence: Evidence {
+                        p_value: two_sided(&changes),
+                        ..evidence
+                    },
+                    relation: Relation::Unsettled,
+                    smallest_found: None,
+                });
+            }
+        }
+    }
+    let raw: Vec<f64> = pairs.iter().map(|pair| pair.evidence.p_value).collect();
+    for (pair, adjusted) in pairs.iter_mut().zip(holm(&raw)) {
+        pair.evidence.p_adjusted = Some(adjusted);
+        pair.judge(&metric, look, raw.len(), is_taken);
+    }
+    (places, pairs)
+}
+
+impl PairResult {
+    fn judge(&mut self, metric: &Metric, look: Look, family: usize, is_taken: bool) {
+        let evidence = &self.evidence;
+        let smallest = metric.loss(metric.smallest_effect);
+        let found = evidence.log_ratio_sd.and_then(|sd| {
+            let one_sided = Look::new(look.pairs, look.alpha / 2.0);
+            one_sided.minimum_detectable(evidence.pairs, sd, family, smallest)
+        });
+        self.smallest_found = found.map(|loss| metric.fraction(loss));
+        let is_shown = evidence.p_adjusted.is_some_and(|p| p <= look.alpha);
+        let within = metric.loss(metric.passes_below);
+        let is_alike = evidence
+            .log_ratio_interval
+            .is_some_and(|of| of.low > -within && of.high < within);
+        // As many as a comparison may leave out.
+        let has_enough = evidence.pairs * 4 >= look.pairs * 3;
+        self.relation = if !is_taken || !has_enough {
+            Relation::Unsettled
+        } else if is_shown && evidence.log_ratio.abs() >= smallest {
+            Relation::Differ
+        } else if is_alike {
+            Relation::Alike
+        } else {
+            Relation::Unsettled
+        };
+    }
+}
+
+/// The largest sets of entries of which no two differ, by their first members: the compact letter
+/// display of Piepho, H.-P. (2004), *An algorithm for a letter-based representation of all-pairwise
+/// comparisons*, Journal of Computational and Graphical Statistics 13.
+pub(super) fn groups(entries: usize, differing: &[[usize; 2]]) -> Vec<BTreeSet<usize>> {
+    let mut groups = vec![(0..entries).collect::<BTreeSet<usize>>()];
+    for pair in differing {
+        let mut parted = Vec::new();
+        for group in groups {
+            if !pair.iter().all(|of| group.contains(of)) {
+                parted.push(group);
+                continue;
+            }
+            for of in pair {
+                let mut part = group.clone();
+                part.remove(of);
+                parted.push(part);
+            }
+        }
+        parted.sort_by_key(|group| std::cmp::Reverse(group.len()));
+        groups = Vec::new();
+        for part in parted {
+            if groups.iter().all(|kept| !part.is_subset(kept)) {
+                groups.push(part);
+            }
+        }
+    }
+    groups.retain(|group| !group.is_empty());
+    groups.sort();
+    groups
+}
+
+/// In the order of a table: by rank and rate, and then those without a rank.
+pub(super) fn in_order(entries: &mut [ArenaEntry]) {
+    entries.sort_by(|one, other| {
+        let rank = |of: &ArenaEntry| of.standing.rank.unwrap_or(usize::MAX);
+        let per_s = |of: &ArenaEntry| of.standing.per_s.unwrap_or(0.0);
+        let by_rank = rank(one).cmp(&rank(other));
+        by_rank.then(per_s(other).total_cmp(&per_s(one)))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn two_entries_share_a_group_unless_they_differ_and_no_group_could_be_larger(
+            differ in prop::collection::vec(any::<bool>(), 21),
+        ) {
+            let pairs = (0..7).flat_map(|other| (0..other).map(move |one| [one, other]));
+            let differing: Vec<[usize; 2]> = pairs
+                .clone()
+                .zip(differ)
+                .filter(|(_, differs)| *differs)
+                .map(|(pair, _)| pair)
+                .collect();
+            let groups = groups(7, &differing);
+            for pair in pairs {
+                let share = groups.iter().any(|group| pair.iter().all(|of| group.contains(of)));
+                prop_assert_eq!(share, !differing.contains(&pair), "{:?}", pair);
+            }
+            for group in &groups {
+                let fits = |other: &usize| {
+                    !group.contains(other) && group.iter().all(|of| {
+                        let pair = [*of.min(other), *of.max(other)];
+                        !differing.contains(&pair)
+                    })
+                };
+                prop_assert!(!(0..7).any(|other| fits(&other)), "{group:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_alphas_of_the_looks_add_up_to_1_percent() {
+        let spent: f64 = LOOKS.iter().map(|look| look.alpha).sum();
+        assert!((spent - 0.01).abs() < 1e-12, "{spent}");
+        // Eight entries can be told apart at the first look.
+        let least = 2.0 * 0.5_f64.powi(i32::try_from(LOOKS[0].pairs).unwrap());
+        assert!(28.0 * least <= LOOKS[0].alpha);
+    }
+}
