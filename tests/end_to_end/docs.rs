@@ -268,6 +268,7 @@ if [ -n "$REHEARSED" ]; then
     ab*--base-command*) own+=(--pairs 1 --executions 1) ;;
     ab*) own+=(--pairs 1) rounds+=(-d 300ms) ;;
     scale*) own+=(--repeats 1 -d 200ms) ;;
+    arena*) own+=(--rounds 1 --curve 0 -d 100ms -w 0s) ;;
     capacity*) own+=(--from 100 --max-rate 200 --probe 1s --budget 3s) ;;
     ladder*) own+=(--rungs 4 -d 1s) ;;
     patterns*) own+=(-d 1s) ;;
