@@ -83,12 +83,14 @@ type JsonFormat = (
     fn(&Value) -> Result<Vec<Measured>, String>,
 );
 
+const CRITERION: &str = "criterion";
+
 const JSON_FORMATS: [JsonFormat; 6] = [
     ("hyperfine", "results", Value::is_array, hyperfine),
     ("k6", "results", Value::is_object, k6_summary),
-    ("criterion", "iters", Value::is_array, criterion_sample),
+    (CRITERION, "iters", Value::is_array, criterion_sample),
     (
-        "criterion",
+        CRITERION,
         "median_abs_dev",
         Value::is_object,
         criterion_estimates,
@@ -193,7 +195,7 @@ fn parsed(text: &str) -> Result<(&'static str, Vec<Measured>), Wrong> {
 fn import_file(path: &Path) -> Result<Imported, ImportError> {
     let text = read_text(path).map_err(|error| ImportError::new(path, 0, error.to_string()))?;
     let mut imported = parse(path, &text)?;
-    if imported.tool == "criterion" {
+    if imported.tool == CRITERION {
         let text = fs::read_to_string(path.with_file_name("benchmark.json")).unwrap_or_default();
         let benchmark: Value = serde_json::from_str(&text).unwrap_or_default();
         let name = benchmark["full_id"]
@@ -286,19 +288,24 @@ fn numbers(of: &Value, pointer: &str) -> Result<Vec<f64>, String> {
         .ok_or_else(|| format!("expected a list of numbers at `{pointer}`"))
 }
 
+fn in_us(seconds: Vec<f64>) -> Vec<f64> {
+    seconds.into_iter().map(|seconds| seconds * 1e6).collect()
+}
+
 /// The measurements of a quantity of hyperfine 2, in its unit: `{"value": 1.5, "unit": "second"}`.
 /// None if one has no value, or another unit.
 fn measurements(of: &Value, key: &str, unit: &str) -> Option<Vec<f64>> {
-    let value = |of: &Value| of["value"].as_f64().filter(|_| of["unit"] == unit);
     let all = of["measurements"].as_array()?;
-    all.iter().map(|one| value(&one[key])).collect()
+    all.iter()
+        .map(|one| &one[key])
+        .map(|of| of["value"].as_f64().filter(|_| of["unit"] == unit))
+        .collect()
 }
 
 /// Commands of hyperfine; times in seconds. Runs of a scan may share one name (`-n`). Version 2 has
 /// a list of measurements, version 1 one of times.
 fn hyperfine(file: &Value) -> Result<Vec<Measured>, String> {
     let [wall_time, cpu_time, peak_memory] = command_metrics();
-    let in_us = |seconds: Vec<f64>| seconds.iter().map(|seconds| seconds * 1e6).collect();
     let results = file["results"]
         .as_array()
         .ok_or("expected a list at `/results`")?;
@@ -312,12 +319,13 @@ fn hyperfine(file: &Value) -> Result<Vec<Measured>, String> {
             }
         }
         if of["measurements"].is_array() {
-            let of_each = |key| measurements(of, key, "second");
-            let wall = of_each("time_wall_clock").ok_or(
+            let wall = measurements(of, "time_wall_clock", "second").ok_or(
                 "expected `time_wall_clock` with a value in the unit `second` in each of `/results/measurements`",
             )?;
             all.push(measured(&benchmark, wall_time.clone(), in_us(wall)));
-            if let Some((user, system)) = of_each("time_user").zip(of_each("time_system")) {
+            let [user, system] =
+                ["time_user", "time_system"].map(|key| measurements(of, key, "second"));
+            if let Some((user, system)) = user.zip(system) {
                 let cpu = user.iter().zip(system).map(|(user, system)| user + system);
                 all.push(measured(&benchmark, cpu_time.clone(), in_us(cpu.collect())));
             }
@@ -407,10 +415,11 @@ fn k6(file: &Value) -> Result<Vec<Measured>, String> {
 /// Metrics of k6's new summary: a list, in which a counter has no rate. It is that over the time of
 /// the test.
 fn k6_summary(file: &Value) -> Result<Vec<Measured>, String> {
-    let list = |pointer| file.pointer(pointer).and_then(Value::as_array);
-    let metrics = list("/results/metrics").ok_or("expected a list at `/results/metrics`")?;
+    let [metrics, checks] = ["/results/metrics", "/results/checks/metrics"]
+        .map(|pointer| file.pointer(pointer).and_then(Value::as_array));
+    let metrics = metrics.ok_or("expected a list at `/results/metrics`")?;
     let duration_s = number(file, "/config/duration")?;
-    let checks = list("/results/checks/metrics").into_iter().flatten();
+    let checks = checks.into_iter().flatten();
     let named = metrics.iter().chain(checks).filter_map(|of| {
         let (name, mut of) = (of["name"].as_str()?, of.clone());
         if let Some(count) = of["values"]["count"]

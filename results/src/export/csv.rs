@@ -13,7 +13,7 @@ use crate::run::report::Report;
 const OWN_NAMES: [&str; 2] = ["ledger", "totals"];
 
 /// Parts of a row that are no figures of it.
-const LEFT_OUT: [&str; 5] = ["answers", "course", "hdr", "held", "spread"];
+const LEFT_OUT: [&str; 6] = ["answers", "at_least", "course", "hdr", "held", "spread"];
 
 /// A table with a column for every figure that any of the rows has.
 pub(super) fn table<T: Serialize>(report: &Report, rows: &[T]) -> String {
@@ -52,7 +52,7 @@ fn add_fields(out: &mut Map<String, Value>, prefix: &str, object: &Map<String, V
     for (name, value) in object {
         let is_bound = bounds.is_some_and(|bounds| bounds.iter().any(|bound| bound == name));
         match value {
-            _ if LEFT_OUT.contains(&&**name) || name == "at_least" => {}
+            _ if LEFT_OUT.contains(&&**name) => {}
             Value::Object(inner) if OWN_NAMES.contains(&&**name) => add_fields(out, "", inner),
             Value::Object(inner) => add_fields(out, &format!("{prefix}{name}_"), inner),
             _ if is_bound => drop(out.insert(format!("{prefix}{name}"), Value::Null)),

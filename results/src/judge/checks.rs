@@ -380,11 +380,10 @@ fn dead(report: &Report) -> Found {
 fn silent(report: &Report) -> Option<Finding> {
     let (totals, ledger) = (&report.totals, &report.ledger);
     let (rows, shards) = (&report.intervals, &report.shards);
-    let is_heard = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
     let last_s = rows
         .iter()
         .rev()
-        .find(is_heard)
+        .find(|row| row.ok + row.not_found + row.throttled + row.failed > 0)
         .map_or(0.0, |row| row.start_s as f64 + 1.0);
     let silent_s = totals.duration_s - last_s;
     let is_paused = rows
@@ -433,13 +432,14 @@ fn cut_off(report: &Report) -> Found {
 
 fn throttling(report: &Report) -> Found {
     let (counted, totals) = (report.measured(), &report.totals);
-    let of_requests = |n: u64| share(n as f64, counted.requests.attempts as f64);
     let quota = match Limit::Quota.in_run(&report.plan.run, totals.throttled) {
         Limit::Quota => report.binding.target,
         _ => 0.0,
     };
     let held_share = report.binding.pause + quota;
-    let throttled = of_requests(counted.requests.throttled);
+    let good = counted.items.ok + counted.items.not_found;
+    let [throttled, good_share] = [counted.requests.throttled, good]
+        .map(|n| share(n as f64, counted.requests.attempts as f64));
     let is_held = held_share >= limits::NOTABLE || throttled >= limits::FAILED;
     let throttled_at_first = totals.sources_throttled_at_first;
     let sources = (throttled_at_first > 0).then_some(Finding::SourcesThrottled {
@@ -448,7 +448,7 @@ fn throttling(report: &Report) -> Found {
     });
     let found = is_held.then(|| Finding::Throttled {
         share: throttled,
-        good_share: of_requests(counted.items.ok + counted.items.not_found),
+        good_share,
         held_share,
         waits: report.plan.run.throttling.on_throttle == OnThrottle::Honor,
         is_adaptive: report.plan.run.throttling.adaptive.is_some(),
@@ -746,9 +746,10 @@ fn slowdown(before: f64, after: f64) -> f64 {
 
 /// Requests for which this machine had no port or descriptor left.
 fn local_lacks(report: &Report) -> Found {
-    let of = |kind| Some(report.totals.errors_of(kind)).filter(|requests| *requests > 0);
-    let ports = of(ErrorKind::AddressUnavailable).map(|requests| Finding::NoLocalPort { requests });
-    let files = of(ErrorKind::TooManyFiles).map(|requests| Finding::NoDescriptor { requests });
+    let [ports, files] = [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles]
+        .map(|kind| Some(report.totals.errors_of(kind)).filter(|requests| *requests > 0));
+    let ports = ports.map(|requests| Finding::NoLocalPort { requests });
+    let files = files.map(|requests| Finding::NoDescriptor { requests });
     Ok(ports.into_iter().chain(files).collect())
 }
 
@@ -848,19 +849,21 @@ fn never_sent(report: &Report) -> Found {
             .entry(limit.unwrap_or(Limit::Connections))
             .or_default() += shard.totals.dropped;
     }
-    let of_all = |count: u64| share(count as f64, scheduled as f64);
-    let is_much = |count: &u64| of_all(*count) > limits::DROPPED;
+    let much = |count: u64| {
+        Some(share(count as f64, scheduled as f64)).filter(|share| *share > limits::DROPPED)
+    };
     let mut found: Vec<Finding> = by_limit
         .into_iter()
-        .filter(|(_, count)| is_much(count))
-        .map(|(limit, count)| Finding::NeverSent {
-            share: of_all(count),
-            count,
-            limit,
+        .filter_map(|(limit, count)| {
+            Some(Finding::NeverSent {
+                share: much(count)?,
+                count,
+                limit,
+            })
         })
         .collect();
-    found.extend(is_much(&postponed).then(|| Finding::Postponed {
-        share: of_all(postponed),
+    found.extend(much(postponed).map(|share| Finding::Postponed {
+        share,
         count: postponed,
     }));
     Ok(found)

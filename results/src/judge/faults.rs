@@ -91,11 +91,10 @@ pub(super) fn mostly_one_part(report: &Report) -> Option<Finding> {
     if is_explained || report.totals.throttled > 0 {
         return None;
     }
-    let mean_us = |series| report.latency(series)?.mean_us;
-    let service_us = mean_us(Series::ServiceOk)?;
+    let service_us = report.mean_us(Series::ServiceOk)?;
     let target = report.split.as_ref();
     let parts = [
-        (TimePart::Body, mean_us(Series::Body), service_us),
+        (TimePart::Body, report.mean_us(Series::Body), service_us),
         (
             TimePart::Target,
             target.map(|split| split.target_us),

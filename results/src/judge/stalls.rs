@@ -200,11 +200,15 @@ impl<'a> Judge<'a> {
             return false;
         }
         // Requests of the second before, which end in it.
-        let is_within = |row: &&&IntervalRow| {
-            (row.start_s as f64) < stall.to_s
-                && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
-        };
-        let rows: Vec<&IntervalRow> = self.rows.iter().filter(is_within).copied().collect();
+        let rows: Vec<&IntervalRow> = self
+            .rows
+            .iter()
+            .filter(|row| {
+                (row.start_s as f64) < stall.to_s
+                    && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
+            })
+            .copied()
+            .collect();
         let paused_s: f64 = rows
             .iter()
             .map(|row| row.binding.pause + row.binding.target)

@@ -216,12 +216,17 @@ impl CutTotals {
         }
         // The last second of a run ends with its last response.
         let duration_s = (run_s.min(part.end as f64) - part.start as f64).max(0.0);
-        let per_s = |count: u64| share(count as f64, duration_s);
         Self {
             duration_s,
-            attempts_per_s: per_s(counts.attempts.saturating_sub(counts.aborted)),
-            items_per_s: per_s(counts.items.saturating_sub(counts.aborted)),
-            ok_per_s: per_s(counts.ok),
+            attempts_per_s: share(
+                counts.attempts.saturating_sub(counts.aborted) as f64,
+                duration_s,
+            ),
+            items_per_s: share(
+                counts.items.saturating_sub(counts.aborted) as f64,
+                duration_s,
+            ),
+            ok_per_s: share(counts.ok as f64, duration_s),
             counts,
         }
     }

@@ -100,7 +100,6 @@ impl Objective {
         } = self.condition;
         let stops = self.breach == Breach::Stops;
         let is_response = metric.series().is_some_and(is_response);
-        let is = |quantity| metric == Metric::Of(quantity);
         let has_rate = plan.rate.is_some() && plan.arrivals != Arrivals::Replay;
         let measured = plan.duration.map(|lasts| lasts.saturating_sub(plan.warmup));
         let window = window.map(|window| Duration::from_secs(window.seconds()));
@@ -119,9 +118,9 @@ impl Objective {
                 .to_owned()
         } else if is_response && plan.arrivals.gaps().is_none() {
             "a closed loop has no response times; judge service times, or make it an open loop (--arrivals constant)".to_owned()
-        } else if is(Quantity::BudgetUtilisation) && !plan.has_budget() {
+        } else if metric == Metric::Of(Quantity::BudgetUtilisation) && !plan.has_budget() {
             "the run has no rate budget; add --rate and --arrivals asap".to_owned()
-        } else if is(Quantity::RateRatio) && !has_rate {
+        } else if metric == Metric::Of(Quantity::RateRatio) && !has_rate {
             "the run has no rate of its own; add --rate".to_owned()
         } else if let Some(measured) = measured.filter(|measured| window > Some(*measured)) {
             let measured = humantime::format_duration(measured);

@@ -560,9 +560,8 @@ impl Report {
             .iter()
             .filter_map(|row| row.split.as_ref())
             .collect();
-        let mean_us = |series| self.latency(series)?.mean_us;
-        let service_us = mean_us(Series::ServiceOk)?;
-        Split::of(sample)?.calibrated(&seconds, service_us, mean_us(Series::ResponseOk))
+        let service_us = self.mean_us(Series::ServiceOk)?;
+        Split::of(sample)?.calibrated(&seconds, service_us, self.mean_us(Series::ResponseOk))
     }
 
     /// The hosts, URL templates and source addresses.
@@ -649,6 +648,10 @@ impl Report {
     /// Counts of items and attempts that ended after the warm-up.
     pub fn measured(&self) -> Counters {
         WarmUpReport::measured(self.warmup.as_ref(), &self.ledger, &self.totals)
+    }
+
+    pub(crate) fn mean_us(&self, series: Series) -> Option<f64> {
+        self.latency(series)?.mean_us
     }
 
     /// The times of a series over all shards.

@@ -425,10 +425,14 @@ impl Panel {
     }
 
     fn scales(&self) -> (Scale, Scale) {
-        let places = || self.marks.iter().flat_map(|mark| mark.shape.extent());
+        let (across, up): (Vec<_>, Vec<_>) = self
+            .marks
+            .iter()
+            .flat_map(|mark| mark.shape.extent())
+            .unzip();
         (
-            Scale::of(&self.x.range, places().filter_map(|(x, _)| x)),
-            Scale::of(&self.y.range, places().filter_map(|(_, y)| y)),
+            Scale::of(&self.x.range, across.into_iter().flatten()),
+            Scale::of(&self.y.range, up.into_iter().flatten()),
         )
     }
 }

@@ -70,13 +70,8 @@ fn asked(report: &Report) -> String {
 /// p50, p99 and the slowest, each with its neighbour.
 pub(crate) fn times(report: &Report) -> [Figure; 3] {
     let latency = report.latency(report.main_series());
-    let shown = |wanted: &str| {
-        let latency = latency?;
-        let figures = latency.figures();
-        let (_, key, us) = figures.into_iter().find(|(name, ..)| *name == wanted)?;
-        latency.shown(key, us)
-    };
-    let beside = |name: &str| shown(name).map(|value| format!("{name} {value}"));
+    let [p90, p999] =
+        ["p90", "p99.9"].map(|name| latency?.text(name).map(|value| format!("{name} {value}")));
     let due = report
         .slowest
         .first()
@@ -87,29 +82,36 @@ pub(crate) fn times(report: &Report) -> [Figure; 3] {
         .map(|count| format!("{} unfinished", grouped(count)));
     let slowest: Vec<String> = due.into_iter().chain(unfinished).collect();
     [
-        ("p50", "p50", beside("p90")),
-        ("p99", "p99", beside("p99.9")),
+        ("p50", "p50", p90),
+        ("p99", "p99", p999),
         ("Max", "max", Some(slowest.join(", "))),
     ]
     .map(|(title, name, detail)| {
-        let value = shown(name).unwrap_or_else(|| "-".to_owned());
-        figure(title, value, detail.unwrap_or_default())
+        let value = latency.and_then(|latency| latency.text(name));
+        figure(
+            title,
+            value.unwrap_or_else(|| "-".to_owned()),
+            detail.unwrap_or_default(),
+        )
     })
 }
 
 /// Mean time to open connections, which the service times leave out, where it is a notable part of
 /// what users wait.
 pub(crate) fn opening(report: &Report) -> Option<String> {
-    let sum_us = |series| {
+    let [connect_us, tunnel_us, tls_us, service_us] = [
+        Series::Connect,
+        Series::Tunnel,
+        Series::Tls,
+        Series::ServiceOk,
+    ]
+    .map(|series| {
         let latency = report.latency(series);
         latency.map_or(0.0, |all| all.count as f64 * all.mean_us.unwrap_or(0.0))
-    };
-    let opening_us: f64 = [Series::Connect, Series::Tunnel, Series::Tls]
-        .map(sum_us)
-        .into_iter()
-        .sum();
+    });
+    let opening_us = connect_us + tunnel_us + tls_us;
     let opened = report.latency(Series::Connect)?.count;
-    let all_us = opening_us + sum_us(Series::ServiceOk);
+    let all_us = opening_us + service_us;
     let is_notable = report.main_series() == Series::ServiceOk
         && opening_us > 0.0
         && opening_us >= OPENING * all_us;
@@ -126,7 +128,11 @@ pub(crate) fn opening(report: &Report) -> Option<String> {
 pub(crate) fn others(report: &Report) -> impl Iterator<Item = (&'static str, String)> {
     let totals = &report.totals;
     let (held, limit) = Limit::of(report)[0];
-    let per_request = |us: Option<f64>| us.map(|us| format!("{} per request", micros(us)));
+    let [client, target] = [
+        report.cpu_us_per_attempt(),
+        report.target_cpu_us_per_attempt(),
+    ]
+    .map(|us| us.map(|us| format!("{} per request", micros(us))));
     let got = report.got.share.filter(|_| !is_endless(&report.plan.run));
     let unsent = report
         .never_sent()
@@ -135,11 +141,10 @@ pub(crate) fn others(report: &Report) -> impl Iterator<Item = (&'static str, Str
         let share = short_percent(totals.resent as f64 / totals.attempts.max(1) as f64);
         format!("{} ({share})", grouped(totals.resent))
     });
-    let rate = |n: u64| decimal(n as f64 / report.measured_s());
     let events = (totals.events > 0).then(|| {
         format!(
             "{}/s, {} in all",
-            rate(totals.events),
+            decimal(totals.events as f64 / report.measured_s()),
             grouped(totals.events)
         )
     });
@@ -169,11 +174,8 @@ pub(crate) fn others(report: &Report) -> impl Iterator<Item = (&'static str, Str
             )),
         ),
         ("Time to connect", opening(report)),
-        ("Client CPU", per_request(report.cpu_us_per_attempt())),
-        (
-            "Target CPU",
-            per_request(report.target_cpu_us_per_attempt()),
-        ),
+        ("Client CPU", client),
+        ("Target CPU", target),
         (
             "In flight",
             Some(format!("{} at most", grouped(totals.peak_in_flight))),

@@ -108,10 +108,12 @@ impl Histogram {
             counts[self.column(*us, room)] += count;
         }
         let most = counts.iter().max().copied().unwrap_or(1).max(1) as f64;
-        let height = |count: u64| (rows as f64 * 8.0 * (count as f64 / most).sqrt()).round();
         counts
             .into_iter()
-            .map(|count| place(height(count)).max(usize::from(count > 0)))
+            .map(|count| {
+                let height = (rows as f64 * 8.0 * (count as f64 / most).sqrt()).round();
+                place(height).max(usize::from(count > 0))
+            })
             .collect()
     }
 

@@ -121,20 +121,18 @@ impl Display {
     /// Cells beside each other, in as many lines as they take; as far apart as one line of one has
     /// room for.
     fn laid_out(self, cells: &[&Cell], most: usize) -> Vec<Line> {
-        let width = |cell: &Cell| self.shown(&cell.text).chars().count();
-        let all: usize = cells.iter().map(|cell| width(cell)).sum();
+        let all: usize = cells.iter().map(|cell| self.width(&cell.text)).sum();
         let gaps = cells.len().saturating_sub(1);
-        let fits = |gap: &usize| INDENT + all + gap * gaps <= self.columns;
         let gap = GAPS
             .into_iter()
             .filter(|_| most == 1)
-            .find(fits)
+            .find(|gap| INDENT + all + gap * gaps <= self.columns)
             .unwrap_or(GAPS[GAPS.len() - 1]);
         let mut lines: Vec<Line> = Vec::new();
         for cell in cells {
             let text = self.shown(&cell.text);
             let used = lines.last().map_or(0, Line::width);
-            let is_full = lines.is_empty() || used + gap + width(cell) > self.columns;
+            let is_full = lines.is_empty() || used + gap + self.width(&cell.text) > self.columns;
             let before = if is_full { INDENT } else { gap };
             let begun = if is_full { None } else { lines.pop() };
             let line = begun.unwrap_or_default();
@@ -144,6 +142,11 @@ impl Display {
             );
         }
         lines
+    }
+
+    /// Columns of a text as the terminal shows it.
+    pub fn width(self, text: &str) -> usize {
+        self.shown(text).chars().count()
     }
 
     /// The text as the terminal can show it; other characters than those that texts use stay.

@@ -101,6 +101,11 @@ impl ChangeReport {
     pub(super) fn text(&self) -> String {
         change(self.ratio, self.interval)
     }
+
+    fn figure(self, name: &'static str) -> Option<Figure> {
+        let [value, interval] = change_in_two(self.ratio, self.interval);
+        figure(name, Some(value), interval)
+    }
 }
 
 /// Outcome of a search.
@@ -438,16 +443,13 @@ impl StudyResult for Bisect {
     }
 
     fn main_figures(&self) -> Vec<Figure> {
-        let of = |name: &'static str, change: Option<ChangeReport>| {
-            let change = change?;
-            let [value, interval] = change_in_two(change.ratio, change.interval);
-            figure(name, Some(value), interval)
-        };
         let commits = (self.commits.len() - 1) as u64;
         let blocks = counted(self.blocks.len() as u64, "block");
         [
-            of("The commit", self.effect.filter(|_| self.step.is_some())),
-            of("Good to bad", Some(self.loss)),
+            self.effect
+                .filter(|_| self.step.is_some())
+                .and_then(|effect| effect.figure("The commit")),
+            self.loss.figure("Good to bad"),
             figure(
                 "Looks",
                 Some(self.looks.to_string()),
@@ -479,8 +481,7 @@ impl StudyResult for Bisect {
         let last = self.commits.len() - 1;
         let (from, to) = self.step.unwrap_or((1, last));
         let near = from.saturating_sub(BESIDE)..=to + BESIDE;
-        let likeliest = |at: usize| at == 0 || at == last || near.contains(&at);
-        let mut table = self.table(likeliest);
+        let mut table = self.table(|at| at == 0 || at == last || near.contains(&at));
         if table.rows.len() > 2 * BESIDE + 2 {
             table = self.table(|at| at == 0 || at == last || at + 1 == from || at == to);
         }

@@ -110,11 +110,6 @@ pub struct RateReport {
 
 impl RateReport {
     fn of(pace: Pace, tally: &Tally, probes: &[ProbeReport]) -> Self {
-        let has_passed = |probe: &&ProbeReport| {
-            probe.plan.per_min == pace
-                && probe.plan.kind == ProbeKind::Full
-                && probe.seen == ProbeResult::Pass
-        };
         let probe = telling(pace, probes);
         Self {
             rate_per_s: pace.per_s(),
@@ -122,7 +117,11 @@ impl RateReport {
             state: tally.state(),
             accepted_per_s: probes
                 .iter()
-                .filter(has_passed)
+                .filter(|probe| {
+                    probe.plan.per_min == pace
+                        && probe.plan.kind == ProbeKind::Full
+                        && probe.seen == ProbeResult::Pass
+                })
                 .map(|probe| probe.accepted_per_s)
                 .reduce(f64::min),
             response_p50_us: probe.and_then(|probe| probe.response_p50_us),
@@ -173,16 +172,15 @@ impl Capacity {
             .and_then(|of| of.accepted_per_s)
             .filter(|capacity| *capacity > 0.0);
         let caveats = caveats(&question, &probes, [pass, fail]);
-        let least = |caveat: &StudyFinding| match caveat {
-            StudyFinding::LongerPeriod {
-                let_through_per_s, ..
-            } => Some(*let_through_per_s),
-            StudyFinding::RandomArrivals { share } => Some(pass_per_s? * (1.0 - share)),
-            _ => None,
-        };
         let at_least_per_s = caveats
             .iter()
-            .filter_map(least)
+            .filter_map(|caveat| match caveat {
+                StudyFinding::LongerPeriod {
+                    let_through_per_s, ..
+                } => Some(*let_through_per_s),
+                StudyFinding::RandomArrivals { share } => Some(pass_per_s? * (1.0 - share)),
+                _ => None,
+            })
             .chain(capacity_per_s)
             .reduce(f64::min);
         let beyond = beyond_the_last(&probes);
@@ -292,8 +290,10 @@ fn caveats(
     caveats.extend(random.map(|share| StudyFinding::RandomArrivals { share }));
     let neighbours = refuses_neighbours(probes).zip(fail);
     caveats.extend(neighbours.map(|(share, _)| StudyFinding::NoBurst { share }));
-    let is_void = |probe: &&ProbeReport| probe.seen == ProbeResult::Void;
-    let void: Vec<&ProbeReport> = probes.iter().filter(is_void).collect();
+    let void: Vec<&ProbeReport> = probes
+        .iter()
+        .filter(|probe| probe.seen == ProbeResult::Void)
+        .collect();
     let reason = void.iter().rev().find_map(|probe| probe.reasons.first());
     caveats.extend(reason.map(|reason| StudyFinding::Void {
         probes: void.len(),
@@ -359,18 +359,17 @@ impl StudyResult for Capacity {
     }
 
     fn main_figures(&self) -> Vec<Figure> {
-        let per_s = |per_s: Option<f64>| per_s.map(rate);
         let p99 = self
             .rates
             .iter()
             .find(|of| Some(of.rate_per_s) == self.passes_at_per_s)
             .and_then(|of| of.response_p99_us);
         [
-            ("Capacity", per_s(self.capacity_per_s), "good responses"),
-            ("Limits met at", per_s(self.passes_at_per_s), "offered"),
-            ("Broken at", per_s(self.fails_at_per_s), "offered"),
+            ("Capacity", self.capacity_per_s.map(rate), "good responses"),
+            ("Limits met at", self.passes_at_per_s.map(rate), "offered"),
+            ("Broken at", self.fails_at_per_s.map(rate), "offered"),
             ("p99", p99.map(micros), "at the highest rate that passes"),
-            ("Refuses above", per_s(self.limit_per_s), "at least"),
+            ("Refuses above", self.limit_per_s.map(rate), "at least"),
         ]
         .into_iter()
         .filter_map(|(name, value, detail)| figure(name, value, detail.to_owned()))

@@ -405,19 +405,15 @@ findings! {
     /// The Universal Scalability Law that the sizes follow.
     Law { held: FixedQuantity, contention: Fitted, coherency: Fitted, peak: Option<Fitted> } => Neutral,
         {
-            let known = |of: Fitted, text: fn(f64) -> String| {
-                let Interval { low, high } = of.interval;
-                format!("{} ({} to {})", text(of.value), text(low), text(high))
-            };
             let axis = held.axis().name();
             let peak = peak.map_or_else(
                 || "no peak is known".to_owned(),
-                |peak| format!("most throughput at {} {axis}", known(peak, decimal)),
+                |peak| format!("most throughput at {} {axis}", peak.text(decimal)),
             );
             format!(
                 "Universal Scalability Law with {held}: contention {}, coherency {}, {peak}",
-                known(contention, coefficient),
-                known(coherency, coefficient)
+                contention.text(coefficient),
+                coherency.text(coefficient)
             )
         };
     /// No size counts beside the smallest: client and target competed for the CPUs.
@@ -692,15 +688,16 @@ fn led_to(verdict: Overall, metrics: &[MetricResult], passes_below: f64) -> Stri
             let bound = passes_below * 100.0;
             format!("no loss of {bound} % or more in {}", judged.join(", "))
         }
-        (Overall::Regression, _) => {
-            let worse = |one: &MetricResult| {
+        (Overall::Regression, _) => metrics
+            .iter()
+            .map(|one| {
                 let by = one
                     .evidence
                     .map_or_else(|| "far less".to_owned(), |evidence| evidence.change());
                 format!("{} {by}", one.metric.title)
-            };
-            metrics.iter().map(worse).collect::<Vec<_>>().join("; ")
-        }
+            })
+            .collect::<Vec<_>>()
+            .join("; "),
         (_, Some(why)) => format!("{}: {why}", metrics[0].metric.title),
         _ => "no metric was read in both sides of each pair".to_owned(),
     }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Conclusion, Header, Picture, StudyFinding, StudyResult, or_dash, rate};
-use crate::run::report::{IntervalRow, Report, Verdict};
+use crate::run::report::{Report, Verdict};
 use crate::show::chart::{Axis, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{counted, micros};
@@ -68,23 +68,23 @@ impl OverlaidRun {
         let series = Series::waited(report.plan.run.arrivals);
         let times = report.latency(series);
         let is_open = report.schedule.is_some();
-        let p99_us = |row: &IntervalRow| {
-            if is_open {
-                row.response_p99_us
-            } else {
-                row.p99_us
-            }
-        };
         let counted = report.measured();
-        let share = |part: u64| part as f64 / counted.requests.attempts.max(1) as f64;
+        let [error_share, throttled_share] = [counted.errors(), counted.requests.throttled]
+            .map(|part| part as f64 / counted.requests.attempts.max(1) as f64);
         let end_s = report.totals.duration_s + NEARLY;
-        let is_shown = |row: &&IntervalRow| row.start_s == 0 || (row.start_s + 1) as f64 <= end_s;
-        let shown = report.intervals.iter().filter(is_shown);
-        let seconds = shown.map(|row| OverlaidSecond {
-            start_s: row.start_s,
-            ok: row.counts.ok,
-            p99_us: p99_us(row),
-        });
+        let seconds = report
+            .intervals
+            .iter()
+            .filter(|row| row.start_s == 0 || (row.start_s + 1) as f64 <= end_s)
+            .map(|row| OverlaidSecond {
+                start_s: row.start_s,
+                ok: row.counts.ok,
+                p99_us: if is_open {
+                    row.response_p99_us
+                } else {
+                    row.p99_us
+                },
+            });
         Self {
             name,
             validity: report.validity.verdict,
@@ -96,8 +96,8 @@ impl OverlaidRun {
                 .filter(|key| times.is_some_and(|times| times.is_at_least(key)))
                 .map(str::to_owned)
                 .collect(),
-            error_share: share(counted.errors()),
-            throttled_share: share(counted.requests.throttled),
+            error_share,
+            throttled_share,
             seconds: seconds.collect(),
         }
     }
@@ -131,18 +131,22 @@ impl Overlay {
             .map(|second| second.start_s + 1)
             .max()
             .unwrap_or(1);
-        let line = |(number, run): (usize, &OverlaidRun)| {
-            let points = run
-                .seconds
-                .iter()
-                .filter_map(|second| Some((second.start_s as f64 + 0.5, value(second)?)));
-            Mark::new(Role::Run(number), &run.name, Shape::Line(points.collect()))
-        };
         Panel {
             x: Axis::new("s", Range::Between(0.0, end_s as f64), Format::Number),
             y,
             height: HEIGHT,
-            marks: self.runs.iter().enumerate().map(line).collect(),
+            marks: self
+                .runs
+                .iter()
+                .enumerate()
+                .map(|(number, run)| {
+                    let points = run
+                        .seconds
+                        .iter()
+                        .filter_map(|second| Some((second.start_s as f64 + 0.5, value(second)?)));
+                    Mark::new(Role::Run(number), &run.name, Shape::Line(points.collect()))
+                })
+                .collect(),
             cells: Vec::new(),
         }
     }

@@ -72,7 +72,7 @@ pub use self::usl::*;
 use super::findings::factor;
 use super::{
     Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, load,
-    or_dash,
+    or_dash, rate,
 };
 use crate::run::report::Environment;
 use crate::show::doc::{Column, Doc, Figure, Table};
@@ -155,13 +155,14 @@ fn answer(curve: &Curve) -> StudyFinding {
         };
     }
     let work = point.cpu_work_efficiency;
-    let is_clear = |work: &Estimate| work.is_above(1.0) || work.inverse().is_above(1.0);
     StudyFinding::Grew {
         held,
         sizes,
         speedup,
         efficiency,
-        cost: work.filter(is_clear).map(Estimate::inverse),
+        cost: work
+            .filter(|work| work.is_above(1.0) || work.inverse().is_above(1.0))
+            .map(Estimate::inverse),
     }
 }
 
@@ -218,30 +219,25 @@ impl StudyResult for Scaling {
             return Vec::new();
         };
         let [least_n, most_n] = [base, most].map(|point| curve.n(point));
-        let shown = |estimate: &Option<Estimate>, format: fn(f64) -> String| {
-            let [value, interval] = estimate.as_ref()?.texts(format);
-            Some((value, interval.trim_start().to_owned()))
-        };
-        let per_s = |per_s: f64| format!("{}/s", decimal(per_s));
-        let times = |times: f64| format!("{}\u{d7}", decimal(times));
-        [
-            (format!("Rate at {most_n}"), shown(&most.items_per_s, per_s)),
-            (
-                format!("Times that at {least_n}"),
-                shown(&most.speedup, times),
-            ),
-            ("Efficiency".to_owned(), shown(&most.efficiency, percent)),
+        let figures: [EstimateFigure; 4] = [
+            (format!("Rate at {most_n}"), most.items_per_s, rate),
+            (format!("Times that at {least_n}"), most.speedup, |times| {
+                format!("{}\u{d7}", decimal(times))
+            }),
+            ("Efficiency".to_owned(), most.efficiency, percent),
             (
                 "CPU per request".to_owned(),
-                shown(&most.cpu_us_per_attempt, micros),
+                most.cpu_us_per_attempt,
+                micros,
             ),
-        ]
-        .into_iter()
-        .filter_map(|(name, of)| {
-            let (value, detail) = of?;
-            figure(name, Some(value), detail)
-        })
-        .collect()
+        ];
+        figures
+            .into_iter()
+            .filter_map(|(name, estimate, format)| {
+                let [value, interval] = estimate?.texts(format);
+                figure(name, Some(value), interval.trim_start().to_owned())
+            })
+            .collect()
     }
 
     fn fill(&self, doc: Doc) -> Doc {
@@ -325,12 +321,14 @@ fn table(curve: &Curve) -> Table {
     }
 }
 
+/// A figure of a study: its name, its estimate, and the form of a number.
+type EstimateFigure = (String, Option<Estimate>, fn(f64) -> String);
+
 /// A figure of a size: its name, and its text.
 type SizeFigure = (&'static str, fn(&Point) -> String);
 
 /// The main figures of a curve: a column for each size.
 fn sizes_beside_each_other(curve: &Curve) -> Table {
-    let size = |point: &Point| grouped_f64(curve.n(point));
     let figures: [SizeFigure; 6] = [
         ("items/s", |point| {
             or_dash(median(point.items_per_s), decimal)
@@ -352,7 +350,9 @@ fn sizes_beside_each_other(curve: &Curve) -> Table {
         }),
     ];
     let points = &curve.points;
-    let sizes = points.iter().map(|point| Column::numbers(size(point)));
+    let sizes = points
+        .iter()
+        .map(|point| Column::numbers(grouped_f64(curve.n(point))));
     let rows = figures.into_iter().filter_map(|(name, value)| {
         let values: Vec<String> = points.iter().map(value).collect();
         let is_known = values.iter().any(|value| !value.is_empty());

@@ -27,8 +27,8 @@ pub(super) fn excuse(condition: &Condition, gate: GateReport, report: &Report) -
         Op::More | Op::AtLeast => is_of_pace(condition.metric).then_some(f64::INFINITY),
         Op::Equal | Op::Unequal => None,
     });
-    let holds = |best: &f64| condition.judge(&Measured::Exactly(*best)) == Some(true);
-    let Some(best) = best.filter(holds) else {
+    let Some(best) = best.filter(|best| condition.judge(&Measured::Exactly(*best)) == Some(true))
+    else {
         return gate;
     };
     let without = if best > 0.0 && best.is_finite() {

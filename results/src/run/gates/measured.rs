@@ -38,6 +38,10 @@ impl Measured {
         value.map_or_else(|| Self::Unknown(NONE.to_owned()), Self::Exactly)
     }
 
+    const fn count(n: u64) -> Self {
+        Self::Exactly(n as f64)
+    }
+
     /// True if the value is only known to be no less.
     pub const fn is_at_least(&self) -> bool {
         matches!(self, Self::AtLeast(_))
@@ -108,13 +112,10 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
 /// Measure a metric of the requests of one group: a URL template, a host or a source address, by its
 /// name in the report.
 fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
-    let groups = || {
-        let all = [&report.by_template, &report.by_host, &report.by_source];
-        all.into_iter().flatten()
-    };
-    let is_named = |row: &&GroupRow| row.name.as_deref() == Some(name);
-    let Some(row) = groups().find(is_named) else {
-        let names: Vec<&str> = groups().filter_map(|row| row.name.as_deref()).collect();
+    let groups = [&report.by_template, &report.by_host, &report.by_source];
+    let rows: Vec<&GroupRow> = groups.into_iter().flatten().collect();
+    let Some(row) = rows.iter().find(|row| row.name.as_deref() == Some(name)) else {
+        let names: Vec<&str> = rows.iter().filter_map(|row| row.name.as_deref()).collect();
         return Measured::Unknown(if names.is_empty() {
             "the run has no groups: its requests are of one URL template and one host".to_owned()
         } else {
@@ -128,7 +129,6 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
         };
         Measured::of(share.value())
     };
-    let count = |count: u64| Measured::Exactly(count as f64);
     match metric {
         Metric::Time(series, Stat::Percentile(quantile)) => {
             let is_open = report.plan.run.arrivals.gaps().is_some();
@@ -159,11 +159,11 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
         }
         Metric::Of(Quantity::ErrorRate) => share(row.errors),
         Metric::Of(Quantity::ThrottledRate) => share(row.throttled),
-        Metric::Of(Quantity::Attempts) => count(row.attempts),
-        Metric::Of(Quantity::Ok) => count(row.ok),
-        Metric::Of(Quantity::NotFound) => count(row.not_found),
-        Metric::Of(Quantity::Throttled) => count(row.throttled),
-        Metric::Of(Quantity::Errors) => count(row.errors),
+        Metric::Of(Quantity::Attempts) => Measured::count(row.attempts),
+        Metric::Of(Quantity::Ok) => Measured::count(row.ok),
+        Metric::Of(Quantity::NotFound) => Measured::count(row.not_found),
+        Metric::Of(Quantity::Throttled) => Measured::count(row.throttled),
+        Metric::Of(Quantity::Errors) => Measured::count(row.errors),
         _ => Measured::Unknown("it is not counted by group".to_owned()),
     }
 }
@@ -196,7 +196,7 @@ pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
 fn of_counters(quantity: Quantity, all: &Counters, seconds: f64, least: u64) -> Measured {
     match quantity.figure() {
         Figure::PerS(count) if seconds > 0.0 => Measured::Exactly(count(all) as f64 / seconds),
-        Figure::Count(count) => Measured::Exactly(count(all) as f64),
+        Figure::Count(count) => Measured::count(count(all)),
         Figure::Share(of) => {
             let share = of(all);
             let few = too_few(share.whole, least);

@@ -299,13 +299,16 @@ pub fn merge(
         thresholds: LiveThresholds::new(objectives, &crawl),
         parts: plan.nodes,
     };
-    let open = |part| FramesFile::open(parts.frames(part));
-    let record = merge_frames(&crawl, &starts, open, &mut recorder).map_err(|(part, error)| {
-        MergeError::Frames {
-            path: parts.frames(part),
-            error,
-            result: directory.result(part),
-        }
+    let record = merge_frames(
+        &crawl,
+        &starts,
+        |part| FramesFile::open(parts.frames(part)),
+        &mut recorder,
+    )
+    .map_err(|(part, error)| MergeError::Frames {
+        path: parts.frames(part),
+        error,
+        result: directory.result(part),
     })?;
     let Recorder {
         seconds,
@@ -500,10 +503,13 @@ pub(crate) fn judge(report: &mut Report, merged: &MergedReport, attempts: &[Atte
         Verdict::ClientLimited,
         Verdict::Disturbed,
     ] {
-        let of_it = || attempts.iter().filter(|one| one.verdict == verdict);
-        let found = of_it().next().map(|first| Finding::PartsJudged {
+        let of_it: Vec<&AttemptRecord> = attempts
+            .iter()
+            .filter(|one| one.verdict == verdict)
+            .collect();
+        let found = of_it.first().map(|first| Finding::PartsJudged {
             verdict,
-            parts: of_it().map(|attempt| attempt.part).collect(),
+            parts: of_it.iter().map(|attempt| attempt.part).collect(),
             of: merged.parts,
             reason: first.reasons.first().cloned().unwrap_or_default(),
         });

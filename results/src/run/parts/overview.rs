@@ -230,9 +230,9 @@ impl PartsWatch {
         };
         seen.at = Some(now);
         for name in names {
-            let file = |file| self.directory.attempt(part, &name).join(file);
+            let directory = self.directory.attempt(part, &name);
             // A file server may be unable to show a file that is replaced just now.
-            let status = AttemptStatus::read(&file(PartsDirectory::STATUS))
+            let status = AttemptStatus::read(&directory.join(PartsDirectory::STATUS))
                 .ok()
                 .flatten();
             let known = seen.attempts.iter().position(|one| one.name == name);
@@ -243,7 +243,7 @@ impl PartsWatch {
             let attempt = &mut seen.attempts[at];
             attempt.record(status, now);
             attempt.has_ended = attempt.status.state == AttemptState::Ended
-                && file(PartsDirectory::ATTEMPT).exists();
+                && directory.join(PartsDirectory::ATTEMPT).exists();
         }
         if seen.published.is_none() {
             let path = self.directory.result(part);
@@ -322,10 +322,16 @@ impl PartsWatch {
                 });
             }
         }
-        let failing = || self.parts.iter().filter_map(|part| part.failing.as_ref());
-        let worst = failing().max_by_key(|one| (one.is_damaged(), now.saturating_sub(one.since)));
+        let failing: Vec<&Failing> = self
+            .parts
+            .iter()
+            .filter_map(|part| part.failing.as_ref())
+            .collect();
+        let worst = failing
+            .iter()
+            .max_by_key(|one| (one.is_damaged(), now.saturating_sub(one.since)));
         all.unread = worst.map(|worst| UnreadParts {
-            parts: u32::try_from(failing().count()).unwrap_or(u32::MAX),
+            parts: u32::try_from(failing.len()).unwrap_or(u32::MAX),
             path: worst.path.clone(),
             error: worst.error.to_string(),
             for_s: now.saturating_sub(worst.since).as_secs_f64(),

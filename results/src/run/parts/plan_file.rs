@@ -184,11 +184,9 @@ impl PlanFile {
     /// Return the IDs of a part, by the split law.
     pub fn ids(&self, part: u32) -> IdRange {
         let IdRange { start, .. } = self.crawl.ids;
-        let point = |i: u32| start + split_point(self.crawl.ids.len(), self.nodes.into(), i.into());
-        IdRange {
-            start: point(part),
-            end: point(part + 1),
-        }
+        let [start, end] = [part, part + 1]
+            .map(|i| start + split_point(self.crawl.ids.len(), self.nodes.into(), i.into()));
+        IdRange { start, end }
     }
 }
 

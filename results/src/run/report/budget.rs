@@ -249,6 +249,6 @@ impl BudgetReport {
 pub(crate) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
     let Some(rate) = plan.rate else { return 0.0 };
     let curve = Curve::of(plan.shape, plan.duration);
-    let own_s = |s: f64| curve.due_before(whole(s * 1e9)) as f64 / 1e9;
-    rate.per_second() * (own_s(to_s) - own_s(from_s))
+    let [from, to] = [from_s, to_s].map(|s| curve.due_before(whole(s * 1e9)) as f64 / 1e9);
+    rate.per_second() * (to - from)
 }

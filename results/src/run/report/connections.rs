@@ -232,17 +232,16 @@ impl Split {
             ..self.clone()
         };
         let t = T[(count - 2).min(T.len() - 1)];
-        let error_us = |deviations: &[f64]| {
-            let squares: f64 = deviations.iter().map(|it| it * it).sum();
-            t * (squares * count as f64 / (count - 1) as f64).sqrt() / self.n as f64
-        };
         for (at, (name, part)) in Self::PARTS.into_iter().enumerate() {
             let (Some(us), Some(sampled_us)) = (part(&all), part(self)) else {
                 continue;
             };
             let own = self.deviations(seconds, part);
             let others = by_service.iter().zip(&own).map(|(all, own)| all - own);
-            let (own_us, others_us) = (error_us(&own), error_us(&others.collect::<Vec<_>>()));
+            let [others_us, own_us] = [others.collect(), own].map(|deviations: Vec<f64>| {
+                let squares: f64 = deviations.iter().map(|it| it * it).sum();
+                t * (squares * count as f64 / (count - 1) as f64).sqrt() / self.n as f64
+            });
             // What waited in the client is no part of the service time.
             let (below_us, above_us) = match (at, response_us) {
                 (0, Some(_)) => (us - sampled_us, us - sampled_us),

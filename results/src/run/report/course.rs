@@ -99,20 +99,26 @@ impl Course {
             && self.start_ms <= longest_ms
     }
 
+    /// Start of a column, in seconds since that of the run.
+    fn start_s(&self, column: usize) -> f64 {
+        (self.start_ms + self.step_ms * column as u64) as f64 / 1e3
+    }
+
     /// Times in which there were any of these counts; none if they are most of it, or too many.
     pub(crate) fn periods(&self, counts: &[u64]) -> Vec<Event> {
-        let s = |column: usize| (self.start_ms + self.step_ms * column as u64) as f64 / 1e3;
-        let apart_s = APART_S.max(s(2) - s(0));
+        let apart_s = APART_S.max(self.start_s(2) - self.start_s(0));
         let mut periods: Vec<Event> = Vec::new();
         for (column, _) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let (from_s, to_s) = (s(column), s(column + 1));
+            let (from_s, to_s) = (self.start_s(column), self.start_s(column + 1));
             match periods.last_mut() {
                 Some(last) if from_s - last.to_s < apart_s => last.to_s = to_s,
                 _ => periods.push(Event { from_s, to_s }),
             }
         }
         let total_s: f64 = periods.iter().map(Event::length_s).sum();
-        if periods.len() > MOST_PERIODS || total_s > (s(counts.len()) - s(0)) / 2.0 {
+        if periods.len() > MOST_PERIODS
+            || total_s > (self.start_s(counts.len()) - self.start_s(0)) / 2.0
+        {
             periods.clear();
         }
         periods
@@ -121,23 +127,21 @@ impl Course {
     /// The part from one second to another: the columns that are in it.
     pub(crate) fn part(&self, from_s: u64, to_s: u64) -> Self {
         let step_ms = self.step_ms.max(1);
-        let column = |s: u64| {
+        let [first, end] = [from_s, to_s.max(from_s)].map(|s| {
             let at = (s * 1_000).saturating_sub(self.start_ms).div_ceil(step_ms);
             usize::try_from(at)
                 .unwrap_or(usize::MAX)
                 .min(self.good.len())
-        };
-        let (first, end) = (column(from_s), column(to_s));
-        let cut = |all: &[u64]| all[first..end.max(first)].to_vec();
+        });
         Self {
             start_ms: self.start_ms + first as u64 * step_ms,
             step_ms,
-            good: cut(&self.good),
-            not_found: cut(&self.not_found),
-            throttled: cut(&self.throttled),
-            failed: cut(&self.failed),
-            in_flight: cut(&self.in_flight),
-            heat: self.heat[first..end.max(first)].to_vec(),
+            good: self.good[first..end].to_vec(),
+            not_found: self.not_found[first..end].to_vec(),
+            throttled: self.throttled[first..end].to_vec(),
+            failed: self.failed[first..end].to_vec(),
+            in_flight: self.in_flight[first..end].to_vec(),
+            heat: self.heat[first..end].to_vec(),
         }
     }
 }
@@ -179,14 +183,16 @@ impl Step {
 }
 
 fn folded(steps: &[Step], by: usize) -> Vec<Step> {
-    let column = |parts: &[Step]| {
-        let mut column = Step::default();
-        for part in parts {
-            column.append(part);
-        }
-        column
-    };
-    steps.chunks(by).map(column).collect()
+    steps
+        .chunks(by)
+        .map(|parts| {
+            let mut column = Step::default();
+            for part in parts {
+                column.append(part);
+            }
+            column
+        })
+        .collect()
 }
 
 impl Seconds {
@@ -194,10 +200,11 @@ impl Seconds {
     /// course, of `least_ms` at least, so that what was shown of a second stays as it is.
     pub(crate) fn shown(shown_s: f64, least_ms: u64) -> Self {
         let least_ms = (shown_s * 1e3 / MOST_COLUMNS as f64).max(least_ms as f64);
-        let is_enough = |scale: &usize| (STEP_MS * *scale as u64) as f64 >= least_ms;
         let mut scales = (0..15).flat_map(|n| [1, 2, 5].map(|by| by * FOLD.pow(n)));
         Self {
-            scale: scales.find(is_enough).unwrap_or(1),
+            scale: scales
+                .find(|scale| (STEP_MS * *scale as u64) as f64 >= least_ms)
+                .unwrap_or(1),
             ..Self::default()
         }
     }

@@ -130,7 +130,7 @@ impl Report {
     fn elsewhere_us(&self) -> f64 {
         [Series::Network, Series::ReceiveDelay]
             .into_iter()
-            .filter_map(|series| self.latency(series)?.mean_us)
+            .filter_map(|series| self.mean_us(series))
             .sum()
     }
 

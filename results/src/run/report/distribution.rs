@@ -81,19 +81,18 @@ impl Distribution<'_> {
     pub fn percentile(&self, q: f64) -> Percentile {
         let figures = self.latency.figures();
         let named = REPORTED.iter().zip(figures);
-        let ns = |us: f64| whole((us * 1e3).round());
         // The percentiles with a name, lower and higher, hold it between them.
         let (mut floor, mut ceiling) = (0, u64::MAX);
         for ((named, _), (_, key, us)) in named {
             let is_bound = self.latency.is_at_least(key);
             if (named - q).abs() < 1e-9 {
-                return match us.map(ns) {
+                return match us.map(nanos) {
                     None => Percentile::TooFew,
                     Some(least) if is_bound => Percentile::AtLeast(least),
                     Some(value) => Percentile::Exact(value),
                 };
             }
-            match us.map(ns) {
+            match us.map(nanos) {
                 Some(value) if *named < q => floor = floor.max(value),
                 Some(value) if !is_bound => ceiling = ceiling.min(value),
                 _ => {}
@@ -104,7 +103,7 @@ impl Distribution<'_> {
             return Percentile::TooFew;
         }
         let rank = rank(q, all);
-        let greatest = self.latency.slowest_us().map_or(u64::MAX, ns);
+        let greatest = self.latency.slowest_us().map_or(u64::MAX, nanos);
         // Half a rank lower the quotient is of that rank, however it is rounded.
         let [least, most] = [rank.saturating_sub(self.latency.censored), rank].map(|rank| {
             let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;
@@ -118,6 +117,10 @@ impl Distribution<'_> {
             Percentile::AtLeast(least)
         }
     }
+}
+
+fn nanos(us: f64) -> u64 {
+    whole((us * 1e3).round())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crawlmark_harness::clock::seconds;
-use crawlmark_harness::stats::{Failure, FailureCause, Failures, RequestCounts};
+use crawlmark_harness::stats::{FailureCause, Failures, RequestCounts};
 use crawlmark_harness::supervisor::RunRecord;
 
 /// Failed requests of one cause.
@@ -33,16 +33,18 @@ impl FailureReport {
         for shard in &record.shards {
             failures.merge(&shard.failures);
         }
-        let reported = |failure: &Failure| Self {
-            first_s: seconds(failure.first.since(record.start)),
-            last_s: seconds(failure.last.since(record.start)),
-            status: failure.status,
-            excerpt: failure.excerpt.clone(),
-            details: failure.details.clone(),
-        };
         failures
             .iter()
-            .map(|(cause, failure)| (cause.key(), reported(failure)))
+            .map(|(cause, failure)| {
+                let reported = Self {
+                    first_s: seconds(failure.first.since(record.start)),
+                    last_s: seconds(failure.last.since(record.start)),
+                    status: failure.status,
+                    excerpt: failure.excerpt.clone(),
+                    details: failure.details.clone(),
+                };
+                (cause.key(), reported)
+            })
             .collect()
     }
 }

@@ -139,6 +139,12 @@ impl Latency {
         self.ended_max_us.or(self.max_us).filter(|_| self.count > 0)
     }
 
+    /// The figure `name` (`p99.9`) as text; none when it is not known.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        let (_, key, us) = self.figures().into_iter().find(|(of, ..)| *of == name)?;
+        self.shown(key, us)
+    }
+
     /// The figure `key` (`p99_us`), whose value is `us`, as text; none when it is not known.
     pub(crate) fn shown(&self, key: &str, us: Option<f64>) -> Option<String> {
         let at_least = if self.is_at_least(key) { ">= " } else { "" };

@@ -306,7 +306,6 @@ impl TargetReport {
             .map(|attempts| attempts as f64);
         let found = record.found.clone().unwrap_or_default();
         let passed_us = window.to_ns.saturating_sub(window.from_ns) as f64 / 1e3;
-        let queues = || inside.iter().filter_map(|it| it.accept_queue);
         let mut target = Self {
             source: record.source.clone(),
             is_here: record.is_here,
@@ -334,8 +333,16 @@ impl TargetReport {
             pressure_of: found.pressure_of,
             accept_queue: window.queue().map(|mean| QueueReport {
                 mean,
-                max: queues().map(|it| it.length).max().unwrap_or(0),
-                limit: queues().map(|it| it.limit).max().unwrap_or(0),
+                max: inside
+                    .iter()
+                    .filter_map(|it| Some(it.accept_queue?.length))
+                    .max()
+                    .unwrap_or(0),
+                limit: inside
+                    .iter()
+                    .filter_map(|it| Some(it.accept_queue?.limit))
+                    .max()
+                    .unwrap_or(0),
                 drops: window.added(|it| it.accept_queue?.drops),
             }),
             rss_bytes: inside.iter().filter_map(|it| it.rss_bytes).max(),
@@ -352,7 +359,7 @@ impl TargetReport {
 
     /// Split the mean service time.
     fn split(&self, report: &Report, window: Window<'_>) -> Option<ServiceSplit> {
-        let service_us = report.latency(Series::ServiceOk)?.mean_us?;
+        let service_us = report.mean_us(Series::ServiceOk)?;
         let cpu_us = self.cpu_us_per_attempt?;
         // Of a thread that waited all the time, the throttled part is that of the cgroup's CPU.
         let throttled = window.growth(|it| it.throttled_ns).unwrap_or(0.0);

@@ -206,16 +206,16 @@ pub fn read_log(
     seconds: &Range<u64>,
 ) -> Result<LoggedTimes, ReadError> {
     let path = directory.join(LOG);
-    let failed = |error| ReadError::Io {
-        path: path.clone(),
-        error,
-    };
-    let mut log = BufReader::new(foreign::open(&path).map_err(failed)?);
+    let mut log = BufReader::new(foreign::open(&path).map_err(ReadError::io(&path))?);
     let (mut logged, mut text) = (LoggedTimes::new(), Vec::new());
     for line in 1.. {
         text.clear();
         let mut rest = log.by_ref().take(LONGEST_LINE);
-        if rest.read_until(b'\n', &mut text).map_err(failed)? == 0 {
+        if rest
+            .read_until(b'\n', &mut text)
+            .map_err(ReadError::io(&path))?
+            == 0
+        {
             break;
         }
         let text = str::from_utf8(&text).ok();

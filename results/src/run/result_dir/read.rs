@@ -57,6 +57,16 @@ pub enum ReadError {
     },
 }
 
+impl ReadError {
+    /// The error of a file or directory that cannot be read.
+    pub fn io(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Io {
+            path: path.to_owned(),
+            error,
+        }
+    }
+}
+
 /// Field that every version of a format has.
 #[derive(serde::Deserialize)]
 struct Versioned {
@@ -107,10 +117,7 @@ pub fn file_of(path: &Path, name: &str) -> Result<PathBuf, ReadError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(ReadError::Missing(path.to_owned()))
         }
-        Err(error) => Err(ReadError::Io {
-            path: path.to_owned(),
-            error,
-        }),
+        Err(error) => Err(ReadError::io(path)(error)),
     }
 }
 
@@ -118,10 +125,7 @@ fn read_text(path: &Path, name: &str) -> Result<(PathBuf, String), ReadError> {
     let file = file_of(path, name)?;
     let text = foreign::read_text(&file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::NoResult(path.to_owned()),
-        _ => ReadError::Io {
-            path: file.clone(),
-            error,
-        },
+        _ => ReadError::io(&file)(error),
     })?;
     Ok((file, text))
 }

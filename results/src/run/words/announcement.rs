@@ -15,7 +15,6 @@ fn time_in_words(time: Duration) -> String {
 /// terminal of `columns` columns. `slot` is that of a part of a crawl, whose plan this is.
 pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> String {
     let settings = &plan.workload;
-    let number = |n: u32| grouped(n.into());
     let hosts = plan.per_host;
     let rate_per_host = hosts.rate.map(|rate| match settings.per_host_rate_from {
         Some(HostRateSource::CrawlDelay) => format!("{rate} (crawl-delay of robots.txt)"),
@@ -31,9 +30,12 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
         .map(time_in_words);
     let rows = [
         ("items", Some(planned_items(plan))),
-        ("shards", Some(number(plan.shards))),
-        ("connections", Some(number(plan.connections))),
-        ("streams", (plan.streams > 1).then(|| number(plan.streams))),
+        ("shards", Some(grouped(plan.shards.into()))),
+        ("connections", Some(grouped(plan.connections.into()))),
+        (
+            "streams",
+            (plan.streams > 1).then(|| grouped(plan.streams.into())),
+        ),
         (
             "linger",
             linger.map(|linger| {
@@ -66,12 +68,15 @@ pub fn announcement(plan: &RunPlan, slot: Option<SlotShare>, columns: usize) -> 
                 .and_then(ProxySource::variables)
                 .map(str::to_owned),
         ),
-        ("hosts", (hosts.hosts > 1).then(|| number(hosts.hosts))),
+        (
+            "hosts",
+            (hosts.hosts > 1).then(|| grouped(hosts.hosts.into())),
+        ),
         (
             "per host",
             hosts
                 .connections
-                .map(|n| format!("{} requests in flight", number(n))),
+                .map(|n| format!("{} requests in flight", grouped(n.into()))),
         ),
         ("per host", rate_per_host),
         ("time", plan.duration.map(time_in_words)),

@@ -259,9 +259,8 @@ impl End<'_> {
         let limited = limit(report)
             .filter(|_| is_believed)
             .map(|limit| format!("{judged} Limited by {limit}."));
-        let fits = |text: &String| text.chars().count() + 2 <= self.display.columns;
         let text = limited
-            .filter(|text| self.is_wide() && fits(text))
+            .filter(|text| self.is_wide() && text.chars().count() + 2 <= self.display.columns)
             .unwrap_or(judged);
         self.said(verdict.into(), &text)
     }
@@ -316,7 +315,6 @@ fn limit(report: &Report) -> Option<String> {
 fn cells(report: &Report) -> Vec<Cell> {
     let measured = report.measured();
     let requests = &measured.requests;
-    let part = |count: u64| count as f64 / requests.attempts.max(1) as f64;
     let mut cells = vec![good(report)];
     if let Some(times) = times(report) {
         for (name, key, us) in times.figures() {
@@ -331,7 +329,8 @@ fn cells(report: &Report) -> Vec<Cell> {
             }
         }
     }
-    let failed = part(measured.errors());
+    let [failed, throttled] = [measured.errors(), requests.throttled]
+        .map(|count| count as f64 / requests.attempts.max(1) as f64);
     let tone = if failed >= FAILED {
         Tone::FAILURE
     } else {
@@ -339,7 +338,7 @@ fn cells(report: &Report) -> Vec<Cell> {
     };
     cells.push(Cell::new(format!("{} failed", rounded_percent(failed))).toned(tone));
     if requests.throttled > 0 {
-        let share = rounded_percent(part(requests.throttled));
+        let share = rounded_percent(throttled);
         cells.push(Cell::new(format!("{share} throttled")).toned(Tone::WARNING));
     }
     if let Some((_, share)) = report.never_sent() {

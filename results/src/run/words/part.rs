@@ -49,16 +49,25 @@ pub(in crate::run) fn part(cut: &Cut<'_>, report: &Report, plots: &[Plot]) -> Do
     let plots = plots
         .iter()
         .map(|plot| (plot.name, plot.title, plot.caption.clone()));
-    let section = |id, heading: &str, parts| Part::Section(id, heading.to_owned(), parts);
     let blocks = vec![
         (Readers::TEXT, Part::Facts(facts.collect())),
         (MARKDOWN, Part::Tables(vec![sparkline::course(report)])),
         (
             Readers::SUMMARY,
-            section("plots", "Plots", vec![Part::Plots(plots.collect())]),
+            Part::Section(
+                "plots",
+                "Plots".to_owned(),
+                vec![Part::Plots(plots.collect())],
+            ),
         ),
-        (Readers::ALL, section("counts", "Counts", vec![counts])),
-        (Readers::FILES, section("times", "Times", percentiles)),
+        (
+            Readers::ALL,
+            Part::Section("counts", "Counts".to_owned(), vec![counts]),
+        ),
+        (
+            Readers::FILES,
+            Part::Section("times", "Times".to_owned(), percentiles),
+        ),
     ];
     let about = vec![vec![
         format!("run of {}", moment(&report.started_at)),

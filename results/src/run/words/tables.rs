@@ -180,12 +180,17 @@ pub(super) fn summary(report: &Report, times: Vec<Row>) -> Part {
         .iter()
         .take(MOST)
         .map(|(status, n)| format!("{status}: {}", grouped(*n)));
-    let budget = |audit: Option<&Audit>| audit.map(|audit| kept(report, audit));
     let after = [
         ("statuses", Some(statuses.collect::<Vec<_>>().join("  "))),
         ("limited by", Some(limited_by(report))),
-        ("budget", budget(report.budget.as_deref())),
-        ("per host", budget(report.host_budget.as_ref())),
+        (
+            "budget",
+            report.budget.as_deref().map(|audit| kept(report, audit)),
+        ),
+        (
+            "per host",
+            report.host_budget.as_ref().map(|audit| kept(report, audit)),
+        ),
         ("proxy", report.plan.run.workload.proxy.clone()),
         ("saved", saved(report)),
         ("parts", parts_merged(report)),
@@ -427,7 +432,11 @@ fn target(report: &Report) -> Table {
             .unwrap_or_default();
         format!("{mean} on average, {most} at most, of {limit}{drops}")
     });
-    let above_0 = |us: Option<f64>| us.filter(|us| *us > 0.0).map(micros);
+    let [delayed, throttled] = [
+        target.run_delay_us_per_attempt,
+        target.throttled_us_per_attempt,
+    ]
+    .map(|us| us.filter(|us| *us > 0.0).map(micros));
     let rows = [
         ("names", Some(target.names.join(", "))),
         ("at most", Some(counts.join(", "))),
@@ -445,14 +454,8 @@ fn target(report: &Report) -> Table {
             "busiest thread",
             target.busiest_thread.as_ref().map(busiest),
         ),
-        (
-            "waits for a CPU, per request",
-            above_0(target.run_delay_us_per_attempt),
-        ),
-        (
-            "stopped by its quota, per request",
-            above_0(target.throttled_us_per_attempt),
-        ),
+        ("waits for a CPU, per request", delayed),
+        ("stopped by its quota, per request", throttled),
         ("accept queue", queue),
         ("memory", target.rss_bytes.map(bytes)),
         ("descriptors", target.fds.map(grouped)),

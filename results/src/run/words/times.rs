@@ -52,7 +52,6 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn of(report: &Report) -> Self {
         let main = report.main_series();
-        let spectrum = |series| report.latency(series).map(spectrum);
         let times = report.latency(main).filter(|times| is_any(times));
         let meaning = match (times, main) {
             (None, _) => "no good response was measured",
@@ -70,9 +69,12 @@ impl Times {
         let columns = FIGURES.into_iter().map(Column::numbers);
         Self {
             facts: vec![
-                (main.name(), times.map(self::spectrum)),
-                ("first event", spectrum(Series::FirstEvent)),
-                ("event gap", spectrum(Series::EventGap)),
+                (main.name(), times.map(spectrum)),
+                (
+                    "first event",
+                    report.latency(Series::FirstEvent).map(spectrum),
+                ),
+                ("event gap", report.latency(Series::EventGap).map(spectrum)),
                 ("times", Some(meaning.to_owned())),
             ],
             table: Table {

@@ -250,11 +250,13 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
                 Shape::Band(from, to) => {
                     let [left, right] = [from, to].map(|x| self.px_of(field, (x, up.end)));
                     let top = left[1];
-                    let is_free = |down: &f64| {
-                        let middle = top + down - HALF;
-                        across_at.iter().all(|y| (y - middle).abs() > BESIDE)
-                    };
-                    let down = BAND.into_iter().find(is_free).unwrap_or(BAND[0]);
+                    let down = BAND
+                        .into_iter()
+                        .find(|down| {
+                            let middle = top + down - HALF;
+                            across_at.iter().all(|y| (y - middle).abs() > BESIDE)
+                        })
+                        .unwrap_or(BAND[0]);
                     ([f64::midpoint(left[0], right[0]), top], [0.0, down])
                 }
                 _ => continue,

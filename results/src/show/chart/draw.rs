@@ -136,13 +136,14 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
             placed.y,
             (left..left + width, top + height..top),
         ));
-        let marks = &placed.panel.marks;
-        let is_band = |mark: &&Mark| matches!(mark.shape, Shape::Band(..));
-        for mark in marks.iter().filter(is_band) {
+        let marks = placed.panel.marks.iter();
+        let (bands, others): (Vec<_>, Vec<_>) =
+            marks.partition(|mark| matches!(mark.shape, Shape::Band(..)));
+        for mark in bands {
             self.mark(mark, &field)?;
         }
         self.grid(placed, &field)?;
-        for mark in marks.iter().filter(|mark| !is_band(mark)) {
+        for mark in others {
             self.mark(mark, &field)?;
         }
         self.axes(placed, &field)?;
@@ -279,9 +280,8 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
                 Ok(())
             }
             Shape::Areas(steps) => {
-                let height = |step: &Step| step.value.unwrap_or(0.0);
                 for run in steps
-                    .split(|step| height(step) <= 0.0)
+                    .split(|step| step.value.unwrap_or(0.0) <= 0.0)
                     .filter(|run| !run.is_empty())
                 {
                     field.draw(&Polygon::new(around(run), pen.ink.light().filled()))?;

@@ -174,12 +174,14 @@ fn round_factors(low: f64, high: f64, times: &[f64]) -> Vec<f64> {
     // Ten points for each decade are all of its whole multiples.
     let decades = (1..).take_while(|n| low * 10f64.powi(*n) <= high * 100.0);
     let points = axis.key_points(BoldPoints(20 * decades.count()));
-    let is_round = |value: &f64| {
-        let leading = value / 10f64.powf(value.log10().floor());
-        times.iter().any(|round| (leading - round).abs() < 1e-6)
-    };
-    let inside = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
-    let mut round: Vec<f64> = points.into_iter().filter(is_round).filter(inside).collect();
+    let mut round: Vec<f64> = points
+        .into_iter()
+        .filter(|value| {
+            let leading = value / 10f64.powf(value.log10().floor());
+            times.iter().any(|round| (leading - round).abs() < 1e-6)
+        })
+        .filter(|value| *value >= low * 0.999 && *value <= high * 1.001)
+        .collect();
     round.sort_by(f64::total_cmp);
     round.dedup_by(|a, b| (*a / *b - 1.0).abs() < 1e-6);
     round

@@ -144,12 +144,6 @@ impl Fine {
             return None;
         }
         let by = together.unwrap_or_else(|| Self::together(course, most));
-        let sums = |counts: &[u64]| {
-            counts
-                .chunks(by)
-                .map(|part| part.iter().fold(0, |a: u64, b| a.saturating_add(*b)))
-                .collect::<Vec<u64>>()
-        };
         let heat = course.heat.chunks(by).map(|part| {
             merged(
                 part.iter()
@@ -159,7 +153,12 @@ impl Fine {
         });
         Some(Self {
             step_s: course.step_ms as f64 / 1e3 * by as f64,
-            counts: outcomes(course).map(sums),
+            counts: outcomes(course).map(|counts| {
+                counts
+                    .chunks(by)
+                    .map(|part| part.iter().fold(0, |a: u64, b| a.saturating_add(*b)))
+                    .collect::<Vec<u64>>()
+            }),
             in_flight: course
                 .in_flight
                 .chunks(by)
@@ -177,16 +176,15 @@ impl Fine {
             .fold(0, |a, b| a.saturating_add(*b));
         let (least, longest_ms) = LEAST_OF_COLUMN;
         let columns = course.good.len().max(1);
-        let fits = |by: &usize| course.step_ms.saturating_mul(*by as u64) <= longest_ms;
-        let is_enough = |by: &usize| {
-            all.saturating_mul(*by as u64) / columns as u64 >= least
-                && columns.div_ceil(*by) <= most.lines as usize
-        };
-        let short = || TOGETHER.into_iter().filter(fits);
-        short()
-            .find(is_enough)
-            .or_else(|| short().max())
-            .unwrap_or(1)
+        let short: Vec<usize> = TOGETHER
+            .into_iter()
+            .filter(|by| course.step_ms.saturating_mul(*by as u64) <= longest_ms)
+            .collect();
+        let enough = short.iter().find(|by| {
+            all.saturating_mul(**by as u64) / columns as u64 >= least
+                && columns.div_ceil(**by) <= most.lines as usize
+        });
+        enough.or(short.last()).copied().unwrap_or(1)
     }
 }
 
@@ -271,14 +269,17 @@ impl<'a> Columns<'a> {
     /// A value of the rows of each step and its length; none of one that has too little.
     fn steps(&self, value: impl Fn(&[IntervalRow], f64) -> Option<f64>) -> Steps {
         let least_s = LEAST.min(self.to_s - self.from_s);
-        let of = |(rows, length_s): (&[IntervalRow], f64)| {
-            let is_known = !rows.is_empty() && length_s >= least_s;
-            let value = is_known.then(|| value(rows, length_s)).flatten();
-            value.filter(|value| value.is_finite())
-        };
         Steps {
             step_s: self.second_s,
-            values: self.gathered().into_iter().map(of).collect(),
+            values: self
+                .gathered()
+                .into_iter()
+                .map(|(rows, length_s)| {
+                    let is_known = !rows.is_empty() && length_s >= least_s;
+                    let value = is_known.then(|| value(rows, length_s)).flatten();
+                    value.filter(|value| value.is_finite())
+                })
+                .collect(),
         }
     }
 
@@ -431,11 +432,12 @@ fn count_cells(columns: &[Cells]) -> usize {
 
 /// Counts of several distributions in one.
 fn merged<'s>(parts: impl Iterator<Item = (u32, &'s [u64])>) -> Cells {
-    let sane = |(first, counts): &(u32, &[u64])| {
-        let end = (*first as usize).saturating_add(counts.len());
-        end <= MOST_CELLS && !counts.is_empty()
-    };
-    let parts: Vec<(u32, &[u64])> = parts.filter(sane).collect();
+    let parts: Vec<(u32, &[u64])> = parts
+        .filter(|(first, counts)| {
+            let end = (*first as usize).saturating_add(counts.len());
+            end <= MOST_CELLS && !counts.is_empty()
+        })
+        .collect();
     let start = parts.iter().map(|(first, _)| *first).min()?;
     let ends = parts
         .iter()

@@ -92,13 +92,12 @@ enum Group<'a> {
 /// table belongs to it, and what stands before commands is their heading.
 fn groups(doc: &Doc) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    let is_shown = |part: &&Part| match part {
+    let parts = doc.shown_to(Readers::PAGE).filter(|part| match part {
         Part::Status(status) => !doc
             .outcome()
             .is_some_and(|first| std::ptr::eq(first, status)),
         _ => true,
-    };
-    let parts = doc.shown_to(Readers::PAGE).filter(is_shown);
+    });
     for part in parts {
         let group = match (part, groups.pop()) {
             (Part::Text(_), Some(Group::Folded(id, heading, mut parts)))

@@ -247,22 +247,22 @@ impl Hero {
             .map(|pill| &*pill.text)
             .collect::<Vec<_>>()
             .join(", ");
-        let row = |cell: &dyn Fn(&Figure) -> String| {
-            let cells = self
-                .figures
-                .iter()
-                .map(|(figure, _)| cell(figure))
-                .collect::<Vec<_>>();
-            format!("| {} |\n", cells.join(" | "))
-        };
         let mut summary = format!("**{}**", escaped(&self.headline));
         if !verdict.is_empty() {
             let _ = write!(summary, " ({})", escaped(&verdict));
         }
         summary.push('\n');
         if !self.figures.is_empty() {
-            let [names, values] = [row(&|it| escaped(&it.name)), row(&|it| escaped(&it.value))];
-            let _ = write!(summary, "\n{names}{}{values}", row(&|_| "---:".to_owned()));
+            let cells: [fn(&Figure) -> String; 3] = [
+                |it| escaped(&it.name),
+                |_| "---:".to_owned(),
+                |it| escaped(&it.value),
+            ];
+            summary.push('\n');
+            for cell in cells {
+                let row: Vec<String> = self.figures.iter().map(|(it, _)| cell(it)).collect();
+                let _ = writeln!(summary, "| {} |", row.join(" | "));
+            }
         }
         if !self.command.is_empty() {
             summary.push('\n');

@@ -64,17 +64,17 @@ fn script(code: &str) -> String {
 /// Return the scripts of a page: uPlot where there are charts, and our own, without comments and
 /// indentation.
 fn scripts(has_charts: bool, is_live: bool) -> Vec<String> {
-    let own = |code: &str| {
+    let uplot =
+        has_charts.then(|| script(&format!("/*!\n{UPLOT_LICENSE}*/\n{}", UPLOT.trim_end())));
+    let live = is_live.then_some(LIVE);
+    let own = [PAGE].into_iter().chain(live).map(|code| {
         let lines = code
             .lines()
             .map(str::trim_start)
             .filter(|line| !line.is_empty() && !line.starts_with("//"));
         script(&lines.collect::<Vec<_>>().join("\n"))
-    };
-    let uplot =
-        has_charts.then(|| script(&format!("/*!\n{UPLOT_LICENSE}*/\n{}", UPLOT.trim_end())));
-    let live = is_live.then(|| own(LIVE));
-    uplot.into_iter().chain([own(PAGE)]).chain(live).collect()
+    });
+    uplot.into_iter().chain(own).collect()
 }
 
 /// What a browser may load and run: these scripts alone, and on a live page what its server sends.

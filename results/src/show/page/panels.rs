@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::columns::{Cells, Columns, Outcome, Steps};
 use super::markup::Html;
-use crate::run::report::{BindingReport, GateReport, IntervalRow, Limit, Report, Split};
+use crate::run::report::{BindingReport, IntervalRow, Limit, Report, Split};
 use crate::show::chart::Role;
 use crate::show::text::{decimal, grouped, in_unit, micros, rate_in_words, seconds, short_percent};
 use crawlmark_harness::stats::Series as Times;
@@ -217,19 +217,22 @@ pub(super) fn of(report: &Report, columns: &Columns<'_>) -> Vec<Panel> {
 impl Run<'_> {
     /// Lines for the thresholds of metrics whose names start so.
     fn thresholds(&self, metrics: &[&str]) -> Vec<Series> {
-        let is_drawn = |gate: &&GateReport| {
-            metrics.iter().any(|metric| gate.metric.starts_with(metric)) && gate.limit > 0.0
-        };
-        let line = |gate: &GateReport| {
-            let role = match gate.ok {
-                Some(false) => Role::Failed,
-                _ => Role::Reference,
-            };
-            let steps = Steps::constant(gate.limit, self.columns);
-            Series::new("threshold", Drawn::Dash, role, steps).of(in_unit(&gate.unit, gate.limit))
-        };
         let gates = &self.report.gates;
-        gates.iter().filter(is_drawn).map(line).collect()
+        gates
+            .iter()
+            .filter(|gate| {
+                metrics.iter().any(|metric| gate.metric.starts_with(metric)) && gate.limit > 0.0
+            })
+            .map(|gate| {
+                let role = match gate.ok {
+                    Some(false) => Role::Failed,
+                    _ => Role::Reference,
+                };
+                let steps = Steps::constant(gate.limit, self.columns);
+                Series::new("threshold", Drawn::Dash, role, steps)
+                    .of(in_unit(&gate.unit, gate.limit))
+            })
+            .collect()
     }
 
     fn is_open_loop(&self) -> bool {
@@ -308,12 +311,6 @@ pub(in crate::show) fn latency(run: &Run<'_>) -> Option<Panel> {
         Times::ServiceOk
     };
     let of_run = report.latency(main)?;
-    let figures = of_run.figures().into_iter();
-    let shown = |wanted: &str| {
-        let mut figures = figures.clone();
-        let (_, key, us) = figures.find(|(name, ..)| *name == wanted)?;
-        of_run.shown(key, us)
-    };
     let rows: [(&'static str, Drawn, Role, Value); 3] = [
         ("max", Drawn::Hidden, Role::Level(1), |row| row.max_us),
         ("p99", Drawn::Broken, Role::Reference, |row| {
@@ -329,7 +326,7 @@ pub(in crate::show) fn latency(run: &Run<'_>) -> Option<Panel> {
         let is_about = medians.is_some();
         let steps = medians.unwrap_or_else(|| columns.most(value));
         if steps.is_any() {
-            let total = shown(name).unwrap_or_else(|| "-".to_owned());
+            let total = of_run.text(name).unwrap_or_else(|| "-".to_owned());
             let line = Series::new(name, drawn, role, steps).of(total);
             series.push(Series { is_about, ..line });
         }

@@ -200,14 +200,13 @@ fn write_owner(html: &mut Html, parts: &[Part], all_us: f64, owner: (Owner, &str
 
 /// Whose time it is, in words.
 fn sentence(parts: &[Part], all_us: f64) -> String {
-    let of = |owner| {
+    let [target_us, client_us] = [Owner::Target, Owner::Client].map(|owner| {
         parts
             .iter()
             .filter(|part| part.owner == owner)
             .map(|part| part.us)
-            .sum::<f64>()
-    };
-    let (target_us, client_us) = (of(Owner::Target), of(Owner::Client));
+            .sum()
+    });
     let whose = format!(
         "{} of the mean is the target's, {} this client's.",
         short_percent(share(target_us, all_us)),

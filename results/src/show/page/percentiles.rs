@@ -46,6 +46,10 @@ impl Serialize for Point {
     }
 }
 
+fn digits(values: Vec<f64>) -> Vec<Digits> {
+    values.into_iter().map(Digits).collect()
+}
+
 impl Percentiles {
     /// None without a distribution.
     pub(super) fn of(report: &Report) -> Option<Self> {
@@ -61,12 +65,6 @@ impl Percentiles {
             .latency(Series::ServiceOk)
             .filter(|_| main != Series::ServiceOk)
             .and_then(|latency| Some(curve(&latency.distribution()?, &nines)));
-        let differs = |service: &Vec<f64>| {
-            service
-                .iter()
-                .zip(&response)
-                .any(|(service, response)| response - service > DIFFER * response)
-        };
         let places = [0.5f64, 0.9, 0.99, 0.999]
             .map(|q| -(1.0 - q).log10())
             .into_iter()
@@ -87,9 +85,15 @@ impl Percentiles {
                 });
             }
         }
-        let digits = |values: Vec<f64>| values.into_iter().map(Digits).collect();
         Some(Self {
-            service: service.filter(differs).map(digits),
+            service: service
+                .filter(|service| {
+                    service
+                        .iter()
+                        .zip(&response)
+                        .any(|(service, response)| response - service > DIFFER * response)
+                })
+                .map(digits),
             nines: digits(nines),
             response: digits(response),
             points,

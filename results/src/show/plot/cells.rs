@@ -36,6 +36,12 @@ struct Cell {
     value: f64,
 }
 
+impl Cell {
+    fn level(&self, bounds: &[f64]) -> usize {
+        bounds.iter().filter(|bound| self.value >= **bound).count()
+    }
+}
+
 /// Cells by their levels.
 #[derive(Default)]
 struct Levels([Vec<Block>; 6]);
@@ -44,10 +50,11 @@ impl Levels {
     /// Add the cells of one height: neighbours of a level are one. A level begins at each of
     /// `bounds`, and one below them.
     fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64]) {
-        let level = |cell: &Cell| bounds.iter().filter(|bound| cell.value >= **bound).count();
-        for run in cells.chunk_by(|a, b| level(a) == level(b) && a.ends[1] >= b.ends[0]) {
+        for run in
+            cells.chunk_by(|a, b| a.level(bounds) == b.level(bounds) && a.ends[1] >= b.ends[0])
+        {
             let (first, last) = (&run[0], &run[run.len() - 1]);
-            self.0[level(first)].push(Block {
+            self.0[first.level(bounds)].push(Block {
                 x: (first.ends[0], last.ends[1]),
                 y: y.into(),
             });
@@ -66,9 +73,14 @@ impl Levels {
 /// Times of responses by columns, which show what percentiles hide, such as two modes or a stall,
 /// and the range of their axis; none without a response.
 pub(super) fn heat(heat: &Heat, axis: TimeAxis) -> Option<(Vec<Mark>, Range)> {
-    let known = || heat.columns.iter().flatten();
-    let low = known().map(|(first, _)| *first).min()?.saturating_sub(1);
-    let high = known()
+    let known: Vec<_> = heat.columns.iter().flatten().collect();
+    let low = known
+        .iter()
+        .map(|(first, _)| *first)
+        .min()?
+        .saturating_sub(1);
+    let high = known
+        .iter()
         .map(|(first, counts)| first + u32::try_from(counts.len()).unwrap_or(0))
         .max()?;
     let starts_us = |cell: u32| 10f64.powf(f64::from(cell) / heat.per_decade as f64);

@@ -29,16 +29,15 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
 /// Cut the middle out of a line of more than `most` characters: what a message says about what it
 /// repeats (a URL, a value, what a file or a program holds) stands before and after it.
 pub fn shortened(line: &str, most: usize) -> String {
-    let at = |number: usize| {
-        line.char_indices()
-            .nth(number)
-            .map_or(line.len(), |(at, _)| at)
-    };
     let count = line.chars().count();
     if count <= most {
         return line.to_owned();
     }
-    let [start, end] = [at(most / 2), at(count - most / 2)];
+    let [start, end] = [most / 2, count - most / 2].map(|number| {
+        line.char_indices()
+            .nth(number)
+            .map_or(line.len(), |(at, _)| at)
+    });
     let left_out = grouped((count - most) as u64);
     format!(
         "{} ... ({left_out} characters) ... {}",

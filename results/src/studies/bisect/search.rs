@@ -475,8 +475,9 @@ impl Search {
     /// A commit that surely belongs to neither end.
     fn off_both_ends(&self) -> Option<usize> {
         self.measured().find(|commit| {
-            let is_off = |end| self.is_off(*commit, end, MISFIT_ON_THE_WAY);
-            self.measured[*commit] >= LEAST_TO_MISFIT && is_off(0) && is_off(self.bad)
+            let mut ends = [0, self.bad].into_iter();
+            self.measured[*commit] >= LEAST_TO_MISFIT
+                && ends.all(|end| self.is_off(*commit, end, MISFIT_ON_THE_WAY))
         })
     }
 

@@ -275,20 +275,19 @@ fn has_both_sides(report: &Report) -> bool {
 /// request at most: a request that is sent late, or many of them together, ends no later than if it
 /// had been on time, by more than that.
 fn is_broken_anyway(objective: &Condition, report: &Report) -> bool {
-    let most = |series| report.latency(series).and_then(|times| times.max_us);
-    most(Series::SchedLag)
-        .zip(most(Series::LoopLag))
-        .is_some_and(|(sent_us, read_us)| {
-            let limit = objective.limit + sent_us + read_us;
-            let why = broken(
-                &Condition {
-                    limit,
-                    ..objective.clone()
-                },
-                report,
-            );
-            why.is_some_and(|why| !matches!(why, StudyFinding::Unmeasured { .. }))
-        })
+    let [sent_us, read_us] =
+        [Series::SchedLag, Series::LoopLag].map(|series| report.latency(series)?.max_us);
+    sent_us.zip(read_us).is_some_and(|(sent_us, read_us)| {
+        let limit = objective.limit + sent_us + read_us;
+        let why = broken(
+            &Condition {
+                limit,
+                ..objective.clone()
+            },
+            report,
+        );
+        why.is_some_and(|why| !matches!(why, StudyFinding::Unmeasured { .. }))
+    })
 }
 
 /// This client was later than a measurement forgives and than an objective leaves room for.
@@ -581,11 +580,12 @@ fn ended(row: &IntervalRow) -> u64 {
 
 /// The seconds after the warm-up; of a probe that has none, all.
 fn measured_rows(report: &Report) -> impl Iterator<Item = &IntervalRow> {
-    let warmup_s = report.plan.run.warmup.as_secs_f64();
-    let is_after = move |row: &IntervalRow| row.start_s as f64 >= warmup_s;
+    let warmup = report.plan.run.warmup;
     let rows = report.intervals.iter();
-    let none = !rows.clone().any(|row| is_after(row) && row.attempts > 0);
-    rows.filter(move |row| none || is_after(row))
+    let none = !rows
+        .clone()
+        .any(|row| row.is_after(warmup) && row.attempts > 0);
+    rows.filter(move |row| none || row.is_after(warmup))
 }
 
 /// The seconds of these that the timetable lasted.

@@ -545,10 +545,9 @@ impl Search {
 
     /// Another probe of the first of these rates that is not settled, or else the end.
     fn settle(&self, paces: &[Pace], end: SearchOutcome) -> SearchStep {
-        let is_open = |pace: &&Pace| self.rates.get(*pace).is_none_or(Tally::is_open);
         paces
             .iter()
-            .find(is_open)
+            .find(|pace| self.rates.get(*pace).is_none_or(Tally::is_open))
             .map_or(SearchStep::Done(end), |pace| {
                 SearchStep::Probe(*pace, ProbeKind::Full)
             })

@@ -323,8 +323,7 @@ fn exceeded_by_few(mut simulated: Vec<f64>) -> f64 {
 fn wander(draw: &mut fastrand::Rng, values: usize, r: f64) -> Vec<f64> {
     let new = (1.0 - r * r).sqrt();
     let first = gaussian(draw);
-    let next = |value: &f64| Some(r * value + new * gaussian(draw));
-    std::iter::successors(Some(first), next)
+    std::iter::successors(Some(first), |value| Some(r * value + new * gaussian(draw)))
         .take(values)
         .collect()
 }
@@ -377,8 +376,10 @@ impl Split {
     /// Its magnitude in these values.
     fn magnitude(&self, values: &[f64]) -> f64 {
         let ends = self.ends(values.len());
-        let place = |end| ends.iter().position(|one| *one == end).unwrap_or(0);
-        Parted::new(values, &ends).magnitude([self.from, self.at, self.to].map(place))
+        Parted::new(values, &ends).magnitude(
+            [self.from, self.at, self.to]
+                .map(|end| ends.iter().position(|one| *one == end).unwrap_or(0)),
+        )
     }
 }
 

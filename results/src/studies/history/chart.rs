@@ -36,8 +36,8 @@ pub(super) fn panels(all: &[&Series]) -> Vec<Panel> {
 
 fn panel(one: &Series, height: f64) -> Panel {
     let count = one.results.len() as f64;
-    let results = || (1_u32..).zip(&one.results);
-    let dots: Vec<Dot> = results()
+    let dots: Vec<Dot> = (1_u32..)
+        .zip(&one.results)
         .map(|(number, past)| Dot::at(f64::from(number), past.value))
         .collect();
     let label = match format(&one.metric) {
@@ -115,16 +115,19 @@ fn at_the_end(one: &Series) -> Vec<Note> {
     let Some(change) = one.changes.last() else {
         return Vec::new();
     };
-    let end = |value: f64| (f64::INFINITY, value);
     let (shift, metric) = (change.shift, &one.metric);
     let role = role(metric, Some(change));
-    let after = Note::new(metric.in_unit(shift.after), end(shift.after), [8.0, 2.0]);
+    let after = Note::new(
+        metric.in_unit(shift.after),
+        (f64::INFINITY, shift.after),
+        [8.0, 2.0],
+    );
     let by = shift.ratio.map(|ratio| {
         let [by, _] = change_in_two(ratio, None);
-        Note::new(by, end(shift.after), [8.0, 17.0]).of(role, Face::Value)
+        Note::new(by, (f64::INFINITY, shift.after), [8.0, 17.0]).of(role, Face::Value)
     });
     let text = format!("{} before", metric.in_unit(shift.before));
-    let before = Note::new(text, end(shift.before), [8.0, 4.0]);
+    let before = Note::new(text, (f64::INFINITY, shift.before), [8.0, 4.0]);
     let mut notes = vec![after.of(role, Face::Strong)];
     notes.extend(by);
     notes.push(before.of(Role::Good, Face::Value));

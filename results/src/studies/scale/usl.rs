@@ -62,6 +62,18 @@ pub struct Fitted {
     pub interval: Interval,
 }
 
+impl Fitted {
+    pub(in crate::studies) fn text(&self, format: fn(f64) -> String) -> String {
+        let Interval { low, high } = self.interval;
+        format!(
+            "{} ({} to {})",
+            format(self.value),
+            format(low),
+            format(high)
+        )
+    }
+}
+
 impl Usl {
     /// Fit the law to rounds: the repeat, the size, and the good items per second of each. None of
     /// fewer than four sizes.
@@ -135,14 +147,16 @@ impl Fit {
     /// The squares that these coefficients leave.
     fn squares(&self, s: f64, k: f64) -> f64 {
         let beyond = |[n, time]: &[f64; 2]| time - slowdown(s, k, *n).ln();
-        let of_repeat = |rounds: &Vec<[f64; 2]>| {
-            let level = rounds.iter().map(beyond).sum::<f64>() / rounds.len() as f64;
-            rounds
-                .iter()
-                .map(|of| (beyond(of) - level).powi(2))
-                .sum::<f64>()
-        };
-        self.0.iter().map(of_repeat).sum()
+        self.0
+            .iter()
+            .map(|rounds| {
+                let level = rounds.iter().map(beyond).sum::<f64>() / rounds.len() as f64;
+                rounds
+                    .iter()
+                    .map(|of| (beyond(of) - level).powi(2))
+                    .sum::<f64>()
+            })
+            .sum()
     }
 
     /// The level that they leave, in the mean of the rounds.
