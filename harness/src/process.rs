@@ -375,13 +375,14 @@ impl Child {
             }
         }
         let [in_user, in_kernel] = [usage.ru_utime, usage.ru_stime].map(|time| micros(time.into()));
-        let sum = |one: libc::c_long, other| u64::try_from(one + other).unwrap_or(0);
+        let switches = usage.ru_nvcsw + usage.ru_nivcsw;
+        let faults = usage.ru_minflt + usage.ru_majflt;
         ProcessUse {
             cpu: Duration::from_micros(in_user + in_kernel),
             // In KiB.
             peak_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-            context_switches: sum(usage.ru_nvcsw, usage.ru_nivcsw),
-            page_faults: sum(usage.ru_minflt, usage.ru_majflt),
+            context_switches: u64::try_from(switches).unwrap_or(0),
+            page_faults: u64::try_from(faults).unwrap_or(0),
         }
     }
 }

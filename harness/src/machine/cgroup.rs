@@ -164,8 +164,9 @@ pub(crate) struct Cgroup {
 impl Cgroup {
     /// Open the files of the cgroup of a process, given its `/proc/PID/cgroup`.
     pub(crate) fn of_process(hierarchies: &Hierarchies, membership: &str) -> Self {
-        let place = |controller| hierarchies.directory(membership, controller);
-        Self::open(place(None).as_ref(), place(Some("cpu")).as_ref())
+        let [all, cpu] =
+            [None, Some("cpu")].map(|controller| hierarchies.directory(membership, controller));
+        Self::open(all.as_ref(), cpu.as_ref())
     }
 
     /// Open the files of a cgroup.

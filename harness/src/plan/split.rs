@@ -47,18 +47,13 @@ pub(crate) fn without(ranges: &[IdRange], taken: &[IdRange]) -> Vec<IdRange> {
 /// the split laws over all of them.
 pub(super) fn part_of(ranges: &[IdRange], parts: u64, own: Range<u64>) -> Vec<IdRange> {
     let total = ranges.iter().map(IdRange::len).sum();
-    let (first, end) = (
-        split_point(total, parts, own.start),
-        split_point(total, parts, own.end),
-    );
+    let ends = [own.start, own.end].map(|part| split_point(total, parts, part));
     let mut before = 0;
     let mut parts_of_ranges = Vec::new();
     for range in ranges {
-        let id = |rank: u64| range.start + rank.saturating_sub(before).min(range.len());
-        let part = IdRange {
-            start: id(first),
-            end: id(end),
-        };
+        let [start, end] =
+            ends.map(|rank| range.start + rank.saturating_sub(before).min(range.len()));
+        let part = IdRange { start, end };
         if !part.is_empty() {
             parts_of_ranges.push(part);
         }

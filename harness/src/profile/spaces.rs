@@ -108,8 +108,12 @@ impl Spaces {
     pub(super) fn place(&mut self, process: u32, address: u64) -> Place {
         self.know(process);
         // The latest counts.
-        let is_in = |it: &&Mapping| (it.start..it.end).contains(&address);
-        match self.mappings(process).iter().rev().find(is_in) {
+        match self
+            .mappings(process)
+            .iter()
+            .rev()
+            .find(|it| (it.start..it.end).contains(&address))
+        {
             None => Place::Unknown,
             Some(Mapping { object: None, .. }) => Place::Compiled { process, address },
             Some(Mapping {

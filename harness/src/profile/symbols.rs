@@ -69,19 +69,18 @@ impl Names {
 
     /// Return the function at a place, and the name of its file.
     pub(super) fn function(&self, place: Place) -> (String, String) {
-        let unknown = || UNKNOWN.to_owned();
         match place {
             Place::File { object, offset } => (
                 self.files
                     .get(&(object, offset))
                     .cloned()
-                    .unwrap_or_else(unknown),
+                    .unwrap_or_else(|| UNKNOWN.to_owned()),
                 self.objects.get(&object).cloned().unwrap_or_default(),
             ),
             Place::Compiled { .. } => self
                 .of_compiled(place)
-                .unwrap_or_else(|| (unknown(), "compiled at run time".to_owned())),
-            Place::Unknown => (unknown(), String::new()),
+                .unwrap_or_else(|| (UNKNOWN.to_owned(), "compiled at run time".to_owned())),
+            Place::Unknown => (UNKNOWN.to_owned(), String::new()),
         }
     }
 
@@ -182,13 +181,13 @@ fn in_map(process: u32, wanted: &BTreeSet<u64>) -> BTreeMap<u64, String> {
     let inside = format!("/proc/{process}/root/tmp/perf-{inner}.map");
     let file = regular(inside).or_else(|| regular(format!("/tmp/perf-{process}.map")));
     // Anybody may write below `/tmp`.
-    let owner = |path: &str| Some(fs::metadata(path).ok()?.uid());
-    let own = owner(&format!("/proc/{process}")).or_else(|| owner("/proc/self"));
-    let is_its = |file: &File| {
+    let owned = fs::metadata(format!("/proc/{process}")).or_else(|_| fs::metadata("/proc/self"));
+    let own = owned.as_ref().ok().map(MetadataExt::uid);
+    file.filter(|file| {
         file.metadata()
             .is_ok_and(|it| it.uid() == 0 || Some(it.uid()) == own)
-    };
-    file.filter(is_its).map_or_else(BTreeMap::new, |file| {
+    })
+    .map_or_else(BTreeMap::new, |file| {
         in_lines(BufReader::new(file.take(MOST_OF_MAP)), wanted)
     })
 }

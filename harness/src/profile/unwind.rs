@@ -84,8 +84,11 @@ impl Unwinders {
             return Vec::new();
         };
         let mappings = spaces.mappings(process);
-        let is_known = |(count, _): &(usize, Unwinder)| *count == mappings.len();
-        if !self.processes.get(&process).is_some_and(is_known) {
+        if self
+            .processes
+            .get(&process)
+            .is_none_or(|(count, _)| *count != mappings.len())
+        {
             let made = self.unwinder(spaces, mappings);
             self.processes.insert(process, (mappings.len(), made));
         }
@@ -116,11 +119,14 @@ impl Unwinders {
             let Some(object) = mapping.object else {
                 continue;
             };
-            let read = || {
-                let file = spaces.of(object)?.file.as_ref()?;
-                Some(Arc::new(Tables::read(file)?))
-            };
-            let tables = self.tables.entry(object).or_insert_with(read).clone();
+            let tables = self
+                .tables
+                .entry(object)
+                .or_insert_with(|| {
+                    let file = spaces.of(object)?.file.as_ref()?;
+                    Some(Arc::new(Tables::read(file)?))
+                })
+                .clone();
             if let Some(module) = tables.and_then(|tables| tables.module(mapping)) {
                 unwinder.add_module(module);
             }
@@ -134,30 +140,29 @@ impl Tables {
     fn read(file: &File) -> Option<Self> {
         let cache = ReadCache::new(file);
         let parsed = object::File::parse(&cache).ok()?;
-        let section = |name| {
+        let [frames, index] = [".eh_frame", ".eh_frame_hdr"].map(|name| {
             let section = parsed.section_by_name(name)?;
             let size = Some(section.size()).filter(|size| *size <= MOST_OF_TABLE)?;
             let range = section.address()..section.address().checked_add(size)?;
             Some((range, Bytes::from(section.data().ok()?)))
-        };
+        });
         Some(Self {
             segments: parsed
                 .segments()
                 .map(|it| (it.file_range().0, it.file_range().1, it.address()))
                 .collect(),
-            frames: section(".eh_frame"),
-            index: section(".eh_frame_hdr"),
+            frames,
+            index,
         })
     }
 
     /// The tables as those of a part of memory.
     fn module(&self, mapping: &Mapping) -> Option<Module<Bytes>> {
-        let is_in = |(start, size, _): &&(u64, u64, u64)| {
+        let (start, _, address) = self.segments.iter().find(|(start, size, _)| {
             let end = start.saturating_add(*size);
             // Mapped by whole pages.
             (start & !0xfff..end).contains(&mapping.offset)
-        };
-        let (start, _, address) = self.segments.iter().find(is_in)?;
+        })?;
         let own = address.wrapping_add(mapping.offset).wrapping_sub(*start);
         let (eh_frame_svma, eh_frame) = self.frames.clone().unzip();
         let (eh_frame_hdr_svma, eh_frame_hdr) = self.index.clone().unzip();

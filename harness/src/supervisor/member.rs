@@ -39,10 +39,13 @@ pub struct Left {
     pub items: ItemCounts,
 }
 
+fn count(ranges: &[IdRange]) -> u64 {
+    ranges.iter().map(IdRange::len).sum()
+}
+
 impl Left {
     /// True if the IDs are of those in `held`, and the items as many as the others.
     pub(super) fn fits(&self, held: &[IdRange]) -> bool {
-        let count = |ranges: &[IdRange]| ranges.iter().map(IdRange::len).sum::<u64>();
         let finished = count(&without(held, &self.ids));
         let is_in_order = self.ids.is_sorted_by(|a, b| a.end <= b.start);
         is_in_order && finished + count(&self.ids) == count(held) && finished == self.items.ended()
@@ -190,7 +193,7 @@ impl<L: ShardLine> Member<L> {
     /// that it reported; what it cut off was not stored, and its requests are counted.
     pub(super) fn go_without(&mut self) {
         if let Successor::At(_, left) = std::mem::replace(&mut self.successor, Successor::None) {
-            let not_stored: u64 = left.ids.iter().map(IdRange::len).sum();
+            let not_stored = count(&left.ids);
             let Progress {
                 remaining,
                 counters: Counters { items, .. },

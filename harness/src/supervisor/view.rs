@@ -399,10 +399,10 @@ impl LivePause {
     /// Return the pause at `now` of a target with `of` hosts, given the end of the last pause of
     /// each that asked; none when none is paused.
     pub(super) fn at(now: Nanos, ends: &[Nanos], of: u32) -> Option<Self> {
-        let paused = || ends.iter().filter(|until| **until > now);
-        let left = Duration::from_nanos(paused().min()?.since(now));
+        let paused: Vec<&Nanos> = ends.iter().filter(|until| **until > now).collect();
+        let left = Duration::from_nanos(paused.iter().min()?.since(now));
         Some(Self {
-            hosts: u32::try_from(paused().count()).unwrap_or(u32::MAX),
+            hosts: u32::try_from(paused.len()).unwrap_or(u32::MAX),
             of,
             left,
         })

@@ -31,15 +31,17 @@ pub(super) fn owners(inodes: &BTreeSet<u32>) -> Vec<i32> {
 pub(super) fn unix_listeners(path: &Path) -> BTreeSet<u32> {
     let listed = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let whole = fs::canonicalize(path).unwrap_or_default();
-    let listener = |line: &str| {
-        // Num RefCount Protocol Flags Type St Inode Path
-        let mut fields = line.split_ascii_whitespace();
-        let is_listening = fields.nth(3)? == ACCEPTS_CONNECTIONS;
-        let inode = fields.nth(2)?.parse().ok()?;
-        let own = Path::new(fields.next()?);
-        (is_listening && (own == path || own == whole)).then_some(inode)
-    };
-    listed.lines().filter_map(listener).collect()
+    listed
+        .lines()
+        .filter_map(|line| {
+            // Num RefCount Protocol Flags Type St Inode Path
+            let mut fields = line.split_ascii_whitespace();
+            let is_listening = fields.nth(3)? == ACCEPTS_CONNECTIONS;
+            let inode = fields.nth(2)?.parse().ok()?;
+            let own = Path::new(fields.next()?);
+            (is_listening && (own == path || own == whole)).then_some(inode)
+        })
+        .collect()
 }
 
 /// Return the sockets that a process holds, by their inodes.

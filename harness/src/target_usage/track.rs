@@ -136,10 +136,9 @@ impl Tracked {
 
     /// Return all threads, each with its process.
     pub(super) fn threads(&self) -> impl Iterator<Item = (i32, i32)> {
-        self.processes.iter().flat_map(|process| {
-            let threads = process.threads.keys();
-            threads.map(|thread| (process.pid, *thread))
-        })
+        self.processes
+            .iter()
+            .flat_map(|it| it.threads.keys().map(|thread| (it.pid, *thread)))
     }
 
     /// Add processes, then look for new threads and for children of all, but for those in `others`
@@ -252,11 +251,12 @@ impl Tracked {
         let cpu = u64::try_from(present + self.past_cpu_ns).unwrap_or(0);
         // Up to 10 ms of a child are lost in its parent's `stat`, until others make up for them.
         self.cpu_ns = self.cpu_ns.max(cpu);
-        let threads = || self.processes.iter().flat_map(|it| &it.threads);
-        let busiest = threads()
+        let threads: Vec<_> = self.processes.iter().flat_map(|it| &it.threads).collect();
+        let busiest = threads
+            .iter()
             .max_by_key(|(_, it)| it.ran.grown())
-            .map(|(id, it)| (*id, it.ran.grown()));
-        let has_delay = threads().next().is_some() || self.past_delay_ns > 0;
+            .map(|(id, it)| (**id, it.ran.grown()));
+        let has_delay = !threads.is_empty() || self.past_delay_ns > 0;
         let delays = self.processes.iter().map(Process::delay_ns).sum::<u64>();
         let longest = self
             .processes
@@ -268,7 +268,7 @@ impl Tracked {
         let process = self.processes.iter().max_by_key(|it| it.cpu.grown());
         Readings {
             processes: u32::try_from(self.processes.len()).unwrap_or(u32::MAX),
-            threads: u32::try_from(threads().count()).unwrap_or(u32::MAX),
+            threads: u32::try_from(threads.len()).unwrap_or(u32::MAX),
             cpu_ns: self.cpu_ns,
             run_delay_ns: has_delay.then_some(delays + self.past_delay_ns),
             longest_delay_ns: has_delay.then_some(longest),

@@ -553,12 +553,9 @@ pub struct BudgetUse {
 impl BudgetUse {
     /// Return the use that was closer to its limit, kept if both were.
     fn harder(self, other: Self) -> Self {
-        let part = |used: Self| used.worst.admitted as f64 / used.worst.allowed.max(1) as f64;
-        let harder = if part(other) > part(self) {
-            other
-        } else {
-            self
-        };
+        let [own, others] =
+            [self, other].map(|it| it.worst.admitted as f64 / it.worst.allowed.max(1) as f64);
+        let harder = if others > own { other } else { self };
         Self {
             kept: self.kept && other.kept,
             ..harder

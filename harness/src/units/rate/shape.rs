@@ -182,28 +182,29 @@ fn parse_every_ns(text: &str) -> Option<u64> {
 
 /// The peak of a shape that makes sense.
 fn check(shape: RateShape, text: &str) -> Result<Rate, RateError> {
-    let owned = || text.to_owned();
     match shape {
-        RateShape::Ramp { to, .. } if to.permits == 0 => return Err(RateError::Zero(owned())),
+        RateShape::Ramp { to, .. } if to.permits == 0 => {
+            return Err(RateError::Zero(text.to_owned()));
+        }
         RateShape::Steps { from, to, .. } if from.permits == 0 || to.permits == 0 => {
-            return Err(RateError::Zero(owned()));
+            return Err(RateError::Zero(text.to_owned()));
         }
         RateShape::Ramp { from, to } | RateShape::Steps { from, to, .. } if from == to => {
-            return Err(RateError::Flat(owned()));
+            return Err(RateError::Flat(text.to_owned()));
         }
         RateShape::Steps { step, .. } if step.permits == 0 => {
-            return Err(RateError::StepSize(owned()));
+            return Err(RateError::StepSize(text.to_owned()));
         }
         RateShape::Steps { from, to, step, .. } => {
             let steps = from.permits.abs_diff(to.permits).div_ceil(step.permits);
             if steps > MOST_STEPS {
                 return Err(RateError::Steps {
-                    text: owned(),
+                    text: text.to_owned(),
                     steps,
                 });
             }
         }
         RateShape::Ramp { .. } | RateShape::Constant | RateShape::Windows { .. } => {}
     }
-    shape.peak().ok_or_else(|| RateError::Form(owned()))
+    shape.peak().ok_or_else(|| RateError::Form(text.to_owned()))
 }
