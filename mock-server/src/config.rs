@@ -108,13 +108,11 @@ impl Config {
         let Some(names) = &self.hosts else {
             return true;
         };
-        let text = |name| headers.get(name).map(|it| it.to_str().unwrap_or_default());
-        let host = uri
-            .authority()
-            .map(Authority::as_str)
-            .or_else(|| text(HOST));
+        let [given, page] =
+            [HOST, ORIGIN].map(|name| Some(headers.get(name)?.to_str().unwrap_or_default()));
+        let host = uri.authority().map(Authority::as_str).or(given);
         // That of a page without a site of its own is `null`.
-        let origin = text(ORIGIN).map(|it| it.split_once("://").map_or("", |(_, host)| host));
+        let origin = page.map(|it| it.split_once("://").map_or("", |(_, host)| host));
         let is_own = |authority: &str, is_address_own: fn(&IpAddr) -> bool| {
             let (name, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
             let has_port = port.bytes().all(|byte| byte.is_ascii_digit());

@@ -277,8 +277,12 @@ impl Times {
         if self.0.len() == 1 {
             return duration_text(self.at(1.0));
         }
-        let point = |share| format!("{share}={}", duration_text(self.at(share)));
-        format!("quantiles:{}", SHARES.map(point).join(","))
+        format!(
+            "quantiles:{}",
+            SHARES
+                .map(|share| format!("{share}={}", duration_text(self.at(share))))
+                .join(",")
+        )
     }
 }
 

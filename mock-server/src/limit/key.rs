@@ -174,8 +174,8 @@ impl KeyBy {
 /// Read `/64`, which leaves IPv4 addresses whole, or `/24,/48`.
 fn prefix(given: &str) -> Option<Prefix> {
     let (v4, v6) = given.split_once(',').unwrap_or(("/32", given));
-    let bits = |part: &str| part.trim().strip_prefix('/')?.parse().ok();
-    Prefix::new(bits(v4)?, bits(v6)?)
+    let [v4, v6] = [v4, v6].map(|part| part.trim().strip_prefix('/')?.parse().ok());
+    Prefix::new(v4?, v6?)
 }
 
 #[cfg(test)]

@@ -174,8 +174,10 @@ pub(super) fn find(
         .into_iter()
         .filter_map(|place| at(shared, place))
         .filter(move |logged| {
-            let is_meant = |pattern: &RequestPattern| logged.see(|asked| pattern.matches(asked));
-            pattern.is_none_or(|pattern| is_meant(pattern).unwrap_or_default())
+            pattern.is_none_or(|pattern| {
+                let is_meant = logged.see(|asked| pattern.matches(asked));
+                is_meant.unwrap_or_default()
+            })
         })
 }
 

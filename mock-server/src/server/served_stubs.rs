@@ -128,22 +128,26 @@ impl ServedStubs {
     /// Writes the stubs that are not as files have them, each into a file of its own below the
     /// directory of the stubs, and keeps them over resets. No file is removed.
     pub(super) fn save(&self) -> Result<Arc<Stubs>, ChangeError> {
-        let unwritable = |file: &str, why: String| ChangeError::Unwritable {
-            file: file.to_owned(),
-            why,
-        };
         self.change(|stubs| {
             let Some((root, write)) = &self.saver else {
                 let why = "the target has no directory of stubs: start it with one".to_owned();
-                return Err(unwritable("mappings", why));
+                return Err(ChangeError::Unwritable {
+                    file: "mappings".to_owned(),
+                    why,
+                });
             };
             // First whether each has one: all are written, or none.
             let named: Vec<(String, &Stub)> = stubs
                 .unsaved()
                 .map(|stub| {
                     let why = "it was loaded from a file of several stubs, which are read-only";
-                    let shared = || unwritable(&stub.id.to_string(), why.to_owned());
-                    let file = stub.file.as_deref().ok_or_else(shared)?;
+                    let file = stub
+                        .file
+                        .as_deref()
+                        .ok_or_else(|| ChangeError::Unwritable {
+                            file: stub.id.to_string(),
+                            why: why.to_owned(),
+                        })?;
                     Ok((format!("mappings/{file}"), stub))
                 })
                 .collect::<Result<_, ChangeError>>()?;
@@ -153,7 +157,10 @@ impl ServedStubs {
             for (file, stub) in named {
                 let text = with_digits(&format!("{:#}\n", stub.json));
                 let written = write(root, &file, text.as_bytes());
-                written.map_err(|error| unwritable(&file, error.to_string()))?;
+                written.map_err(|error| ChangeError::Unwritable {
+                    file,
+                    why: error.to_string(),
+                })?;
             }
             Ok(StubChange::Keep)
         })

@@ -58,12 +58,11 @@ impl JsonPath {
     /// Return what the path leads to: of a path to one place what is there, `null` if nothing is;
     /// of any other a list.
     pub(crate) fn find(&self, document: &Value) -> Value {
-        let mut parts = self.parts.iter();
-        let mut found = parts
-            .next()
-            .map(|part| values(part, document))
-            .unwrap_or_default();
-        for part in parts {
+        let [first, others @ ..] = &self.parts[..] else {
+            return Value::Null;
+        };
+        let mut found = values(first, document);
+        for part in others {
             // To Jayway a filter for an object is about the object itself; in the standard it is
             // about its members.
             found = found

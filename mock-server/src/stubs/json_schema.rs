@@ -59,12 +59,15 @@ impl JsonSchema {
     /// True if `text` is JSON of the schema. What is no JSON is a text; so is, if need be, what is
     /// neither array nor object.
     pub(crate) fn is_match(&self, text: &str, json: Option<&Value>) -> bool {
-        let is_valid = |json: &Value| self.schemas.validate(json, self.index).is_ok();
         match json {
-            Some(json) if is_valid(json) => true,
+            Some(json) if self.is_valid(json) => true,
             Some(Value::Object(_) | Value::Array(_) | Value::String(_)) => false,
-            _ => is_valid(&Value::String(text.to_owned())),
+            _ => self.is_valid(&Value::String(text.to_owned())),
         }
+    }
+
+    fn is_valid(&self, json: &Value) -> bool {
+        self.schemas.validate(json, self.index).is_ok()
     }
 }
 

@@ -285,10 +285,12 @@ impl ValuePattern {
 
     /// Reads an object with one operator, its options, and the field `other`.
     fn read_beside(node: &Node<'_>, other: &str) -> Result<Self, Problem> {
-        let row = |key: &str| OPERATORS.iter().find(|row| row.0 == key);
         let found: Vec<_> = node
             .fields()?
-            .filter_map(|(key, operand)| Some((row(key)?, operand)))
+            .filter_map(|(key, operand)| {
+                let row = OPERATORS.iter().find(|row| row.0 == key)?;
+                Some((row, operand))
+            })
             .collect();
         match found.as_slice() {
             [] => {

@@ -102,14 +102,13 @@ const FLAGS: &str = "a regular expression with the flag `d`, `U` or `R`";
 /// True if what follows a parenthesis is a group's flags, with one that the crate does not have or
 /// reads differently.
 fn has_foreign_flag(ahead: &str) -> bool {
-    let is_flags = |text: &&str| {
-        text.bytes()
-            .all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
-    };
     ahead
         .strip_prefix('?')
         .and_then(|ahead| ahead.split([')', ':']).next())
-        .filter(is_flags)
+        .filter(|text| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
+        })
         .is_some_and(|flags| flags.contains(['d', 'U', 'R']))
 }
 
