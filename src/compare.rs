@@ -60,6 +60,14 @@ struct Ours {
     schema: Option<String>,
 }
 
+/// True if a file is ours, or cannot be read: that is ours to complain about.
+fn is_ours(path: &Path) -> bool {
+    match read_text(path).map(|text| serde_json::from_str::<Ours>(&text)) {
+        Ok(ours) => ours.is_ok_and(|ours| ours.schema.is_some()),
+        Err(_) => !path.is_dir(),
+    }
+}
+
 impl Saved {
     /// What lies at `path`.
     pub(crate) fn of(path: &Path) -> Self {
@@ -72,12 +80,7 @@ impl Saved {
             .flatten()
             .flatten()
             .any(|entry| entry.path().join(RESULT).exists());
-        // What cannot be read is ours to complain about.
-        let is_ours = || match read_text(path).map(|text| serde_json::from_str::<Ours>(&text)) {
-            Ok(ours) => ours.is_ok_and(|ours| ours.schema.is_some()),
-            Err(_) => !path.is_dir(),
-        };
-        if is(RESULT) || has_runs || is_ours() {
+        if is(RESULT) || has_runs || is_ours(path) {
             Self::Run
         } else {
             Self::Foreign
@@ -257,10 +260,7 @@ fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
     }
     let mut places = vec![path.to_owned()];
     if path.is_dir() && !path.join(RESULT).exists() {
-        let entries = fs::read_dir(path).map_err(|error| ReadError::Io {
-            path: path.to_owned(),
-            error,
-        })?;
+        let entries = fs::read_dir(path).map_err(ReadError::io(path))?;
         places = entries.flatten().map(|entry| entry.path()).collect();
         places.retain(|place| place.join(RESULT).exists());
     }

@@ -127,10 +127,7 @@ fn points_of(path: &Path) -> Result<Vec<Point>, Error> {
 /// The points of the results in a directory: those of crawlmark, and files of other tools. One that
 /// cannot be read costs only itself.
 fn of_directory(directory: &Path) -> Result<Vec<Point>, Error> {
-    let entries = fs::read_dir(directory).map_err(|error| ReadError::Io {
-        path: directory.to_owned(),
-        error,
-    })?;
+    let entries = fs::read_dir(directory).map_err(ReadError::io(directory))?;
     let mut results: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     results.sort_unstable();
     let mut points = Vec::new();

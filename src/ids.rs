@@ -105,8 +105,10 @@ impl IdFormat {
     pub(crate) fn of_range(text: &str) -> Option<Self> {
         let (first, last) = text.split_once("..")?;
         let ends = [first, last.strip_prefix('=').unwrap_or(last)];
-        let has_zeros = |end: &&str| end.len() > 1 && end.starts_with('0');
-        let digits = ends.into_iter().find(has_zeros)?.len();
+        let digits = ends
+            .into_iter()
+            .find(|end| end.len() > 1 && end.starts_with('0'))?
+            .len();
         u8::try_from(digits)
             .ok()
             .filter(|width| *width <= MOST_WIDTH)

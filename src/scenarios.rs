@@ -168,10 +168,12 @@ impl ScenarioStudy {
 
     /// The flags that a scenario sets.
     fn own_words(&self, scenario: &Scenario) -> Vec<String> {
-        let time = |time: Duration| humantime::format_duration(time).to_string();
         let values = [
-            ("{d}", time(self.duration)),
-            ("{warmup}", time(self.duration / WARM_UP)),
+            ("{d}", humantime::format_duration(self.duration).to_string()),
+            (
+                "{warmup}",
+                humantime::format_duration(self.duration / WARM_UP).to_string(),
+            ),
             ("{seed}", self.seed.to_string()),
             ("{cores}", self.cores.to_string()),
             ("{most}", self.most.to_string()),

@@ -104,14 +104,15 @@ pub(crate) fn command_setup(
     line: &str,
     args: &CommandArgs,
 ) -> Result<CommandSetup, Error> {
-    let beside = |flag: &str, line: &Option<String>| {
+    let beside = [("--prepare", &args.prepare), ("--cleanup", &args.cleanup)];
+    let [prepare, cleanup] = beside.map(|(flag, line)| {
         let line = line.as_deref();
         line.map(|line| words(args, flag, line)).transpose()
-    };
+    });
     Ok(CommandSetup {
         words: words(args, &format!("the command of {label}"), line)?,
-        prepare: beside("--prepare", &args.prepare)?,
-        cleanup: beside("--cleanup", &args.cleanup)?,
+        prepare: prepare?,
+        cleanup: cleanup?,
         ignores_failure: args.ignore_failure,
         values: args.value.clone(),
         directory: None,
@@ -145,13 +146,12 @@ fn words(args: &CommandArgs, flag: &str, line: &str) -> Result<Vec<String>, Erro
 /// quoted is none: a word keeps it, and no other word begins or ends at it. (`;` ends the actions of
 /// `find`.)
 fn shell_operator(line: &str) -> Option<&'static str> {
-    let is_used = |operator: &&'static str| {
-        let bare = line.replace(&format!("\\{operator}"), "");
-        count_words(&bare.replace(operator, " x x ")) > count_words(&bare)
-    };
     [">", "<", "|", "&&"]
         .into_iter()
-        .find(is_used)
+        .find(|operator| {
+            let bare = line.replace(&format!("\\{operator}"), "");
+            count_words(&bare.replace(operator, " x x ")) > count_words(&bare)
+        })
         .or(has_variable(line).then_some("$"))
 }
 

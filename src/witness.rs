@@ -27,10 +27,9 @@ const OF_PROXIES: [u16; 6] = [401, 403, 407, 502, 503, 504];
 /// refuse a request itself.
 pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let totals = &report.totals;
-    let errors = |kind| totals.errors_of(kind);
-    let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);
+    let cut_off = report.ledger.aborted + totals.errors_of(ErrorKind::Timeout);
     let huge_heads = ledger.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
-    let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
+    let unread_heads = huge_heads.min(totals.errors_of(ErrorKind::Malformed));
     let is_proxied = report.plan.run.workload.proxy.is_some();
     let by_proxy: BTreeMap<u16, u64> = totals
         .attempts_by_status
@@ -38,7 +37,7 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
         .filter(|(status, _)| is_proxied && OF_PROXIES.contains(status))
         .map(|(status, count)| (*status, *count))
         .collect();
-    let refused_by_proxy = by_proxy.values().sum::<u64>() + errors(ErrorKind::ProxyAuth);
+    let refused_by_proxy = by_proxy.values().sum::<u64>() + totals.errors_of(ErrorKind::ProxyAuth);
     let unreceived = closed_before_receipt(report, ledger) + refused_by_proxy;
     let (unsent, unused) = (
         totals.attempts.saturating_sub(totals.attempts_sent),
@@ -106,9 +105,9 @@ fn closed_before_receipt(report: &Report, ledger: &Ledger) -> u64 {
         .and_then(|bundled| bundled.target_keep_alive.parse::<KeepAlive>().ok())
         .filter(|limit| limit.is_silent)
         .map_or(0, |_| ledger.connections);
-    let errors = |kind| report.totals.errors_of(kind);
+    let totals = &report.totals;
     (ledger.connections_refused + closed_silently)
-        .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset))
+        .min(totals.errors_of(ErrorKind::Closed) + totals.errors_of(ErrorKind::Reset))
 }
 
 /// Responses by status: those of the client, and those of the target.

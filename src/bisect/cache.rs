@@ -177,10 +177,11 @@ fn made(directory: &Path) -> Result<(), Error> {
 
 /// Where caches are.
 fn home() -> Result<PathBuf, Error> {
-    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let home = of("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(of("HOME")?).join(".cache")));
+    let [caches, home] = ["XDG_CACHE_HOME", "HOME"].map(|name| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
+    });
+    let home = caches.or_else(|| Some(home?.join(".cache")));
     match home.filter(|home| home.is_absolute()) {
         Some(home) => Ok(home.join("crawlmark/bisect")),
         None => usage(

@@ -77,18 +77,10 @@ impl Repository {
             ));
         }
         let range = format!("{from}..{to}");
-        let read = |arguments: &[&str]| {
-            let output = self.git(arguments).map_err(Error::Git)?;
-            Ok::<_, Error>(parsed(&output))
-        };
-        let mut commits = read(&["show", "--no-patch", FIELDS, &from])?;
-        commits.extend(read(&[
-            "log",
-            "--first-parent",
-            "--reverse",
-            FIELDS,
-            &range,
-        ])?);
+        let first = self.git(["show", "--no-patch", FIELDS, &from]);
+        let mut commits = parsed(&first.map_err(Error::Git)?);
+        let later = self.git(["log", "--first-parent", "--reverse", FIELDS, &range]);
+        commits.extend(parsed(&later.map_err(Error::Git)?));
         Ok(commits)
     }
 

@@ -303,11 +303,11 @@ pub(crate) fn share_plan(
 
 /// Write a file that is seen whole or not at all, and survives a power cut.
 fn put(root: &Root, path: &Path, text: &str) -> io::Result<()> {
-    let write = |file: &mut File| {
+    root.replace(path, |file| {
         file.write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
-    };
-    root.replace(path, write).map(drop)
+    })
+    .map(drop)
 }
 
 /// Compare this machine's clock with that of the directory's file server, which stamps a file

@@ -155,8 +155,10 @@ impl Site {
             return tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let taken = async {
-            let is_open = || self.connections.iter().any(|open| open.get() > 0);
-            while self.readers.get() > 0 || self.is_scraped.get() || is_open() {
+            while self.readers.get() > 0
+                || self.is_scraped.get()
+                || self.connections.iter().any(|open| open.get() > 0)
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -210,10 +212,9 @@ impl Site {
             .and_then(|saved| result_dir::read(saved).ok());
         self.is_scraped.set(saved.is_none());
         let mut live = self.live.borrow_mut();
-        let so_far = || live.run().map(|run| openmetrics_so_far(run, format));
         let text = report
             .map(|report| openmetrics(&report, format))
-            .or_else(so_far);
+            .or_else(|| live.run().map(|run| openmetrics_so_far(run, format)));
         self.respond(
             StatusCode::OK,
             format.content_type(),
@@ -231,10 +232,10 @@ impl Site {
         if fields + request.uri().to_string().len() > MOST_HEAD {
             return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
         }
-        let mut hosts = headers.get_all(HOST).iter();
-        let is_own = |host: &HeaderValue| self.hosts.iter().any(|own| host == own.as_str());
-        let is_one = hosts.next().is_some_and(is_own) && hosts.next().is_none();
-        if part == Served::Page && !is_one {
+        let hosts: Vec<&HeaderValue> = headers.get_all(HOST).iter().collect();
+        let is_own =
+            matches!(hosts[..], [host] if self.hosts.iter().any(|own| host == own.as_str()));
+        if part == Served::Page && !is_own {
             return Err(StatusCode::MISDIRECTED_REQUEST);
         }
         if headers

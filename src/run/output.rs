@@ -121,8 +121,11 @@ impl OutputOptions {
             false if args.quiet => Output::Path,
             false => Output::End(end),
         };
-        let is_in_result = |export: &Export| matches!(export.to, Destination::Result);
-        if args.out.as_deref() == Some(Path::new(NOWHERE)) && exports.iter().any(is_in_result) {
+        if args.out.as_deref() == Some(Path::new(NOWHERE))
+            && exports
+                .iter()
+                .any(|export| matches!(export.to, Destination::Result))
+        {
             return Err(Error::usage(
                 "--out - keeps no result, and an export without a file is part of it: give it one, as in --export csv=FILE",
             ));

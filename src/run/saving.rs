@@ -21,7 +21,7 @@ use crawlmark_results::run::report::{SavedReport, config_hash};
 use crawlmark_results::show::text::shell_word;
 use crawlmark_results::studies::differences::{Difference, plan_differences};
 use http::Method;
-use http::header::{HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
 
 use super::output::OutputOptions;
 use super::resolve::Resolved;
@@ -196,10 +196,15 @@ impl SavedCrawl {
 /// Refuse to refresh a crawl whose requests cannot ask if a response still holds.
 fn refreshable(place: &Path, resolved: &Resolved) -> Result<(), Error> {
     let spec = &resolved.spec;
-    let asks = |name: &HeaderName| [IF_NONE_MATCH, IF_MODIFIED_SINCE].contains(name);
+    let asking = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
     let why = if spec.targets.has_flows() {
         "its items have several requests"
-    } else if spec.request.headers.iter().any(|(name, _)| asks(name)) {
+    } else if spec
+        .request
+        .headers
+        .iter()
+        .any(|(name, _)| asking.contains(name))
+    {
         "its requests have an If-None-Match or If-Modified-Since of their own"
     } else if *spec.request.method() != Method::GET {
         "its requests are not GET"

@@ -125,9 +125,9 @@ impl Attempt {
     /// Percentiles with too few samples mark an attempt as disturbed, unless it already is or
     /// another figure failed.
     fn weighed(mut disturbed_by: Vec<String>, figures: Vec<Figure>) -> Self {
-        let is_unknown = |figure: &&Figure| figure.measured.is_none();
-        if disturbed_by.is_empty() && figures.iter().all(|it| it.met || is_unknown(&it)) {
-            let few = figures.iter().filter(is_unknown);
+        let mut missed = figures.iter().filter(|it| !it.met);
+        if disturbed_by.is_empty() && missed.all(|it| it.measured.is_none()) {
+            let few = figures.iter().filter(|it| it.measured.is_none());
             disturbed_by.extend(few.map(|figure| format!("{}: too few responses", figure.what)));
         }
         Self {

@@ -184,8 +184,11 @@ fn check_http2_headers(
     let shapes = targets.shapes();
     for shape in shapes.chain([request]) {
         let not_trailers = shape.values(&TE).any(|value| value != "trailers");
-        let not_allowed = |name: &&str| OF_HTTP_1.contains(name) || *name == TE && not_trailers;
-        if let Some(name) = shape.header_names().into_iter().find(not_allowed) {
+        if let Some(name) = shape
+            .header_names()
+            .into_iter()
+            .find(|name| OF_HTTP_1.contains(name) || *name == TE && not_trailers)
+        {
             return Err(Error::usage(format!(
                 "header {name} is not allowed in HTTP/2 or HTTP/3: remove it, or pass --http 1.1"
             )));

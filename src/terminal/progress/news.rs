@@ -171,14 +171,11 @@ fn straggling(now: &Now<'_>) -> Option<News> {
         .collect();
     ended.sort_unstable();
     let ((least, number), (median, _)) = (ended[0], ended[ended.len() / 2]);
-    let per_s = |count: u64| grouped_f64(count as f64 / now.live.elapsed.as_secs_f64());
     let is_slow = (least as f64) < median as f64 * STRAGGLING;
     is_slow.then(|| {
-        let fact = format!(
-            "shard {number} does {}/s, the median one {}/s",
-            per_s(least),
-            per_s(median)
-        );
+        let [least_per_s, median_per_s] =
+            [least, median].map(|count| grouped_f64(count as f64 / now.live.elapsed.as_secs_f64()));
+        let fact = format!("shard {number} does {least_per_s}/s, the median one {median_per_s}/s");
         News::new("slow", fact)
     })
 }

@@ -105,8 +105,8 @@ impl View<'_> {
             _ => now.asked.rate.clone(),
         };
         let gap = if self.columns() < NARROW { 1 } else { 2 };
-        let width = |text: &str| self.display.shown(text).chars().count();
-        let used = 2 + width(&far) + width(&right) + 2 * gap + 1;
+        let [far_width, right_width] = [&far, &right].map(|text| self.display.width(text));
+        let used = 2 + far_width + right_width + 2 * gap + 1;
         let inside = self.columns().saturating_sub(used).min(BAR[1]);
         let space = " ".repeat(gap);
         let start = format!("  {far}{space}");
@@ -304,8 +304,7 @@ impl View<'_> {
             ));
         }
         let text = |parts: &[String]| format!("  {}", parts.join(" \u{b7} "));
-        let fits = |parts: &[String]| text(parts).chars().count() <= self.columns();
-        while parts.len() > 1 && !fits(&parts) {
+        while parts.len() > 1 && text(&parts).chars().count() > self.columns() {
             parts.pop();
         }
         Some(self.line(&[(&text(&parts), Tone::Quiet)]))
