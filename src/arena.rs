@@ -73,9 +73,8 @@ fn added_to(saved: &Arena, args: &ArenaArgs) -> Result<ArenaArgs, Error> {
             "--add: the arena has fewer than two ranked entries, or is of another version: measure it again",
         );
     };
-    let mut known = saved.entries.iter().map(|of| &of.entry.name);
-    let is_new = |name: &String| args.entry.iter().any(|(new, _)| new == name);
-    if let Some(name) = known.find(|name| is_new(name)) {
+    let known: Vec<&String> = saved.entries.iter().map(|of| &of.entry.name).collect();
+    if let Some((name, _)) = args.entry.iter().find(|(new, _)| known.contains(&new)) {
         return usage(format!(
             "--entry {name}: the arena has an entry with this name"
         ));
@@ -112,8 +111,9 @@ fn competitors(args: &ArenaArgs) -> Result<Vec<Competitor>, Error> {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let of_line = |why| Error::Usage(format!("--entries {}: {why}", file.display()));
-            all.push(parse_entry(line).map_err(of_line)?);
+            let entry = parse_entry(line)
+                .map_err(|why| Error::Usage(format!("--entries {}: {why}", file.display())))?;
+            all.push(entry);
         }
     }
     let names: BTreeSet<&String> = all.iter().map(|(name, _)| name).collect();
@@ -287,13 +287,12 @@ impl Study for ArenaStudy<'_> {
         let command = self.command();
         let mut competitors = mem::take(&mut self.competitors);
         if let Some(saved) = self.saved.take() {
-            let is_known = |of: &Competitor| {
+            competitors.retain(|of| {
                 saved
                     .entries
                     .iter()
-                    .any(|it| it.entry.name == of.entry.name)
-            };
-            competitors.retain(|of| !is_known(of));
+                    .all(|it| it.entry.name != of.entry.name)
+            });
             let entries = competitors.into_iter().map(|of| of.entry);
             return Ok(Some(saved.with(header, entries.collect(), &rounds)));
         }
@@ -315,8 +314,12 @@ impl Study for ArenaStudy<'_> {
 
 /// Half of what the slowest entry answers, in two digits; none if none answers.
 fn shared_rate(standings: &Standings) -> Option<f64> {
-    let rates = standings.each.iter().filter_map(|of| of.per_s);
-    let half = rates.reduce(f64::min)? * HALF;
+    let slowest = standings
+        .each
+        .iter()
+        .filter_map(|of| of.per_s)
+        .reduce(f64::min)?;
+    let half = slowest * HALF;
     let digit = 10_f64.powf(half.log10().floor() - 1.0);
     Some(((half / digit).floor() * digit).max(1.0))
 }
@@ -342,13 +345,16 @@ impl ArenaStudy<'_> {
             .map(|(of, own)| (own.per_s.unwrap_or(0.0), &*of.entry.name, &*own.groups))
             .collect();
         rates.sort_by(|one, other| other.0.total_cmp(&one.0));
-        let shown = rates.into_iter().map(|(per_s, name, groups)| {
-            let groups = if standings.look.is_some() { groups } else { "" };
-            format!("{name} {}/s {groups}", decimal(per_s))
-                .trim_end()
-                .to_owned()
-        });
-        shown.collect::<Vec<_>>().join(", ")
+        let shown: Vec<String> = rates
+            .into_iter()
+            .map(|(per_s, name, groups)| {
+                let groups = if standings.look.is_some() { groups } else { "" };
+                format!("{name} {}/s {groups}", decimal(per_s))
+                    .trim_end()
+                    .to_owned()
+            })
+            .collect();
+        shown.join(", ")
     }
 
     /// Look once at what an entry answers.
@@ -426,13 +432,15 @@ impl ArenaStudy<'_> {
                 let point = CurvePoint::new(&report, per_s);
                 self.competitors[at].entry.curve.push(point);
             }
-            let times = self.competitors.iter().filter_map(|of| {
-                let p50_us = of.entry.curve.last()?.p50_us?;
-                Some(format!("{} p50 {}", of.entry.name, micros(p50_us)))
-            });
-            rounds
-                .stages
-                .end(&name, &times.collect::<Vec<_>>().join(", "));
+            let times: Vec<String> = self
+                .competitors
+                .iter()
+                .filter_map(|of| {
+                    let p50_us = of.entry.curve.last()?.p50_us?;
+                    Some(format!("{} p50 {}", of.entry.name, micros(p50_us)))
+                })
+                .collect();
+            rounds.stages.end(&name, &times.join(", "));
         }
         Ok(())
     }

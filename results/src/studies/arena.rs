@@ -209,11 +209,9 @@ impl Arena {
         let mut changes = [Vec::new(), Vec::new()];
         let mut rounds = self.rounds.clone();
         for of in later.iter().filter(|of| !anchors.contains(&of.entry)) {
-            let is_same =
-                |one: &&ArenaRound, name: &String| one.round == of.round && one.entry == *name;
             let [first, second] = anchors.each_ref().map(|name| {
-                let before = self.rounds.iter().find(|one| is_same(one, name))?;
-                let then = later.iter().find(|one| is_same(one, name))?;
+                let before = run_of(name, of.round, &self.rounds)?;
+                let then = run_of(name, of.round, later)?;
                 // Only where the machine treated the entry as it did the anchor.
                 standing::change([then, of], &metric)?;
                 let counts = before.counts() && then.counts();
@@ -230,11 +228,11 @@ impl Arena {
                 ..of.clone()
             });
         }
-        let of_all =
-            |changes: &Vec<f64>| (changes.iter().sum::<f64>() / changes.len().max(1) as f64).exp();
         self.added.push(Added {
             entries: entries.iter().map(|entry| entry.name.clone()).collect(),
-            ratios: changes.each_ref().map(of_all),
+            ratios: changes
+                .each_ref()
+                .map(|logs| (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()),
             anchors,
         });
         for entry in &entries {
@@ -294,13 +292,14 @@ impl Arena {
         let first_names = ranked
             .iter()
             .filter(|of| of.standing.rank == first.standing.rank)
-            .map(|of| of.entry.name.clone());
+            .map(|of| of.entry.name.clone())
+            .collect();
         let groups: std::collections::BTreeSet<char> = ranked
             .iter()
             .flat_map(|of| of.standing.groups.chars())
             .collect();
         StudyFinding::Ranked {
-            first: first_names.collect(),
+            first: first_names,
             per_s: first.standing.per_s.unwrap_or(0.0),
             entries: ranked.len(),
             groups: groups.len(),
@@ -344,10 +343,12 @@ impl Arena {
 
     /// What an entry answers differently from most of the others.
     fn entry_differences(&self, entry: &Entry) -> Vec<StudyFinding> {
-        let checks = || self.entries.iter().filter_map(|of| of.entry.check.as_ref());
-        let of_most = Answer::of_most(checks().filter_map(|check| check.answer.as_ref()));
-        let check = entry.check.as_ref();
-        check.map_or_else(Vec::new, |check| check.differences(&entry.name, of_most))
+        let Some(check) = &entry.check else {
+            return Vec::new();
+        };
+        let checks = self.entries.iter().flat_map(|of| &of.entry.check);
+        let of_most = Answer::of_most(checks.filter_map(|check| check.answer.as_ref()));
+        check.differences(&entry.name, of_most)
     }
 
     fn table(&self) -> Table {
@@ -382,7 +383,6 @@ impl Arena {
         };
         let fixed = entry.fixed.as_ref();
         let memory = fixed.and_then(|of| of.peak_memory);
-        let time = |us: Option<f64>| or_dash(us, micros);
         let differences = self.entry_differences(entry);
         let notes: Vec<String> = differences.iter().map(StudyFinding::headline).collect();
         vec![
@@ -410,19 +410,6 @@ impl Arena {
     }
 
     fn pairs_table(&self) -> Table {
-        let row = |pair: &PairResult| {
-            let [one, other] = pair.entries.clone();
-            let p = or_dash(pair.evidence.p_adjusted, |p| format!("{p:.2e}"));
-            let found = or_dash(pair.smallest_found, percent);
-            vec![
-                one,
-                other,
-                pair.evidence.change(),
-                p,
-                super::name_of(&pair.relation),
-                found,
-            ]
-        };
         Table {
             caption: "Pairs".to_owned(),
             columns: vec![
@@ -433,7 +420,7 @@ impl Arena {
                 Column::words("result"),
                 Column::numbers("smallest found"),
             ],
-            rows: self.pairs.iter().map(row).collect(),
+            rows: self.pairs.iter().map(pair_row).collect(),
             ..Table::default()
         }
     }
@@ -456,6 +443,29 @@ impl Arena {
         ));
         facts
     }
+}
+
+/// The run of this entry in this round.
+fn run_of<'a>(entry: &str, round: usize, rounds: &'a [ArenaRound]) -> Option<&'a ArenaRound> {
+    rounds
+        .iter()
+        .find(|of| of.round == round && of.entry == entry)
+}
+
+fn time(us: Option<f64>) -> String {
+    or_dash(us, micros)
+}
+
+fn pair_row(pair: &PairResult) -> Vec<String> {
+    let [one, other] = pair.entries.clone();
+    vec![
+        one,
+        other,
+        pair.evidence.change(),
+        or_dash(pair.evidence.p_adjusted, |p| format!("{p:.2e}")),
+        super::name_of(&pair.relation),
+        or_dash(pair.smallest_found, percent),
+    ]
 }
 
 impl StudyResult for Arena {

@@ -44,13 +44,15 @@ pub(super) fn panels(arena: &Arena) -> Vec<Panel> {
         .collect()
 }
 
+/// Both ends of the interval of its rate.
+fn interval(of: &ArenaEntry) -> [f64; 2] {
+    let per_s = of.standing.per_s.unwrap_or(1.0);
+    of.standing
+        .per_s_interval
+        .map_or([per_s; 2], |of| [of.low, of.high])
+}
+
 fn rates(rows: &[&ArenaEntry]) -> Panel {
-    let interval = |of: &ArenaEntry| {
-        let per_s = of.standing.per_s.unwrap_or(1.0);
-        of.standing
-            .per_s_interval
-            .map_or([per_s; 2], |of| [of.low, of.high])
-    };
     let (low, high) = least_and_most(rows.iter().flat_map(|of| interval(of)));
     let span = (high - low).max(high * 0.05);
     let (mut marks, mut notes, mut names) = (Vec::new(), Vec::new(), Vec::new());
@@ -114,8 +116,8 @@ fn lines(rows: &[&ArenaEntry], high: f64, span: f64) -> Vec<Mark> {
     letters.dedup();
     let mut lines = Vec::new();
     for letter in letters {
-        let is_in = |row: &usize| rows[*row].standing.groups.contains(letter);
-        let (first, last) = least_and_most((0..rows.len()).filter(is_in).map(|row| row as f64));
+        let members = (0..rows.len()).filter(|row| rows[*row].standing.groups.contains(letter));
+        let (first, last) = least_and_most(members.map(|row| row as f64));
         if first < last && lines.len() < MOST_LINES {
             let x = high + span * BESIDE * (lines.len() + 2) as f64;
             let ends = vec![(x, first + 0.25), (x, last + 0.75)];
@@ -127,14 +129,18 @@ fn lines(rows: &[&ArenaEntry], high: f64, span: f64) -> Vec<Mark> {
 
 /// Latency over the offered rate.
 fn curves(entries: &[ArenaEntry]) -> Option<Panel> {
-    let points = || entries.iter().flat_map(|of| &of.entry.curve);
-    let has_all = |(_, of): &&Quantile| points().all(|point| of(point).is_some());
-    let (name, of) = QUANTILES.iter().find(has_all).or(QUANTILES.last())?;
-    let (least, most) = least_and_most(points().map(|point| point.offered_per_s));
+    let points: Vec<&CurvePoint> = entries.iter().flat_map(|of| &of.entry.curve).collect();
+    let (name, of) = QUANTILES
+        .iter()
+        .find(|(_, of)| points.iter().all(|point| of(point).is_some()))
+        .or(QUANTILES.last())?;
+    let (least, most) = least_and_most(points.iter().map(|point| point.offered_per_s));
     let mut marks = Vec::new();
     for (row, entry) in entries.iter().enumerate() {
-        let curve = entry.entry.curve.iter();
-        let line: Vec<(f64, f64)> = curve
+        let line: Vec<(f64, f64)> = entry
+            .entry
+            .curve
+            .iter()
             .filter_map(|point| Some((point.offered_per_s, of(point)?)))
             .collect();
         let dots = line.iter().map(|(x, y)| Dot::at(*x, *y)).collect();
@@ -148,7 +154,7 @@ fn curves(entries: &[ArenaEntry]) -> Option<Panel> {
         x: Axis::new("offered/s", Range::LogAround(least, most), Format::Number),
         y: Axis::new(
             format!("response time, {name}"),
-            around(points().filter_map(of)),
+            around(points.into_iter().filter_map(of)),
             Format::Micros,
         ),
         height: FIELD,

@@ -78,8 +78,9 @@ impl Answer {
 }
 
 fn commonest<T: Default>(counts: BTreeMap<T, usize>) -> T {
-    let counts = counts.into_iter().rev();
     counts
+        .into_iter()
+        .rev()
         .max_by_key(|(_, count)| *count)
         .map_or_else(T::default, |(value, _)| value)
 }
@@ -103,18 +104,17 @@ impl EntryCheck {
             connections,
             ..
         } = *self;
-        let name = || name.to_owned();
         let mut found = Vec::new();
         if good < requests {
             found.push(StudyFinding::NotAllGood {
-                name: name(),
+                name: name.to_owned(),
                 good,
                 of: requests,
             });
         }
         if connections > requests.div_ceil(2) {
             found.push(StudyFinding::NoKeepAlive {
-                name: name(),
+                name: name.to_owned(),
                 connections,
                 requests,
             });
@@ -127,7 +127,7 @@ impl EntryCheck {
             if bytes != most.body_bytes {
                 let others = most.body_bytes;
                 found.push(StudyFinding::OtherLength {
-                    name: name(),
+                    name: name.to_owned(),
                     bytes,
                     others,
                 });
@@ -135,7 +135,7 @@ impl EntryCheck {
             if content_type != most.content_type {
                 let others = most.content_type;
                 found.push(StudyFinding::OtherContentType {
-                    name: name(),
+                    name: name.to_owned(),
                     content_type,
                     others,
                 });
@@ -176,15 +176,10 @@ pub struct FixedLoad {
 impl FixedLoad {
     /// Add a run.
     pub fn add(&mut self, report: &Report) {
-        let before = self.rounds as f64;
-        let mean = |so_far: Option<f64>, value: Option<f64>| {
-            let value = value?;
-            Some(so_far.map_or(value, |mean| (mean * before + value) / (before + 1.0)))
-        };
-        self.rate_ratio = mean(self.rate_ratio, report.rate_ratio);
-        let cpu_us = report.target_cpu_us_per_attempt();
-        self.cpu_us_per_request = mean(self.cpu_us_per_request, cpu_us);
         self.rounds += 1;
+        self.rate_ratio = self.mean(self.rate_ratio, report.rate_ratio);
+        let cpu_us = report.target_cpu_us_per_attempt();
+        self.cpu_us_per_request = self.mean(self.cpu_us_per_request, cpu_us);
         self.not_valid += usize::from(report.validity.verdict != Verdict::Valid);
         let memory = report.target.as_ref().and_then(|target| target.rss_bytes);
         self.peak_memory = self.peak_memory.max(memory);
@@ -200,6 +195,12 @@ impl FixedLoad {
         }
         let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|q| self.percentile(q));
         (self.p50_us, self.p90_us, self.p99_us, self.p999_us) = (p50, p90, p99, p999);
+    }
+
+    /// The mean of all runs, by that of those before and the value of the last one.
+    fn mean(&self, before: Option<f64>, last: Option<f64>) -> Option<f64> {
+        let last = last?;
+        Some(before.map_or(last, |mean| mean + (last - mean) / self.rounds as f64))
     }
 
     /// A percentile of all runs, µs: what was cut off ranks last.

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{ArenaEntry, ArenaRound};
-use crate::judge::Finding;
 use crate::metrics::{Metric, Reading, Readings, THROUGHPUT, log_change, run_metrics};
 use crate::run::report::Verdict;
 use crate::studies::compare::{
@@ -106,9 +105,10 @@ pub struct Standings {
 
 /// What decides: good responses per second.
 pub(super) fn metric() -> Metric {
-    let mut metrics = run_metrics().into_iter();
-    let found = metrics.find(|metric| metric.name == THROUGHPUT);
-    found.unwrap_or_else(|| unreachable!("a metric of every run"))
+    run_metrics()
+        .into_iter()
+        .find(|metric| metric.name == THROUGHPUT)
+        .unwrap_or_else(|| unreachable!("a metric of every run"))
 }
 
 impl Standings {
@@ -118,10 +118,11 @@ impl Standings {
             .iter()
             .map(|name| rounds.iter().filter(|of| of.entry == *name).collect())
             .collect();
-        let last = of_entry
+        let complete = of_entry
             .iter()
-            .map(|of| of.last().map_or(0, |last| last.round));
-        let complete = last.min().unwrap_or(0);
+            .map(|of| of.last().map_or(0, |last| last.round))
+            .min()
+            .unwrap_or(0);
         let taken = LOOKS.iter().rposition(|look| look.pairs <= complete);
         let look = LOOKS[taken.unwrap_or(0)];
         let most = complete.min(look.pairs);
@@ -154,10 +155,14 @@ impl Standings {
         // Before the first look, there are none.
         ranked.truncate(taken.map_or(0, |_| ranked.len()));
         for (place, at) in ranked.into_iter().enumerate() {
-            let faster = differing.iter().filter(|[_, slower]| *slower == place);
-            each[at].rank = Some(1 + faster.count());
-            let own = groups.iter().zip('a'..);
-            each[at].groups = own
+            let faster = differing
+                .iter()
+                .filter(|[_, slower]| *slower == place)
+                .count();
+            each[at].rank = Some(1 + faster);
+            each[at].groups = groups
+                .iter()
+                .zip('a'..)
                 .filter(|(group, _)| group.contains(&place))
                 .map(|(_, letter)| letter)
                 .collect();
@@ -187,11 +192,13 @@ impl Standings {
 impl Standing {
     /// The figures of an entry with these rounds, which has no rank yet.
     fn of(rounds: &[&ArenaRound]) -> Self {
-        let counting = || rounds.iter().filter(|round| round.counts());
-        let logs: Vec<f64> = counting().map(|round| round.per_s.ln()).collect();
+        let counting: Vec<&&ArenaRound> = rounds.iter().filter(|round| round.counts()).collect();
+        let logs: Vec<f64> = counting.iter().map(|round| round.per_s.ln()).collect();
         let centre = Centre::of(&logs);
-        let limited = rounds.iter().filter(|round| round.is_client_limited());
-        let client_limited = limited.count();
+        let client_limited = rounds
+            .iter()
+            .filter(|round| round.is_client_limited())
+            .count();
         let not_valid = rounds.len() - logs.len();
         Self {
             rank: None,
@@ -209,7 +216,8 @@ impl Standing {
             client_limited,
             not_valid,
             busy_share: median(
-                &mut counting()
+                &mut counting
+                    .iter()
                     .filter_map(|of| of.busy_share)
                     .collect::<Vec<_>>(),
             ),
@@ -224,24 +232,26 @@ impl ArenaRound {
     }
 
     fn is_client_limited(&self) -> bool {
-        let mut effects = self.run.findings.iter().map(Finding::effect);
-        effects.any(|effect| effect == Some(Verdict::ClientLimited))
+        self.run
+            .findings
+            .iter()
+            .any(|finding| finding.effect() == Some(Verdict::ClientLimited))
     }
 }
 
 /// The change from one entry's run to that of another in the same round; none where either does not
 /// count, or the machine treated them unequally.
 pub(super) fn change(runs: [&ArenaRound; 2], metric: &Metric) -> Option<f64> {
-    let is_disturbed = || {
-        let readings =
-            runs.map(|of| Readings::from_iter([(THROUGHPUT, Reading::Gating(of.per_s))]));
-        let metrics = std::slice::from_ref(metric);
-        let states = runs.map(|of| of.state);
-        Disturbance::of_pair(states, readings.each_ref(), metrics) != Disturbance::None
-    };
     let counts = runs.iter().all(|of| of.counts());
-    let is_even = counts && (runs[0].state == runs[1].state || !is_disturbed());
+    let is_even = counts && (runs[0].state == runs[1].state || !is_disturbed(runs, metric));
     is_even.then(|| log_change(runs.map(|of| of.per_s)))
+}
+
+fn is_disturbed(runs: [&ArenaRound; 2], metric: &Metric) -> bool {
+    let readings = runs.map(|of| Readings::from_iter([(THROUGHPUT, Reading::Gating(of.per_s))]));
+    let states = runs.map(|of| of.state);
+    let metrics = std::slice::from_ref(metric);
+    Disturbance::of_pair(states, readings.each_ref(), metrics) != Disturbance::None
 }
 
 /// Judge all pairs of the ranked entries, by their places among them.
@@ -348,10 +358,10 @@ pub(super) fn groups(entries: usize, differing: &[[usize; 2]]) -> Vec<BTreeSet<u
 /// In the order of a table: by rank and rate, and then those without a rank.
 pub(super) fn in_order(entries: &mut [ArenaEntry]) {
     entries.sort_by(|one, other| {
-        let rank = |of: &ArenaEntry| of.standing.rank.unwrap_or(usize::MAX);
-        let per_s = |of: &ArenaEntry| of.standing.per_s.unwrap_or(0.0);
-        let by_rank = rank(one).cmp(&rank(other));
-        by_rank.then(per_s(other).total_cmp(&per_s(one)))
+        let [one, other] = [one, other].map(|of| &of.standing);
+        let ranks = [one, other].map(|of| of.rank.unwrap_or(usize::MAX));
+        let rates = [one, other].map(|of| of.per_s.unwrap_or(0.0));
+        ranks[0].cmp(&ranks[1]).then(rates[1].total_cmp(&rates[0]))
     });
 }
 
