@@ -18,9 +18,10 @@ use crawlmark_results::studies::arena::{
 use crawlmark_results::studies::{Header, read_study};
 
 use crate::capacity::{capacity_args, search};
-use crate::cli::{ArenaArgs, CapacityArgs, Cli, Command, arg, bearer_variable, parse_entry};
+use crate::cli::{ArenaArgs, CapacityArgs, LONGEST, SHORTEST, arg, bearer_variable, parse_entry};
 use crate::crawl::redact;
 use crate::dataset::export::export;
+use crate::dataset::line::ItemState;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::record::{SavedBody, SavedRecord};
 use crate::dataset::saved::SavedCrawl;
@@ -61,38 +62,69 @@ pub(crate) fn arena(args: &ArenaArgs) -> Result<u8, Error> {
         return conduct(args, None);
     };
     let saved: Arena = read_study(place)?;
-    let of_saved = added_to(&saved, args)?;
-    conduct(&of_saved, Some(saved))
+    conduct(&as_before(&saved, args)?, Some(saved))
 }
 
-/// The arguments that measure new entries beside those of a saved arena.
-fn added_to(saved: &Arena, args: &ArenaArgs) -> Result<ArenaArgs, Error> {
-    let cli = Cli::of(&saved.context.command).map(|cli| cli.command);
-    let (Ok(Command::Arena(mut of)), Some(anchors)) = (cli, saved.anchors()) else {
-        return usage(
-            "--add: the arena has fewer than two ranked entries, or is of another version: measure it again",
-        );
+/// The arguments that measure as a saved arena did. Of what stands in its file, which may be from
+/// anybody, numbers are taken, and no command, URL or flag.
+fn as_before(saved: &Arena, args: &ArenaArgs) -> Result<ArenaArgs, Error> {
+    let of = &saved.context;
+    let [duration, warmup] =
+        [of.measured_s, of.warmup_s].map(|s| Duration::try_from_secs_f64(s).unwrap_or_default());
+    if !(SHORTEST..=LONGEST).contains(&duration) || warmup > LONGEST {
+        return usage(format!(
+            "--add: the arena measured {} s after a warm-up of {} s: measure it again",
+            of.measured_s, of.warmup_s
+        ));
+    }
+    let rounds = saved.last_round().min(args.rounds);
+    Ok(ArenaArgs {
+        duration,
+        warmup,
+        rounds,
+        seed: of.seed,
+        ..args.clone()
+    })
+}
+
+/// Refuse entries that cannot be measured beside two of a saved arena: these are typed again.
+fn check_added(saved: &Arena, entries: &[Competitor]) -> Result<(), Error> {
+    let Some(anchors) = saved.anchors() else {
+        return usage("--add: the arena has fewer than two ranked entries: measure it again");
     };
+    let names: Vec<&String> = entries.iter().map(|of| &of.entry.name).collect();
+    if let Some(missing) = anchors.iter().find(|name| !names.contains(name)) {
+        return usage(format!(
+            "--add: give {} and {} again, beside which others are measured, as --entry '{missing}=...': no command of a file is executed",
+            anchors[0], anchors[1]
+        ));
+    }
     let known: Vec<&String> = saved.entries.iter().map(|of| &of.entry.name).collect();
-    if let Some((name, _)) = args.entry.iter().find(|(new, _)| known.contains(&new)) {
+    if let Some(name) = names
+        .iter()
+        .find(|name| known.contains(name) && !anchors.contains(name))
+    {
         return usage(format!(
             "--entry {name}: the arena has an entry with this name"
         ));
     }
-    of.entry.retain(|(name, _)| anchors.contains(name));
-    of.entry.extend(args.entry.iter().cloned());
-    of.version_of.clone_from(&args.version_of);
-    of.entries.clone_from(&args.entries);
-    of.capacity.clone_from(&args.capacity);
-    (of.keep, of.ready, of.rounds) = (args.keep.clone(), args.ready, saved.last_round());
-    Ok(*of)
+    if names.len() == anchors.len() {
+        return usage("--add: give an entry that the arena does not have (--entry NAME=...)");
+    }
+    Ok(())
 }
 
 fn conduct(args: &ArenaArgs, saved: Option<Arena>) -> Result<u8, Error> {
+    let competitors = competitors(args)?;
+    if let Some(saved) = &saved {
+        check_added(saved, &competitors)?;
+    }
     let of_saved = saved.as_ref().and_then(|saved| saved.context.rate_per_s);
     let study = ArenaStudy {
-        competitors: competitors(args)?,
-        rate_per_s: of_saved.or(args.rate.map(|rate| rate.per_second())),
+        competitors,
+        rate_per_s: of_saved
+            .filter(|per_s| *per_s > 0.0)
+            .or(args.rate.map(|rate| rate.per_second())),
         saved,
         rounds: Vec::new(),
         environment: None,
@@ -157,11 +189,14 @@ impl Competitor {
             )
         };
         let target = Some(what).filter(|_| !is_url);
-        let capacity = args.capacity.as_ref().map(|flags| {
-            let flags = shlex::split(flags).unwrap_or_default();
+        let mut capacity = None;
+        if let Some(flags) = &args.capacity {
+            let Some(flags) = shlex::split(flags) else {
+                return usage(format!("--capacity={flags}: a quote is open"));
+            };
             let words = [flags, vec![url.clone(), "--".to_owned()], args.run.clone()];
-            capacity_args(words.concat(), target)
-        });
+            capacity = Some(capacity_args(words.concat(), target)?);
+        }
         let mut words = vec![url];
         words.extend(args.run.iter().cloned());
         let lasts = args.warmup + args.duration;
@@ -193,7 +228,7 @@ impl Competitor {
                 ..Entry::default()
             },
             crawl,
-            capacity: capacity.transpose()?,
+            capacity,
         })
     }
 
@@ -211,13 +246,17 @@ fn first_line(command: &str) -> Result<String, Error> {
         .args(["-c", command])
         .output()
         .map_err(Error::Program)?;
+    // Some print their version as an error.
     let text = [output.stdout, output.stderr].concat();
     let printed = String::from_utf8_lossy(&text);
     let line = printed.lines().map(str::trim).find(|line| !line.is_empty());
-    line.map_or_else(
-        || usage(format!("--version-of: `{command}` printed nothing")),
-        |line| Ok(line.chars().take(100).collect()),
-    )
+    match line.filter(|_| output.status.success()) {
+        Some(line) => Ok(redact::line(line).chars().take(100).collect()),
+        None => usage(format!(
+            "--version-of: `{}` has to end with exit code 0 and print a line",
+            redact::line(command)
+        )),
+    }
 }
 
 /// The rounds.
@@ -256,7 +295,7 @@ impl Study for ArenaStudy<'_> {
         for at in 0..self.competitors.len() {
             self.check(rounds, at)?;
         }
-        for round in 1..=self.args.rounds {
+        for round in 1..=last_of(self.args.rounds) {
             let name = format!("round {round}");
             rounds.begin(&name, "", self.takes());
             let order = order(self.args.seed, self.competitors.len(), round);
@@ -310,6 +349,15 @@ impl Study for ArenaStudy<'_> {
             Arena::new(context, entries.collect(), rounds)
         }))
     }
+}
+
+/// The last round that is looked at, of so many.
+fn last_of(rounds: usize) -> usize {
+    LOOKS
+        .iter()
+        .map(|look| look.pairs)
+        .rfind(|at| *at <= rounds)
+        .unwrap_or(rounds)
 }
 
 /// Half of what the slowest entry answers, in two digits; none if none answers.
@@ -476,8 +524,14 @@ impl ArenaStudy<'_> {
         add("-d", format!("{:?}", args.duration));
         add("-w", format!("{:?}", args.warmup));
         add("--seed", args.seed.to_string());
+        add("--rounds", args.rounds.to_string());
+        add("--curve", args.curve.to_string());
+        add("--ready", format!("{:?}", args.ready));
         if let Some(rate) = &args.rate {
             add("--rate", rate.to_string());
+        }
+        if let Some(flags) = &args.capacity {
+            words.push(format!("--capacity={flags}"));
         }
         words.push("--".to_owned());
         words.extend(redact::words(&args.run));
@@ -491,7 +545,10 @@ fn answer(saved: &Path) -> Option<Answer> {
     let mut lines = Vec::new();
     export(&crawl, &mut lines).ok()?;
     let text = String::from_utf8(lines).ok()?;
-    let record = SavedRecord::parse(text.lines().next()?).ok()?;
+    let record = text
+        .lines()
+        .filter_map(|line| SavedRecord::parse(line).ok())
+        .find(|record| record.state() == ItemState::Good)?;
     let body = record.body().ok().flatten();
     Some(Answer {
         content_type: record

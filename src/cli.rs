@@ -61,7 +61,7 @@ use crawlmark_results::run::gates::{Condition, ConditionError, no_unit};
 
 pub use ab::AbArgs;
 pub use arena::ArenaArgs;
-pub(crate) use arena::parse_entry;
+pub(crate) use arena::{LONGEST, SHORTEST, parse_entry};
 pub use bisect::BisectArgs;
 pub use capacity::CapacityArgs;
 pub use commands::{Better, CommandArgs};

@@ -161,13 +161,27 @@ fn what_the_client_limited_has_no_rank_and_does_not_change_those_of_others() {
     for name in &names[..3] {
         assert_eq!(after[*name], before[*name]);
     }
-    // One that fails most of its requests is not valid, however fast.
-    for of in all.iter_mut().filter(|of| of.entry == names[3]) {
-        of.run.validity = Verdict::TargetLimited;
+    // One that does not answer some of its requests is not valid, however fast; a full listen queue
+    // is its own limit.
+    let full = Finding::ListenDrops { drops: 9, limit: 5 };
+    let failing = Finding::RequestsFailed {
+        share: 0.33,
+        causes: Vec::new(),
+        is_open_loop: false,
+        events: Vec::new(),
+    };
+    for (found, state) in [
+        (full, StandingState::Ranked),
+        (failing, StandingState::NotValid),
+    ] {
+        for of in all.iter_mut().filter(|of| of.entry == names[3]) {
+            of.run.findings = vec![found.clone()];
+        }
+        let standings = Standings::of(names, &all);
+        assert_eq!(standings.each[3].state, state);
+        let is_ranked = state == StandingState::Ranked;
+        assert_eq!(standings.each[3].rank.is_some(), is_ranked);
     }
-    let standings = Standings::of(names, &all);
-    assert_eq!(standings.each[3].state, StandingState::NotValid);
-    assert_eq!(standings.each[3].rank, None);
 }
 
 #[test]
@@ -219,6 +233,29 @@ fn an_added_entry_is_placed_as_in_a_whole_new_arena() {
             let found = (found.standing.rank, found.standing.groups.clone());
             assert_eq!(found, place, "{seed}, {}", names[new]);
         }
+    }
+}
+
+/// Rounds that an anchor lacks take no rank from the others, and an entry with too few has none.
+#[test]
+fn rounds_that_were_not_added_leave_the_ranks_before() {
+    let mut machine = Machine::new(27, Noise::Gaussian(0.01));
+    let mut before = rounds(&mut machine, 1, &[20.0, 25.0, 30.0]);
+    before.retain(|of| of.round <= LOOKS[0].pairs);
+    let saved = arena((0..3).map(entry).collect(), before);
+    for added in [15, 3, 0] {
+        let mut later = rounds(&mut machine, 2, &[20.0, 25.0, 30.0, 35.0]);
+        later.retain(|of| of.round <= added);
+        let header = saved.context.header.clone();
+        let with = saved.clone().with(header, vec![entry(3)], &later);
+        let ranks: Vec<(&str, Option<usize>)> = with
+            .entries
+            .iter()
+            .map(|of| (&*of.entry.name, of.standing.rank))
+            .collect();
+        let last = (added == 15).then_some(4);
+        let expected = [("a", Some(1)), ("b", Some(2)), ("c", Some(3)), ("d", last)];
+        assert_eq!(ranks, expected, "{added}");
     }
 }
 

@@ -35,12 +35,13 @@ Examples:
         --entry new=http://127.0.0.1:8081/ --markdown
   One more entry in a saved arena:
     crawlmark arena --add results/runs/2026-11-30T10-00-00Z-arena \\
-        --entry 'new=./server --port {port}'
+        --entry old=http://127.0.0.1:8080/ --entry new=http://127.0.0.1:8081/ \\
+        --entry 'third=./server --port {port}'
   Entries of a file, NAME=COMMAND on each line, and responses that must be JSON:
     crawlmark arena --entries servers.txt --path '/items/{id}' -- --expect json";
 
 /// Arguments of `arena`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ArenaArgs {
     /// Server to rank: NAME='COMMAND {port}' or NAME=URL; repeatable
     ///
@@ -67,16 +68,19 @@ pub struct ArenaArgs {
     /// Requests per second at which times are compared
     ///
     /// [default: half of what the slowest entry answers in the first round]
-    #[arg(long, help_heading = "Rounds")]
+    #[arg(conflicts_with = "add", long, help_heading = "Rounds")]
     pub rate: Option<Rate>,
     /// Most rounds, 1 to 44; ranks need 16
-    #[arg(long, value_name = "N", default_value_t = 44, value_parser = whole::<usize>(1..=44), help_heading = "Rounds")]
+    ///
+    /// Ranks are judged after 16, 28 and 44 rounds, so from 16 on, N counts as the last of these that
+    /// it reaches.
+    #[arg(conflicts_with = "add", long, value_name = "N", default_value_t = 44, value_parser = whole::<usize>(1..=44), help_heading = "Rounds")]
     pub rounds: usize,
     /// Time that each run measures, after its warm-up
-    #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = time(SHORTEST..=LONGEST), help_heading = "Rounds")]
+    #[arg(conflicts_with = "add", short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = time(SHORTEST..=LONGEST), help_heading = "Rounds")]
     pub duration: Duration,
     /// Warm-up of each run, excluded from its figures
-    #[arg(hide_short_help = true, short = 'w', long, value_name = "TIME", default_value = "250ms", value_parser = time(Duration::ZERO..=LONGEST), help_heading = "Rounds")]
+    #[arg(conflicts_with = "add", hide_short_help = true, short = 'w', long, value_name = "TIME", default_value = "250ms", value_parser = time(Duration::ZERO..=LONGEST), help_heading = "Rounds")]
     pub warmup: Duration,
     /// Rates up to its own at which the latency of each entry is drawn
     #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 6, value_parser = whole::<usize>(0..=8), help_heading = "Rounds")]
@@ -88,12 +92,13 @@ pub struct ArenaArgs {
     pub capacity: Option<String>,
     /// Add the entries to a saved arena
     ///
-    /// They are measured beside two entries of that arena, with its flags. The result is a new
-    /// arena of all entries.
+    /// They are measured beside two entries of that arena, its fastest and its slowest ranked one:
+    /// give these again with --entry, and the same flags after --. No command of a file is executed.
+    /// The result is a new arena of all entries.
     #[arg(long, value_name = "DIR", help_heading = "Entries")]
     pub add: Option<PathBuf>,
     /// Seed of the random order of entries
-    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Rounds")]
+    #[arg(conflicts_with = "add", hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Rounds")]
     pub seed: u64,
 
     /// Output options.
@@ -106,8 +111,8 @@ pub struct ArenaArgs {
 }
 
 /// Times of a run: a shorter one is mostly its start, and of a longer one there are too many.
-const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_hours(1);
+pub(crate) const SHORTEST: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST: Duration = Duration::from_hours(1);
 
 /// Read the name and the server of an entry.
 pub(crate) fn parse_entry(text: &str) -> Result<(String, String), String> {

@@ -129,22 +129,46 @@ fn an_entry_is_added_beside_two_of_a_saved_arena() {
     let entries = [entry("one", "--latency 5ms"), entry("two", "--latency 5ms")];
     let done = arena(&entries, "--rate 50 --rounds 2 -d 100ms --curve 0").code(&[5]);
     let mut saved = done.saved("arena.json");
-    let new = entry("new", "--latency 5ms");
     let file = done.out().join("arena.json");
-    let add = || {
+    let add = |entries: &[&str]| {
+        let entries: Vec<String> = entries
+            .iter()
+            .map(|it| entry(it, "--latency 5ms"))
+            .collect();
         run(&format!(
-            "arena --out out --add {} {new} --json",
-            file.display()
+            "arena --out out --path /items/{{id}} --add {} {} --json -- -c 4 -s 1 --no-pin",
+            file.display(),
+            entries.join(" ")
         ))
     };
-    assert!(add().code(&[2]).stderr.contains("fewer than two ranked"));
-    // As if it had been looked at.
+    let all = ["one", "two", "new"];
+    assert!(
+        add(&all)
+            .code(&[2])
+            .stderr
+            .contains("fewer than two ranked")
+    );
+    // As if it had been looked at, by somebody who would like to have a command executed.
+    let foreign = file.parent().unwrap().join("foreign");
+    let forged = format!("one=touch {}; exit 1", foreign.display());
+    saved["command"] = json!([
+        "crawlmark",
+        "arena",
+        "--entry",
+        forged,
+        "--entry",
+        "two=true"
+    ]);
     saved["look"] = json!({"number": 1, "pairs": 2, "alpha": 0.001});
     for entry in saved["entries"].as_array_mut().unwrap() {
         entry["rank"] = json!(1);
     }
     fs::write(&file, saved.to_string()).unwrap();
-    let all = add().code(&[5]).printed();
+    for refused in [&["new"][..], &["one", "new"], &["one", "two"]] {
+        add(refused).code(&[2]);
+    }
+    let all = add(&all).code(&[5]).printed();
+    assert!(!foreign.exists(), "no command of a file is executed");
     let mut found = names(&all["entries"], "name");
     found.sort();
     assert_eq!(found, ["new", "one", "two"]);

@@ -168,6 +168,15 @@ impl Arena {
     pub fn new(context: ArenaContext, entries: Vec<Entry>, rounds: Vec<ArenaRound>) -> Self {
         let names: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
         let standings = Standings::of(&names, &rounds);
+        Self::with_standings(context, entries, rounds, standings)
+    }
+
+    fn with_standings(
+        context: ArenaContext,
+        entries: Vec<Entry>,
+        rounds: Vec<ArenaRound>,
+        standings: Standings,
+    ) -> Self {
         let mut entries: Vec<ArenaEntry> = entries
             .into_iter()
             .zip(standings.each)
@@ -205,10 +214,16 @@ impl Arena {
         let Some(anchors) = self.anchors() else {
             return self;
         };
+        let complete = self.last_round();
         let metric = standing::metric();
         let mut changes = [Vec::new(), Vec::new()];
         let mut rounds = self.rounds.clone();
-        for of in later.iter().filter(|of| !anchors.contains(&of.entry)) {
+        for of in &mut rounds {
+            // Their directories are those of the arena before.
+            of.run.result = None;
+        }
+        let added: Vec<&String> = entries.iter().map(|entry| &entry.name).collect();
+        for of in later.iter().filter(|of| added.contains(&&of.entry)) {
             let [first, second] = anchors.each_ref().map(|name| {
                 let before = run_of(name, of.round, &self.rounds)?;
                 let then = run_of(name, of.round, later)?;
@@ -249,9 +264,11 @@ impl Arena {
             header,
             ..self.context
         };
+        let names: Vec<&str> = all.iter().map(|entry| &*entry.name).collect();
+        let standings = Standings::after(complete, &names, &rounds);
         Self {
             added: self.added,
-            ..Self::new(context, all, rounds)
+            ..Self::with_standings(context, all, rounds, standings)
         }
     }
 
@@ -346,9 +363,13 @@ impl Arena {
         let Some(check) = &entry.check else {
             return Vec::new();
         };
-        let checks = self.entries.iter().flat_map(|of| &of.entry.check);
-        let of_most = Answer::of_most(checks.filter_map(|check| check.answer.as_ref()));
-        check.differences(&entry.name, of_most)
+        let others: Vec<&Answer> = self
+            .entries
+            .iter()
+            .filter(|of| of.entry.name != entry.name)
+            .filter_map(|of| of.entry.check.as_ref()?.answer.as_ref())
+            .collect();
+        check.differences(&entry.name, &others)
     }
 
     fn table(&self) -> Table {

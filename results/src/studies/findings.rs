@@ -308,9 +308,8 @@ findings! {
         first: Vec<String>, per_s: f64, entries: usize, groups: usize, rounds: usize, smallest_found: Option<f64>
     } => Neutral,
         format!(
-            "Fastest: {} ({}). {entries} entries in {} after {}{}",
-            some_of(&first),
-            rate(per_s),
+            "{}. {entries} entries in {} after {}{}",
+            fastest(&first, per_s),
             counted(groups as u64, "group"),
             counted(rounds as u64, "round"),
             smallest_found.map_or_else(String::new, |of| format!("; a difference of {} would have been found", percent(of)))
@@ -324,7 +323,7 @@ findings! {
     /// Pairs that are neither shown to differ nor shown to be alike.
     PairsUnsettled { pairs: usize, of: usize } => Warning,
         format!("{pairs} of {} are neither shown to differ nor shown to be within 4 %", counted(of as u64, "pair")),
-        "Use longer rounds (-d), or a quieter machine.";
+        "Allow more rounds (--rounds 28 or 44), use longer ones (-d), or a quieter machine.";
     /// The client set the pace in most rounds of an entry.
     AtLeast { name: String, per_s: f64, limited: usize, rounds: usize } => Warning,
         format!(
@@ -619,8 +618,14 @@ fn smallest_change([least, most]: [f64; 2]) -> String {
     )
 }
 
+/// The first entries of an arena, and their rate.
+pub(super) fn fastest(first: &[String], per_s: f64) -> String {
+    let tied = if first.len() > 1 { ", tied" } else { "" };
+    format!("Fastest{tied}: {} ({})", some_of(first), rate(per_s))
+}
+
 /// Names of entries; the others are counted.
-pub(super) fn some_of(names: &[String]) -> String {
+fn some_of(names: &[String]) -> String {
     const MOST: usize = 4;
     let (first, others) = names.split_at(names.len().min(MOST));
     let more = match others.len() {

@@ -3,7 +3,7 @@
 use super::StudyFinding;
 use super::capacity::search::SearchOutcome;
 use super::compare::{Evidence, MetricResult, Overall};
-use super::findings::some_of;
+use super::findings::fastest;
 use super::history::ChangePoint;
 use super::rate;
 use super::scale::estimate::Estimate;
@@ -81,9 +81,7 @@ impl StudyFinding {
             } => {
                 format!("{commit} made {metric} worse: {effect}")
             }
-            Self::Ranked { first, per_s, .. } => {
-                format!("Fastest: {} ({})", some_of(first), rate(*per_s))
-            }
+            Self::Ranked { first, per_s, .. } => fastest(first, *per_s),
             Self::NotAllGood { good, of, .. } => format!("{good} of {of} good"),
             Self::NoKeepAlive { .. } => "no keep-alive".to_owned(),
             Self::OtherLength { bytes, .. } => counted(*bytes, "byte"),

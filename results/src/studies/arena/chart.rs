@@ -86,7 +86,10 @@ fn rates(rows: &[&ArenaEntry]) -> Panel {
                 .rank
                 .map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
             name,
-            detail: String::new(),
+            detail: match &*of.standing.groups {
+                "" => String::new(),
+                letters => format!("group {letters}"),
+            },
         });
     }
     let lines = lines(rows, high, span);

@@ -62,27 +62,16 @@ pub struct Answer {
     pub body_bytes: u64,
 }
 
-impl Answer {
-    /// The commonest content type and length; of equally common ones the first in order.
-    pub(super) fn of_most<'a>(answers: impl Iterator<Item = &'a Self>) -> Self {
-        let (mut types, mut lengths) = (BTreeMap::new(), BTreeMap::new());
-        for answer in answers {
-            *types.entry(answer.content_type.clone()).or_insert(0) += 1;
-            *lengths.entry(answer.body_bytes).or_insert(0) += 1;
-        }
-        Self {
-            content_type: commonest(types),
-            body_bytes: commonest(lengths),
-        }
+/// The value that most of them have; none if two are as common.
+fn commonest<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_insert(0) += 1;
     }
-}
-
-fn commonest<T: Default>(counts: BTreeMap<T, usize>) -> T {
-    counts
-        .into_iter()
-        .rev()
-        .max_by_key(|(_, count)| *count)
-        .map_or_else(T::default, |(value, _)| value)
+    let most = counts.values().copied().max()?;
+    counts.retain(|_, count| *count == most);
+    let (value, _) = counts.pop_first()?;
+    counts.is_empty().then_some(value)
 }
 
 impl EntryCheck {
@@ -96,8 +85,8 @@ impl EntryCheck {
         }
     }
 
-    /// What is wrong with it, or differs from what most entries answer.
-    pub(super) fn differences(&self, name: &str, most: Answer) -> Vec<StudyFinding> {
+    /// What is wrong with it, or differs from what most others answer.
+    pub(super) fn differences(&self, name: &str, others: &[&Answer]) -> Vec<StudyFinding> {
         let Self {
             requests,
             good,
@@ -119,27 +108,24 @@ impl EntryCheck {
                 requests,
             });
         }
-        if let Some(Answer {
-            content_type,
-            body_bytes: bytes,
-        }) = self.answer.clone()
-        {
-            if bytes != most.body_bytes {
-                let others = most.body_bytes;
-                found.push(StudyFinding::OtherLength {
-                    name: name.to_owned(),
-                    bytes,
-                    others,
-                });
-            }
-            if content_type != most.content_type {
-                let others = most.content_type;
-                found.push(StudyFinding::OtherContentType {
-                    name: name.to_owned(),
-                    content_type,
-                    others,
-                });
-            }
+        let Some(own) = &self.answer else {
+            return found;
+        };
+        let bytes = commonest(others.iter().map(|of| of.body_bytes));
+        if let Some(others) = bytes.filter(|bytes| *bytes != own.body_bytes) {
+            found.push(StudyFinding::OtherLength {
+                name: name.to_owned(),
+                bytes: own.body_bytes,
+                others,
+            });
+        }
+        let content_type = commonest(others.iter().map(|of| &of.content_type));
+        if let Some(others) = content_type.filter(|of| **of != own.content_type) {
+            found.push(StudyFinding::OtherContentType {
+                name: name.to_owned(),
+                content_type: own.content_type.clone(),
+                others: others.clone(),
+            });
         }
         found
     }

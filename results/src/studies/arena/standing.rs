@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{ArenaEntry, ArenaRound};
+use crate::judge::Finding;
 use crate::metrics::{Metric, Reading, Readings, THROUGHPUT, log_change, run_metrics};
 use crate::run::report::Verdict;
 use crate::studies::compare::{
@@ -114,15 +115,26 @@ pub(super) fn metric() -> Metric {
 impl Standings {
     /// Judge the rounds of entries with these names, each in the order of its rounds.
     pub fn of(names: &[&str], rounds: &[ArenaRound]) -> Self {
+        let complete = names
+            .iter()
+            .map(|name| {
+                rounds
+                    .iter()
+                    .filter(|of| of.entry == *name)
+                    .map(|of| of.round)
+                    .max()
+                    .unwrap_or(0)
+            })
+            .min();
+        Self::after(complete.unwrap_or(0), names, rounds)
+    }
+
+    /// Judge so many rounds, of which an entry may lack some.
+    pub(super) fn after(complete: usize, names: &[&str], rounds: &[ArenaRound]) -> Self {
         let of_entry: Vec<Vec<&ArenaRound>> = names
             .iter()
             .map(|name| rounds.iter().filter(|of| of.entry == *name).collect())
             .collect();
-        let complete = of_entry
-            .iter()
-            .map(|of| of.last().map_or(0, |last| last.round))
-            .min()
-            .unwrap_or(0);
         let taken = LOOKS.iter().rposition(|look| look.pairs <= complete);
         let look = LOOKS[taken.unwrap_or(0)];
         let most = complete.min(look.pairs);
@@ -130,7 +142,7 @@ impl Standings {
             .iter()
             .map(|of| &of[..of.partition_point(|of| of.round <= most)])
             .collect();
-        let mut each: Vec<Standing> = seen.iter().map(|of| Standing::of(of)).collect();
+        let mut each: Vec<Standing> = seen.iter().map(|of| Standing::of(of, most)).collect();
         let mut ranked: Vec<usize> = (0..names.len())
             .filter(|at| each[*at].state == StandingState::Ranked)
             .collect();
@@ -190,8 +202,8 @@ impl Standings {
 }
 
 impl Standing {
-    /// The figures of an entry with these rounds, which has no rank yet.
-    fn of(rounds: &[&ArenaRound]) -> Self {
+    /// The figures of an entry with these of `all` rounds, which has no rank yet.
+    fn of(rounds: &[&ArenaRound], all: usize) -> Self {
         let counting: Vec<&&ArenaRound> = rounds.iter().filter(|round| round.counts()).collect();
         let logs: Vec<f64> = counting.iter().map(|round| round.per_s.ln()).collect();
         let centre = Centre::of(&logs);
@@ -199,11 +211,11 @@ impl Standing {
             .iter()
             .filter(|round| round.is_client_limited())
             .count();
-        let not_valid = rounds.len() - logs.len();
+        let not_valid = all.saturating_sub(logs.len());
         Self {
             rank: None,
             groups: String::new(),
-            state: if logs.is_empty() || not_valid * 4 > rounds.len() {
+            state: if logs.is_empty() || not_valid * 4 > all {
                 StandingState::NotValid
             } else if client_limited * 2 > rounds.len() {
                 StandingState::ClientLimited
@@ -212,7 +224,7 @@ impl Standing {
             },
             per_s: centre.map(|centre| centre.estimate.exp()),
             per_s_interval: centre.and_then(|centre| Some(centre.interval?.map(f64::exp))),
-            rounds: rounds.len(),
+            rounds: all,
             client_limited,
             not_valid,
             busy_share: median(
@@ -226,9 +238,10 @@ impl Standing {
 }
 
 impl ArenaRound {
-    /// True if its rate is that of good responses: a disturbance is looked for in each pair.
+    /// True if its rate is that of good responses: a disturbance is looked for in each pair, and a
+    /// full listen queue is the entry's own.
     pub fn counts(&self) -> bool {
-        self.per_s > 0.0 && self.run.validity <= Verdict::Disturbed
+        self.per_s > 0.0 && self.run.findings.iter().all(leaves_rate)
     }
 
     fn is_client_limited(&self) -> bool {
@@ -236,6 +249,18 @@ impl ArenaRound {
             .findings
             .iter()
             .any(|finding| finding.effect() == Some(Verdict::ClientLimited))
+    }
+}
+
+/// True if the rate is that of good responses in spite of it.
+fn leaves_rate(found: &Finding) -> bool {
+    match found.effect() {
+        Some(Verdict::Errors | Verdict::NothingMeasured | Verdict::Incomplete) => false,
+        Some(Verdict::TargetLimited) => matches!(
+            found,
+            Finding::ListenDrops { .. } | Finding::ListenQueueFull { .. }
+        ),
+        _ => true,
     }
 }
 
