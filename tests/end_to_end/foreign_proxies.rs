@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
@@ -12,6 +11,7 @@ use tempfile::TempDir;
 use crate::foreign::{Foreign, column, nginx};
 use crate::process::wait_for;
 use crate::proxy::assert_failed_as;
+use crate::raw::nobody;
 use crate::run::{self, crawl, crawl_once};
 use crate::secrets::SECRET;
 use crate::target::Target;
@@ -156,10 +156,7 @@ fn nginx_logs_what_came_through_every_proxy_by_both_versions_of_http_and_tls() {
 #[ignore = "needs squid, dante, tinyproxy and microsocks: .ci/run"]
 fn each_proxy_serves_those_who_know_the_password_and_its_refusals_are_named() {
     let proxies = [tinyproxy(), squid(), dante(), microsocks()];
-    let dead = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_bound, dead) = nobody();
     let lasts = format!("-n 4 -c 1 --shards 1 {}", run::ONE_ATTEMPT);
     for way in ways(&proxies) {
         for tls in ["", "--tls"] {

@@ -2,13 +2,13 @@
 //! do as the test says.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Mutex;
 
 use serde_json::json;
 
 use crate::forward_proxy::ForwardProxy;
+use crate::raw::nobody;
 use crate::report::Report;
 use crate::run::{ONE_ATTEMPT, crawl, start, start_by};
 use crate::scripted::{OK, Peer, with_server};
@@ -103,10 +103,7 @@ pub(crate) fn assert_failed_as(report: &Report, kind: &str, details: &str) {
 fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
     let (proxy, target) = (closed_proxy(), Target::start("--processes 1 --tls"));
     let (address, https) = (proxy.address(), format!("{} -k", target.url()));
-    let dead = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_bound, dead) = nobody();
     let crawl = |url: &str, proxy: &str| {
         crawl(&format!(
             "{url} --proxy {proxy} -n 4 -c 1 --shards 1 {ONE_ATTEMPT}"
