@@ -31,6 +31,8 @@ use perf_event::events::Software;
 use perf_event::{Builder, SampleFlag, Sampler};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::duration_ns;
+
 pub use self::counters::HardwareCounters;
 use self::spaces::{Place, Spaces};
 use self::symbols::Names;
@@ -336,9 +338,11 @@ impl Profiler {
     /// evenly between two whole numbers (Weyl).
     fn period_ns(&self) -> u64 {
         const GOLDEN: f64 = 0.618_033_988_749_895;
-        let faster = 0.75 + 0.5 * (self.starts as f64 * GOLDEN).fract();
-        let spread = if self.starts == 0 { 1.0 } else { faster };
-        (PERIOD.as_nanos() as f64 / spread) as u64
+        let faster = match self.starts {
+            0 => 1.0,
+            starts => 0.75 + 0.5 * (starts as f64 * GOLDEN).fract(),
+        };
+        duration_ns(PERIOD.div_f64(faster))
     }
 
     fn take(&mut self, event: Event) {
