@@ -531,7 +531,7 @@ impl ArenaStudy<'_> {
             add("--rate", rate.to_string());
         }
         if let Some(flags) = &args.capacity {
-            words.push(format!("--capacity={flags}"));
+            words.push(format!("--capacity={}", redact::line(flags)));
         }
         words.push("--".to_owned());
         words.extend(redact::words(&args.run));

@@ -167,8 +167,12 @@ fn an_entry_is_added_beside_two_of_a_saved_arena() {
     for refused in [&["new"][..], &["one", "new"], &["one", "two"]] {
         add(refused).code(&[2]);
     }
-    let all = add(&all).code(&[5]).printed();
+    let added = add(&all).code(&[5]).printed();
     assert!(!foreign.exists(), "no command of a file is executed");
+    assert!(added["command"].to_string().contains("new="));
+    saved["command"] = json!([]);
+    fs::write(&file, saved.to_string()).unwrap();
+    let all = add(&all).code(&[5]).printed();
     let mut found = names(&all["entries"], "name");
     found.sort();
     assert_eq!(found, ["new", "one", "two"]);

@@ -255,8 +255,9 @@ impl Arena {
                 "--entry".to_owned(),
                 format!("{}={}", entry.name, entry.what),
             ];
-            // Behind the program and its command.
-            self.context.command.splice(2..2, words);
+            // Behind the program and its command, if the file has them.
+            let at = self.context.command.len().min(2);
+            self.context.command.splice(at..at, words);
         }
         let mut all: Vec<Entry> = self.entries.into_iter().map(|of| of.entry).collect();
         all.extend(entries);
