@@ -89,16 +89,21 @@ impl Terminal {
         read > 0
     }
 
-    /// Reads until the screen shows this so many times.
-    fn wait_for(&mut self, times: usize, text: &str) {
+    /// Reads until the screen shows each of these texts above the cursor: a part of a frame
+    /// may have been read, and a second may have been one without answers.
+    fn wait_for(&mut self, texts: &[&str]) {
         let clock = Clock::start();
-        while self.screen().contents().matches(text).count() < times {
+        while !self.is_clean_line() || texts.iter().any(|text| self.count(text) == 0) {
             let screen = self.screen().contents();
             assert!(
                 self.read() && clock.now().0 < duration_ns(DEADLINE),
-                "no {text:?} on the screen:\n{screen}"
+                "not {texts:?} on the screen:\n{screen}"
             );
         }
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.screen().contents().matches(text).count()
     }
 
     /// Presses a key.
@@ -132,15 +137,10 @@ impl Terminal {
             .collect()
     }
 
-    /// Checks that the cursor can be seen, at the start of the line below all others.
-    fn assert_clean_line(&self) {
-        let lines = self.lines();
-        assert!(!self.screen().hide_cursor());
-        assert_eq!(
-            self.screen().cursor_position(),
-            (u16::try_from(lines.len()).unwrap(), 0),
-            "{lines:#?}"
-        );
+    /// True if the cursor can be seen, at the start of the line below all others.
+    fn is_clean_line(&self) -> bool {
+        let below = (u16::try_from(self.lines().len()).unwrap(), 0);
+        !self.screen().hide_cursor() && self.screen().cursor_position() == below
     }
 }
 
@@ -156,20 +156,20 @@ fn a_run_is_drawn_in_place_until_the_keyboard_stops_it() {
     let args = format!("{} --ids 0..100m --shards 2 -c 8", target.url());
     let mut terminal = Terminal::start(&args, &[("TERM", "xterm"), ("LC_ALL", "C.UTF-8")]);
     // Once a second is over it has been drawn over itself.
-    terminal.wait_for(1, " p99 ");
-    terminal.assert_clean_line();
+    let parts = ["Ctrl-C ends the run", "/s good ", "  rate ", " in flight "];
+    terminal.wait_for(&parts);
     let lines = terminal.lines();
     assert!(lines.len() <= 5, "{lines:#?}");
-    for part in ["Ctrl-C ends the run", "/s good ", "  rate ", " in flight "] {
-        let found = lines.iter().filter(|line| line.contains(part)).count();
-        assert_eq!(found, 1, "{part}: {lines:#?}");
-    }
+    assert!(
+        parts.iter().all(|part| terminal.count(part) == 1),
+        "{lines:#?}"
+    );
     let has_blocks = |line: &String| line.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█', '_']);
     assert!(lines.iter().any(has_blocks), "{lines:#?}");
 
     terminal.press(b'C' - b'@');
     assert_eq!(terminal.end().code(), Some(130));
-    terminal.assert_clean_line();
+    assert!(terminal.is_clean_line(), "{:#?}", terminal.lines());
     assert_eq!(
         terminal.lines(),
         [""; 0],
@@ -192,7 +192,7 @@ fn a_terminal_has_the_colours_and_blocks_that_it_can_show() {
         let args = format!("{} -d 1s --shards 1 -c 8 --color {color}", target.url());
         let mut terminal = Terminal::start(&args, &environment);
         assert_eq!(terminal.end().code(), Some(0), "{:#?}", terminal.lines());
-        terminal.assert_clean_line();
+        assert!(terminal.is_clean_line(), "{:#?}", terminal.lines());
         let mut parts = terminal.written.windows(dim.len());
         assert_eq!(
             parts.any(|part| part == dim),
@@ -212,7 +212,7 @@ fn a_terminal_has_the_colours_and_blocks_that_it_can_show() {
     // One that cannot move its cursor gets lines.
     let args = format!("{} --shards 1 -c 2", target.url());
     let mut terminal = Terminal::start(&args, &[("TERM", "dumb"), ("LC_ALL", "C.UTF-8")]);
-    terminal.wait_for(1, "crawlmark: ");
+    terminal.wait_for(&["crawlmark: "]);
     terminal.press(b'C' - b'@');
     assert_eq!(terminal.end().code(), Some(130));
     assert!(

@@ -44,7 +44,8 @@ fn a_threshold_of_a_template_judges_its_requests_alone() {
         ))
     };
     of_template("items", "== 300").report(0);
-    let failed = of_template("others", "> 100").report(3);
+    // An equality: delays of this client leave a broken limit of a count undecided.
+    let failed = of_template("others", "== 101").report(3);
     failed.holds(&json!({"/gates/0/value": 100.0, "/gates/0/ok": false}));
     let unknown = of_template("item", "== 0").code(&[2]);
     assert!(unknown.stderr.contains("/items/{id}"), "{}", unknown.stderr);
