@@ -4,9 +4,9 @@
 use std::num::NonZeroUsize;
 
 use crawlmark_harness::plan::MAX_SHARDS;
-use crawlmark_mock_server::{Config, Faults, Limits};
+use crawlmark_mock_server::{Config, Faults, Limits, Workers};
 
-use crate::cli::BehaviourArgs;
+use crate::cli::{Auto, BehaviourArgs};
 use crate::error::Error;
 
 impl BehaviourArgs {
@@ -54,13 +54,28 @@ impl BehaviourArgs {
     }
 }
 
-/// Refuses more processes than a target may have, by the flag that says how many.
-pub(crate) fn check_processes(flag: &str, processes: NonZeroUsize) -> Result<(), Error> {
-    if processes.get() <= MAX_SHARDS as usize {
-        return Ok(());
+/// Return the number of processes of a target: that given by `flag`, or else `fitting`.
+///
+/// # Errors
+/// When it may not have so many.
+pub(crate) fn processes(
+    flag: &str,
+    given: Auto<NonZeroUsize>,
+    fitting: NonZeroUsize,
+    config: &Config,
+) -> Result<NonZeroUsize, Error> {
+    let is_lifo = config.workers.is_some_and(Workers::is_lifo);
+    let (most, why) = if is_lifo {
+        (1, ", because workers with :lifo are in one process")
+    } else {
+        (MAX_SHARDS as usize, "")
+    };
+    let processes = given.or(if is_lifo { NonZeroUsize::MIN } else { fitting });
+    if processes.get() <= most {
+        return Ok(processes);
     }
     Err(Error::Usage(format!(
-        "{flag} {processes} is out of range: 1 to {MAX_SHARDS}"
+        "{flag} {processes} is out of range: 1 to {most}{why}"
     )))
 }
 
@@ -97,6 +112,19 @@ mod tests {
         );
         let near = config("--target-profile article --target-handshake 0s").unwrap();
         assert_eq!(near.handshake, AddedDelay::default());
+    }
+
+    #[test]
+    fn the_latest_request_is_first_in_one_process() {
+        let four = NonZeroUsize::new(4).unwrap();
+        let of = |workers: &str, given| {
+            let config = config(&format!("--target-workers {workers}")).unwrap();
+            processes("--processes", given, four, &config)
+        };
+        assert_eq!(of("2", Auto::Auto).unwrap(), four);
+        assert_eq!(of("2:lifo", Auto::Auto).unwrap(), NonZeroUsize::MIN);
+        assert!(of("2:5", Auto::Exactly(four)).is_ok());
+        assert!(of("2:lifo", Auto::Exactly(four)).is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crawlmark_mock_server::{
 };
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::behaviour::check_processes;
+use crate::behaviour::processes;
 use crate::bundled_target::{Target, share_of_target, sockets};
 use crate::cli::ServeArgs;
 use crate::crawl::tls::{Settings, Tls};
@@ -40,10 +40,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     } else {
         NonZeroUsize::new(usable_cpus().len()).unwrap_or(NonZeroUsize::MIN)
     };
-    let processes = args.processes.or(most);
-    check_processes("--processes", processes)?;
-    check_http3(args)?;
     let behaviour = args.behaviour.config("--", args.seed)?;
+    let processes = processes("--processes", args.processes, most, &behaviour)?;
+    check_http3(args)?;
     let config = Config {
         stubs: args
             .stubs

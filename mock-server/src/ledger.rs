@@ -18,7 +18,7 @@ use std::net::IpAddr;
 /// While requests are under way its numbers are each right for a moment, not all for the same one.
 /// At rest, when every request has its answer or the end of its connection, they agree:
 /// `requests = unique_ids + duplicate_ids + ids_beyond_tracking = sum of by_source`
-/// `= sum of by_status + the faults without a status + the requests whose client left while its answer was held back`.
+/// `= sum of by_status + the faults without a status + abandoned`, but for requests whose client left as they came.
 /// The faults without a status are `drop`, `reset`, `garbage` and `silence`; over HTTP/2 also
 /// `malformed_chunk`, `truncated`, `short_length` and `long_length`, which are a reset or silent
 /// stream there.
@@ -69,6 +69,13 @@ pub struct Ledger {
     pub unmatched: u64,
     /// Requests that the journal had no room for.
     pub journal_missed: u64,
+    /// Requests that no place was left for in the queue of the workers: they got a 503.
+    #[serde(default)]
+    pub queue_full: u64,
+    /// Requests whose connection ended while their answer was held back. Workers did the work for
+    /// them.
+    #[serde(default)]
+    pub abandoned: u64,
     /// Requests that a limit turned away, those on connections above a cap among them.
     pub rejected: u64,
     /// Counts of each limit, by its name; those that did nothing are there, too.
@@ -151,8 +158,8 @@ impl Ledger {
 
     fn add(&mut self, counters: &Counters, shared: &Shared) {
         add!(self, counters, requests connections unique_ids duplicate_ids ids_beyond_tracking early_retries);
-        add!(self, counters, crossed_promises stub_answers unmatched journal_missed rejected limiter_overflows);
-        add!(self, counters, connections_refused tls_connections tls_handshake_failures http2_connections);
+        add!(self, counters, crossed_promises stub_answers unmatched journal_missed queue_full abandoned);
+        add!(self, counters, rejected limiter_overflows connections_refused tls_connections tls_handshake_failures http2_connections);
         for (index, name) in shared.region().limit_names.all() {
             let limit = self.by_limit.entry(name).or_default();
             add!(limit, counters.by_limit[index], admitted rejected delayed);

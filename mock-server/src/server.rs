@@ -9,6 +9,7 @@
 //! | `connection`, `wire`, `tasks` | accepted sockets, TLS and HTTP versions, connections and their streams |
 //! | `http3` | connections of QUIC and their streams |
 //! | `answer`, `body` | responses: the hot path |
+//! | `stack` | requests of one process of which the latest is served first |
 //! | `limiter`, `quota` | decisions of all limits about a request; their status and header fields |
 //! | `gateway` | requests that are passed on to another service |
 //! | `spoil` | faults in responses; abrupt ends of connections |
@@ -27,6 +28,7 @@ mod limiter;
 mod quota;
 mod served_stubs;
 mod spoil;
+mod stack;
 mod tasks;
 mod wire;
 
@@ -46,6 +48,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use served_stubs::ServedStubs;
 use socket2::SockRef;
+use stack::Stack;
 use std::cell::Cell;
 use std::io;
 use std::pin::pin;
@@ -182,7 +185,23 @@ async fn serve(
         timer,
         stubs,
         gateway,
+        stack: Stack::default(),
     });
+    if let Some(workers) = state.config.workers.filter(|workers| workers.is_lifo()) {
+        for _ in 0..workers.get() {
+            let state = Rc::clone(&state);
+            alarm.spawn_local(async move {
+                let ServerState {
+                    stack,
+                    config,
+                    timer,
+                    ledger,
+                    ..
+                } = &*state;
+                stack.work(config, timer, ledger).await;
+            });
+        }
+    }
     let accept = state.config.accept;
     if let Some(queue) = accept.and_then(|accept| accept.queue) {
         // A socket may be told again how many it lets wait (listen(2)).

@@ -95,33 +95,69 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Workers of all processes together, `1..=1024`: so many requests are served at the same time, and
-/// the others wait for their turn, first come, first served.
+/// Workers, `1..=1024`, and the queue before them: so many requests are served at the same time.
+/// Written `8`, `8:fifo`, `8:lifo` or `8:100`.
 ///
-/// A worker is taken for the time of a hold, stalls in it included; a client that leaves before its
-/// turn has taken it all the same.
+/// A worker is taken for the time of a hold, stalls in it included. A client that leaves does not end
+/// the work for its request: it is done all the same, in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workers(NonZeroUsize);
+pub struct Workers {
+    number: NonZeroUsize,
+    pub(crate) queue: Queue,
+}
+
+/// Queue of the requests that wait for a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// First come, first served, over all processes, without a bound.
+    Fifo,
+    /// The latest first, without a bound. Each process has a queue and workers of its own.
+    Lifo,
+    /// As `Fifo`, but so many wait at most, `0..=MAX_QUEUE`; the others are refused at once.
+    Bounded(usize),
+}
 
 /// The most workers.
 pub(crate) const MAX_WORKERS: usize = 1024;
 
-from_text!(Workers, "number of workers", "1 to 1024, as in 8");
+/// The most places of a bounded queue.
+pub(crate) const MAX_QUEUE: usize = 65_536;
+
+from_text!(
+    Workers,
+    "number of workers",
+    "1 to 1024, and :fifo, :lifo or the places of a queue (0 to 65536) behind it, as in 8, 8:lifo or 8:100"
+);
 
 impl Workers {
     fn read(text: &str) -> Option<Self> {
-        let workers = text.parse::<NonZeroUsize>().ok()?;
-        (workers.get() <= MAX_WORKERS).then_some(Self(workers))
+        let (number, queue) = text.split_once(':').unwrap_or((text, "fifo"));
+        let queue = match queue {
+            "fifo" => Queue::Fifo,
+            "lifo" => Queue::Lifo,
+            places => Queue::Bounded(places.parse().ok().filter(|most| *most <= MAX_QUEUE)?),
+        };
+        let number = number.parse::<NonZeroUsize>().ok()?;
+        (number.get() <= MAX_WORKERS).then_some(Self { number, queue })
     }
 
     pub(crate) const fn get(self) -> usize {
-        self.0.get()
+        self.number.get()
+    }
+
+    /// True if the latest request is served first, which one process alone can do.
+    pub fn is_lifo(self) -> bool {
+        self.queue == Queue::Lifo
     }
 }
 
 impl fmt::Display for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.queue {
+            Queue::Fifo => self.number.fmt(f),
+            Queue::Lifo => write!(f, "{}:lifo", self.number),
+            Queue::Bounded(places) => write!(f, "{}:{places}", self.number),
+        }
     }
 }
 
@@ -180,6 +216,14 @@ mod tests {
         let is_work = |text: &str| text.parse::<Work>().is_ok();
         assert!(is_work("0") && is_work("1_000") && is_work("100000000"));
         assert!(!is_work("") && !is_work("-1") && !is_work("1.5") && !is_work("100000001"));
+        for text in ["1", "1024:lifo", "8:0", "8:65536"] {
+            let workers: Workers = text.parse().unwrap();
+            assert_eq!(workers.to_string(), text);
+        }
+        assert_eq!("8:fifo".parse::<Workers>(), "8".parse());
+        for wrong in ["", "0", "1025", "8:", "8:-1", "8:65537", "8:filo", ":lifo"] {
+            assert!(wrong.parse::<Workers>().is_err(), "{wrong}");
+        }
         for wrong in [
             "10s",
             "10s,1s,1s",

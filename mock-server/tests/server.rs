@@ -415,6 +415,65 @@ fn a_pool_of_workers_is_one_for_all_processes() {
     });
 }
 
+/// Send `count` requests, each once the one before it has arrived; their connections.
+fn sent_in_turn(target: &Target, count: u64) -> Vec<Client> {
+    let mut clients = Vec::new();
+    for id in 1..=count {
+        let mut client = target.connect();
+        client.send("GET", &format!("/items/{id}"));
+        clients.push(client);
+        target.wait_until(|| Ledger::read(&target.shared).requests == id);
+    }
+    clients
+}
+
+#[test]
+fn a_full_queue_refuses_at_once() {
+    let config = Config {
+        latency: "1h".parse().unwrap(),
+        workers: Some("2:3".parse().unwrap()),
+        ..Config::default()
+    };
+    Target::serve(&config, 1, |target| {
+        let clients = sent_in_turn(target, 5);
+        for _ in 0..2 {
+            assert_eq!(target.get("/items/9").status, 503);
+        }
+        let ledger = target.ledger();
+        assert_eq!((ledger.queue_full, ledger.abandoned), (2, 0));
+        assert_eq!(ledger.by_status, counts(&[(503, 2)]));
+        drop(clients);
+        target.wait_until(|| Ledger::read(&target.shared).abandoned == 5);
+        // Their work is not done yet.
+        assert_eq!(target.get("/items/9").status, 503);
+    });
+}
+
+#[test]
+fn the_latest_request_is_served_first_and_whoever_leaves_is_served_all_the_same() {
+    let config = Config {
+        latency: "500ms".parse().unwrap(),
+        workers: Some("1:lifo".parse().unwrap()),
+        ..Config::default()
+    };
+    Target::serve(&config, 1, |target| {
+        let mut clients = sent_in_turn(target, 4);
+        drop(clients.remove(2));
+        let held_us: Vec<u64> = clients
+            .iter_mut()
+            .map(|client| client.receive("GET").unwrap().held_us().unwrap().1)
+            .collect();
+        // The first found the worker free; the second came before the fourth, and waited for it and
+        // for the third, which had left.
+        assert!(
+            held_us[0] < held_us[2] && held_us[2] < held_us[1],
+            "{held_us:?}"
+        );
+        assert!(held_us[1] >= 1_500_000, "{held_us:?}");
+        assert_eq!(target.ledger().abandoned, 1);
+    });
+}
+
 #[test]
 fn a_connection_carries_as_many_requests_as_it_may() {
     for (text, goodbye) in [("3", Some("close")), ("3:silent", None)] {

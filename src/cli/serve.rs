@@ -97,10 +97,15 @@ pub struct BehaviourArgs {
     ///   10ms,10ms    a timer: responses leave only at multiples of 10 ms
     #[arg(long, value_name = "EVERY,LENGTH", verbatim_doc_comment)]
     pub target_stall: Option<target::Stall>,
-    /// Handle N requests at a time; the others queue
+    /// Handle N requests at a time; the others queue, as in 8 or 8:100
     ///
-    /// All processes share the N workers. A request occupies a worker while its response is held.
-    #[arg(long, value_name = "N")]
+    /// All processes share the N workers. A request occupies a worker while its response is
+    /// held. If its client leaves, the work is done all the same.
+    ///
+    ///   8, 8:fifo   first come, first served; the queue has no bound
+    ///   8:100       at most 100 requests wait; the others get 503 at once
+    ///   8:lifo      the latest first, in one process
+    #[arg(long, value_name = "N[:QUEUE]", verbatim_doc_comment)]
     pub target_workers: Option<target::Workers>,
     /// Close a connection after N requests, as in 100 (HTTP/1.1)
     ///

@@ -53,6 +53,10 @@ fn record_everything(one: &LedgerWriter, two: &LedgerWriter) {
     two.counters().stub_answers.increment();
     two.counters().unmatched.increment();
     one.counters().journal_missed.increment();
+    one.counters().queue_full.increment();
+    for _ in 0..2 {
+        two.counters().abandoned.increment();
+    }
     one.failed(Fault::Drop);
     two.failed(Fault::Status(503));
     two.failed(Fault::Status(503));
@@ -99,6 +103,8 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
         stub_answers: 2,
         unmatched: 1,
         journal_missed: 1,
+        queue_full: 1,
+        abandoned: 2,
         rejected: 2,
         by_limit: BTreeMap::from([
             (

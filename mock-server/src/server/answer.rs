@@ -12,12 +12,14 @@ use super::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use super::quota;
 use super::served_stubs::ServedStubs;
 use super::spoil::{Act, Fate, Interrupted, Spoiler, Spoilt, can_meet};
+use super::stack::Stack;
 use crate::config::Config;
 use crate::connections::KeepAlive;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{ConnectionSource, LedgerWriter};
 use crate::limit::Over;
+use crate::slowdown::Queue;
 use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
@@ -45,6 +47,7 @@ const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
 const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
 const WRONG_HOST: &[u8] = br#"{"error":"the Host or Origin of this request may be that of another site: allow its name with --allow-host"}"#;
+const QUEUE_FULL: &[u8] = br#"{"error":"the queue is full"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 
 const NS_PER_US: u64 = 1_000;
@@ -57,6 +60,8 @@ pub(super) struct ServerState {
     pub(super) stubs: ServedStubs,
     /// Service that answers what no stub does, if there is one.
     pub(super) gateway: Option<Rc<Gateway>>,
+    /// Requests that wait, where the latest is served first.
+    pub(super) stack: Stack,
 }
 
 /// Answers the requests of one connection.
@@ -209,14 +214,20 @@ impl Answers {
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
             // Nothing but a handshake, the end of a stall and the turn that a limit let it wait
             // for.
-            self.hold(&arrival, verdict.delay(), &mut headers).await;
+            if !self.hold(&arrival, verdict.delay(), &mut headers).await {
+                return Ok(self.queue_full());
+            }
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
         let Config { latency, seed, .. } = &self.state.config;
         let own = latency.hold(*seed, arrival.id, arrival.attempt);
         self.let_go(parts);
-        self.hold(&arrival, own + arrival.growth, &mut headers)
-            .await;
+        if !self
+            .hold(&arrival, own + arrival.growth, &mut headers)
+            .await
+        {
+            return Ok(self.queue_full());
+        }
         self.state.config.work.burn(arrival.id);
         let events = self.state.config.events;
         let body = if let Some(events) = events {
@@ -339,33 +350,53 @@ impl Answers {
     }
 
     /// Holds back an answer for `own`, longer on a new connection, in a stall or while all workers
-    /// are busy, and says so in its headers.
-    async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) {
+    /// are busy, and says so in its headers. Returns false at once if the queue of the workers is
+    /// full.
+    async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) -> bool {
         let ServerState {
             config,
             ledger,
             timer,
+            stack,
             ..
         } = &*self.state;
         let own = own + arrival.handshake;
         let due_ns = match config.workers {
-            None => config.due_ns(arrival.now_ns, own),
-            Some(workers) => ledger.shared().region().pool.take(workers, |free_ns| {
-                config.due_ns(arrival.now_ns.max(free_ns), own)
-            }),
+            None => Some(config.due_ns(arrival.now_ns, own)),
+            Some(workers) if workers.queue == Queue::Lifo => Some(stack.serve(own).await),
+            Some(workers) => {
+                let pool = &ledger.shared().region().pool;
+                pool.take(workers, arrival.now_ns, |begun_ns| {
+                    config.due_ns(begun_ns, own)
+                })
+            }
+        };
+        let Some(due_ns) = due_ns else {
+            return false;
         };
         // Rounded up, lest it were too early by rounding.
         let intended_us = due_ns.saturating_sub(arrival.now_ns).div_ceil(NS_PER_US);
         if intended_us == 0 {
-            return;
+            return true;
         }
         let due_ns = arrival
             .now_ns
             .saturating_add(intended_us.saturating_mul(NS_PER_US));
+        let held = Held(ledger);
         let actual_us = (timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
+        std::mem::forget(held);
         ledger.held(intended_us, actual_us);
         headers.insert(HOLD_US, HeaderValue::from(intended_us));
         headers.insert(HELD_US, HeaderValue::from(actual_us));
+        true
+    }
+
+    /// Refuse a request that no place of the queue is left for.
+    fn queue_full(&self) -> Response<AnswerBody> {
+        self.state.ledger.counters().queue_full.increment();
+        let body = Bytes::from_static(QUEUE_FULL);
+        let answer = json(StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new(), body);
+        self.counted(answer.map(AnswerBody::whole))
     }
 
     /// Return the status and body of a request that gets no item.
@@ -458,6 +489,15 @@ enum Unread {
     TooLarge,
     /// Not what its headers announce, or the client left before its end.
     Broken,
+}
+
+/// Request that is held back. Dropped, its connection has ended.
+struct Held<'a>(&'a LedgerWriter);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.counters().abandoned.increment();
+    }
 }
 
 /// Request as it arrived.

@@ -214,6 +214,7 @@ impl Entrance {
 mod tests {
     use super::super::answer::ServerState;
     use super::super::served_stubs::ServedStubs;
+    use super::super::stack::Stack;
     use super::*;
     use crate::clock::Clock;
     use crate::config::Config;
@@ -251,6 +252,7 @@ mod tests {
                 timer,
                 stubs,
                 gateway: None,
+                stack: Stack::default(),
             });
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let near = TcpStream::connect(listener.local_addr().unwrap())

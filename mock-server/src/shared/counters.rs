@@ -59,6 +59,8 @@ counters! {
         stub_answers: Counter,
         unmatched: Counter,
         journal_missed: Counter,
+        queue_full: Counter,
+        abandoned: Counter,
         rejected: Counter,
         limiter_overflows: Counter,
         connections_refused: Counter,

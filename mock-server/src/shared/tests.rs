@@ -196,7 +196,8 @@ fn a_log_holds_each_record_whole_whoever_dies() {
 
 fn use_a_worker(memory: &Memory<u64>, _: usize) {
     let pool = &memory.shared.region().pool;
-    memory.note(pool.take("2".parse().unwrap(), |free_ns| free_ns + 10));
+    let due_ns = pool.take("2".parse().unwrap(), 0, |begun_ns| begun_ns + 10);
+    memory.note(due_ns.unwrap());
 }
 
 #[test]

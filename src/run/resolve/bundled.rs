@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use crawlmark_mock_server::{self as target, Config};
 
-use crate::behaviour::check_processes;
+use crate::behaviour::processes;
 use crate::bundled_target::{Target, share_of_target};
 use crate::cli::RunArgs;
 use crate::crawl::{HttpVersion, Template};
@@ -25,9 +25,10 @@ pub(in crate::run) struct BundledTarget {
 impl BundledTarget {
     /// As it was asked for, on a machine with so many CPUs.
     pub(super) fn new(args: &RunArgs, template: Template, cpus: usize) -> Result<Self, Error> {
-        let processes = args.target_processes.or(share_of_target(cpus));
-        check_processes("--target-processes", processes)?;
         let config = args.target.config("--target-", args.seed)?;
+        let fitting = share_of_target(cpus);
+        let given = args.target_processes;
+        let processes = processes("--target-processes", given, fitting, &config)?;
         let tls = args.target_tls.then(|| target::Tls::generate(&[]));
         Ok(Self {
             processes,

@@ -76,7 +76,9 @@ impl Answers {
                 return Ok(None);
             }
             let mut headers = self.headers(parts, verdict);
-            self.hold(arrival, arrival.growth, &mut headers).await;
+            if !self.hold(arrival, arrival.growth, &mut headers).await {
+                return Ok(Some(self.queue_full()));
+            }
             ledger.counters().unmatched.increment();
             headers.insert(CONTENT_TYPE, TEXT);
             let body = AnswerBody::whole(Bytes::from_static(UNMATCHED));
@@ -98,7 +100,9 @@ impl Answers {
             .hold(config.seed, arrival.id, arrival.attempt);
         self.let_go(parts);
         let hold = delay + own + arrival.growth;
-        self.hold(arrival, hold, &mut headers).await;
+        if !self.hold(arrival, hold, &mut headers).await {
+            return Ok(Some(self.queue_full()));
+        }
         let answer = written(stub, rendered, headers);
         let answer = match (
             stub.reply.fault.or_else(|| self.fault(arrival, parts)),
@@ -121,7 +125,9 @@ impl Answers {
     ) -> Response<AnswerBody> {
         let Config { latency, seed, .. } = &self.state.config;
         let own = latency.hold(*seed, arrival.id, arrival.attempt);
-        self.hold(arrival, own + arrival.growth, &mut headers).await;
+        if !self.hold(arrival, own + arrival.growth, &mut headers).await {
+            return self.queue_full();
+        }
         let mut answer = gateway.pass(request).await;
         answer.headers_mut().extend(headers);
         self.counted(answer)
