@@ -72,7 +72,7 @@ impl Pacer {
     /// A pacer for a shard's share of the budget, counted from `start`, the common start of all
     /// shards.
     pub fn new(budget: Option<Budget>, start: Nanos) -> Self {
-        Self::shaped(budget, Curve::FLAT, start)
+        Self::shaped(budget, Curve::Flat, start)
     }
 
     /// Create a pacer as [`Pacer::new`] does, for a rate that changes.
@@ -241,7 +241,7 @@ impl BudgetPacer {
         Self {
             admitting: Schedule::new(budget, first),
             sending: Schedule::new(budget, first),
-            log: WindowLog::of(curve.shape(), budget.burst),
+            log: WindowLog::of(&curve, budget.burst),
             tempo: Tempo::new(curve, start),
             audit: BudgetAudit::new(budget),
             burst: budget.burst,

@@ -55,7 +55,7 @@ use self::split::part_of;
 pub(crate) use self::split::without;
 pub use self::split::{split_point, split_share};
 pub use crate::units::UnknownName;
-use crate::units::{IdRange, Rate, RateShape, ShapedRate};
+use crate::units::{IdRange, LONGEST_STAGE, Rate, RateShape, ShapedRate};
 
 /// The most requests that a budget may let through at once.
 const MOST_AT_ONCE: u64 = 1_000_000_000_000;
@@ -63,9 +63,6 @@ const MOST_AT_ONCE: u64 = 1_000_000_000_000;
 /// A timer of the kernel's is about this late at the median on a virtual machine (23 to 53 us from
 /// the hundredth to the ninetieth part, November 2026), and what wakes with it a little more.
 const TIMER_LATE: Duration = Duration::from_micros(60);
-
-/// The longest ramp: its arithmetic is exact up to here.
-const LONGEST_RAMP: Duration = Duration::from_hours(24);
 
 /// Pinning of shards to CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,7 +212,7 @@ impl RunPlan {
     pub fn shaped_rate(&self) -> Option<ShapedRate> {
         self.rate.map(|peak| ShapedRate {
             peak,
-            shape: self.shape,
+            shape: self.shape.clone(),
         })
     }
 
@@ -266,11 +263,7 @@ impl RunPlan {
             });
         }
         self.validate_throttling()?;
-        if let (RateShape::Ramp { .. }, Some(rate)) = (self.shape, self.shaped_rate())
-            && self.duration.is_none_or(|duration| duration > LONGEST_RAMP)
-        {
-            return Err(PlanError::RampTime(rate.to_string()));
-        }
+        self.validate_stages()?;
         if let Some(connections) = self
             .per_host
             .connections
@@ -297,6 +290,41 @@ impl RunPlan {
             return Err(PlanError::ShardDeadline(self.shard_deadline));
         }
         Ok(self)
+    }
+
+    /// Check that the stages of the rate, if it has any, end with the run.
+    fn validate_stages(&self) -> Result<(), PlanError> {
+        let Some(rate) = self.shaped_rate() else {
+            return Ok(());
+        };
+        let (length, has_end) = self.shape.length();
+        let is_ramp = self.shape.needs_end();
+        let Some(duration) = self.duration else {
+            return if is_ramp {
+                Err(PlanError::RampTime(rate.to_string()))
+            } else {
+                Ok(())
+            };
+        };
+        if is_ramp && duration.saturating_sub(length) > LONGEST_STAGE {
+            return Err(PlanError::RampTime(rate.to_string()));
+        }
+        let rate = rate.to_string();
+        if has_end && duration.as_micros() != length.as_micros() {
+            return Err(PlanError::StagesEnd {
+                rate,
+                length,
+                duration,
+            });
+        }
+        if !has_end && !length.is_zero() && duration <= length {
+            return Err(PlanError::StageNever {
+                rate,
+                length,
+                duration,
+            });
+        }
+        Ok(())
     }
 
     fn validate_throttling(&self) -> Result<(), PlanError> {
@@ -447,7 +475,7 @@ impl RunPlan {
             RateShape::Windows { every_ns } => {
                 Budget::of_window(every_ns, split_share(self.burst, self.shards.into(), i))
             }
-            RateShape::Constant | RateShape::Ramp { .. } | RateShape::Steps { .. } => {
+            RateShape::Constant | RateShape::Stages(_) => {
                 Budget::of(rate, self.bursts(), self.shards.into(), i)
             }
         }
@@ -497,7 +525,7 @@ impl RunPlan {
             warmup: self.warmup,
             grace: self.grace,
             throttling: self.throttling,
-            shape: self.shape,
+            shape: self.shape.clone(),
             per_host: self.per_host.share(parts, i),
             siblings: self.shards,
             duration: self.duration,

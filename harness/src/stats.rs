@@ -10,7 +10,7 @@
 //! | `counters` | items by state, attempts by outcome, connections |
 //! | `order` | median, ranks, samples that a percentile takes |
 //! | `cells`, `timing` | non-empty cells of a histogram; one distribution of times |
-//! | `coarse`, `groups` | small distributions; counts and times by host and URL template |
+//! | `coarse`, `groups` | small distributions; counts and times by host, URL template and stage |
 //! | `connections` | readings of the kernel: retransmissions, network time; closed connections |
 //! | `slowest` | slowest requests, by name |
 //! | `course` | counts, requests in flight and times in steps of 20 ms |
@@ -40,6 +40,7 @@ pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsC
 pub use self::course::{CELLS, CELLS_PER_DECADE, STEP, STEPS, SecondCourse, StepCounts};
 pub(crate) use self::course::{StepTimes, step_of};
 pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
+pub(crate) use self::groups::GroupTimes;
 pub use self::groups::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 pub use self::order::{median, rank, samples_for};
 pub use self::phases::Phases;

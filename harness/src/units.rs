@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 pub use self::alike::nearest;
 pub use self::names::UnknownName;
 pub(crate) use self::names::names;
-pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
+pub(crate) use self::rate::LONGEST_STAGE;
+pub use self::rate::{Rate, RateError, RateShape, ShapedRate, Stage};
 pub use self::words::{grouped, micros, percent, rounded_percent};
 
 /// The whole part of a number; 0 of one below 0, and the greatest of one that is too large.

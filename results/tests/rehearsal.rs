@@ -13,6 +13,7 @@ mod outcomes;
 mod parts;
 mod replaced;
 mod spacing;
+mod stages;
 mod stalls;
 mod storage;
 

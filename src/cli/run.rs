@@ -46,16 +46,14 @@ impl RunArgs {
             || self.part.plan.is_some()
             || self.save.save.is_some()
             || self.save.earlier().is_some();
-        let shape = self
-            .rate
-            .map(|rate| rate.shape)
-            .filter(|_| is_of_times && !is_limit);
-        let is_schedule = shape.is_some_and(|shape| !matches!(shape, RateShape::Windows { .. }));
-        self.arrivals.unwrap_or(if is_schedule {
-            Arrivals::Constant
-        } else {
-            Arrivals::Asap
-        })
+        let is_schedule = (self.rate.as_ref())
+            .is_some_and(|rate| !matches!(rate.shape, RateShape::Windows { .. }));
+        self.arrivals
+            .unwrap_or(if is_schedule && is_of_times && !is_limit {
+                Arrivals::Constant
+            } else {
+                Arrivals::Asap
+            })
     }
 
     /// Return the file that lists what is crawled, with its flag; none without one.
@@ -107,6 +105,9 @@ Examples:
         --arrivals constant -c 500 -d 30s
   A ramp from 100 to 5,000/s in a minute:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 100:5000 -d 60s
+  A spike, and then the rate before it:
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 500 --arrivals constant \\
+        --rate '200/s@30s, 200/s..2000/s@10s, 2000/s@20s, 200/s@60s'
   Each URL of a list once, with at most 2 requests in flight and 5 a second per host:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
@@ -265,13 +266,20 @@ pub struct RunArgs {
     /// idle connections may stay open as well.
     #[arg(short = 'c', long, aliases = ["clients", "concurrency", "parallel", "users", "vus"], value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub connections: u32,
-    /// Maximum total rate: N, N/s, N/min or N/h
+    /// Maximum total rate: N, N/s, N/min or N/h; or stages
     ///
     /// The rate is the total of all shards. A plain N is per second. 'N per TIME' allows at most N
     /// requests in any window. (A window is shorter than TIME by 2 %, or by 250us if that is more.)
-    /// The requests are sent at the start of each TIME, if connections are free. A:B is a ramp from
-    /// A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps of TIME each, and
-    /// then stays at B. Write a unit once, after the last number: 0:1000, 60:600:60/min@30s.
+    /// The requests are sent at the start of each TIME, if connections are free.
+    ///
+    /// Stages follow each other, with commas between them: RATE@TIME is a steady rate, A..B@TIME a
+    /// ramp from A to B. The last stage may do without a time; it then lasts until the end. If all
+    /// stages have a time, it is also the --duration. A spike, and its end: '200/s@30s,
+    /// 200/s..2000/s@10s, 2000/s@20s, 200/s@60s'. The report has counts and times by stage.
+    ///
+    /// Short forms: A:B is a ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A
+    /// to B in steps of TIME each, and then stays at B. Write their unit once, after the last
+    /// number: 0:1000, 60:600:60/min@30s.
     #[arg(
         short = 'R',
         long,
@@ -597,10 +605,10 @@ pub struct RunArgs {
     /// rates, shares of requests and counts.
     ///
     /// With a name in braces, as in service_p99{GET /checkout} < 2s, only the requests of that
-    /// URL template or host count. Names are those of by_template and by_host in the result.
-    /// Without a window and --warmup, this works with service_p50, service_p99 (in an open
-    /// loop response_p50, response_p99), error_rate, throttled_rate, attempts, ok,
-    /// not_found, throttled, errors.
+    /// URL template or host count. Names are those of by_template and by_host in the result;
+    /// {stage=2} is the second stage of the --rate. Without a window and --warmup, this works
+    /// with service_p50, service_p99, in an open loop response_p50, response_p99, error_rate,
+    /// throttled_rate, attempts, ok, not_found, throttled, errors.
     ///
     /// A percentile needs 100 samples above it. So p99 needs 10,000 samples in all. If a
     /// threshold cannot be decided, it is reported as undecided, and the exit code is 5

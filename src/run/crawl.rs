@@ -197,6 +197,7 @@ fn name_groups(report: &mut Report, spec: &CrawlSpec) {
         match group {
             Group::Host(_) => hosts.get(number as usize).cloned(),
             Group::Template(_) => templates.get(number as usize).cloned(),
+            Group::Stage(_) => None,
             Group::Source(_) => ips?.numbered(number).map(|address| address.to_string()),
         }
     });

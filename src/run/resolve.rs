@@ -175,7 +175,7 @@ pub(super) fn resolve(args: &RunArgs) -> Result<Resolved, Error> {
     };
     let spec = crawl::crawl(args, &plan, inputs, bundled.as_ref())?;
     let objectives = plan::objectives(args, &plan)?;
-    plan::check_groups(&objectives, &spec)?;
+    plan::check_groups(&objectives, &spec, &plan)?;
     let mut resolved = Resolved {
         objectives,
         placement: placement(&spec, bundled.is_some(), is_here),

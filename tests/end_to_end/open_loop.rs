@@ -1,6 +1,7 @@
 //! Open loops from outside: requests come when the timetable says, what they waited is told, and
 //! everything that was scheduled is accounted for, with the target's counts as the second witness.
 
+use crate::command::run;
 use crate::run::ONE_ATTEMPT;
 use crate::target::{Target, confirmed};
 
@@ -38,5 +39,34 @@ fn c1_all_that_was_scheduled_is_sent_or_dropped_and_the_target_counts_what_was_s
         assert_eq!(report.count("/schedule/dropped_by/concurrency"), dropped);
         let at_least = report.at("/latency/response/at_least/0");
         assert_eq!(at_least, "p50_us", "{queue}");
+    }
+}
+
+#[test]
+fn a_spike_and_its_end_are_sent_and_judged_by_stage() {
+    let target = Target::start("--processes 1");
+    let flags = "--arrivals constant -s 2 -c 100";
+    let rate = "100/s@1s, 100/s..500/s@500ms, 500/s@500ms, 100/s@1s";
+    let (report, _) = confirmed(&target, &format!("{flags} --rate '{rate}'"));
+    let rows = report.at("/by_stage").as_array().unwrap().clone();
+    let counts =
+        |key: &str| -> Vec<u64> { rows.iter().map(|row| row[key].as_u64().unwrap()).collect() };
+    let due: Vec<u64> = std::iter::zip(counts("attempts"), counts("dropped"))
+        .map(|(sent, dropped)| sent + dropped)
+        .collect();
+    assert_eq!(due, [100, 150, 250, 100]);
+    assert_eq!(report.count("/schedule/scheduled"), 600);
+    assert_eq!(rows[1]["name"], "stage=2");
+    let url = target.url();
+    for (more, code) in [
+        ("--threshold 'attempts{stage=2} <= 150'", 0),
+        ("--threshold 'attempts{stage=5} <= 150'", 2),
+        ("-d 2s", 2),
+        ("-d 4s", 2),
+    ] {
+        run(&format!(
+            "run {url} {flags} --rate '{rate}' {more} --out {code}"
+        ))
+        .code(&[code]);
     }
 }

@@ -209,6 +209,34 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
 }
 
 #[test]
+fn each_part_has_its_share_of_every_stage_and_they_add_up() {
+    let target = Target::start("--processes 1");
+    let rate = "--ids 0..100k -c 16 --rate '41/s@1s, 41/s..201/s@500ms, 201/s@500ms'";
+    let refused = format!("plan {} --nodes 2 --slots 1 {rate} --out one", target.url());
+    run(&refused).code(&[2]);
+    let parts = Parts::plan(&target.url(), 2, rate);
+    for part in [0, 1].map(|part| parts.start(part)) {
+        part.end().code(&[0]);
+    }
+    let report = parts.merged();
+    let rows = report.at("/by_stage").as_array().unwrap().clone();
+    let sent: Vec<u64> = rows
+        .iter()
+        .map(|row| row["attempts"].as_u64().unwrap())
+        .collect();
+    // As many as the rate allows, and one per shard at once at the start.
+    let shards = 2 * report.count("/plan/shards");
+    let most = [41, 61, 101].map(|due| due + shards);
+    assert!(
+        std::iter::zip(&sent, most).all(|(sent, most)| *sent <= most),
+        "{sent:?}"
+    );
+    assert!(sent[2] > sent[0], "{sent:?}");
+    assert_eq!(sent.iter().sum::<u64>(), report.count("/totals/attempts"));
+    assert_eq!(report.at("/budget/kept"), true);
+}
+
+#[test]
 fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     const IDS: u64 = 2_400;
     let target = Target::start("--processes 1");

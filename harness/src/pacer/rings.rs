@@ -142,7 +142,7 @@ mod tests {
             let rate = Rate { permits, period_ns: 1_000_000_000 };
             let plan = TimetablePlan { gaps, rate, stride: 1, offset: 0, seed };
             let slack = Slack { span: Duration::from_micros(span_us), most };
-            let table = Timetable::new(plan, Curve::FLAT, Nanos(1), Nanos(u64::MAX));
+            let table = Timetable::new(plan, Curve::Flat, Nanos(1), Nanos(u64::MAX));
             // A pacer says since when a request was allowed, so a request that went early would not
             // have gone at all.
             let (late, woke) = lateness(Pacer::Timed(Box::new(table)), slack, 500);

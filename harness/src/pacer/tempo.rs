@@ -14,6 +14,7 @@
 //! it runs faster by what their shares add to this one's ([`Growth`]). Pure; called by the pacer
 //! and by the report.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,97 +23,157 @@ use crate::clock::{Nanos, duration_ns};
 use crate::units::RateShape;
 
 /// Course of a rate over a run, relative to its peak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Curve {
-    shape: RateShape,
-    /// Length of the run, over which a ramp goes, ns; 0 if it has none.
-    length_ns: u64,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Curve {
+    /// One that does not change.
+    Flat,
+    /// All of a window at its start.
+    Windows {
+        /// Time of each window, ns.
+        every_ns: u64,
+        /// Length of the run, ns; 0 if it has none.
+        length_ns: u64,
+    },
+    /// Stage after stage, and then the last rate. The first one begins at the start.
+    Stages {
+        /// The stages.
+        stages: Arc<[Segment]>,
+        /// The highest rate, permits; at least 1.
+        peak: u64,
+    },
 }
 
-impl Curve {
-    /// One that does not change.
-    pub const FLAT: Self = Self {
-        shape: RateShape::Constant,
-        length_ns: 0,
-    };
+/// A stage, in the numbers of its integral: twice the permits, times nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    start: u64,
+    /// Integral of all before it.
+    before: u128,
+    /// Permits at its start, at its end.
+    from: u128,
+    to: u128,
+    /// At least 1 ns.
+    length: u128,
+}
 
-    /// The curve of a rate that changes so in a run of this length; a ramp without one does not
-    /// climb.
-    pub fn of(shape: RateShape, duration: Option<Duration>) -> Self {
-        Self {
-            shape,
-            length_ns: duration.map_or(0, duration_ns),
+impl Segment {
+    /// The integral until `t` ns after its start, which is no later than its end, rounded down.
+    fn until(&self, t: u64) -> u128 {
+        let t = u128::from(t);
+        let steady = self.before + 2 * self.from * t;
+        // At most a day of a ramp: it fits into 123 bits.
+        let bend = self.to.abs_diff(self.from) * t * t;
+        if self.to >= self.from {
+            steady + bend / self.length
+        } else {
+            steady - bend.div_ceil(self.length)
         }
     }
 
-    /// Course of the rate.
-    pub const fn shape(&self) -> RateShape {
-        self.shape
+    /// The first moment, ns after the start of the run, at which the integral is `wanted`, which is
+    /// more than that of all before it.
+    fn reaches(&self, wanted: u128) -> u64 {
+        let after = if self.from == self.to {
+            let needed = (self.from > 0).then(|| (wanted - self.before).div_ceil(2 * self.from));
+            needed
+                .and_then(|ns| u64::try_from(ns).ok())
+                .unwrap_or(u64::MAX)
+        } else {
+            let (mut low, mut high) = (0, u64::try_from(self.length).unwrap_or(u64::MAX));
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if self.until(middle) >= wanted {
+                    high = middle;
+                } else {
+                    low = middle;
+                }
+            }
+            high
+        };
+        self.start.saturating_add(after)
+    }
+}
+
+impl Curve {
+    /// The curve of a rate that changes so in a run of this length; a ramp without one does not
+    /// climb.
+    pub fn of(shape: &RateShape, duration: Option<Duration>) -> Self {
+        let length_ns = duration.map_or(0, duration_ns);
+        let stages = match shape {
+            RateShape::Constant => return Self::Flat,
+            RateShape::Windows { every_ns } => {
+                return Self::Windows {
+                    every_ns: (*every_ns).max(1),
+                    length_ns,
+                };
+            }
+            RateShape::Stages(stages) => stages,
+        };
+        let mut all = Vec::with_capacity(stages.len() + 1);
+        let (mut start, mut before, mut last) = (0_u64, 0, 0);
+        for stage in stages {
+            let [from, to] = [stage.from, stage.to].map(|rate| u128::from(rate.permits));
+            let rest = length_ns.saturating_sub(start);
+            let length = stage.length_ns.unwrap_or(rest).max(1);
+            let segment = Segment {
+                start,
+                before,
+                from,
+                to,
+                length: length.into(),
+            };
+            all.push(segment);
+            start = start.saturating_add(length);
+            before += (from + to) * segment.length;
+            last = to;
+        }
+        all.push(Segment {
+            start,
+            before,
+            from: last,
+            to: last,
+            length: 1,
+        });
+        Self::Stages {
+            stages: all.into(),
+            peak: shape.peak().map_or(1, |peak| peak.permits.max(1)),
+        }
     }
 
-    /// True if it does not change.
-    pub const fn is_flat(&self) -> bool {
-        matches!(self.shape, RateShape::Constant)
+    /// As [`RateShape::apart_ns`].
+    pub fn apart_ns(&self) -> Option<u64> {
+        match *self {
+            Self::Windows { every_ns, .. } => RateShape::Windows { every_ns }.apart_ns(),
+            Self::Flat | Self::Stages { .. } => None,
+        }
     }
 
     /// The budget's own time `t` ns after the start, ns; never more than `t`.
     pub fn at(&self, t: u64) -> u64 {
-        let permits = match self.shape {
-            RateShape::Constant => return t,
-            RateShape::Windows { every_ns } => {
-                // No window begins at the end.
-                let t = t.min(self.length_ns.wrapping_sub(1));
-                return t - t % every_ns.max(1);
-            }
-            RateShape::Ramp { from, to } => {
-                let ramp = u128::from(self.length_ns.max(1));
-                let (climbing, rest) =
-                    (u128::from(t).min(ramp), u128::from(t).saturating_sub(ramp));
-                let (from, to) = (u128::from(from.permits), u128::from(to.permits));
-                // from * t + (to - from) * t^2 / (2 * ramp), where t^2 <= t * ramp keeps it
-                // positive.
-                let square = climbing * climbing / (2 * ramp);
-                let falls = from.saturating_sub(to) * square + u128::from(from > to);
-                (from * climbing + to.saturating_sub(from) * square).saturating_sub(falls)
-                    + to * rest
-            }
-            RateShape::Steps {
-                from,
-                to,
-                step,
+        match self {
+            Self::Flat => t,
+            Self::Windows {
                 every_ns,
+                length_ns,
             } => {
-                let (from, to, step) = (
-                    u128::from(from.permits),
-                    u128::from(to.permits),
-                    u128::from(step.permits).max(1),
-                );
-                let every = u128::from(every_ns.max(1));
-                // How many rates there are before the last one, and how many of them are over.
-                let rates = from.abs_diff(to).div_ceil(step);
-                let over = (u128::from(t) / every).min(rates);
-                let added = step * (over * over.saturating_sub(1) / 2);
-                let (whole, rate) = if to > from {
-                    (from * over + added, (from + step * over).min(to))
-                } else {
-                    let rate = from.saturating_sub(step * over);
-                    (from * over - added, rate.max(to))
-                };
-                every * whole + rate * (u128::from(t) - every * over)
+                // No window begins at the end.
+                let t = t.min(length_ns.wrapping_sub(1));
+                t - t % every_ns
             }
-        };
-        u64::try_from(permits / u128::from(self.peak().max(1))).unwrap_or(u64::MAX)
-    }
-
-    fn peak(&self) -> u64 {
-        self.shape.peak().map_or(1, |peak| peak.permits)
+            Self::Stages { stages, peak } => {
+                let begun = stages.partition_point(|stage| stage.start <= t);
+                let stage = &stages[begun.saturating_sub(1)];
+                let whole = stage.until(t - stage.start) / (2 * u128::from(*peak));
+                u64::try_from(whole).unwrap_or(u64::MAX)
+            }
+        }
     }
 
     /// When a request of a timetable is due, ns after the start, whose place in it is `own`: with
     /// its window, all of which are due when that begins.
     pub fn due(&self, own: u64) -> u64 {
-        match self.shape {
-            RateShape::Windows { every_ns } => own - own % every_ns.max(1),
+        match self {
+            Self::Windows { every_ns, .. } => own - own % every_ns,
             _ => self.reaches(own),
         }
     }
@@ -120,32 +181,32 @@ impl Curve {
     /// The budget's own time of what is due before `t` ns after the start, ns: of windows, all that
     /// have begun.
     pub fn due_before(&self, t: u64) -> u64 {
-        match self.shape {
-            RateShape::Windows { every_ns } => t.div_ceil(every_ns.max(1)).saturating_mul(every_ns),
+        match self {
+            Self::Windows { every_ns, .. } => t.div_ceil(*every_ns).saturating_mul(*every_ns),
             _ => self.at(t),
         }
     }
 
     /// The first moment, ns after the start, at which the budget's own time is `own` or more.
     pub fn reaches(&self, own: u64) -> u64 {
-        if self.is_flat() || own == 0 {
-            return own;
-        }
-        // Never faster than the clock: it takes at least so long. Twice as long is enough sooner or
-        // later.
-        let (mut low, mut high) = (0, own);
-        while self.at(high) < own && high < u64::MAX {
-            (low, high) = (high, high.saturating_mul(2));
-        }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if self.at(middle) >= own {
-                high = middle;
-            } else {
-                low = middle;
+        match self {
+            _ if own == 0 => 0,
+            Self::Flat => own,
+            Self::Windows {
+                every_ns,
+                length_ns,
+            } => {
+                let begins = own.div_ceil(*every_ns).saturating_mul(*every_ns);
+                // No window begins at the end.
+                let is_over = *length_ns > 0 && begins >= *length_ns;
+                if is_over { u64::MAX } else { begins }
+            }
+            Self::Stages { stages, peak } => {
+                let wanted = u128::from(own) * 2 * u128::from(*peak);
+                let begun = stages.partition_point(|stage| stage.before < wanted);
+                stages[begun.saturating_sub(1)].reaches(wanted)
             }
         }
-        high
     }
 }
 
@@ -239,7 +300,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::units::{Rate, ShapedRate};
+    use crate::units::{Rate, ShapedRate, Stage};
 
     const S: u64 = 1_000_000_000;
 
@@ -247,42 +308,35 @@ mod tests {
     fn no_window_begins_at_the_end() {
         let shape = RateShape::Windows { every_ns: S };
         for length_s in 1..5 {
-            let curve = Curve::of(shape, Some(Duration::from_secs(length_s)));
+            let curve = Curve::of(&shape, Some(Duration::from_secs(length_s)));
             assert_eq!(curve.at(length_s * S), (length_s - 1) * S);
             assert_eq!(curve.reaches(length_s * S), u64::MAX);
         }
     }
 
-    fn curve(text: &str, ramp_s: u64) -> Curve {
+    fn curve(text: &str, run_s: u64) -> Curve {
         let shape = text.parse::<ShapedRate>().unwrap().shape;
-        Curve {
-            shape,
-            length_ns: ramp_s * S,
-        }
+        Curve::of(&shape, Some(Duration::from_secs(run_s)))
     }
 
     #[test]
     fn own_time_is_the_integral_of_the_rate() {
-        let ms = |curve: Curve, t: u64| curve.at(t * S) / 1_000_000;
+        let ms = |curve: &Curve, t: u64| curve.at(t * S) / 1_000_000;
         // 0 to 100 in 10 s: half of the peak in the mean; then at the peak.
         let up = curve("0:100", 10);
-        assert_eq!([5, 10, 12].map(|t| ms(up, t)), [1_250, 5_000, 7_000]);
+        assert_eq!([5, 10, 12].map(|t| ms(&up, t)), [1_250, 5_000, 7_000]);
         let down = curve("100:50", 10);
-        assert_eq!(
-            [10, 12].map(|t| ms(down, t)),
-            [7_499, 8_499],
-            "rounded down"
-        );
+        assert_eq!([10, 12].map(|t| ms(&down, t)), [7_500, 8_500], "exactly");
         // 10, 14, 18, 20, 20 ... for 5 s each.
         let steps = curve("10:20:4@5s", 0);
         assert_eq!(
-            [5, 10, 15, 17, 20].map(|t| ms(steps, t)),
+            [5, 10, 15, 17, 20].map(|t| ms(&steps, t)),
             [2_500, 6_000, 10_500, 12_500, 15_500]
         );
         // 20, 16, 12, 10, 10 ...
         let falling = curve("20:10:4@5s", 0);
         assert_eq!(
-            [5, 10, 15, 20].map(|t| ms(falling, t)),
+            [5, 10, 15, 20].map(|t| ms(&falling, t)),
             [5_000, 9_000, 12_000, 14_500]
         );
     }
@@ -292,20 +346,34 @@ mod tests {
             permits,
             period_ns: S,
         };
-        let ramp = (0..1_000_u64, 1..1_000_u64).prop_map(move |(a, b)| RateShape::Ramp {
-            from: rate(a),
-            to: rate(b),
+        let stage = (0..1_000_u64, any::<bool>(), 0..1_000_u64, 1..500_u64);
+        let stages = (prop::collection::vec(stage, 1..7), any::<bool>());
+        let stages = stages.prop_map(move |(all, is_open)| {
+            let count = all.len();
+            let stage = |(n, (from, is_steady, to, length_ns))| Stage {
+                from: rate(from),
+                to: rate(if is_steady { from } else { to }),
+                length_ns: Some(length_ns).filter(|_| !is_open || n + 1 < count),
+            };
+            RateShape::Stages(all.into_iter().enumerate().map(stage).collect())
         });
-        let steps = (1..1_000_u64, 1..1_000_u64, 1..300_u64, 1..500_u64).prop_map(
-            move |(a, b, c, every_ns)| RateShape::Steps {
-                from: rate(a),
-                to: rate(b),
-                step: rate(c),
-                every_ns,
-            },
-        );
         let windows = (1..500_u64).prop_map(|every_ns| RateShape::Windows { every_ns });
-        prop_oneof![Just(RateShape::Constant), ramp, steps, windows]
+        prop_oneof![Just(RateShape::Constant), stages, windows]
+    }
+
+    /// Area below the rates of the stages until `t`, by the trapezoid of each, permits times ns.
+    fn area(shape: &RateShape, length_ns: u64, t: u64) -> f64 {
+        let (mut from_ns, mut sum, mut last) = (0, 0.0, 0.0);
+        for stage in shape.stages() {
+            let [from, to] = [stage.from, stage.to].map(|rate| rate.permits as f64);
+            let rest = length_ns.saturating_sub(from_ns).max(1);
+            let length = stage.length_ns.unwrap_or(rest);
+            let inside = t.saturating_sub(from_ns).min(length) as f64;
+            let at_end = from + (to - from) * inside / length as f64;
+            sum += inside * f64::midpoint(from, at_end);
+            (from_ns, last) = (from_ns + length, to);
+        }
+        sum + last * t.saturating_sub(from_ns) as f64
     }
 
     proptest! {
@@ -313,8 +381,12 @@ mod tests {
         fn own_time_never_runs_backwards_nor_faster_than_the_clock(
             shape in any_shape(), length_ns in 1..2_000_u64, t in 0..5_000_u64, later in 0..5_000_u64,
         ) {
-            let curve = Curve { shape, length_ns };
+            let curve = Curve::of(&shape, Some(Duration::from_nanos(length_ns)));
             let (one, other) = (curve.at(t), curve.at(t + later));
+            if let Some(peak) = shape.peak() {
+                let own = area(&shape, length_ns, t) / peak.permits.max(1) as f64;
+                prop_assert!(one as f64 <= own + 1e-6 && own < one as f64 + 1.001, "{one} {own}");
+            }
             // Rounding down may hold back a nanosecond, which is then made up for; a window all of
             // its time.
             let held_back = if let RateShape::Windows { every_ns } = shape { every_ns } else { 1 };
@@ -325,7 +397,7 @@ mod tests {
         fn a_moment_is_named_exactly(
             shape in any_shape(), length_ns in 1..2_000_u64, ahead in 0..4_000_u64, grows in 0..2_000_u64, kept in 1..4_u64, lost in 0..4_u64,
         ) {
-            let mut tempo = Tempo::new(Curve { shape, length_ns }, Nanos(11));
+            let mut tempo = Tempo::new(Curve::of(&shape, Some(Duration::from_nanos(length_ns))), Nanos(11));
             let now = Nanos(11 + grows);
             let before = tempo.own(now);
             tempo.grow(Growth { whole: kept + lost, kept }, now);

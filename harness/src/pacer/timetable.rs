@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn even_gaps_are_computed_from_the_number_and_not_added_up() {
-        let all = instants(plan(3, Gaps::Even, (1, 0)), Curve::FLAT, 1_000);
+        let all = instants(plan(3, Gaps::Even, (1, 0)), Curve::Flat, 1_000);
         assert_eq!(all.len(), 3_000);
         assert_eq!(all[..4], [0, 333_333_333, 666_666_666, S]);
         assert_eq!(all[2_997], 999 * S);
@@ -282,7 +282,7 @@ mod tests {
                 rate: peak,
                 ..plan(1, Gaps::Even, (1, 0))
             },
-            Curve::of(shape, None),
+            Curve::of(&shape, None),
             4,
         );
         assert_eq!(all, (0..40).map(|n| n / 10 * S).collect::<Vec<_>>());
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn exponential_gaps_have_the_mean_and_the_deviation_of_a_poisson_process() {
-        let all = instants(plan(1_000, Gaps::Exponential, (1, 0)), Curve::FLAT, 100);
+        let all = instants(plan(1_000, Gaps::Exponential, (1, 0)), Curve::Flat, 100);
         // 100,000 expected, with a standard deviation of 316.
         assert!(all.len().abs_diff(100_000) < 1_300, "{}", all.len());
         let gaps: Vec<f64> = all
@@ -312,7 +312,7 @@ mod tests {
     fn a_shift_moves_all_that_is_left() {
         let mut table = Timetable::new(
             plan(1_000, Gaps::Even, (1, 0)),
-            Curve::FLAT,
+            Curve::Flat,
             Nanos(0),
             Nanos(S),
         );
@@ -343,7 +343,7 @@ mod tests {
             permits in 1..5_000_u64, shards in 1..9_u32, seed: u64, random: bool,
         ) {
             let gaps = if random { Gaps::Exponential } else { Gaps::Even };
-            let of = |part| instants(TimetablePlan { seed, ..plan(permits, gaps, part) }, Curve::FLAT, 2);
+            let of = |part| instants(TimetablePlan { seed, ..plan(permits, gaps, part) }, Curve::Flat, 2);
             let mut all: Vec<u64> = (0..shards).flat_map(|shard| of((shards, shard))).collect();
             all.sort_unstable();
             prop_assert_eq!(all, of((1, 0)));

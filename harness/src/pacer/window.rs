@@ -8,8 +8,8 @@
 
 use std::collections::VecDeque;
 
+use super::tempo::Curve;
 use crate::clock::Nanos;
-use crate::units::RateShape;
 
 /// The last requests of a shard, as many as a window may have: 8 bytes each.
 #[derive(Debug)]
@@ -20,10 +20,10 @@ pub(super) struct WindowLog {
 }
 
 impl WindowLog {
-    /// The log of a shard that may send `size` requests in each window of `shape`; none without
+    /// The log of a shard that may send `size` requests in each window of `curve`; none without
     /// windows.
-    pub(super) fn of(shape: RateShape, size: u64) -> Option<Self> {
-        let apart_ns = shape.apart_ns()?;
+    pub(super) fn of(curve: &Curve, size: u64) -> Option<Self> {
+        let apart_ns = curve.apart_ns()?;
         Some(Self {
             apart_ns,
             size: usize::try_from(size).unwrap_or(usize::MAX).max(1),
@@ -68,7 +68,7 @@ mod tests {
     use super::super::{Curve, Pace, Pacer};
     use super::*;
     use crate::fixtures::plan;
-    use crate::units::Rate;
+    use crate::units::{Rate, RateShape};
 
     const WINDOWS: u64 = 40;
 
@@ -120,11 +120,11 @@ mod tests {
             let late: Vec<u64> = late.iter().map(|part| most / 1_000 * part).collect();
             let mut run = plan();
             (run.shards, run.connections, run.ids.end) = (shards, shards, permits * WINDOWS);
-            (run.rate, run.shape) = (Some(Rate { permits, period_ns: every_ns }), shape);
+            (run.rate, run.shape) = (Some(Rate { permits, period_ns: every_ns }), shape.clone());
             (run.burst, run.at_start) = (permits, permits);
             let mut sent = Vec::new();
             for (i, shard) in run.split(&[]).into_iter().enumerate() {
-                let mut pacer = Pacer::shaped(shard.budget, Curve::of(shape, None), Nanos(0));
+                let mut pacer = Pacer::shaped(shard.budget, Curve::of(&shape, None), Nanos(0));
                 let late: Vec<u64> = late.iter().copied().cycle().skip(i).take(late.len()).collect();
                 let own = written(&mut pacer, every_ns * WINDOWS, &late);
                 prop_assert!(!is_prompt || own.len() as u64 == shard.items(), "its IDs take as many windows as all");

@@ -85,9 +85,34 @@ pub enum PlanError {
     HugeBurst(u64),
     /// No time for it, or too much.
     #[error(
-        "--rate {0} is a ramp over the whole run, and needs its length: add --duration, a day at most"
+        "--rate {0} ends with a ramp until the end of the run, and needs its length: add --duration, with at most a day for the ramp"
     )]
     RampTime(String),
+    /// Stages that end at another time than the run.
+    #[error(
+        "the stages of --rate {rate} last {length:?}, and --duration is {duration:?}: remove --duration, or remove the time of the last \
+         stage, which then lasts until the end"
+    )]
+    StagesEnd {
+        /// As asked.
+        rate: String,
+        /// Time of all stages.
+        length: Duration,
+        /// As asked.
+        duration: Duration,
+    },
+    /// A stage that the run does not reach.
+    #[error(
+        "the last stage of --rate {rate} begins after {length:?}, and --duration is {duration:?}: use a longer --duration, or fewer stages"
+    )]
+    StageNever {
+        /// As asked.
+        rate: String,
+        /// Time of the stages before it.
+        length: Duration,
+        /// As asked.
+        duration: Duration,
+    },
     /// Nothing says when requests are to arrive.
     #[error(
         "--arrivals {0} needs a --rate, which schedules the requests: add one, for example --rate 100"

@@ -78,11 +78,13 @@ impl SlotShare {
         u32::try_from(self.of(total.into())).unwrap_or(u32::MAX)
     }
 
-    /// Return this slot's share of a rate: fewer permits if they divide evenly, otherwise a longer
-    /// period.
-    fn of_rate(self, rate: Rate) -> Rate {
+    /// Return this slot's share of a rate: fewer permits if they, and those of all stages, divide
+    /// evenly, otherwise a longer period.
+    fn of_rate(self, rate: Rate, shape: &RateShape) -> Rate {
         let of = u64::from(self.of);
-        if rate.permits.is_multiple_of(of) {
+        let stages = shape.stages().iter();
+        let mut permits = stages.flat_map(|stage| [stage.from.permits, stage.to.permits]);
+        if rate.permits.is_multiple_of(of) && permits.all(|permits| permits.is_multiple_of(of)) {
             return Rate {
                 permits: rate.permits / of,
                 ..rate
@@ -129,17 +131,18 @@ impl RunPlan {
         if let Some(burst) = burst.filter(|burst| *burst < slots.into()) {
             return Err(PartPlanError::Burst { burst, slots });
         }
-        if self.shape != RateShape::Constant {
-            return Err(PartPlanError::Unsplit(
-                "a --rate that changes or has windows",
-            ));
+        if matches!(self.shape, RateShape::Windows { .. }) {
+            return Err(PartPlanError::Unsplit("a --rate in windows"));
         }
         if self.arrivals.gaps().is_some() {
             return Err(PartPlanError::Unsplit("--arrivals"));
         }
+        let has_stages = !self.shape.stages().is_empty();
         match self.duration {
-            Some(_) if slots < nodes => Err(PartPlanError::Timed("--duration")),
-            _ => Ok(()),
+            _ if slots >= nodes => Ok(()),
+            _ if has_stages => Err(PartPlanError::Timed("a --rate that changes")),
+            Some(_) => Err(PartPlanError::Timed("--duration")),
+            None => Ok(()),
         }
     }
 
@@ -151,7 +154,9 @@ impl RunPlan {
         let per_host = PerHost {
             hosts: all.hosts,
             connections: all.connections.map(|connections| slot.of_u32(connections)),
-            rate: all.rate.map(|rate| slot.of_rate(rate)),
+            rate: all
+                .rate
+                .map(|rate| slot.of_rate(rate, &RateShape::Constant)),
             burst: all.burst.map(|burst| slot.of(burst)),
         };
         // The bursts that are announced of the whole hold over all shards of all slots, so a slot
@@ -167,12 +172,15 @@ impl RunPlan {
             .min(per_host.connections.unwrap_or(u32::MAX))
             .min(u32::try_from(most).unwrap_or(u32::MAX))
             .max(1);
-        let rate = self.rate.map(|rate| slot.of_rate(rate));
+        let rate = self.rate.map(|rate| slot.of_rate(rate, &self.shape));
         Self {
             ids,
             shards,
             connections,
             rate,
+            shape: self
+                .shape
+                .with_rates(|rate| slot.of_rate(rate, &self.shape)),
             burst: own_burst,
             at_start: if self.has_budget() {
                 burst.map_or(shards.into(), |_| own_burst)

@@ -20,8 +20,8 @@ use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample, TcpReading};
 use crate::stats::{
-    Bounds, ConnectionCounts, Counters, Failures, Groups, Noted, Series, SeriesSet, ShardStats,
-    Slowest, SplitSums, TcpCounts, Unfinished,
+    Bounds, ConnectionCounts, Counters, Failures, GroupTimes, Groups, Noted, Series, SeriesSet,
+    ShardStats, Slowest, SplitSums, TcpCounts, Unfinished,
 };
 use crate::trace::Traces;
 use crate::wire::{CpuHealth, EncodedStats, Frame, Progress, ShardOutcome, Usage, WireError};
@@ -84,6 +84,26 @@ impl<W: Workload> Clearance for LaneClearance<'_, W> {
     }
 }
 
+/// When each stage of the rate but the first begins.
+fn stage_begins(plan: &ShardPlan, start: Nanos) -> Vec<Nanos> {
+    let lengths = plan
+        .shape
+        .stages()
+        .iter()
+        .filter_map(|stage| stage.length_ns);
+    let ends = lengths.scan(start.0, |at, length| {
+        *at = at.saturating_add(length);
+        Some(Nanos(*at))
+    });
+    ends.take(plan.shape.stages().len().saturating_sub(1))
+        .collect()
+}
+
+/// The stage of a request that was due at `intended`, from 0.
+fn stage_at(begins: &[Nanos], intended: Nanos) -> u32 {
+    u32::try_from(begins.partition_point(|begin| *begin <= intended)).unwrap_or(u32::MAX)
+}
+
 #[derive(Debug)]
 struct Statistics {
     stats: ShardStats,
@@ -105,6 +125,9 @@ struct Statistics {
     hosts: Groups,
     templates: Groups,
     sources: Groups,
+    stages: Groups,
+    /// Begin of each stage of the rate but the first.
+    stage_begins: Vec<Nanos>,
     intervals: Intervals,
     /// [`NEVER`] before the first.
     first_sent: Nanos,
@@ -133,6 +156,8 @@ impl<W: Workload> Engine<W> {
             hosts: Groups::new(plan.per_host.hosts),
             templates: Groups::new(workload.templates()),
             sources: Groups::new(workload.sources()),
+            stages: Groups::new(u32::try_from(plan.shape.stages().len()).unwrap_or(u32::MAX)),
+            stage_begins: stage_begins(plan, start),
             intervals: Intervals::new(start, start.plus(plan.warmup), bounds, per_interval),
             first_sent: NEVER,
             last_sent: start,
@@ -142,6 +167,7 @@ impl<W: Workload> Engine<W> {
             &statistics.hosts,
             &statistics.templates,
             &statistics.sources,
+            &statistics.stages,
         ];
         let has_groups = groups.iter().any(|groups| !groups.as_slice().is_empty());
         let workload = Rc::new(workload);
@@ -361,17 +387,31 @@ impl<W: Workload> Engine<W> {
             });
         }
         if self.has_groups {
-            let ns = if self.waited == Series::ResponseOk {
-                sample.response_ns()
-            } else {
-                sample.service_ns()
+            let service_ns = sample.service_ns();
+            let is_open = self.waited == Series::ResponseOk;
+            let took = GroupTimes {
+                waited_ns: if is_open {
+                    sample.response_ns()
+                } else {
+                    service_ns
+                },
+                service_ns: is_open.then_some(service_ns),
             };
             let (id, attempt) = (sample.permit.id, &sample.attempt);
-            statistics.hosts.record(attempt, ns, || sample.permit.host);
-            statistics
-                .templates
-                .record(attempt, ns, || self.workload.template(id));
-            statistics.sources.record(attempt, ns, || flight.source());
+            let Statistics {
+                hosts,
+                templates,
+                sources,
+                stages,
+                stage_begins,
+                ..
+            } = statistics;
+            hosts.record(attempt, took, || sample.permit.host);
+            templates.record(attempt, took, || self.workload.template(id));
+            sources.record(attempt, took, || flight.source());
+            stages.record(attempt, took, || {
+                stage_at(stage_begins, sample.permit.intended)
+            });
         }
         if sample.fate == Fate::Again && self.gate.is_closed() {
             statistics.leave_item(sample.permit.first_intended, sample.attempt.done);
@@ -564,6 +604,8 @@ impl<W: Workload> Engine<W> {
                 .templates
                 .abort(|| self.workload.template(permit.id));
             statistics.sources.abort(|| flight.source());
+            let stage = stage_at(&statistics.stage_begins, intended);
+            statistics.stages.abort(|| stage);
             statistics.cut_off(intended, &rest);
             statistics.intervals.abort(interval, attempt, &rest);
             statistics.note_sent(in_flight.map(|in_flight| in_flight.sent));
@@ -632,6 +674,7 @@ impl<W: Workload> Engine<W> {
             hosts,
             templates: statistics.templates.clone(),
             sources: statistics.sources.clone(),
+            stages: statistics.stages.clone(),
             binding: limits.timeline.times(ended),
             throttling: limits.throttling(ended),
             phases: statistics.intervals.phases.clone(),
@@ -821,6 +864,8 @@ impl Statistics {
             ..Unfinished::default()
         };
         self.stats.counters.requests.dropped += 1;
+        let stage = stage_at(&self.stage_begins, intended);
+        self.stages.drop_request(|| stage);
         self.cut_off(intended, &rest);
         self.intervals.drop_request(intended, &rest);
     }

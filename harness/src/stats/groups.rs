@@ -1,4 +1,4 @@
-//! Counts and times by group of requests: by host, and by URL template. Bounded in size, exact to
+//! Counts and times by group of requests: by host, URL template and stage of the rate. Bounded in size, exact to
 //! merge.
 //!
 //! Recorded by the engine, merged by the report; only in a crawl of several groups.
@@ -28,6 +28,11 @@ counters! {
         errors: u64,
         /// Times of good and not-found answers.
         times: CoarseTimes,
+        /// Service times of good and not-found answers in an open loop, whose `times` are response
+        /// times.
+        service: CoarseTimes,
+        /// Requests that were due and never went; of stages only.
+        dropped: u64,
         /// Limits that held its requests back; of hosts only.
         limits: HostTimes,
     }
@@ -53,6 +58,15 @@ counters! {
     }
 }
 
+/// Times of an attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupTimes {
+    /// Response time in an open loop, service time in a closed one.
+    pub(crate) waited_ns: u64,
+    /// Service time, in an open loop.
+    pub(crate) service_ns: Option<u64>,
+}
+
 /// Counts and times by the numbers of the groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups(Vec<GroupCounts>);
@@ -75,8 +89,13 @@ impl Groups {
         Self(vec![GroupCounts::default(); count])
     }
 
-    /// Count an attempt that ended after `ns`. `group` is called only if there are several.
-    pub(crate) fn record(&mut self, attempt: &Attempt, ns: u64, group: impl FnOnce() -> u32) {
+    /// Count an attempt that ended. `group` is called only if there are several.
+    pub(crate) fn record(
+        &mut self,
+        attempt: &Attempt,
+        took: GroupTimes,
+        group: impl FnOnce() -> u32,
+    ) {
         let Some(counts) = self.of(group) else { return };
         counts.attempts += 1;
         match attempt.outcome {
@@ -89,7 +108,17 @@ impl Groups {
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => counts.errors += 1,
         }
         if attempt.outcome.is_answer() {
-            counts.times.record(ns / 1_000);
+            counts.times.record(took.waited_ns / 1_000);
+            if let Some(ns) = took.service_ns {
+                counts.service.record(ns / 1_000);
+            }
+        }
+    }
+
+    /// Count a request that was due and never went.
+    pub(crate) fn drop_request(&mut self, group: impl FnOnce() -> u32) {
+        if let Some(counts) = self.of(group) {
+            counts.dropped += 1;
         }
     }
 
@@ -154,8 +183,9 @@ mod tests {
                     all.abort(group);
                 } else {
                     stats.record(sample);
-                    shards[*shard].record(&sample.attempt, sample.service_ns(), group);
-                    all.record(&sample.attempt, sample.service_ns(), group);
+                    let took = GroupTimes { waited_ns: sample.response_ns(), service_ns: Some(sample.service_ns()) };
+                    shards[*shard].record(&sample.attempt, took, group);
+                    all.record(&sample.attempt, took, group);
                 }
             }
             let [a, b, c] = &shards;

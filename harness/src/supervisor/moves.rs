@@ -32,7 +32,7 @@ impl<L: ShardLine> Supervisor<L> {
     /// nothing more, so nobody has to agree.
     pub(super) fn share_budget(&mut self) {
         // In windows a share is a whole number, and shares may differ by one.
-        let share = |member: &Member<L>| match (member.plan.shape, member.plan.budget) {
+        let share = |member: &Member<L>| match (&member.plan.shape, member.plan.budget) {
             (RateShape::Windows { .. }, Some(budget)) => budget.burst,
             _ => 1,
         };

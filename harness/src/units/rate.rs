@@ -1,4 +1,4 @@
-//! Rates of `--rate`, parsed: constant (`500/s`), a ramp, or steps.
+//! Rates of `--rate`, parsed: constant (`500/s`), in windows, or stage after stage.
 //!
 //! Called by the command line (through `FromStr`), by the plan and by the pacer, which makes a
 //! schedule of a shape. Nothing here knows the time.
@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::shape::{RateShape, ShapedRate};
+pub(crate) use self::shape::LONGEST as LONGEST_STAGE;
+pub use self::shape::{RateShape, ShapedRate, Stage};
 use super::{UnitError, parse_count};
 
 /// The most requests that a period of a rate may have.
 const MOST_PERMITS: u64 = 1_000_000_000;
 
-/// The most steps from one rate to another: enough for a finer staircase than anybody can read.
-const MOST_STEPS: u64 = 10_000;
+/// The most stages: enough for a finer staircase than anybody can read.
+const MOST_STAGES: u64 = 1_000;
 
 /// Reason why a text is no valid rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,8 +49,8 @@ pub enum RateError {
     Nothing(String),
     /// None of the forms: another number of parts, or a part that is no number.
     #[error(
-        "`{0}` is not a rate: write N for a constant rate, A:B for a ramp or A:B:STEP@TIME for steps, with whole numbers \
-         up to 1g and a unit at the end of them if not per second, for example 5000, 100:1000 or 60:600:60/min@30s"
+        "`{0}` is not a rate: write N for a constant rate; stages such as 200/s@30s, 200/s..2000/s@10s, 500/s; or, alone, 100:1000 for a \
+         ramp, or 100:1000:50 and @10s for steps, with whole numbers up to 1g"
     )]
     Form(String),
     /// A unit after a part that is not the last number.
@@ -57,17 +58,25 @@ pub enum RateError {
         "`{0}` has a unit before its last number: write it once, after the last, as in 60:600/min"
     )]
     Unit(String),
-    /// An end, or a start of steps, of no request at all.
-    #[error("`{0}` has a rate of 0: only a ramp may start at 0, everything else is at least 1")]
+    /// A unit after one of two rates.
+    #[error(
+        "`{0}` has a unit after one of its rates: write it after both, as in 60/min..600/min@30s"
+    )]
+    StageUnit(String),
+    /// Nothing is sent, for ever.
+    #[error(
+        "`{0}` ends with a rate of 0 that lasts: end it with at least 1, or write a time after it, as in 100/s@30s, 0/s@10s"
+    )]
     Zero(String),
     /// A change that changes nothing.
     #[error("`{0}` starts and ends at the same rate: write one number for a constant rate")]
     Flat(String),
-    /// Not a time, or too short a one.
+    /// No time, or one that is too short or too long.
     #[error(
-        "`{0}` does not say how long a step lasts: write a time of at least 1ms after the @, as in 100:1000:100@10s"
+        "`{0}` does not say how long it lasts: write a time of 1ms to 24h after the @, as in 200/s@30s; of stages, only the last may do \
+         without"
     )]
-    StepTime(String),
+    StageTime(String),
     /// A window without a time or without requests.
     #[error(
         "`{0}` is not a number of requests per window: write a whole N of at least 1 and a time of at least 1ms, as in '10 per 1s'"
@@ -78,20 +87,20 @@ pub enum RateError {
         "`{0}` has steps of 0: write how much each adds, as in 100:1000:100@10s (or takes off, when A is above B)"
     )]
     StepSize(String),
-    /// Too many steps.
-    #[error("`{text}` takes {steps} steps: {MOST_STEPS} at most; make each one larger")]
-    Steps {
+    /// Too many stages.
+    #[error("`{text}` has {stages} stages: {MOST_STAGES} at most; make each one larger")]
+    Stages {
         /// As typed.
         text: String,
-        /// Number of steps that it would take.
-        steps: u64,
+        /// Number of stages.
+        stages: u64,
     },
 }
 
 /// A rate: `permits` requests in each `period`, over all shards together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Requests per period; at least 1, but for the start of a ramp.
+    /// Requests per period; at least 1, but for those of a stage.
     pub permits: u64,
     /// The period in nanoseconds; at least 1.
     pub period_ns: u64,
@@ -107,18 +116,6 @@ impl Rate {
     pub fn permits_in(&self, ns: u64) -> u64 {
         let permits = u128::from(self.permits) * u128::from(ns) / u128::from(self.period_ns.max(1));
         u64::try_from(permits).unwrap_or(u64::MAX)
-    }
-
-    /// The higher of two rates.
-    #[must_use]
-    fn max_with(self, other: Self) -> Self {
-        let per_period =
-            |rate: Self, other: Self| u128::from(rate.permits) * u128::from(other.period_ns);
-        if per_period(self, other) > per_period(other, self) {
-            self
-        } else {
-            other
-        }
     }
 }
 
@@ -288,36 +285,60 @@ mod tests {
             permits,
             period_ns: 60 * SECOND,
         };
-        let (from, to) = (per_s(100), per_s(1_000));
-        let steps = |from, to, step, every_ns| RateShape::Steps {
+        let stage = |from, to, length_s: u64| Stage {
             from,
             to,
-            step,
-            every_ns,
+            length_ns: (length_s > 0).then_some(length_s * SECOND),
         };
-        for (text, shape, peak) in [
-            ("5000", RateShape::Constant, per_s(5_000)),
-            ("100:1k", RateShape::Ramp { from, to }, to),
-            ("100 : 1_000/s", RateShape::Ramp { from, to }, to),
+        let hold = |rate, length_s| stage(rate, rate, length_s);
+        let (peak, shape) = (per_s(5_000), RateShape::Constant);
+        assert_eq!("5000".parse(), Ok(ShapedRate { peak, shape }));
+        let spike = vec![
+            hold(per_s(200), 30),
+            stage(per_s(200), per_s(2_000), 10),
+            hold(per_s(2_000), 20),
+            hold(per_s(200), 60),
+        ];
+        for (text, stages) in [
+            ("100:1k", vec![stage(per_s(100), per_s(1_000), 0)]),
+            ("100 : 1_000/s", vec![stage(per_s(100), per_s(1_000), 0)]),
+            ("100..1k", vec![stage(per_s(100), per_s(1_000), 0)]),
+            ("0:60/min", vec![stage(minute(0), minute(60), 0)]),
             (
-                "0:60/min",
-                RateShape::Ramp {
-                    from: minute(0),
-                    to: minute(60),
-                },
-                minute(60),
+                "100:190:50@10s",
+                vec![
+                    hold(per_s(100), 10),
+                    hold(per_s(150), 10),
+                    hold(per_s(190), 0),
+                ],
             ),
             (
-                "100:1000:50@10s",
-                steps(from, to, per_s(50), 10 * SECOND),
-                to,
+                "300:100:70/s@1m 30s",
+                vec![
+                    hold(per_s(300), 90),
+                    hold(per_s(230), 90),
+                    hold(per_s(160), 90),
+                    hold(per_s(100), 0),
+                ],
             ),
             (
-                "1000:100:70/s@1m 30s",
-                steps(to, from, per_s(70), 90 * SECOND),
-                to,
+                "200/s@30s, 200/s..2000/s@10s, 2000/s@20s, 200/s@60s",
+                spike.clone(),
+            ),
+            ("200@30s,200..2000@10s,2k@20s,200@1m", spike),
+            ("7@5s", vec![hold(per_s(7), 5)]),
+            (
+                "30/min@5s, 2/s..0/s@5s, 0/s@1s, 1/s",
+                vec![
+                    hold(minute(30), 5),
+                    stage(minute(120), minute(0), 5),
+                    hold(minute(0), 1),
+                    hold(minute(60), 0),
+                ],
             ),
         ] {
+            let shape = RateShape::Stages(stages);
+            let peak = shape.peak().unwrap();
             assert_eq!(text.parse(), Ok(ShapedRate { peak, shape }), "{text}");
         }
     }
@@ -325,7 +346,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_rate_is_named() {
         type Kind = fn(String) -> RateError;
-        let cases: [(&str, Kind); 19] = [
+        let cases: [(&str, Kind); 31] = [
             ("", RateError::Constant),
             ("0", RateError::Nothing),
             ("1:2:3:4@1s", RateError::Form),
@@ -333,18 +354,32 @@ mod tests {
             ("1:", RateError::Form),
             (":5", RateError::Form),
             ("1:2@5s", RateError::Form),
-            ("7@5s", RateError::Form),
+            ("1:2, 3@5s", RateError::Form),
+            ("1:2..3", RateError::Form),
+            ("10 per 1s, 5@9s", RateError::Window),
             ("1/s:2/s", RateError::Unit),
             ("1:2/s:1@1s", RateError::Unit),
+            ("60..600/min@5s", RateError::StageUnit),
+            ("60/min..600@5s", RateError::StageUnit),
             ("100:0", RateError::Zero),
-            ("0:10:1@1s", RateError::Zero),
             ("10:0:1@1s", RateError::Zero),
+            ("10@5s, 0", RateError::Zero),
+            ("0@5s", RateError::Nothing),
             ("5:5", RateError::Flat),
+            ("5..5@9s", RateError::Flat),
             ("5:5:1@1s", RateError::Flat),
             ("5:9:0@1s", RateError::StepSize),
-            ("5:9:1", RateError::StepTime),
-            ("5:9:1@", RateError::StepTime),
-            ("5:9:1@999us", RateError::StepTime),
+            ("5:9:1", RateError::StageTime),
+            ("5:9:1@", RateError::StageTime),
+            ("5:9:1@999us", RateError::StageTime),
+            ("5@0s", RateError::StageTime),
+            ("5@25h", RateError::StageTime),
+            ("1e9@1s", |_| RateError::Constant("1e9".to_owned())),
+            ("1..2..3@1s", RateError::Form),
+            ("5@1s,", RateError::Form),
+            ("5@1s, 2..3, 9@5s", |_| {
+                RateError::StageTime("2/s..3/s".to_owned())
+            }),
         ];
         for (text, kind) in cases {
             assert_eq!(
@@ -353,8 +388,8 @@ mod tests {
                 "{text}"
             );
         }
-        assert!("1:10_001:1@1s".parse::<ShapedRate>().is_ok());
-        assert!("1:10_002:1@1s".parse::<ShapedRate>().is_err());
+        assert!("1:1_000:1@1s".parse::<ShapedRate>().is_ok());
+        assert!("1:1_001:1@1s".parse::<ShapedRate>().is_err());
     }
 
     proptest! {
@@ -368,19 +403,29 @@ mod tests {
 
         #[test]
         fn a_printed_rate_parses_to_itself(
-            from in 1..1_000_000_u64, to in 1..1_000_000_u64, step in 200..1_000_u64, every_ns in 1_000_000..u64::MAX / 2,
-            form in 0..3, period_s in prop::sample::select(vec![1_u64, 60, 3_600]),
+            permits in prop::collection::vec((0..1_000_000_u64, 1..1_000_000_u64, 1_000_000..1_u64 << 46), 1..6), form in 0..4, is_open: bool,
+            period_s in prop::sample::select(vec![1_u64, 60, 3_600]),
         ) {
             let rate = |permits| Rate { permits, period_ns: period_s * SECOND };
-            let (from, to, step) = (rate(from), rate(to), rate(step));
-            prop_assume!(from != to);
-            let shape = match form {
-                0 => RateShape::Constant,
-                1 => RateShape::Ramp { from, to },
-                _ => RateShape::Steps { from, to, step, every_ns },
+            let (from, to, length_ns) = permits[0];
+            prop_assume!(from.max(1) != to);
+            let stage = |(from, to, ns)| Stage { from: rate(from), to: rate(to), length_ns: Some(ns) };
+            let mut stages: Vec<Stage> = permits.into_iter().map(stage).collect();
+            let step = from.max(1).abs_diff(to).div_ceil(900);
+            let every = Duration::from_nanos(length_ns);
+            let shaped: ShapedRate = match form {
+                0 => format!("{to}").parse().unwrap(),
+                1 => format!("{from}:{to}").parse().unwrap(),
+                2 => format!("{}:{to}:{step}@{}", from.max(1), humantime::format_duration(every)).parse().unwrap(),
+                _ => {
+                    if is_open && let Some(last) = stages.last_mut() {
+                        last.length_ns = None;
+                    }
+                    let shape = RateShape::Stages(stages);
+                    ShapedRate { peak: shape.peak().unwrap(), shape }
+                }
             };
-            let shaped = ShapedRate { peak: shape.peak().unwrap_or(from), shape };
-            prop_assert_eq!(shaped.to_string().parse(), Ok(shaped));
+            prop_assert_eq!(shaped.to_string().parse(), Ok(shaped.clone()), "{}", shaped);
         }
     }
 }

@@ -423,6 +423,8 @@ pub struct ShardOutcome {
     pub templates: Groups,
     /// Counts and times by source address; none without several.
     pub sources: Groups,
+    /// Counts and times by stage of the rate.
+    pub stages: Groups,
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.
@@ -458,6 +460,7 @@ impl ShardOutcome {
             hosts: Groups::default(),
             templates: Groups::default(),
             sources: Groups::default(),
+            stages: Groups::default(),
             binding: BindingTimes::default(),
             throttling: ThrottlingCounts::default(),
             phases: Phases::default(),
@@ -491,6 +494,7 @@ impl ShardOutcome {
         self.hosts.merge(&other.hosts);
         self.templates.merge(&other.templates);
         self.sources.merge(&other.sources);
+        self.stages.merge(&other.stages);
         self.binding.merge(&other.binding);
         self.throttling.merge(&other.throttling);
         self.phases.merge(&other.phases);

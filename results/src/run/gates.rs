@@ -103,14 +103,10 @@ impl Objective {
         let has_rate = plan.rate.is_some() && plan.arrivals != Arrivals::Replay;
         let measured = plan.duration.map(|lasts| lasts.saturating_sub(plan.warmup));
         let window = window.map(|window| Duration::from_secs(window.seconds()));
-        let is_open = plan.arrivals.gaps().is_some();
-        let is_service = metric.series() == Some(Series::ServiceOk);
         let why = if stops && group.is_some() {
             "groups are known only when the run is over: use --threshold".to_owned()
         } else if group.is_some() && !plan.warmup.is_zero() {
             "groups are counted from the start of the run: leave out --warmup".to_owned()
-        } else if group.is_some() && is_open && is_service {
-            "by group, an open loop has response times: use response_p50 or response_p99, or a closed loop (--arrivals asap)".to_owned()
         } else if stops && !metric.is_live() {
             format!("`{metric}` is known only when the run is over: use --threshold")
         } else if stops && self.condition.wants_trouble() {

@@ -8,7 +8,7 @@
 //! | room | for |
 //! |---|---|
 //! | `totals` | counts |
-//! | `failures`, `groups` | failed requests by cause; counts and times by host and by URL template |
+//! | `failures`, `groups` | failed requests by cause; counts and times by host, URL template, source address and stage |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
 //! | `interval`, `course`, `shard` | figures per second, in columns from 20 ms on, per shard |
@@ -56,7 +56,7 @@ pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::failures::{FailureReport, failures};
 pub use self::gate::GateReport;
-pub use self::groups::{Group, GroupRow, HostLimits};
+pub use self::groups::{Group, GroupRow, HostLimits, stage_name};
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::{LimitEvidence, is_full};
@@ -155,6 +155,9 @@ pub struct Report {
     /// that died.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_source: Vec<GroupRow>,
+    /// Counts and times by stage of the rate, of several. Without those of a shard that died.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_stage: Vec<GroupRow>,
     /// Connections opened and closed before the start to check that hosts can be reached; not in
     /// `connections_opened`. Absent where nothing was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -505,6 +508,7 @@ impl Report {
             by_host: GroupRow::all(record, |shard| &shard.hosts, Group::Host),
             by_template: GroupRow::all(record, |shard| &shard.templates, Group::Template),
             by_source: GroupRow::all(record, |shard| &shard.sources, Group::Source),
+            by_stage: GroupRow::stages(record, plan, duration_s),
             check_connections: None,
             saved: None,
             robots: None,
@@ -564,12 +568,13 @@ impl Report {
         Split::of(sample)?.calibrated(&seconds, service_us, self.mean_us(Series::ResponseOk))
     }
 
-    /// The hosts, URL templates and source addresses.
+    /// The hosts, URL templates, source addresses and stages.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &GroupRow> {
         self.by_host
             .iter()
             .chain(&self.by_template)
             .chain(&self.by_source)
+            .chain(&self.by_stage)
     }
 
     /// Name the hosts, URL templates and source addresses.

@@ -50,7 +50,7 @@ const DECISIVE: [(CopyFields, &str); 4] = [
         "an open loop's times count waits that a closed loop does not make",
     ),
     (
-        |to, from| (to.rate, to.shape) = (from.rate, from.shape),
+        |to, from| (to.rate, to.shape) = (from.rate, from.shape.clone()),
         "the two runs had different loads, so their figures cannot be compared",
     ),
     (

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use crawlmark_harness::plan::{AdaptiveKind, OnThrottle};
-use crawlmark_harness::units::RateShape;
+use crawlmark_harness::units::ShapedRate;
 use crawlmark_results::run::report::{BindingReport, Group, GroupRow, Verdict};
 
 use super::stalls::{Answer, Takes, closed, open};
@@ -198,6 +198,10 @@ fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
         errors,
         p50_us: None,
         p99_us: None,
+        service_p50_us: None,
+        service_p99_us: None,
+        dropped: None,
+        lasted_s: None,
         limited_by: None,
     };
     report.plan.run.per_host.hosts = 3;
@@ -265,10 +269,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
     };
     assert_eq!(judged(&connections), (true, Some(Limit::Connections)));
     let ramp = |report: &mut Report| {
-        report.plan.run.shape = RateShape::Ramp {
-            from: per_s(10),
-            to: per_s(30),
-        };
+        report.plan.run.shape = "10:30".parse::<ShapedRate>().unwrap().shape;
         slow(report, 5.0);
         full(report);
         report.binding = binding(0.1, 0.9);

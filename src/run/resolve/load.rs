@@ -41,8 +41,9 @@ fn own_burst(args: &RunArgs) -> Option<u64> {
 /// Return the requests of a window, which may have all of them at once, and saves nothing for the
 /// next one; none of a rate without windows, or of an open loop, whose requests have times.
 fn window(args: &RunArgs) -> Option<u64> {
-    let rate = args.rate.filter(|_| args.arrivals().gaps().is_none())?;
-    matches!(rate.shape, RateShape::Windows { .. }).then_some(rate.peak.permits)
+    let rate = args.rate.as_ref()?;
+    let is_window = matches!(rate.shape, RateShape::Windows { .. });
+    (is_window && args.arrivals().gaps().is_none()).then_some(rate.peak.permits)
 }
 
 /// Each shard needs a connection, one to each host, a burst, and a share of each host's rate that

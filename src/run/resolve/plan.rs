@@ -7,6 +7,7 @@ use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, RateShape, nearest};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
+use crawlmark_results::run::report::stage_name;
 
 use super::load::{choose_shards, mean_rate, set_burst};
 use super::targets::Chosen;
@@ -51,9 +52,12 @@ pub(super) fn draft(args: &RunArgs) -> Result<RunPlan, Error> {
         rate: if is_replay {
             Some(mean_rate(recorded))
         } else {
-            args.rate.map(|rate| rate.peak)
+            args.rate.as_ref().map(|rate| rate.peak)
         },
-        shape: args.rate.map_or(RateShape::Constant, |rate| rate.shape),
+        shape: args
+            .rate
+            .as_ref()
+            .map_or(RateShape::Constant, |rate| rate.shape.clone()),
         burst: 0,
         at_start: 0,
         arrivals,
@@ -63,7 +67,7 @@ pub(super) fn draft(args: &RunArgs) -> Result<RunPlan, Error> {
         linger: Duration::ZERO,
         throttling: args.throttling.resolve(arrivals),
         per_host: args.per_host.resolve(1),
-        duration: args.duration.or((!is_bounded).then_some(DEFAULT_DURATION)),
+        duration: chosen_duration(args).or((!is_bounded).then_some(DEFAULT_DURATION)),
         warmup: args.warmup.unwrap_or_default(),
         grace: args.grace.unwrap_or(args.timeout),
         timeout: args.timeout,
@@ -85,6 +89,13 @@ pub(super) fn draft(args: &RunArgs) -> Result<RunPlan, Error> {
     let plan = plan.validate().map_err(Error::usage)?;
     objectives(args, &plan)?;
     Ok(plan)
+}
+
+/// Return the duration that the flags say, or the time of the stages of the rate, if all have one.
+fn chosen_duration(args: &RunArgs) -> Option<Duration> {
+    let stages = args.rate.as_ref().map(|rate| rate.shape.length());
+    let has_end = |(length, has_end): (Duration, bool)| has_end.then_some(length);
+    args.duration.or(stages.and_then(has_end))
 }
 
 /// Complete a draft for the targets of the run. `cores` are those of this machine that the
@@ -109,7 +120,8 @@ pub(super) fn complete(
         start: 0,
         end: targets.lines() as u64,
     };
-    let has_bound = args.ids.is_some() || args.requests.is_some() || args.duration.is_some();
+    let has_bound =
+        args.ids.is_some() || args.requests.is_some() || chosen_duration(args).is_some();
     if plan.arrivals == Arrivals::Replay {
         // Each request is one item; those beyond `-n` are not among them.
         (plan.ids, plan.rate) = (lines, Some(mean_rate(&chosen.times)));
@@ -180,11 +192,17 @@ pub(in crate::run) fn group_names(spec: &CrawlSpec) -> [Vec<String>; 2] {
 
 /// Refuse an objective of a group that the crawl does not have. Source addresses are known when they
 /// are used.
-pub(super) fn check_groups(objectives: &[Objective], spec: &CrawlSpec) -> Result<(), Error> {
+pub(super) fn check_groups(
+    objectives: &[Objective],
+    spec: &CrawlSpec,
+    plan: &RunPlan,
+) -> Result<(), Error> {
     let groups = objectives
         .iter()
         .filter_map(|it| it.condition.group.as_ref());
-    let all = group_names(spec);
+    let [hosts, templates] = group_names(spec);
+    let stages = (1..=plan.shape.stages().len()).map(stage_name).collect();
+    let all = [hosts, templates, stages];
     // One host, or one template, is no group.
     let is_group = |names: &&Vec<String>| names.len() > 1;
     let names: Vec<String> = all.iter().filter(is_group).flatten().cloned().collect();
@@ -200,7 +218,8 @@ pub(super) fn check_groups(objectives: &[Objective], spec: &CrawlSpec) -> Result
                 "all requests are of it: leave out the group".to_owned()
             }
             _ if names.is_empty() => {
-                "all requests are of one URL template and one host: leave out the group".to_owned()
+                "all requests are of one URL template, one host and one stage: leave out the group"
+                    .to_owned()
             }
             _ if names.iter().any(|it| it == path) => format!("write {{{path}}}"),
             Some(meant) => format!("did you mean {{{meant}}}?"),

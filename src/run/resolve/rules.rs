@@ -37,12 +37,12 @@ pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), 
     })
     .map_err(Error::Usage)?;
     let headers = request.header_names();
-    let rate = args.rate.map(|rate| rate.shape);
+    let shape = args.rate.as_ref().map(|rate| &rate.shape);
     let refused = if args.http == HttpVersion::Http3 && !cfg!(feature = "http3") {
         WITHOUT_HTTP_3
     } else if is_replay && args.requests_file.is_none() {
         "--arrivals replay needs a --requests-file, whose requests have times"
-    } else if matches!(rate, Some(RateShape::Windows { .. }))
+    } else if matches!(shape, Some(RateShape::Windows { .. }))
         && args.arrivals().gaps().is_none()
         && args.burst.is_some()
     {
@@ -72,7 +72,9 @@ pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), 
              {cpus}, or --pacing sleep"
         )));
     }
-    if let (Some(rate), Some(RateShape::Ramp { .. }), None) = (args.rate, rate, args.duration) {
+    if let (Some(rate), None) = (&args.rate, args.duration)
+        && rate.shape.needs_end()
+    {
         return Err(Error::usage(PlanError::RampTime(rate.to_string())));
     }
     Ok(())

@@ -48,7 +48,7 @@ impl Asked {
     fn of(plan: &RunPlan) -> Self {
         let connections = counted(plan.connections.into(), "connection");
         let rate = match plan.shaped_rate() {
-            Some(rate) => format!("{} asked", rate_in_words(&rate.to_string())),
+            Some(rate) => format!("{} asked", rate_in_words(&rate.in_short())),
             None => connections,
         };
         let kind = if plan.arrivals.gaps().is_some() {

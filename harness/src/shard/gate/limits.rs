@@ -32,17 +32,15 @@ use crate::wire::{Binding, BudgetUse, PauseOrder, Scope, Sends, ThrottlingCounts
 
 /// Create the pacer of a shard: the timetable of an open loop, or a budget.
 fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
-    let curve = Curve::of(plan.shape, plan.duration);
+    let curve = Curve::of(&plan.shape, plan.duration);
     let ends = plan
         .duration
         .map_or(Nanos(u64::MAX), |duration| start.plus(duration));
-    plan.timetable.map_or_else(
-        || Pacer::shaped(plan.budget, curve, start),
-        |timetable| {
-            let table = Timetable::new(timetable, curve, start, ends);
-            Pacer::Timed(Box::new(table.replaying(&plan.recorded, plan.span().start)))
-        },
-    )
+    let Some(timetable) = plan.timetable else {
+        return Pacer::shaped(plan.budget, curve, start);
+    };
+    let table = Timetable::new(timetable, curve, start, ends);
+    Pacer::Timed(Box::new(table.replaying(&plan.recorded, plan.span().start)))
 }
 
 /// The number of an ID's host.

@@ -139,6 +139,10 @@ fn host(number: u32, ok: u64, errors: u64) -> GroupRow {
         errors,
         p50_us: None,
         p99_us: None,
+        service_p50_us: None,
+        service_p99_us: None,
+        dropped: None,
+        lasted_s: None,
         limited_by: None,
     }
 }

@@ -109,15 +109,15 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     }
 }
 
-/// Measure a metric of the requests of one group: a URL template, a host or a source address, by its
-/// name in the report.
+/// Measure a metric of the requests of one group: a URL template, a host, a source address or a stage, by
+/// its name in the report.
 fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
-    let groups = [&report.by_template, &report.by_host, &report.by_source];
-    let rows: Vec<&GroupRow> = groups.into_iter().flatten().collect();
+    let rows: Vec<&GroupRow> = report.groups().collect();
     let Some(row) = rows.iter().find(|row| row.name.as_deref() == Some(name)) else {
         let names: Vec<&str> = rows.iter().filter_map(|row| row.name.as_deref()).collect();
         return Measured::Unknown(if names.is_empty() {
-            "the run has no groups: its requests are of one URL template and one host".to_owned()
+            "the run has no groups: its requests are of one URL template, one host and one stage"
+                .to_owned()
         } else {
             format!("no group has this name; the run has {}", names.join(", "))
         });
@@ -132,12 +132,6 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
     match metric {
         Metric::Time(series, Stat::Percentile(quantile)) => {
             let is_open = report.plan.run.arrivals.gaps().is_some();
-            if is_open != (series == Series::ResponseOk) {
-                return Measured::Unknown(
-                    "by group, a closed loop has service times, and an open loop response times"
-                        .to_owned(),
-                );
-            }
             let answered = row.ok + row.not_found;
             if let Some(unknown) = too_few(answered, quantile.samples_for(SAMPLES_BEYOND)) {
                 return unknown;
@@ -150,11 +144,12 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
                     grouped(row.attempts)
                 ));
             }
-            let us = if quantile == Quantile::P50 {
-                row.p50_us
+            let times = if is_open && series == Series::ServiceOk {
+                [row.service_p50_us, row.service_p99_us]
             } else {
-                row.p99_us
+                [row.p50_us, row.p99_us]
             };
+            let us = times[usize::from(quantile != Quantile::P50)];
             Measured::of(us.map(|us| us as f64))
         }
         Metric::Of(Quantity::ErrorRate) => share(row.errors),

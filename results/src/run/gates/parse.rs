@@ -79,14 +79,15 @@ fn group(text: &str) -> Result<(&str, Option<String>), String> {
 fn fits_group(metric: Metric, group: &str) -> Result<(), String> {
     if group.is_empty() {
         return Err(
-            "name a URL template, a host or a source address between the braces".to_owned(),
+            "name a URL template, a host, a source address or a stage (stage=2) between the braces"
+                .to_owned(),
         );
     }
     if metric.is_of_group() {
         return Ok(());
     }
     Err(format!(
-        "`{metric}` is not counted by template or host: use service_p50, service_p99 (in an open loop response_p50, response_p99), \
+        "`{metric}` is not counted by template, host or stage: use service_p50, service_p99, in an open loop response_p50, response_p99, \
          error_rate, throttled_rate, attempts, ok, not_found, throttled or errors"
     ))
 }
@@ -390,10 +391,13 @@ mod tests {
             ("error_rate < 1", "`1` has no %: write 1%, or 100% for all"),
             ("errors < 1.5", "a whole number"),
             ("valid < true", "write one of == !="),
-            ("rate{/items/{id}} > 5", "not counted by template or host"),
+            (
+                "rate{/items/{id}} > 5",
+                "not counted by template, host or stage",
+            ),
             (
                 "service_p999{/items/{id}} < 1s",
-                "not counted by template or host",
+                "not counted by template, host or stage",
             ),
             ("service_p99{} < 1s", "between the braces"),
             ("errors[1s]{/items/{id}} == 0", "no windows"),

@@ -88,7 +88,7 @@ const fn number(scope: Scope) -> Option<u32> {
 }
 
 /// A rate limit to audit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct AuditedLimit {
     rate: Rate,
     curve: Curve,
@@ -164,7 +164,7 @@ impl AuditedLimit {
             .permits_in(self.curve.at(end) - self.curve.at(start));
         // In windows, what comes a window's requests later is that much later, wherever the time
         // begins.
-        let apart_ns = self.curve.shape().apart_ns();
+        let apart_ns = self.curve.apart_ns();
         apart_ns.map_or(by_rate, |apart_ns| {
             by_rate.min(self.burst * ((end - start) / apart_ns))
         })
@@ -186,7 +186,7 @@ impl Audit {
         let (rate, burst) = plan.per_host.rate.zip(plan.per_host.at_once(plan.shards))?;
         let limit = AuditedLimit {
             rate,
-            curve: Curve::FLAT,
+            curve: Curve::Flat,
             burst,
             is_within: |scope| scope != Scope::Run,
         };
@@ -199,7 +199,7 @@ impl BudgetReport {
         let rate = plan.rate.filter(|_| plan.has_budget())?;
         let limit = AuditedLimit {
             rate,
-            curve: Curve::of(plan.shape, plan.duration),
+            curve: Curve::of(&plan.shape, plan.duration),
             burst: plan.burst,
             is_within: |scope| scope == Scope::Run,
         };
@@ -248,7 +248,7 @@ impl BudgetReport {
 /// nothing without one.
 pub(crate) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
     let Some(rate) = plan.rate else { return 0.0 };
-    let curve = Curve::of(plan.shape, plan.duration);
+    let curve = Curve::of(&plan.shape, plan.duration);
     let [from, to] = [from_s, to_s].map(|s| curve.due_before(whole(s * 1e9)) as f64 / 1e9);
     rate.per_second() * (to - from)
 }

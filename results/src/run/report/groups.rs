@@ -1,5 +1,5 @@
-//! Counts and times by host, URL template and source address, of a crawl of several: `by_host`,
-//! `by_template` and `by_source` in `result.json`.
+//! Counts and times by host, URL template, source address and stage of the rate, of a crawl of
+//! several: `by_host`, `by_template`, `by_source` and `by_stage` in `result.json`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Limit;
 use super::share;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::stats::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
+use crawlmark_harness::stats::{CoarseTimes, GroupCounts, Groups, HostTimes, MOST_GROUPS};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 
 /// Most groups with a row.
@@ -26,13 +26,23 @@ pub enum Group {
     Template(Option<u32>),
     /// Requests from one address of this machine.
     Source(Option<u32>),
+    /// Requests that were scheduled in one stage of the rate. Counted from 1.
+    Stage(Option<u32>),
+}
+
+/// Name of a stage of the rate, counted from 1, as in `service_p99{stage=2}`.
+pub fn stage_name(number: impl std::fmt::Display) -> String {
+    format!("stage={number}")
 }
 
 impl Group {
     /// Its number; none of all that have no row.
     pub const fn number(self) -> Option<u32> {
         match self {
-            Self::Host(number) | Self::Template(number) | Self::Source(number) => number,
+            Self::Host(number)
+            | Self::Template(number)
+            | Self::Source(number)
+            | Self::Stage(number) => number,
         }
     }
 }
@@ -60,6 +70,18 @@ pub struct GroupRow {
     pub p50_us: Option<u64>,
     /// 99th percentile of these times. Null with too few of them.
     pub p99_us: Option<u64>,
+    /// The same of service times in an open loop. Absent in a closed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_p50_us: Option<u64>,
+    /// 99th percentile of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_p99_us: Option<u64>,
+    /// Requests that were due in a stage and never went. Absent of other groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
+    /// Time of a stage within the run, s. Absent of other groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasted_s: Option<f64>,
     /// Limits that held back the requests to a host. Absent for templates, for all that have no
     /// row.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,6 +134,20 @@ impl GroupRow {
         rows
     }
 
+    /// The stages of the rate in a run of so many seconds. None without several.
+    pub(super) fn stages(record: &RunRecord, plan: &RunPlan, run_s: f64) -> Vec<Self> {
+        let times: Vec<(f64, f64)> = plan.shape.times_s(run_s).collect();
+        let of: fn(Option<u32>) -> Group = |at| Group::Stage(at.map(|at| at + 1));
+        let mut rows = Self::all(record, |shard| &shard.stages, of);
+        for row in &mut rows {
+            let number = row.group.number();
+            let time = number.and_then(|number| times.get(number as usize - 1));
+            row.name = number.map(stage_name);
+            row.lasted_s = time.map(|(from_s, to_s)| to_s - from_s);
+        }
+        rows
+    }
+
     /// The busiest groups in the order of their numbers, and the others together. Source addresses
     /// that were not used have no row.
     fn busiest(groups: &Groups, group: fn(Option<u32>) -> Group) -> Vec<Self> {
@@ -137,7 +173,10 @@ impl GroupRow {
     }
 
     fn new(group: Group, counts: &GroupCounts) -> Self {
-        let [p50_us, p99_us] = [0.5, 0.99].map(|q| counts.times.percentile_us(q));
+        let percentiles = |times: &CoarseTimes| [0.5, 0.99].map(|q| times.percentile_us(q));
+        let [p50_us, p99_us] = percentiles(&counts.times);
+        let [service_p50_us, service_p99_us] = percentiles(&counts.service);
+        let is_stage = matches!(group, Group::Stage(_));
         Self {
             group,
             name: None,
@@ -148,6 +187,10 @@ impl GroupRow {
             errors: counts.errors,
             p50_us,
             p99_us,
+            service_p50_us,
+            service_p99_us,
+            dropped: is_stage.then_some(counts.dropped),
+            lasted_s: None,
             limited_by: None,
         }
     }

@@ -130,14 +130,14 @@ fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
         shape,
         duration,
         ..
-    } = shard.plan;
-    let TimetablePlan { rate, stride, .. } = timetable.filter(|_| shard.fault.is_some())?;
+    } = &shard.plan;
+    let TimetablePlan { rate, stride, .. } = (*timetable).filter(|_| shard.fault.is_some())?;
     let heard = |shard: &ShardRecord| shard.outcome.last_done.since(record.start);
     let last = record.shards.iter().map(heard).max().unwrap_or(0);
     let end = duration
         .filter(|_| !record.was_stopped())
         .map_or(last, duration_ns);
-    let curve = Curve::of(shape, duration);
+    let curve = Curve::of(shape, *duration);
     let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard))))
         / u64::from(stride.max(1));
     let Ledger {

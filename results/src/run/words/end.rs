@@ -421,7 +421,7 @@ fn asked(report: &Report, is_all_good: bool) -> String {
     if plan.arrivals == Arrivals::Replay {
         return ", at the times of the recording".to_owned();
     }
-    let rate = rate_in_words(&rate.to_string());
+    let rate = rate_in_words(&rate.in_short());
     let sent = report.tried().unwrap_or(1.0);
     match (sent >= ALL_SENT, is_all_good) {
         (true, true) => format!(", all of the {rate} asked"),

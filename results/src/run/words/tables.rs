@@ -11,7 +11,9 @@ use crate::run::report::{
     Audit, BusiestReport, Group, GroupRow, Limit, Report, Split, is_endless, share,
 };
 use crate::show::doc::{Column, Part, Table};
-use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
+use crate::show::text::{
+    bytes, counted, decimal, grouped, grouped_f64, micros, rate_in_words, seconds,
+};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::profile::{KERNEL, PERIOD};
 use crawlmark_harness::stats::Series;
@@ -328,12 +330,13 @@ pub(super) fn groups(report: &Report, most: usize) -> Part {
     Part::Tables(group_tables(report, most).to_vec())
 }
 
-fn group_tables(report: &Report, most: usize) -> [Table; 4] {
+fn group_tables(report: &Report, most: usize) -> [Table; 5] {
     let sessions = report.saved.as_ref().map(|saved| &saved.sessions[..]);
     [
         group(report, "host", &report.by_host, most),
         group(report, "URL template", &report.by_template, most),
         group(report, "source address", &report.by_source, most),
+        group(report, "stage", &report.by_stage, most),
         records(sessions.filter(|all| all.len() > 1).unwrap_or_default()),
     ]
 }
@@ -341,8 +344,13 @@ fn group_tables(report: &Report, most: usize) -> [Table; 4] {
 /// The `most` busiest of a kind, the busiest first; empty for a crawl of one.
 fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
     let mut rows: Vec<&GroupRow> = rows.iter().collect();
-    rows.sort_by_key(|row| (row.group.number().is_none(), Reverse(row.attempts)));
     let more = rows.len().saturating_sub(most);
+    // All stages stay in their order.
+    let is_in_order = more == 0 && matches!(rows.first(), Some(row) if row.lasted_s.is_some());
+    rows.sort_by_key(|row| {
+        let attempts = if is_in_order { 0 } else { row.attempts };
+        (row.group.number().is_none(), Reverse(attempts))
+    });
     let caption = if more == 0 {
         format!("By {kind}")
     } else {
@@ -365,12 +373,18 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
         Column::numbers("not found").leaving(1),
         Column::numbers("errors"),
         Column::numbers("throttled"),
+        Column::numbers("never sent").leaving(1),
         Column::numbers("p50").leaving(3),
         Column::numbers("p99"),
         Column::words("limited by").leaving(4),
     ];
+    let stages = report.plan.run.shape.stages();
     let shown = rows.into_iter().take(most).map(|row| {
         let name = match (&row.name, row.group.number()) {
+            (_, Some(number)) if matches!(row.group, Group::Stage(_)) => {
+                let stage = stages.get(number as usize - 1).map(ToString::to_string);
+                format!("{number}: {}", rate_in_words(&stage.unwrap_or_default()))
+            }
             (Some(name), _) => name.clone(),
             (None, Some(number)) => format!("{kind} {number}"),
             (None, None) => others.clone(),
@@ -395,6 +409,7 @@ fn group_row(name: String, row: &GroupRow, plan: &RunPlan) -> Vec<String> {
         .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
     let mut cells = vec![name];
     cells.extend(counts.map(grouped));
+    cells.push(row.dropped.map(grouped).unwrap_or_default());
     cells.extend(times.map(or_dash));
     cells.push(limit.unwrap_or_default());
     cells

@@ -19,6 +19,8 @@ pub(in crate::show) struct Mark {
     pub(in crate::show) to: f64,
     #[serde(rename = "tone", serialize_with = "as_tone")]
     pub(in crate::show) severity: Severity,
+    /// True if the charts are shaded while it lasts. Of stages, every other one.
+    pub(in crate::show) is_shaded: bool,
     /// What it was, in a word or two.
     #[serde(skip)]
     pub(in crate::show) what: String,
@@ -49,6 +51,7 @@ impl Events {
                     from,
                     to,
                     severity: finding.severity(),
+                    is_shaded: true,
                     what: what.to_owned(),
                     label: match finding.kind() {
                         FindingKind::Stalled | FindingKind::Silent => {
@@ -214,18 +217,27 @@ fn mark(from: f64, to: f64, severity: Severity, label: String) -> Mark {
         from,
         to,
         severity,
+        is_shaded: true,
         what: label.clone(),
         label,
         number: None,
     }
 }
 
-/// What no finding is about: the warm-up, pauses, and an early end.
+/// What no finding is about: the warm-up, stages of the rate, pauses, and an early end.
 fn others(report: &Report, columns: &Columns<'_>) -> Vec<Mark> {
     let mut marks = Vec::new();
     let warmup_s = report.plan.run.warmup.as_secs_f64();
     if warmup_s > columns.from_s {
         marks.push(mark(0.0, warmup_s, Severity::Info, "warm-up".to_owned()));
+    }
+    let stages = report.plan.run.shape.times_s(columns.to_s).zip(1..);
+    for ((from_s, to_s), number) in stages.take_while(|((from_s, _), _)| *from_s < columns.to_s) {
+        let label = format!("stage {number}");
+        marks.push(Mark {
+            is_shaded: number % 2 == 0,
+            ..mark(from_s, to_s, Severity::Info, label)
+        });
     }
     let mut pauses: Vec<(f64, f64)> = Vec::new();
     for row in &report.intervals {

@@ -111,7 +111,8 @@
     };
 
     const bands = (u) => within(u, (ctx) => {
-      for (const { from, to, tone } of data.events) {
+      for (const { from, to, tone, is_shaded } of data.events) {
+        if (!is_shaded) continue;
         const [left, right] = [from, to].map((s) => u.valToPos(s, "x", true));
         ctx.fillStyle = css(`${tone}band`);
         ctx.fillRect(left, u.bbox.top, Math.max(right - left, 2), u.bbox.height);

@@ -288,7 +288,7 @@ pub(in crate::show) fn throughput(run: &Run<'_>) -> Option<Panel> {
     });
     if let Some(rate) = report.plan.run.shaped_rate().filter(|_| asked.is_any()) {
         let line = Series::new("asked", Drawn::Dash, Role::Asked, asked);
-        series.push(line.of(rate_in_words(&rate.to_string())));
+        series.push(line.of(rate_in_words(&rate.in_short())));
     }
     series.extend(run.thresholds(&["rate", "attempts_rate"]));
     (!report.intervals.is_empty()).then(|| Panel {

@@ -126,7 +126,8 @@ fn line(series: &Series, steps: Vec<Step>) -> Vec<Mark> {
 
 /// Bands of what lasted, and lines of what happened at a moment.
 fn marks(events: &Events, axis: TimeAxis) -> impl Iterator<Item = Mark> {
-    events.marks.iter().map(move |event| {
+    let shaded = events.marks.iter().filter(|event| event.is_shaded);
+    shaded.map(move |event| {
         let [from, to] = [event.from, event.to].map(|s| axis.at(s));
         if from >= to {
             let line = Mark::new(Role::Failed, &event.what, Shape::Upright(from));

@@ -84,7 +84,7 @@ pub fn rate_in_words(rate: &str) -> String {
                 .ok()
                 .filter(|_| !is_fraction && !digits.starts_with('0'))
                 .map(grouped);
-            is_fraction = part.ends_with('.');
+            is_fraction = part.ends_with('.') && !digits.is_empty();
             whole.unwrap_or_else(|| digits.to_owned()) + &part[digits.len()..]
         })
         .collect()

@@ -1,0 +1,131 @@
+//! Stages of the rate: what is sent is the integral of the curve, and each request counts in the
+//! stage that it was scheduled in.
+
+use crawlmark_harness::units::{RateShape, ShapedRate, Stage};
+use crawlmark_results::run::report::GroupRow;
+
+use super::*;
+
+fn staged(shards: u32, rate: &ShapedRate) -> RunPlan {
+    let (length, _) = rate.shape.length();
+    let plan = RunPlan {
+        rate: Some(rate.peak),
+        shape: rate.shape.clone(),
+        arrivals: Arrivals::Constant,
+        burst: 0,
+        at_start: 0,
+        duration: Some(length),
+        ..run_of(shards, 400, 1 << 40)
+    };
+    plan.validate().unwrap()
+}
+
+fn attempts(rows: &[GroupRow]) -> Vec<u64> {
+    rows.iter().map(|row| row.attempts).collect()
+}
+
+fn any_stages() -> impl Strategy<Value = ShapedRate> {
+    let stage = (0..800_u64, 0..800_u64, any::<bool>(), 1..3_000_u64);
+    prop::collection::vec(stage, 2..6).prop_map(|all| {
+        let stages = all.into_iter().map(|(from, to, is_steady, ms)| Stage {
+            from: per_s(from),
+            to: per_s(if is_steady { from } else { to }),
+            length_ns: Some(ms * 1_000_000),
+        });
+        let shape = RateShape::Stages(stages.collect());
+        let peak = shape.peak().unwrap();
+        ShapedRate { peak, shape }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn the_integral_of_the_curve_is_what_is_sent_in_each_stage(rate in any_stages(), shards in 1..5_u32) {
+        prop_assume!(rate.peak.permits > 0);
+        let plan = staged(shards, &rate);
+        let report = run(&plan, &[], |_, _| MS).report(&plan);
+        let mut due = 0.0;
+        for (row, stage) in report.by_stage.iter().zip(plan.shape.stages()) {
+            let [from, to] = [stage.from, stage.to].map(|rate| rate.permits as f64);
+            let wanted = f64::midpoint(from, to) * row.lasted_s.unwrap();
+            due += wanted;
+            prop_assert!((row.attempts as f64 - wanted).abs() <= 1.001, "{row:?}, not {wanted}");
+            prop_assert_eq!((row.ok, row.errors, row.dropped), (row.attempts, 0, Some(0)));
+        }
+        let all = report.totals.attempts;
+        prop_assert!((all as f64 - due).abs() <= 1.001, "{all}, not {due}");
+        prop_assert_eq!(attempts(&report.by_stage).iter().sum::<u64>(), all);
+    }
+}
+
+#[test]
+fn a_spike_has_its_own_counts_times_and_thresholds() {
+    let rate = "200/s@3s, 200/s..2000/s@1s, 2000/s@2s, 200/s@6s"
+        .parse()
+        .unwrap();
+    let plan = staged(2, &rate);
+    // Overloaded by the spike, in which each of 400 connections takes 400 ms: 1,000/s.
+    let takes = |_, sent: Nanos| {
+        if (4_000_000_000..7_000_000_000).contains(&sent.0) {
+            400 * MS
+        } else {
+            MS
+        }
+    };
+    let report = run(&plan, &[], takes).report(&plan);
+    let [first, ramp, spike, after] = &report.by_stage[..] else {
+        panic!("{:?}", report.by_stage)
+    };
+    assert_eq!(attempts(&report.by_stage), [600, 1_100, 4_000, 1_200]);
+    let lasted: Vec<_> = report.by_stage.iter().map(|row| row.lasted_s).collect();
+    assert_eq!(lasted, [3.0, 1.0, 2.0, 6.0].map(Some));
+    assert_eq!(first.p50_us, Some(1_000));
+    assert!(ramp.p50_us < Some(2_000), "{ramp:?}");
+    assert!(
+        spike.p50_us > Some(600_000) && after.p50_us < Some(2_000),
+        "{spike:?}"
+    );
+    assert_eq!(
+        spike.service_p50_us,
+        Some(397_312),
+        "400 ms, less its last digits"
+    );
+    for (text, holds) in [
+        ("response_p50{stage=1} < 2ms", Some(true)),
+        ("response_p50{stage=3} < 500ms", Some(false)),
+        ("service_p50{stage=3} < 500ms", Some(true)),
+        ("attempts{stage=3} == 4000", Some(true)),
+        ("error_rate{stage=4} < 1%", Some(true)),
+        ("attempts{stage=5} == 0", None),
+    ] {
+        let condition: Condition = text.parse().unwrap();
+        let objective = Objective {
+            condition,
+            breach: Breach::Fails,
+        };
+        assert_eq!(
+            objective.check(&plan).err().map(|error| error.to_string()),
+            None
+        );
+        let mut judged = report.clone();
+        LiveThresholds::new(&[objective], &plan).close(&mut judged);
+        assert_eq!(judged.gates[0].ok, holds, "{text}");
+    }
+}
+
+#[test]
+fn requests_that_never_went_are_those_of_their_stage() {
+    let rate = "100/s@2s, 400/s@2s".parse().unwrap();
+    let mut plan = staged(2, &rate);
+    // 20 connections of 100 ms each are 200/s, and nothing may wait.
+    (plan.connections, plan.queue) = (20, Some(0));
+    let report = run(&plan, &[], |_, _| 100 * MS).report(&plan);
+    let [low, high] = &report.by_stage[..] else {
+        panic!("{:?}", report.by_stage)
+    };
+    assert_eq!((low.attempts, low.dropped), (200, Some(0)));
+    assert_eq!(high.attempts + high.dropped.unwrap(), 800);
+    assert_eq!(high.dropped, Some(report.totals.dropped));
+    assert!(report.totals.dropped > 300);
+}
