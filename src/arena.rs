@@ -139,7 +139,7 @@ fn competitors(args: &ArenaArgs) -> Result<Vec<Competitor>, Error> {
     if let Some(file) = &args.entries {
         let text = fs::read_to_string(file)
             .map_err(|error| Error::Usage(format!("--entries {}: {error}", file.display())))?;
-        for line in text.lines().map(str::trim) {
+        for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }

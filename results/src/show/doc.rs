@@ -330,6 +330,15 @@ impl Doc {
         }
     }
 
+    /// Add a section with a table and a paragraph; nothing if the table has no row.
+    pub fn section(self, id: &'static str, heading: &str, table: Table, text: &str) -> Self {
+        let Some(table) = table.filled() else {
+            return self;
+        };
+        let parts = vec![Part::Tables(vec![table]), Part::Text(text.to_owned())];
+        self.with(Part::Section(id, heading.to_owned(), parts))
+    }
+
     /// Add shell commands under a heading, which may be empty.
     pub fn commands(self, heading: impl Into<String>, commands: &[String]) -> Self {
         self.text(heading).with(Part::Commands(commands.join("\n")))

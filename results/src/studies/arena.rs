@@ -29,6 +29,8 @@ mod chart;
 mod entry;
 mod standing;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::entry::*;
@@ -38,6 +40,7 @@ use super::{
     Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, or_dash,
     rate, shell_line,
 };
+use crate::judge::Finding;
 use crate::run::report::{Environment, Report};
 use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::{bytes_f64, counted, decimal, micros};
@@ -139,12 +142,18 @@ impl ArenaRound {
         let service = report.latency(Series::ServiceOk);
         let mean_s = service.and_then(|of| of.mean_us).map(|us| us / 1e6);
         let in_flight = f64::from(report.plan.run.in_flight());
+        // The first response of each connection may have begun before the measured time, by its own
+        // time at most.
+        let measured_s = report.measured_s();
         Self {
             round,
             entry: entry.to_owned(),
             run: RoundRun::of(report, result),
             per_s: report.totals.ok_per_s,
-            busy_share: mean_s.map(|mean_s| report.totals.ok_per_s * mean_s / in_flight),
+            busy_share: mean_s.map(|mean_s| {
+                let most = in_flight * (1.0 + mean_s / measured_s);
+                report.totals.ok_per_s * mean_s / most
+            }),
             state: MachineState::of_run(report),
         }
     }
@@ -312,7 +321,7 @@ impl Arena {
             .filter(|of| of.standing.rank == first.standing.rank)
             .map(|of| of.entry.name.clone())
             .collect();
-        let groups: std::collections::BTreeSet<char> = ranked
+        let groups: BTreeSet<char> = ranked
             .iter()
             .flat_map(|of| of.standing.groups.chars())
             .collect();
@@ -371,6 +380,26 @@ impl Arena {
             .filter_map(|of| of.entry.check.as_ref()?.answer.as_ref())
             .collect();
         check.differences(&entry.name, &others)
+    }
+
+    /// A finding of rounds with the names of the entries that have it, unless all have it.
+    fn with_names(&self, mut found: StudyFinding) -> StudyFinding {
+        if let StudyFinding::InRounds { finding, side, .. } = &mut found {
+            let has_it = |of: &&ArenaRound| {
+                let mut kinds = of.run.findings.iter().map(Finding::kind);
+                kinds.any(|kind| kind == finding.kind())
+            };
+            let names: BTreeSet<&str> = self
+                .rounds
+                .iter()
+                .filter(has_it)
+                .map(|of| &*of.entry)
+                .collect();
+            if names.len() < self.entries.len() {
+                *side = format!(" ({})", Vec::from_iter(names).join(", ")).into();
+            }
+        }
+        found
     }
 
     fn table(&self) -> Table {
@@ -523,7 +552,11 @@ impl StudyResult for Arena {
         }));
         found.extend(self.entries.iter().flat_map(|of| self.findings_of(of)));
         let runs: Vec<&RoundRun> = self.rounds.iter().map(|round| &round.run).collect();
-        found.extend(in_rounds("", &runs));
+        found.extend(
+            in_rounds("", &runs)
+                .into_iter()
+                .map(|it| self.with_names(it)),
+        );
         found
     }
 
@@ -546,9 +579,8 @@ impl StudyResult for Arena {
     }
 
     fn fill(&self, doc: Doc) -> Doc {
-        doc.table(self.table())
+        doc.section("ranks", "Ranks", self.table(), LEGEND)
             .in_files()
-            .text(LEGEND)
             .facts(self.facts())
             .table(self.pairs_table())
             .commands("Run it again:", &[shell_line(&self.context.command)])

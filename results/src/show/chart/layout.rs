@@ -135,7 +135,9 @@ impl<'a> Layout<'a> {
         let ends = ends(panel);
         let is_named = may_have_name && !panel.y.label.is_empty();
         if is_named {
-            self.height += 14.0;
+            let above = self.panels.last();
+            let is_below_ticks = above.is_some_and(|above| !above.panel.x.is_hidden());
+            self.height += if is_below_ticks { 24.0 } else { 14.0 };
         }
         let top = self.height;
         let labels = ends.len() as f64 * LABEL_LINE;

@@ -9,7 +9,7 @@ use crate::show::chart::Plot;
 use crate::show::doc::{Doc, Kind, Part, Readers, Severity, Status, Table};
 
 /// Sections that stand open, by their IDs.
-const OPEN: [&str; 2] = ["thresholds", "reproduce"];
+const OPEN: [&str; 4] = ["thresholds", "ranks", "functions", "reproduce"];
 
 /// The section of the shards, and their picture.
 const SHARDS: &str = "shards";

@@ -440,7 +440,7 @@ impl StudyResult for Contest {
         doc.table(self.sides())
             .table(self.verdicts())
             .table(self.shapes())
-            .table(self.functions())
+            .section("functions", "Functions", self.functions(), "")
     }
 
     fn short_table(&self, _columns: usize) -> Option<Table> {
