@@ -144,22 +144,28 @@ proptest! {
 }
 
 #[test]
-fn what_the_client_limited_has_no_rank_and_does_not_change_those_of_others() {
+fn what_the_client_limited_has_no_rank_and_is_before_those_that_are_slower_than_it_is_at_least() {
     let names = &NAMES[..4];
     let mut machine = Machine::new(23, Noise::Gaussian(0.01));
-    let mut all = rounds(&mut machine, 1, &[25.0, 20.0, 30.0, 10.0]);
-    all.retain(|of| of.round <= LOOKS[0].pairs);
-    let before = groups(&names[..3], &all);
-    for of in all.iter_mut().filter(|of| of.entry == names[3]) {
-        of.run.validity = Verdict::ClientLimited;
-        of.run.findings = vec![Finding::CpuFull { share: 0.99 }];
-    }
-    let standings = Standings::of(names, &all);
-    assert_eq!(standings.each[3].state, StandingState::ClientLimited);
-    let after = groups(names, &all);
-    assert_eq!(after[names[3]], (None, String::new()));
-    for name in &names[..3] {
-        assert_eq!(after[*name], before[*name]);
+    let mut all = Vec::new();
+    // Ranks that it takes from the second, the first and the third: at 22 ms it may be the fastest.
+    for (limited_ms, worse) in [(35.0, [0, 0, 0]), (22.0, [1, 0, 1]), (10.0, [1, 1, 1])] {
+        all = rounds(&mut machine, 1, &[25.0, 20.0, 30.0, limited_ms]);
+        all.retain(|of| of.round <= LOOKS[0].pairs);
+        let before = groups(&names[..3], &all);
+        for of in all.iter_mut().filter(|of| of.entry == names[3]) {
+            of.run.validity = Verdict::ClientLimited;
+            of.run.findings = vec![Finding::CpuFull { share: 0.99 }];
+        }
+        let standings = Standings::of(names, &all);
+        assert_eq!(standings.each[3].state, StandingState::ClientLimited);
+        assert_eq!(standings.rounds_wanted, 0);
+        let after = groups(names, &all);
+        assert_eq!(after[names[3]], (None, String::new()));
+        for (name, worse) in names.iter().zip(worse) {
+            let (rank, letters) = before[*name].clone();
+            assert_eq!(after[*name], (rank.map(|rank| rank + worse), letters));
+        }
     }
     // One that does not answer some of its requests is not valid, however fast; a full listen queue
     // is its own limit.
@@ -350,13 +356,12 @@ fn an_arena_is_told_drawn_and_read_back() {
         .iter()
         .map(|of| (&*of.entry.name, of.standing.rank))
         .collect();
-    assert_eq!(names.last(), Some(&("f", None)));
-    let mut first: Vec<&str> = names[..3].iter().map(|(name, _)| *name).collect();
+    // The one without a rank was shown to be faster than all others.
+    assert_eq!(names[0], ("f", None));
+    let mut first: Vec<&str> = names[1..4].iter().map(|(name, _)| *name).collect();
     first.sort_unstable();
-    assert_eq!(
-        (first, names[3].0, names[4].0),
-        (vec!["a", "b", "d"], "c", "e")
-    );
+    assert_eq!(first, ["a", "b", "d"]);
+    assert_eq!(names[4..], [("c", Some(5)), ("e", Some(6))]);
 }
 
 /// Arenas that have every finding.

@@ -66,7 +66,7 @@ pub struct Arena {
     pub wants_rounds: bool,
     /// Entries by rank, and then those without one.
     pub entries: Vec<ArenaEntry>,
-    /// Pairs of ranked entries.
+    /// See [`Standings::pairs`].
     pub pairs: Vec<PairResult>,
     /// Runs in a closed loop, in the order in which they ran. The rates of entries that were added
     /// are those of the time of the others.
@@ -191,7 +191,13 @@ impl Arena {
             .zip(standings.each)
             .map(|(entry, standing)| ArenaEntry { entry, standing })
             .collect();
-        standing::in_order(&mut entries);
+        let faster = entries
+            .iter()
+            .filter(|of| of.standing.state != StandingState::Ranked)
+            .map(|of| of.entry.name.clone())
+            .filter(|name| standings.pairs.iter().any(|pair| pair.entries[0] == *name))
+            .collect();
+        standing::in_order(&mut entries, &faster);
         Self {
             context,
             look: standings.look,
@@ -325,8 +331,11 @@ impl Arena {
             .iter()
             .flat_map(|of| of.standing.groups.chars())
             .collect();
+        let is_limited = |of: &&ArenaEntry| of.standing.state == StandingState::ClientLimited;
+        let limited = self.entries.iter().filter(is_limited);
         StudyFinding::Ranked {
             first: first_names,
+            limited: limited.map(|of| of.entry.name.clone()).collect(),
             per_s: first.standing.per_s.unwrap_or(0.0),
             entries: ranked.len(),
             groups: groups.len(),
@@ -566,7 +575,7 @@ impl StudyResult for Arena {
         let per_s = first.and_then(|of| of.standing.per_s);
         let found = self.smallest_found();
         [
-            figure("Fastest", per_s.map(rate), name.to_owned()),
+            figure("First ranked", per_s.map(rate), name.to_owned()),
             figure(
                 "Smallest difference",
                 found.map(percent),
@@ -611,5 +620,5 @@ impl StudyResult for Arena {
 }
 
 /// Explanation of the table.
-const LEGEND: &str = "Entries that share a letter were not shown to differ; a rank is one more than the entries that were shown to be faster. \
+const LEGEND: &str = "Entries that share a letter were not shown to differ; a rank is one more than the entries that were shown to be faster, those without a rank included. \
     Responses per second are those of a closed loop; times, CPU and memory are those at the rate that all entries get.";

@@ -305,11 +305,12 @@ findings! {
 
     /// The fastest entries, and how many groups there are.
     Ranked {
-        first: Vec<String>, per_s: f64, entries: usize, groups: usize, rounds: usize, smallest_found: Option<f64>
+        first: Vec<String>, limited: Vec<String>, per_s: f64, entries: usize, groups: usize, rounds: usize,
+        smallest_found: Option<f64>
     } => Neutral,
         format!(
             "{}. {entries} entries in {} after {}{}",
-            fastest(&first, per_s),
+            fastest(&first, &limited, per_s),
             counted(groups as u64, "group"),
             counted(rounds as u64, "round"),
             smallest_found.map_or_else(String::new, |of| format!("; a difference of {} would have been found", percent(of)))
@@ -618,10 +619,18 @@ fn smallest_change([least, most]: [f64; 2]) -> String {
     )
 }
 
-/// The first entries of an arena, and their rate.
-pub(super) fn fastest(first: &[String], per_s: f64) -> String {
+/// The first entries of an arena, their rate, and those whose limit was the client.
+pub(super) fn fastest(first: &[String], limited: &[String], per_s: f64) -> String {
     let tied = if first.len() > 1 { ", tied" } else { "" };
-    format!("Fastest{tied}: {} ({})", some_of(first), rate(per_s))
+    let best = format!("{tied}: {} ({})", some_of(first), rate(per_s));
+    if limited.is_empty() {
+        format!("Fastest{best}")
+    } else {
+        format!(
+            "Fastest with a rank{best}; without one: {}",
+            some_of(limited)
+        )
+    }
 }
 
 /// Names of entries; the others are counted.

@@ -81,7 +81,12 @@ impl StudyFinding {
             } => {
                 format!("{commit} made {metric} worse: {effect}")
             }
-            Self::Ranked { first, per_s, .. } => fastest(first, *per_s),
+            Self::Ranked {
+                first,
+                limited,
+                per_s,
+                ..
+            } => fastest(first, limited, *per_s),
             Self::NotAllGood { good, of, .. } => format!("{good} of {of} good"),
             Self::NoKeepAlive { .. } => "no keep-alive".to_owned(),
             Self::OtherLength { bytes, .. } => counted(*bytes, "byte"),

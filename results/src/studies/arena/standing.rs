@@ -30,8 +30,8 @@ pub const LOOKS: [Look; 3] = [
 /// Place of an entry among the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// One more than the entries that were shown to be faster; null of an entry without a rank, and
-    /// before the first look.
+    /// One more than the entries that were shown to be faster, those without a rank included; null of
+    /// an entry without a rank, and before the first look.
     pub rank: Option<usize>,
     /// A letter for each group that it is in: entries that share one were not shown to differ.
     pub groups: String,
@@ -64,7 +64,7 @@ pub enum StandingState {
     NotValid,
 }
 
-/// Two entries that are ranked.
+/// Two entries, of which the second is ranked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairResult {
     /// Their names, the faster one first.
@@ -96,7 +96,8 @@ pub enum Relation {
 pub struct Standings {
     /// Of each entry, in the order of their names.
     pub each: Vec<Standing>,
-    /// Pairs of ranked entries.
+    /// Pairs of ranked entries, and those of a ranked entry and one that was shown to be faster though
+    /// the client was its limit.
     pub pairs: Vec<PairResult>,
     /// The look that was taken last; none before the first.
     pub look: Option<FinalLook>,
@@ -143,14 +144,16 @@ impl Standings {
             .map(|of| &of[..of.partition_point(|of| of.round <= most)])
             .collect();
         let mut each: Vec<Standing> = seen.iter().map(|of| Standing::of(of, most)).collect();
-        let mut ranked: Vec<usize> = (0..names.len())
-            .filter(|at| each[*at].state == StandingState::Ranked)
+        // The fastest first. The rate of a client that was the limit is a lower bound.
+        let mut order: Vec<usize> = (0..names.len())
+            .filter(|at| each[*at].state != StandingState::NotValid)
             .collect();
-        ranked.sort_by(|one, other| {
+        order.sort_by(|one, other| {
             let per_s = [one, other].map(|at| each[*at].per_s.unwrap_or(0.0));
             per_s[1].total_cmp(&per_s[0])
         });
-        let (places, pairs) = pairs(&ranked, &seen, names, look, taken.is_some());
+        let is_ranked = |at: usize| each[at].state == StandingState::Ranked;
+        let (places, pairs) = pairs(&order, is_ranked, &seen, names, look, taken.is_some());
         let differing: Vec<[usize; 2]> = places
             .into_iter()
             .zip(&pairs)
@@ -163,16 +166,21 @@ impl Standings {
                 }
             })
             .collect();
-        let groups = groups(ranked.len(), &differing);
+        let ranked: Vec<usize> = order.iter().copied().filter(|at| is_ranked(*at)).collect();
+        let in_ranked = |pair: &[usize; 2]| -> Option<[usize; 2]> {
+            let [one, other] = pair.map(|at| ranked.iter().position(|of| *of == at));
+            Some([one?, other?])
+        };
+        let groups = groups(
+            ranked.len(),
+            &differing.iter().filter_map(in_ranked).collect::<Vec<_>>(),
+        );
         // Before the first look, there are none.
-        ranked.truncate(taken.map_or(0, |_| ranked.len()));
-        for (place, at) in ranked.into_iter().enumerate() {
-            let faster = differing
-                .iter()
-                .filter(|[_, slower]| *slower == place)
-                .count();
-            each[at].rank = Some(1 + faster);
-            each[at].groups = groups
+        let shown = ranked.iter().take(taken.map_or(0, |_| ranked.len()));
+        for (place, at) in shown.enumerate() {
+            let faster = differing.iter().filter(|[_, slower]| slower == at).count();
+            each[*at].rank = Some(1 + faster);
+            each[*at].groups = groups
                 .iter()
                 .zip('a'..)
                 .filter(|(group, _)| group.contains(&place))
@@ -279,46 +287,54 @@ fn is_disturbed(runs: [&ArenaRound; 2], metric: &Metric) -> bool {
     Disturbance::of_pair(states, readings.each_ref(), metrics) != Disturbance::None
 }
 
-/// Judge all pairs of the ranked entries, by their places among them.
+/// Judge the pairs of entries in this order, the fastest first, whose slower one is ranked. Where the
+/// client was the limit of the faster one, only that it is shown to be faster is kept: its rate is a
+/// lower bound.
 fn pairs(
-    ranked: &[usize],
+    order: &[usize],
+    is_ranked: impl Fn(usize) -> bool,
     seen: &[&[&ArenaRound]],
     names: &[&str],
     look: Look,
     is_taken: bool,
 ) -> (Vec<[usize; 2]>, Vec<PairResult>) {
     let metric = metric();
-    let (mut places, mut pairs) = (Vec::new(), Vec::new());
-    for slower in 0..ranked.len() {
-        for faster in 0..slower {
-            let [first, second] = [faster, slower].map(|place| ranked[place]);
-            let changes: Vec<f64> = seen[first]
+    let mut found = Vec::new();
+    for (place, second) in order.iter().enumerate().filter(|of| is_ranked(*of.1)) {
+        for first in &order[..place] {
+            let changes: Vec<f64> = seen[*first]
                 .iter()
                 .filter_map(|one| {
-                    let other = seen[second].iter().find(|other| other.round == one.round)?;
+                    let other = seen[*second]
+                        .iter()
+                        .find(|other| other.round == one.round)?;
                     change([one, other], &metric)
                 })
                 .collect();
             if let Some(evidence) = Evidence::of(&metric, &changes) {
-                places.push([faster, slower]);
-                pairs.push(PairResult {
-                    entries: [first, second].map(|at| names[at].to_owned()),
+                let pair = PairResult {
+                    entries: [first, second].map(|at| names[*at].to_owned()),
                     evidence: Evidence {
                         p_value: two_sided(&changes),
                         ..evidence
                     },
                     relation: Relation::Unsettled,
                     smallest_found: None,
-                });
+                };
+                found.push(([*first, *second], pair));
             }
         }
     }
-    let raw: Vec<f64> = pairs.iter().map(|pair| pair.evidence.p_value).collect();
-    for (pair, adjusted) in pairs.iter_mut().zip(holm(&raw)) {
+    let raw: Vec<f64> = found.iter().map(|of| of.1.evidence.p_value).collect();
+    for ((_, pair), adjusted) in found.iter_mut().zip(holm(&raw)) {
         pair.evidence.p_adjusted = Some(adjusted);
         pair.judge(&metric, look, raw.len(), is_taken);
     }
-    (places, pairs)
+    found.retain(|([first, _], pair)| {
+        let is_slower = pair.relation == Relation::Differ && pair.evidence.log_ratio < 0.0;
+        is_ranked(*first) || is_slower
+    });
+    found.into_iter().unzip()
 }
 
 impl PairResult {
@@ -380,11 +396,16 @@ pub(super) fn groups(entries: usize, differing: &[[usize; 2]]) -> Vec<BTreeSet<u
     groups
 }
 
-/// In the order of a table: by rank and rate, and then those without a rank.
-pub(super) fn in_order(entries: &mut [ArenaEntry]) {
+/// In the order of a table: by rank and rate, and then those without a rank; but before all others
+/// those that were shown to be faster though the client was their limit.
+pub(super) fn in_order(entries: &mut [ArenaEntry], faster: &BTreeSet<String>) {
     entries.sort_by(|one, other| {
+        let is_faster = [one, other].map(|of| faster.contains(&of.entry.name));
         let [one, other] = [one, other].map(|of| &of.standing);
-        let ranks = [one, other].map(|of| of.rank.unwrap_or(usize::MAX));
+        let ranks = [(one, is_faster[0]), (other, is_faster[1])].map(|(of, is_faster)| {
+            let least = if is_faster { 0 } else { usize::MAX };
+            of.rank.unwrap_or(least)
+        });
         let rates = [one, other].map(|of| of.per_s.unwrap_or(0.0));
         ranks[0].cmp(&ranks[1]).then(rates[1].total_cmp(&rates[0]))
     });
