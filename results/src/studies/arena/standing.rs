@@ -167,13 +167,13 @@ impl Standings {
             })
             .collect();
         let ranked: Vec<usize> = order.iter().copied().filter(|at| is_ranked(*at)).collect();
-        let in_ranked = |pair: &[usize; 2]| -> Option<[usize; 2]> {
+        let places_of = |pair: &[usize; 2]| -> Option<[usize; 2]> {
             let [one, other] = pair.map(|at| ranked.iter().position(|of| *of == at));
             Some([one?, other?])
         };
         let groups = groups(
             ranked.len(),
-            &differing.iter().filter_map(in_ranked).collect::<Vec<_>>(),
+            &differing.iter().filter_map(places_of).collect::<Vec<_>>(),
         );
         // Before the first look, there are none.
         let shown = ranked.iter().take(taken.map_or(0, |_| ranked.len()));
