@@ -101,6 +101,16 @@ impl Clock {
         Nanos(monotonic_ns().saturating_sub(self.kernel_epoch))
     }
 
+    /// Return the calendar time at the epoch, ns since the Unix epoch; 0 in virtual time, so that a
+    /// rehearsal can be repeated.
+    pub(crate) fn epoch_ns(&self) -> u64 {
+        if cfg!(feature = "virtual-time") {
+            return 0;
+        }
+        let now = wall_time().duration_since(SystemTime::UNIX_EPOCH);
+        now.map_or(0, duration_ns).saturating_sub(self.now().0)
+    }
+
     /// `at` as an instant that tokio's timers understand.
     pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
         self.epoch + Duration::from_nanos(at.0)

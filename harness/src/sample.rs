@@ -184,6 +184,24 @@ pub struct TcpReading {
     pub is_acknowledged: bool,
 }
 
+/// Traits of a response that its workload reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResponseTraits {
+    /// Length of its body; none if that is not known.
+    pub body_bytes: Option<u64>,
+    /// Number of the value of each of the headers whose values are counted, among those of the
+    /// shard.
+    pub values: [u8; Self::MOST_HEADERS],
+}
+
+impl ResponseTraits {
+    /// Most headers whose values are counted.
+    pub const MOST_HEADERS: usize = 8;
+
+    /// Number of all values of a header that have none of their own.
+    pub const OTHERS: u8 = u8::MAX;
+}
+
 /// Side that closed a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosedBy {

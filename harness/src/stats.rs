@@ -12,6 +12,7 @@
 //! | `cells`, `timing` | non-empty cells of a histogram; one distribution of times |
 //! | `coarse`, `groups` | small distributions; counts and times by host, URL template and stage |
 //! | `connections` | readings of the kernel: retransmissions, network time; closed connections |
+//! | `traits` | times by the values of traits, such as response headers |
 //! | `slowest` | slowest requests, by name |
 //! | `course` | counts, requests in flight and times in steps of 20 ms |
 //! | `phases` | when responses arrive, by phase |
@@ -29,6 +30,7 @@ mod phases;
 mod slowest;
 mod table;
 mod timing;
+mod traits;
 
 use std::collections::BTreeMap;
 
@@ -50,6 +52,8 @@ pub use self::table::{Count, Counter};
 pub use self::timing::{
     Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing,
 };
+pub use self::traits::{Nth, Traits};
+pub(crate) use self::traits::{TraitCounter, TraitSample};
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
 use crate::sample::{EventTimes, Fate, InFlight, Opened, Opening, Outcome, Permit, Sample};

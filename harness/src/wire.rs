@@ -36,8 +36,9 @@ const VERSION: u8 = 1;
 /// Length and checksum.
 const HEADER: usize = 8;
 
-/// More than a final frame with every histogram full needs (21 of 27,000 cells of at most 9 bytes).
-const MAX_BODY: usize = 6 << 20;
+/// More than a final frame with every histogram full needs (21 of 27,000 cells of at most 9 bytes),
+/// and its groups and traits, which take two megabytes at most.
+const MAX_BODY: usize = 8 << 20;
 
 /// A [`Timing`](crate::stats::Timing) in transit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, ready};
 
 use crate::clock::Nanos;
-pub use crate::sample::{Asides, EventTimes, Handshake, InFlight, Opened, Opening};
+pub use crate::sample::{Asides, EventTimes, Handshake, InFlight, Opened, Opening, ResponseTraits};
 use crate::sample::{Attempt, ClosedConnection, ErrorKind, Outcome, Sample, TcpReading};
 use crate::trace::Traces;
 
@@ -74,6 +74,17 @@ pub trait Workload: 'static {
     /// Number of source addresses that are counted one by one; 0 if none are.
     fn sources(&self) -> u32 {
         0
+    }
+
+    /// Return the names of the headers whose values are [counted](ResponseTraits::values).
+    fn trait_headers(&self) -> &[String] {
+        &[]
+    }
+
+    /// Return the value of the header of this place that has this number, for people.
+    fn trait_value(&self, header: usize, number: u8) -> String {
+        let _ = (header, number);
+        String::new()
     }
 
     /// Perform one attempt for `id`, and write what happened into `ended`, which need not be moved
@@ -167,6 +178,7 @@ pub struct Flight {
     attempt: Cell<u32>,
     progress: Cell<Option<InFlight>>,
     nth: Cell<u64>,
+    traits: Cell<ResponseTraits>,
     opening: Cell<Option<Opening>>,
     tunnel_ns: Cell<Option<u64>>,
     handshake: Cell<Option<Handshake>>,
@@ -297,6 +309,17 @@ impl Flight {
     /// Return the number of the request among those of its connection; none if it was not noted.
     pub(crate) fn nth(&self) -> Option<u64> {
         Some(self.nth.get()).filter(|nth| *nth > 0)
+    }
+
+    /// Note the traits of the response.
+    #[inline]
+    pub fn has_traits(&self, traits: ResponseTraits) {
+        self.traits.set(traits);
+    }
+
+    /// Return the traits of the response that were noted last.
+    pub(crate) fn traits(&self) -> ResponseTraits {
+        self.traits.get()
     }
 
     /// Note a reading of the connection of the request that has just ended.

@@ -20,8 +20,8 @@ use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample, TcpReading};
 use crate::stats::{
-    Bounds, ConnectionCounts, Counters, Failures, GroupTimes, Groups, Noted, Series, SeriesSet,
-    ShardStats, Slowest, SplitSums, TcpCounts, Unfinished,
+    Bounds, ConnectionCounts, Counters, Failures, GroupTimes, Groups, Noted, Nth, Series,
+    SeriesSet, ShardStats, Slowest, SplitSums, TcpCounts, TraitCounter, TraitSample, Unfinished,
 };
 use crate::trace::Traces;
 use crate::wire::{CpuHealth, EncodedStats, Frame, Progress, ShardOutcome, Usage, WireError};
@@ -62,6 +62,8 @@ struct UnderWay {
     permit: Permit,
     /// True if it has opened a connection.
     has_opened: bool,
+    /// True if that has TLS.
+    has_tls: bool,
 }
 
 /// Permission of the request of a lane to be written.
@@ -128,6 +130,7 @@ struct Statistics {
     stages: Groups,
     /// Begin of each stage of the rate but the first.
     stage_begins: Vec<Nanos>,
+    traits: TraitCounter,
     intervals: Intervals,
     /// [`NEVER`] before the first.
     first_sent: Nanos,
@@ -158,6 +161,7 @@ impl<W: Workload> Engine<W> {
             sources: Groups::new(workload.sources()),
             stages: Groups::new(u32::try_from(plan.shape.stages().len()).unwrap_or(u32::MAX)),
             stage_begins: stage_begins(plan, start),
+            traits: TraitCounter::new(workload.trait_headers().len(), clock.epoch_ns()),
             intervals: Intervals::new(start, start.plus(plan.warmup), bounds, per_interval),
             first_sent: NEVER,
             last_sent: start,
@@ -324,6 +328,7 @@ impl<W: Workload> Engine<W> {
             interval,
             permit: *permit,
             has_opened: false,
+            has_tls: false,
         }));
         interval
     }
@@ -349,6 +354,7 @@ impl<W: Workload> Engine<W> {
         };
         self.under_way[lane].set(Some(UnderWay {
             has_opened: true,
+            has_tls: opened.handshake.is_some(),
             ..under_way
         }));
         self.statistics.borrow_mut().open_connection(
@@ -360,7 +366,6 @@ impl<W: Workload> Engine<W> {
 
     fn finish(&self, lane: usize, interval: u64, sample: &Sample) {
         self.book_connection(lane);
-        self.under_way[lane].set(None);
         let flight = &self.flights[lane];
         let statistics = &mut *self.statistics.borrow_mut();
         statistics.record(sample, interval);
@@ -369,9 +374,8 @@ impl<W: Workload> Engine<W> {
         } else {
             None
         };
-        if sample.permit.intended >= statistics.measured_from
-            && statistics.slowest.takes(sample.response_ns())
-        {
+        let is_measured = sample.permit.intended >= statistics.measured_from;
+        if is_measured && statistics.slowest.takes(sample.response_ns()) {
             let id = self.workload.known_as(sample.permit.id);
             let traces = statistics.traces;
             let is_recorded = traces.map(|it| it.request(id, sample.permit.attempt).is_recorded);
@@ -386,17 +390,28 @@ impl<W: Workload> Engine<W> {
                 self.workload.excerpt(sample.permit.id)
             });
         }
-        if self.has_groups {
-            let service_ns = sample.service_ns();
-            let is_open = self.waited == Series::ResponseOk;
-            let took = GroupTimes {
-                waited_ns: if is_open {
-                    sample.response_ns()
-                } else {
-                    service_ns
-                },
-                service_ns: is_open.then_some(service_ns),
+        let is_answer = sample.attempt.outcome.is_answer();
+        let took = is_answer.then(|| self.group_times(sample));
+        let timed = took.filter(|_| is_measured);
+        if let Some(GroupTimes { waited_ns, .. }) = timed
+            && let us = waited_ns / 1_000
+            && let weight = statistics.traits.weight(us)
+            && (weight > 0 || reading.is_some())
+        {
+            let counted = TraitSample {
+                us,
+                intended: sample.permit.intended,
+                nth: Nth::of(flight.nth(), || {
+                    self.under_way[lane].get().is_some_and(|it| it.has_tls)
+                }),
+                status: sample.attempt.status,
+                response: flight.traits(),
+                reading: reading.as_ref(),
             };
+            statistics.traits.record(&counted, weight);
+        }
+        self.under_way[lane].set(None);
+        if self.has_groups {
             let (id, attempt) = (sample.permit.id, &sample.attempt);
             let Statistics {
                 hosts,
@@ -406,15 +421,30 @@ impl<W: Workload> Engine<W> {
                 stage_begins,
                 ..
             } = statistics;
-            hosts.record(attempt, took, || sample.permit.host);
-            templates.record(attempt, took, || self.workload.template(id));
-            sources.record(attempt, took, || flight.source());
+            hosts.record(attempt, timed, || sample.permit.host);
+            templates.record(attempt, timed, || self.workload.template(id));
+            sources.record(attempt, timed, || flight.source());
             stages.record(attempt, took, || {
                 stage_at(stage_begins, sample.permit.intended)
             });
         }
         if sample.fate == Fate::Again && self.gate.is_closed() {
             statistics.leave_item(sample.permit.first_intended, sample.attempt.done);
+        }
+    }
+
+    /// Return the times of an attempt by which its groups are timed.
+    #[inline]
+    fn group_times(&self, sample: &Sample) -> GroupTimes {
+        let service_ns = sample.service_ns();
+        let is_open = self.waited == Series::ResponseOk;
+        GroupTimes {
+            waited_ns: if is_open {
+                sample.response_ns()
+            } else {
+                service_ns
+            },
+            service_ns: is_open.then_some(service_ns),
         }
     }
 
@@ -675,6 +705,11 @@ impl<W: Workload> Engine<W> {
             templates: statistics.templates.clone(),
             sources: statistics.sources.clone(),
             stages: statistics.stages.clone(),
+            traits: statistics
+                .traits
+                .named(self.workload.trait_headers(), |header, number| {
+                    self.workload.trait_value(header, number)
+                }),
             binding: limits.timeline.times(ended),
             throttling: limits.throttling(ended),
             phases: statistics.intervals.phases.clone(),

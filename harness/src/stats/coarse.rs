@@ -20,34 +20,54 @@ pub struct CoarseTimes(Vec<u64>);
 impl CoarseTimes {
     /// Record one time, us.
     pub(crate) fn record(&mut self, us: u64) {
-        let cell = cell(us);
+        self.record_at(cell(us), 1);
+    }
+
+    /// Record so many times in this cell.
+    #[inline]
+    pub(super) fn record_at(&mut self, cell: usize, count: u64) {
         if self.0.len() <= cell {
             self.0.resize(cell + 1, 0);
         }
-        self.0[cell] += 1;
+        self.0[cell] += count;
+    }
+
+    /// Merge with `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.add(other);
+    }
+
+    /// Return the cell of the `q`-th quantile, whose times are equal to it; none with too few times.
+    #[must_use]
+    pub fn percentile_cell(&self, q: f64) -> Option<usize> {
+        let count = self.count();
+        let rank = (count >= samples_for(q, SAMPLES_BEYOND)).then(|| rank(q, count))?;
+        let mut below = 0_u64;
+        self.0.iter().position(|count| {
+            below = below.saturating_add(*count);
+            below >= rank
+        })
+    }
+
+    /// Return the number of times in this cell and above it.
+    #[must_use]
+    pub fn count_from(&self, cell: usize) -> u64 {
+        let above = self.0.get(cell..).unwrap_or_default();
+        above
+            .iter()
+            .fold(0, |all, count| all.saturating_add(*count))
     }
 
     /// Return the number of times.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0
-            .iter()
-            .fold(0, |all, count| all.saturating_add(*count))
+        self.count_from(0)
     }
 
     /// Return the `q`-th quantile, us, at most 1.6 % too low; none with too few times.
     #[must_use]
     pub fn percentile_us(&self, q: f64) -> Option<u64> {
-        let count = self.count();
-        let rank = (count >= samples_for(q, SAMPLES_BEYOND)).then(|| rank(q, count))?;
-        let mut below = 0_u64;
-        self.0
-            .iter()
-            .position(|count| {
-                below = below.saturating_add(*count);
-                below >= rank
-            })
-            .map(lowest_in)
+        self.percentile_cell(q).map(lowest_in)
     }
 }
 
@@ -64,7 +84,7 @@ impl Count for CoarseTimes {
 /// The cell of a time: the first 128 hold one value each, each 64 further ones twice as many as
 /// those before them.
 #[expect(clippy::cast_possible_truncation, reason = "below 128 after the shift")]
-const fn cell(us: u64) -> usize {
+pub(super) const fn cell(us: u64) -> usize {
     let shift = (u64::BITS - us.leading_zeros()).saturating_sub(DIGITS);
     shift as usize * HALF + (us >> shift) as usize
 }

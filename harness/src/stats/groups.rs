@@ -26,7 +26,7 @@ counters! {
         throttled: u64,
         /// Requests that were neither good, nor not found, nor throttled.
         errors: u64,
-        /// Times of good and not-found answers.
+        /// Times of good and not-found answers after the warm-up; of stages in it as well.
         times: CoarseTimes,
         /// Service times of good and not-found answers in an open loop, whose `times` are response
         /// times.
@@ -89,11 +89,12 @@ impl Groups {
         Self(vec![GroupCounts::default(); count])
     }
 
-    /// Count an attempt that ended. `group` is called only if there are several.
+    /// Count an attempt that ended, with its times if it is timed. `group` is called only if there
+    /// are several.
     pub(crate) fn record(
         &mut self,
         attempt: &Attempt,
-        took: GroupTimes,
+        took: Option<GroupTimes>,
         group: impl FnOnce() -> u32,
     ) {
         let Some(counts) = self.of(group) else { return };
@@ -107,7 +108,7 @@ impl Groups {
             Outcome::Redirected => {}
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => counts.errors += 1,
         }
-        if attempt.outcome.is_answer() {
+        if let Some(took) = took {
             counts.times.record(took.waited_ns / 1_000);
             if let Some(ns) = took.service_ns {
                 counts.service.record(ns / 1_000);
@@ -183,7 +184,10 @@ mod tests {
                     all.abort(group);
                 } else {
                     stats.record(sample);
-                    let took = GroupTimes { waited_ns: sample.response_ns(), service_ns: Some(sample.service_ns()) };
+                    let took = sample.attempt.outcome.is_answer().then(|| GroupTimes {
+                        waited_ns: sample.response_ns(),
+                        service_ns: Some(sample.service_ns()),
+                    });
                     shards[*shard].record(&sample.attempt, took, group);
                     all.record(&sample.attempt, took, group);
                 }

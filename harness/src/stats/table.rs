@@ -54,7 +54,7 @@ impl Count for u64 {
     }
 }
 
-impl<K: Ord + Clone> Count for BTreeMap<K, u64> {
+impl<K: Ord + Clone, C: Count + Clone + Default> Count for BTreeMap<K, C> {
     fn add(&mut self, other: &Self) {
         for (key, count) in other {
             self.entry(key.clone()).or_default().add(count);
@@ -63,8 +63,10 @@ impl<K: Ord + Clone> Count for BTreeMap<K, u64> {
 
     fn subtract(&mut self, part: &Self) {
         self.retain(|key, count| {
-            count.subtract(part.get(key).unwrap_or(&0));
-            *count > 0
+            if let Some(part) = part.get(key) {
+                count.subtract(part);
+            }
+            count.number() != Some(0)
         });
     }
 }

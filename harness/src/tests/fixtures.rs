@@ -13,9 +13,12 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use crate::clock::Nanos;
 use crate::machine::Proc;
 use crate::plan::RunPlan;
-use crate::sample::{Advice, Attempt, InFlight, Outcome, Permit, Tries};
-use crate::stats::Bounds;
+use crate::sample::{
+    Advice, Attempt, InFlight, Outcome, Permit, ResponseTraits, TcpReading, Tries,
+};
+use crate::stats::{Bounds, GroupTimes, Groups, Nth, TraitCounter, TraitSample};
 use crate::units::IdRange;
+use crate::wire::ShardOutcome;
 
 /// The names of the variants of an enum that is read by its `kind`.
 ///
@@ -129,4 +132,70 @@ pub fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
     }
     let proc = Proc::in_directory(directory.path());
     (directory, proc)
+}
+
+/// A good response with its traits.
+#[derive(Debug, Clone, Default)]
+pub struct TraitResponse {
+    /// Its time, µs.
+    pub us: u64,
+    /// Scheduled time.
+    pub at: Nanos,
+    /// Number of its request on the connection.
+    pub nth: u64,
+    /// True if the first of a connection had a TLS handshake.
+    pub is_tls: bool,
+    /// Its status.
+    pub status: u16,
+    /// Length of its body.
+    pub body_bytes: u64,
+    /// Retransmissions, if its connection was read.
+    pub retransmits: Option<u32>,
+    /// Number of the value of its header `x-cache`.
+    pub header: u8,
+    /// Number of its host.
+    pub host: u32,
+    /// Number of its URL template.
+    pub template: u32,
+    /// Number of its source address.
+    pub source: u32,
+}
+
+/// Count responses of a shard, as its engine does, of a crawl of so many hosts, templates and
+/// addresses each.
+pub fn count_traits(outcome: &mut ShardOutcome, responses: &[TraitResponse], groups: u32) {
+    let mut counter = TraitCounter::new(1, 0);
+    let [mut hosts, mut templates, mut sources] = [(); 3].map(|()| Groups::new(groups));
+    for response in responses {
+        let reading = response.retransmits.map(|retransmits| TcpReading {
+            retransmits,
+            ..TcpReading::default()
+        });
+        let mut traits = ResponseTraits {
+            body_bytes: Some(response.body_bytes),
+            ..ResponseTraits::default()
+        };
+        traits.values[0] = response.header;
+        let weight = counter.weight(response.us);
+        let sample = TraitSample {
+            us: response.us,
+            intended: response.at,
+            nth: Nth::of(Some(response.nth), || response.is_tls),
+            status: Some(response.status),
+            response: traits,
+            reading: reading.as_ref(),
+        };
+        counter.record(&sample, weight);
+        let attempt = attempt_of(response.at, response.at, Outcome::Ok);
+        let took = Some(GroupTimes {
+            waited_ns: response.us * 1_000,
+            service_ns: None,
+        });
+        hosts.record(&attempt, took, || response.host);
+        templates.record(&attempt, took, || response.template);
+        sources.record(&attempt, took, || response.source);
+    }
+    let names = ["x-cache".to_owned()];
+    outcome.traits = counter.named(&names, |_, number| number.to_string());
+    (outcome.hosts, outcome.templates, outcome.sources) = (hosts, templates, sources);
 }

@@ -15,7 +15,7 @@ use crate::pacer::{Growth, WorstWindow};
 use crate::sample::{ErrorKind, Outcome};
 use crate::stats::{
     Alike, ConnectionCounts, Counters, Failures, Groups, Phases, SecondCourse, Slowest, SplitSums,
-    TcpCounts, counters,
+    TcpCounts, Traits, counters,
 };
 use crate::units::IdRange;
 
@@ -425,6 +425,8 @@ pub struct ShardOutcome {
     pub sources: Groups,
     /// Counts and times by stage of the rate.
     pub stages: Groups,
+    /// Times by the values of traits.
+    pub traits: Traits,
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.
@@ -461,6 +463,7 @@ impl ShardOutcome {
             templates: Groups::default(),
             sources: Groups::default(),
             stages: Groups::default(),
+            traits: Traits::default(),
             binding: BindingTimes::default(),
             throttling: ThrottlingCounts::default(),
             phases: Phases::default(),
@@ -495,6 +498,7 @@ impl ShardOutcome {
         self.templates.merge(&other.templates);
         self.sources.merge(&other.sources);
         self.stages.merge(&other.stages);
+        self.traits.merge(&other.traits);
         self.binding.merge(&other.binding);
         self.throttling.merge(&other.throttling);
         self.phases.merge(&other.phases);
