@@ -40,7 +40,7 @@ pub(super) type Check = (&'static str, When, fn(&Report) -> Found);
 
 /// Every check that is made of what the run itself saw. What others know (counts and processes of
 /// the target, thresholds, leases) is noted by them.
-pub(super) const OF_RUN: [Check; 27] = [
+pub(super) const OF_RUN: [Check; 28] = [
     ("start", AtEnd, start),
     ("shard exits", AtEnd, ends),
     ("totals", AtEnd, sums),
@@ -78,6 +78,9 @@ pub(super) const OF_RUN: [Check; 27] = [
     }),
     ("clocks of the target", AtEnd, |report| {
         some(faults::clock(report))
+    }),
+    ("traits of the slowest responses", AtEnd, |report| {
+        some(faults::in_common(report))
     }),
 ];
 

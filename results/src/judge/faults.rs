@@ -163,6 +163,17 @@ fn in_step(of: Option<InStep>, clock: fn(&InStep) -> f64) -> Option<f64> {
     Some(clock(&of)).filter(|share| *share >= limits::IN_STEP)
 }
 
+/// What the slowest responses have in common, the most telling of it.
+pub(super) fn in_common(report: &Report) -> Option<Finding> {
+    let row = report.traits.first()?;
+    Some(Finding::SlowestInCommon {
+        what: row.in_words(),
+        slowest: row.slowest,
+        slow_share: row.slow_share,
+        others_share: row.others_share,
+    })
+}
+
 /// A limit that refuses: as many good responses in each second, however many requests were sent.
 pub(super) fn refusal(report: &Report) -> Option<Finding> {
     let counted = report.measured().requests;

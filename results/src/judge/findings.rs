@@ -1372,6 +1372,25 @@ findings! {
     } => fit(format!("Limited by {} {} of the time", limit.name(), percent(share)), format!("Limited by {}", limit.name()));
         format!("Limited by {} {} of the time", limit.name(), percent(share)),
         severity: Severity::Info;
+    /// The slowest responses have the value of a trait far more often than the others.
+    SlowestInCommon {
+        /// The trait and its value.
+        what: String,
+        /// Part of the responses that are the slowest here, 0 to 1.
+        slowest: f64,
+        /// Part of them with the value, 0 to 1.
+        slow_share: f64,
+        /// Part of the others with the value, 0 to 1.
+        others_share: f64
+    } => fit(format!("The slowest have {what}"), "The slowest responses have a trait in common");
+        format!(
+            "{} of the slowest {} have {what}; of the others {}",
+            percent(slow_share),
+            percent(slowest),
+            percent(others_share)
+        ),
+        severity: Severity::Info,
+        remedy: "Look at the target for what is different about them; the report lists all that they have in common.";
     /// One part, such as the network, makes up most of the response time, and no other finding explains why.
     MostlyOnePart {
         /// That part.

@@ -280,3 +280,18 @@ pub(crate) const ANSWERED_PER_S: f64 = 10.0;
 /// Times from first to last byte that may be a delayed acknowledgement, us: Linux delays one by 40
 /// ms, and by up to two ticks of its clock more.
 pub(crate) const DELAYED_ACK_US: std::ops::Range<f64> = 35_000.0..60_000.0;
+
+/// Part of the slowest responses with a value from which on that is what they have in common.
+pub(crate) const EXPLAINS: f64 = 0.2;
+
+/// Factor by which this part exceeds that of the others.
+pub(crate) const TIMES_ITS_SHARE: f64 = 3.0;
+
+/// Part of the values that are named that may be by chance.
+pub(crate) const FALSE_TRAITS: f64 = 0.01;
+
+/// Part of the responses above which none of them are the slowest: as many took as long.
+pub(crate) const MOST_SLOW: f64 = 0.3;
+
+/// Minutes in which a second has to be slow.
+pub(crate) const RECURS: usize = 3;

@@ -8,6 +8,7 @@
 //! | room | for |
 //! |---|---|
 //! | `totals` | counts |
+//! | `traits` | what the slowest responses have in common |
 //! | `failures`, `groups` | failed requests by cause; counts and times by host, URL template, source address and stage |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
@@ -37,6 +38,7 @@ mod spread;
 mod target;
 mod throttling;
 mod totals;
+mod traits;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -67,6 +69,7 @@ pub use self::target::{BusiestReport, QueueReport, ServiceSplit, TargetReport, T
 pub use self::throttling::{BindingReport, ThrottlingReport};
 pub(crate) use self::totals::is_endless;
 pub use self::totals::{Got, Ledger, Totals};
+pub use self::traits::{TraitKind, TraitRow};
 pub use crate::judge::findings::{Event, Finding};
 pub use crate::judge::limit::Limit;
 pub use crate::judge::verdict::{Validity, Verdict};
@@ -204,6 +207,10 @@ pub struct Report {
     /// The 20 requests with the longest response time after the warm-up, the slowest first, and then
     /// those of the five slowest with a recorded trace that are not among them.
     pub slowest: Vec<SlowRow>,
+    /// Values of traits that the slowest hundredth, or tenth, of the good and not-found responses
+    /// have at least three times as often as the others, the most telling first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traits: Vec<TraitRow>,
     /// Each shard.
     pub shards: Vec<ShardReport>,
     /// Each second.
@@ -535,6 +542,7 @@ impl Report {
             connections: ConnectionsReport::from(&run.connections),
             split: None,
             slowest: SlowRow::all(plan, record),
+            traits: TraitRow::all(record, &intervals),
             supervisor: SupervisorReport::new(record, duration_s),
             host: record.host.clone(),
             target: None,
@@ -587,6 +595,7 @@ impl Report {
         {
             row.name = name(row.group);
         }
+        self.traits.iter_mut().for_each(|row| row.name_group(&name));
     }
 
     /// Count items that earlier sessions of the parts of a merged crawl had finished.

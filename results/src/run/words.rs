@@ -90,6 +90,12 @@ fn sections(report: &Report, plots: &[Plot], times: Table, errors: Table) -> Vec
             vec![tables::split(report)],
         ),
         (
+            Readers::ALL,
+            "traits",
+            "What the slowest have in common",
+            vec![tables::traits(report)],
+        ),
+        (
             Readers::SUMMARY,
             "plots",
             "Plots",

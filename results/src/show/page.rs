@@ -37,7 +37,7 @@ use self::percentiles::Percentiles;
 use super::chart::Plot;
 use super::doc::Doc;
 use super::text::{counted, grouped, micros, rate_in_words, seconds};
-use crate::run::report::Report;
+use crate::run::report::{Report, TraitRow};
 pub use hero::{answer, headline};
 pub use live::{DocOf, Live, Seen};
 
@@ -162,6 +162,7 @@ fn hints(report: &Report) -> BTreeMap<&'static str, String> {
             "split",
             cpu.map(|cpu| format!("target's processes: {cpu} of CPU per request")),
         ),
+        ("traits", report.traits.first().map(TraitRow::in_words)),
         (
             "slowest",
             slowest.map(|slowest| format!("{slowest} and less")),

@@ -13,7 +13,7 @@ use crate::judge::{
 use crate::run::parts::{AttemptRecord, judge_merged};
 use crate::run::report::{
     Change, Experiment, GateReport, Group, GroupRow, InStep, MergedReport, QueueReport, Report,
-    RobotsReport, ServiceSplit, Witness,
+    RobotsReport, ServiceSplit, TraitKind, TraitRow, Witness,
 };
 use crawlmark_harness::plan::{Arrivals, TlsTrust};
 use crawlmark_harness::process::ShardExit;
@@ -106,6 +106,24 @@ fn in_step(report: &mut Report, short: f64, long: f64) {
         of_10_ms: short,
         of_100_ms: long,
     });
+}
+
+/// Nearly all of the slowest responses have a header that few others have.
+fn in_common(report: &mut Report) {
+    report.traits = vec![TraitRow {
+        kind: TraitKind::Header,
+        name: "x-cache".to_owned(),
+        value: "MISS".to_owned(),
+        group: None,
+        slowest: 0.01,
+        of_slow: 100,
+        slow: 94,
+        slow_share: 0.94,
+        of_others: 9_900,
+        others: 297,
+        others_share: 0.03,
+        p_value: 1e-9,
+    }];
 }
 
 fn split(report: &mut Report, run_queue_us: f64, throttled_us: f64) {
@@ -248,6 +266,7 @@ fn with(kind: FindingKind) -> Report {
             report.judge();
             report
         }
+        Is::SlowestInCommon => report(in_common),
         Is::RobotsUnreachable => report(|it| {
             it.robots = Some(RobotsReport {
                 requests: 1,

@@ -567,6 +567,23 @@ fn parts_of_time(report: &Report) -> Table {
     }
 }
 
+/// What the slowest responses have in common.
+pub(super) fn traits(report: &Report) -> Part {
+    let columns = vec![
+        Column::words("trait"),
+        Column::numbers("slowest"),
+        Column::numbers("have it"),
+        Column::numbers("others"),
+    ];
+    let rows = report.traits.iter().take(MOST).map(|row| {
+        let shares = [row.slowest, row.slow_share, row.others_share];
+        let mut cells = vec![row.in_words()];
+        cells.extend(shares.map(rounded_percent));
+        cells
+    });
+    Part::Tables(vec![table("", columns, rows)])
+}
+
 /// The slowest requests.
 pub(super) fn slowest(report: &Report) -> Part {
     Part::Tables(vec![records(&report.slowest)])
