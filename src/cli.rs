@@ -557,6 +557,13 @@ fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// The name of a response header, in lower case.
+fn parse_header_name(text: &str) -> Result<String, String> {
+    let name = http::HeaderName::from_bytes(text.as_bytes());
+    name.map(|name| name.to_string())
+        .map_err(|_| format!("`{text}` is not the name of a header: write one such as x-cache"))
+}
+
 /// A time that has a unit, as thresholds have: a bare number may be meant as ms.
 fn parse_limit_time(text: &str) -> Result<Duration, String> {
     if text

@@ -94,6 +94,7 @@ pub(crate) use self::response::grpc::CONTENT_TYPE as GRPC;
 pub use self::response::grpc::laws as grpc_laws;
 use self::response::head::HeadUse;
 pub use self::response::head::HoldHeader;
+use self::response::header_values::HeaderValues;
 pub use self::response::throttling;
 use self::saving::{Collector, RecordedRequest};
 pub use self::spec::{CrawlOptions, CrawlSpec};
@@ -165,6 +166,7 @@ impl<D: Dial> Crawl<D> {
                     takes: spec.targets.has_flows(),
                     reads_content: false,
                 },
+                HeaderValues::of(&spec.options.traits),
             )),
             receivers: RefCell::default(),
             flows: Flows::default(),
@@ -359,6 +361,14 @@ impl<D: Dial> Workload for Crawl<D> {
 
     fn traces(&self) -> Option<Traces> {
         self.traces
+    }
+
+    fn trait_headers(&self) -> &[String] {
+        self.checker.traits.names()
+    }
+
+    fn trait_value(&self, header: usize, number: u8) -> String {
+        self.checker.traits.value(header, number)
     }
 
     fn sources(&self) -> u32 {

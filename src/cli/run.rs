@@ -16,8 +16,8 @@ use crawlmark_results::run::gates::Condition;
 use super::saved::export_help;
 use super::{
     Auto, BehaviourArgs, ConnectionArgs, Export, PartArgs, ProxyArgs, SaveArgs, TargetProbeArgs,
-    TlsArgs, Typed, number, parse_error_rate, parse_limit_time, parse_method, parse_name,
-    parse_positive_time, parse_tag, whole,
+    TlsArgs, Typed, number, parse_error_rate, parse_header_name, parse_limit_time, parse_method,
+    parse_name, parse_positive_time, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps, Statuses};
 
@@ -549,6 +549,14 @@ pub struct RunArgs {
     /// Save each plot as a PNG file as well, 1,440 pixels wide
     #[arg(long)]
     pub png: bool,
+    /// Compare a response header among the slowest; may be repeated
+    ///
+    /// The report says what the slowest responses have in common: URL template, host, source
+    /// address, shard, place on the connection, size, status, retransmission, second of the
+    /// minute. With this flag, the values of up to 8 response headers are compared as well. The
+    /// report contains these values. Example: --trait x-cache --trait x-served-by
+    #[arg(long = "trait", value_name = "HEADER", value_parser = parse_header_name)]
+    pub traits: Vec<String>,
     /// Print errors and the page's path only; with --json, the JSON
     ///
     /// If a threshold fails or cannot be decided, one line about it is still printed.

@@ -470,6 +470,7 @@ const GROUPS: [Group; 13] = [
             never(arg!(no_progress)),
             never(arg!(page)).not_for_rounds(),
             never(arg!(metrics)).not_for_rounds(),
+            setting(arg!(traits)),
             typed(arg!(diagnose))
                 .not_for_rounds()
                 .needs(&[Need::Url, Need::NoReplay]),

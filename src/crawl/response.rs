@@ -13,4 +13,5 @@ pub(crate) mod expect;
 pub(crate) mod fields;
 pub(crate) mod grpc;
 pub(crate) mod head;
+pub(crate) mod header_values;
 pub mod throttling;

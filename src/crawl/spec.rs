@@ -79,6 +79,8 @@ pub struct CrawlOptions {
     pub lookups: Option<Lookups>,
     /// Answers whose receive time stamps are read.
     pub receive_stamps: ReceiveStamps,
+    /// Response headers whose values are counted, lower case.
+    pub traits: Vec<String>,
     /// True if the kernel acknowledges what arrives on plain connections at once, and not up to 40 ms
     /// later (`TCP_QUICKACK`).
     pub acks_at_once: bool,

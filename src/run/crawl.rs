@@ -107,6 +107,8 @@ pub(super) fn crawl(
         report.add_throttled(stretch.throttled());
     }
     name_groups(&mut report, spec);
+    // Findings name groups.
+    report.judge();
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }

@@ -16,6 +16,7 @@ use crate::process::{children, signal, wait_for, working_in};
 use crate::report::{Report, holds};
 use crate::run::crawl;
 use crate::scripted::{Peer, with_server};
+use crate::stubs;
 use crate::target::Target;
 
 /// A crawl in parts, in a directory of its own.
@@ -570,4 +571,29 @@ fn ids_keep_the_leading_zeros_of_their_range_in_runs_parts_and_resumed_crawls() 
         crawl(&format!("--resume {saved} --rate 1k/s"));
         assert_eq!(sent(), paths(1..41));
     });
+}
+
+#[test]
+fn a_run_and_its_merged_parts_name_the_header_of_the_slow_responses() {
+    let answer = |cache: &str, ms: u64| json!({"headers": {"X-Cache": cache}, "body": "item", "fixedDelayMilliseconds": ms});
+    let root = stubs::stubs(&json!([
+        {"priority": 1, "request": {"urlPathPattern": "/items/[0-9]*[05]0"}, "response": answer("MISS", 150)},
+        {"priority": 2, "request": {"urlPathPattern": "/items/[0-9]+"}, "response": answer("HIT", 0)},
+    ]));
+    let target = Target::start(&stubs::flags(&root, "--processes 1"));
+    let flags = "--ids 0..4000 -c 8 --shards 2 --trait X-Cache";
+    let whole = crawl(&format!("{} {flags}", target.url()));
+    let parts = Parts::plan(&target.url(), 2, flags);
+    for part in 0..2 {
+        parts.start(part).end().code(&[0]);
+    }
+    let merged = parts.merged();
+    for report in [whole, merged] {
+        report.holds(&json!({
+            "/traits/0/kind": "header", "/traits/0/name": "x-cache", "/traits/0/value": "MISS",
+        }));
+        report.finding("slowest_in_common");
+        assert!(report.number("/traits/0/slow_share") > 0.9);
+        assert!(report.number("/traits/0/others_share") < 0.05);
+    }
 }

@@ -16,6 +16,7 @@ use super::*;
 use crate::crawl::connect::pool::Reuse;
 use crate::crawl::response::expect::{Checker, Expectations};
 use crate::crawl::response::head::HeadUse;
+use crate::crawl::response::header_values::HeaderValues;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -50,7 +51,11 @@ impl<S: Stream> Pair<S> {
 
     /// Send a request with `body`, within a second.
     async fn exchange(&mut self, body: &[u8]) -> Result<Attempt, ExchangeFailure> {
-        let checker = Rc::new(Checker::new(Expectations::default(), HeadUse::default()));
+        let checker = Rc::new(Checker::new(
+            Expectations::default(),
+            HeadUse::default(),
+            HeaderValues::default(),
+        ));
         let sent = self.clock.now();
         let deadline = sent.plus(Duration::from_secs(1));
         let watch = Watch {

@@ -3,6 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crawlmark_harness::clock::{duration_ns, wall_time};
+use crawlmark_harness::sample::ResponseTraits;
 
 use super::compressed::{Codings, Content};
 use super::fields::HeaderFields;
@@ -106,6 +107,8 @@ pub(crate) struct HeadFacts {
     pub(crate) kind: ContentKind,
     /// Number of the content type of a response that is saved, among those seen so far.
     pub(crate) content_type: u16,
+    /// Numbers of the values of the headers of `--trait`.
+    pub(crate) traits: [u8; ResponseTraits::MOST_HEADERS],
     /// Codings of the content, where it is to be decoded or read.
     pub(crate) codings: Codings,
     /// True if nothing but the status and the content matters of it.
@@ -140,6 +143,7 @@ impl HeadFacts {
             is_challenge: mitigated.is_some_and(|value| value.eq_ignore_ascii_case(b"challenge")),
             kind: content_type.map_or(ContentKind::Other, ContentKind::of),
             content_type: 0,
+            traits: Default::default(),
             codings: if used.content == Content::Decoded || used.reads_content {
                 Codings::of(fields)
             } else {

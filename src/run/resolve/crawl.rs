@@ -74,6 +74,7 @@ pub(super) fn crawl(
                 && args.throttling.retries != Some(0),
             connect_rate: connection.connect_rate,
             receive_stamps: connection.receive_stamps,
+            traits: args.traits.clone(),
             lookups,
             shared_retries: plan.throttling.retries,
             shared_backoff: plan.throttling.backoff,

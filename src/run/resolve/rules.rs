@@ -5,6 +5,7 @@
 
 use crawlmark_harness::plan::{Arrivals, Pacing, PlanError};
 use crawlmark_harness::process::usable_cpus;
+use crawlmark_harness::sample::ResponseTraits;
 use crawlmark_harness::units::RateShape;
 
 use http::header::TE;
@@ -49,6 +50,8 @@ pub(super) fn check_flags(args: &RunArgs, request: &RequestShape) -> Result<(), 
         "--burst does not work with a --rate in windows, which has one of its own: remove --burst"
     } else if args.connection.trace.is_some() && headers.contains(&TRACEPARENT.as_str()) {
         "--trace sends a traceparent header of its own: remove that of --header, or --trace"
+    } else if args.traits.len() > ResponseTraits::MOST_HEADERS {
+        "--trait works with up to 8 headers: remove some"
     } else {
         ""
     };

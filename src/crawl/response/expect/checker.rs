@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Attempt, ErrorKind};
+use crawlmark_harness::sample::{Attempt, ErrorKind, ResponseTraits};
 use crawlmark_harness::stats::MAX_EXCERPT;
 use crawlmark_harness::workload::Flight;
 use crawlmark_mock_server::items;
@@ -24,6 +24,7 @@ use crate::crawl::response::compressed::{Codings, Content, MOST_OF_SHARD, Unread
 use crate::crawl::response::events::EventReader;
 use crate::crawl::response::fields::HeaderFields;
 use crate::crawl::response::head::{ContentKind, HeadFacts, HeadUse, is_redirect};
+use crate::crawl::response::header_values::HeaderValues;
 use crate::dataset::manifest::{Bodies, Saved};
 
 const MAX_READ: usize = Expectations::MAX_READ;
@@ -52,6 +53,8 @@ pub(crate) struct Checker {
     last_bad: RefCell<Vec<u8>>,
     /// Responses that are saved; none without `--save`.
     saver: OnceCell<Saver>,
+    /// Values of the headers of `--trait`.
+    pub(crate) traits: HeaderValues,
 }
 
 /// Different content types that a shard tells apart; those of later responses are left out of their
@@ -200,7 +203,7 @@ const fn kept_for(expect: &Expect) -> usize {
 }
 
 impl Checker {
-    pub(crate) fn new(expectations: Expectations, head_use: HeadUse) -> Self {
+    pub(crate) fn new(expectations: Expectations, head_use: HeadUse, traits: HeaderValues) -> Self {
         let list = expectations.as_slice();
         let most = list.iter().map(kept_for).max().unwrap_or(0);
         Self {
@@ -219,6 +222,7 @@ impl Checker {
             room: Cell::new(MOST_OF_SHARD),
             last_bad: RefCell::default(),
             saver: OnceCell::new(),
+            traits,
         }
     }
 
@@ -338,6 +342,7 @@ impl Expected {
     /// Receive the head of the response.
     pub(crate) fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> HeadFacts {
         let mut head = HeadFacts::read(status, fields, self.checker.head_use);
+        head.traits = self.checker.traits.numbers(fields);
         if let Some(saver) = self.checker.saver.get() {
             head.content_type = saver.content_type(fields);
             self.validators = Validators::of(fields);
@@ -533,6 +538,10 @@ impl Expected {
     /// why it could not be read. It ended when the attempt was `done`.
     #[inline]
     pub(crate) fn judge(&mut self, head: &HeadFacts, flight: &Flight, attempt: &mut Attempt) {
+        flight.has_traits(ResponseTraits {
+            body_bytes: Some(self.length as u64),
+            values: head.traits,
+        });
         let is_kept = self.checker.saver.get().is_some() || !self.begin.is_empty();
         let is_plain = self.ignores_body && head.is_plain && !is_kept;
         if is_plain && self.checker.last_bad.borrow().is_empty() {

@@ -15,6 +15,7 @@ fn checker(texts: &[&str]) -> Rc<Checker> {
     Rc::new(Checker::new(
         Expectations::new(list).unwrap(),
         HeadUse::default(),
+        HeaderValues::default(),
     ))
 }
 
