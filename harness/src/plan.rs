@@ -383,6 +383,10 @@ impl RunPlan {
         {
             return Err(PlanError::Queue { queue, arrivals });
         }
+        let has_schedule = matches!(arrivals, Arrivals::Constant | Arrivals::Poisson);
+        if self.throttling.retries_on_top && !has_schedule {
+            return Err(PlanError::RetriesOnTop(arrivals));
+        }
         if arrivals.gaps().is_some() && self.burst > 0 {
             return Err(PlanError::BurstOfArrivals(arrivals));
         }

@@ -841,6 +841,13 @@ pub struct ThrottlingArgs {
     /// The limit applies to all retries of the run together. 0% allows no retries.
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
+    /// Open loop: send retries in addition to --rate, as independent users do
+    ///
+    /// By default, a retry takes a turn of the schedule, so the target never gets more than --rate.
+    /// With this flag, retries add to the load of a target that fails, and may keep it overloaded
+    /// (see `crawlmark overload`).
+    #[arg(long)]
+    pub retries_on_top: bool,
     /// Random wait before a retry: up to BASE, doubled per retry up to CAP
     #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
     pub backoff: Backoff,
@@ -896,6 +903,7 @@ impl ThrottlingArgs {
             max_pause: self.max_pause,
             retries: self.retries.unwrap_or(retries),
             retry_budget_percent: self.retry_budget,
+            retries_on_top: self.retries_on_top,
             backoff: self.backoff,
             adaptive: self.adaptive,
         }

@@ -361,6 +361,7 @@ const GROUPS: [Group; 13] = [
                 .needs(&[Need::NoReplay]),
             typed(arg!(retry_on)),
             typed(arg!(throttling.retry_budget)).sets(&[field!(throttling.retry_budget_percent)]),
+            typed(arg!(throttling.retries_on_top)).sets(&[field!(throttling.retries_on_top)]),
             typed(arg!(throttling.backoff)).sets(&[field!(throttling.backoff)]),
             typed(arg!(per_host.per_host_connections)).sets(&[field!(per_host.connections)]),
             typed(arg!(per_host.per_host_rate))

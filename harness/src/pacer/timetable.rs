@@ -18,7 +18,9 @@
 //! Shedler 1979, the inversion method). The shift is the length of the throttle pauses so far: a
 //! wait that the target asked for is not its latency.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 
 use fastrand::Rng;
 
@@ -48,6 +50,8 @@ pub struct Timetable {
     /// Those that were taken and given back, or wait in a bounded queue, in order; all before the
     /// next one.
     returned: VecDeque<Nanos>,
+    /// Turns in addition to those of the plan.
+    added: BinaryHeap<Reverse<Nanos>>,
     taken: u64,
     /// Times of the items, if these are replayed.
     recorded: Recorded,
@@ -67,6 +71,7 @@ impl Timetable {
             next: start,
             shift_ns: 0,
             returned: VecDeque::new(),
+            added: BinaryHeap::new(),
             taken: 0,
             recorded: Recorded::default(),
         };
@@ -91,12 +96,33 @@ impl Timetable {
 
     /// When the next request is scheduled; the end of time when there are no more.
     pub fn due(&self) -> Nanos {
+        let planned = self.planned();
+        self.added
+            .peek()
+            .map_or(planned, |added| added.0.min(planned))
+    }
+
+    /// When the next request of the plan is scheduled.
+    fn planned(&self) -> Nanos {
         self.returned.front().copied().unwrap_or(self.next)
+    }
+
+    /// Schedule a request at `due` in addition to those of the plan, unless that is after the end.
+    pub(crate) fn add(&mut self, due: Nanos) {
+        if due < self.ends {
+            self.added.push(Reverse(due));
+        }
     }
 
     /// Takes the next one.
     pub fn take(&mut self) {
         self.taken += 1;
+        let planned = self.planned();
+        let added = self.added.peek_mut();
+        if let Some(first) = added.filter(|added| added.0 < planned) {
+            PeekMut::pop(first);
+            return;
+        }
         if self.returned.pop_front().is_none() {
             self.advance();
         }
@@ -306,6 +332,19 @@ mod tests {
                 longer_than(ms)
             );
         }
+    }
+
+    #[test]
+    fn requests_are_added_to_those_of_the_plan_in_order() {
+        let ms = |n: u64| Nanos(n * 1_000_000);
+        let even = plan(100, Gaps::Even, (1, 0));
+        let mut table = Timetable::new(even, Curve::Flat, Nanos(0), ms(30));
+        for due in [25, 5, 10, 30, 31] {
+            table.add(ms(due));
+        }
+        let due: Vec<Nanos> = table.drain_due(Nanos(u64::MAX)).collect();
+        assert_eq!(due, [0, 5, 10, 10, 20, 25].map(ms));
+        assert_eq!(table.taken(), 6);
     }
 
     #[test]

@@ -166,6 +166,10 @@ pub struct ThrottlingPolicy {
     /// Retries in all, as parts per hundred of first attempts; a small [reserve](RETRY_RESERVE)
     /// comes on top.
     pub retry_budget_percent: u32,
+    /// True if an open loop sends retries in addition to its schedule, of which they take turns
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retries_on_top: bool,
     /// Backoff before a retry when the target does not ask for a wait.
     pub backoff: Backoff,
     /// Adapts requests in flight and their pace to the target; none: they are fixed.
@@ -235,6 +239,7 @@ impl Default for ThrottlingPolicy {
             max_pause: Duration::from_hours(1),
             retries: MAX_RETRIES,
             retry_budget_percent: 20,
+            retries_on_top: false,
             backoff: Backoff::default(),
             adaptive: None,
         }

@@ -146,6 +146,11 @@ pub enum PlanError {
         /// As asked.
         arrivals: Arrivals,
     },
+    /// Retries on top of nothing.
+    #[error(
+        "--retries-on-top needs --arrivals constant or poisson: with {0}, there is no schedule to add retries to"
+    )]
+    RetriesOnTop(Arrivals),
     /// A burst where none can be.
     #[error(
         "--burst is for budgets: with --arrivals {0} each request has its own time, and a late one is sent at once"

@@ -695,6 +695,11 @@ impl Limits {
         if self.state == State::Closed {
             return Some(due);
         }
+        if self.plan.throttling.retries_on_top
+            && let Some(table) = self.limiter.pacer.timetable()
+        {
+            table.add(due);
+        }
         self.supply.again(Again {
             due,
             id: permit.id,

@@ -419,3 +419,29 @@ fn a_recording_is_sent_at_its_times() {
             .contains("0 of 1000 have one")
     );
 }
+
+#[test]
+fn retries_take_turns_of_the_schedule_or_come_on_top_of_it() {
+    let answers: Answers = |_, attempt, _| match attempt {
+        0 => again(Outcome::Error(ErrorKind::Timeout), None),
+        _ => GOOD,
+    };
+    for on_top in [false, true] {
+        let mut plan = timed(20, Duration::from_secs(4));
+        plan.throttling.retries_on_top = on_top;
+        plan.throttling.retry_budget_percent = 100;
+        let (ran, _) = run_against(&plan, None, Duration::from_secs(4), answers);
+        let scheduled = ran.gate().limits().timetable_use().unwrap().scheduled;
+        ran.totals(|stats, _, _| {
+            let requests = &stats.counters.requests;
+            assert_eq!((requests.attempts, requests.dropped), (scheduled, 0));
+            assert!(requests.retries >= if on_top { 3_900 } else { 1_900 });
+            let firsts = if on_top {
+                4_000
+            } else {
+                4_000 - requests.retries
+            };
+            assert_eq!(scheduled - requests.retries, firsts);
+        });
+    }
+}
