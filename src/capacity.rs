@@ -45,7 +45,8 @@ pub(crate) fn capacity_args(
 ) -> Result<CapacityArgs, Error> {
     let own = ["crawlmark", "capacity"].map(str::to_owned);
     match Cli::of(own.into_iter().chain(words)).map(|cli| cli.command) {
-        Ok(Command::Capacity(args)) => {
+        Ok(Command::Capacity(mut args)) => {
+            args.is_part = true;
             Probing::new(&args, starts)?;
             Ok(*args)
         }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `table` | one row for each flag of `run`: its group, what is recorded of it, where it may stand |
 //! | `run`, `network`, `save` | flags of `run`: requests, load, throttling, results; connections, proxies, TLS; saving and parts |
-//! | `ab`, `arena`, `bisect`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
+//! | `ab`, `arena`, `bisect`, `scale`, `capacity`, `overload`, `ladder`, `patterns`, `selftest`, `serve`, `probe` | arguments of each command |
 //! | `commands` | arguments of rounds that execute commands |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps, and what is taken from that of a file |
@@ -34,6 +34,7 @@ mod ladder;
 #[path = "cli/tests/laws.rs"]
 pub mod laws;
 mod network;
+mod overload;
 mod parts;
 mod patterns;
 mod printed;
@@ -68,6 +69,7 @@ pub use commands::{Better, CommandArgs};
 pub use ladder::LadderArgs;
 pub(crate) use network::NO_PROXY;
 pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
+pub use overload::OverloadArgs;
 pub use parts::{MergeArgs, PlanArgs, WatchArgs};
 pub use patterns::PatternsArgs;
 pub use printed::PrintedValue;
@@ -152,15 +154,17 @@ Exit codes:
        good, whatever its flags
   2    wrong usage: a flag, a file or the command line
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
-       failed; ab, compare: a regression; capacity: even the lowest rate fails
+       failed; ab, compare: a regression; capacity: even the lowest rate
+       fails; overload: the target is stuck
   4    the measurement is incomplete, for example because a shard died; with
        --strict: it is not valid, or items were abandoned; verify: there are
        violations, or with --complete items that are not finished
   5    a threshold could not be decided; ab, compare: the comparison is
        inconclusive; compare: single results and results of other tools get
        no verdict; bisect: no commit was found; history: too few results;
-       capacity: no capacity was found; scale: nothing to compare; arena: no
-       ranks; selftest: no row failed, but some could not be judged
+       capacity: no capacity was found; overload: the load was no overload;
+       scale: nothing to compare; arena: no ranks; selftest: no row failed,
+       but some could not be judged
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM, with a partial report
 
@@ -367,6 +371,9 @@ pub enum Command {
     /// Find the highest rate that a target sustains, by open-loop probes
     #[command(after_long_help = capacity::EXAMPLES)]
     Capacity(Box<CapacityArgs>),
+    /// Overload a target, and measure if and when it recovers
+    #[command(after_long_help = overload::EXAMPLES)]
+    Overload(Box<OverloadArgs>),
     /// Run eight setups, from one request at a time to the CPU's limit
     #[command(after_long_help = ladder::help())]
     Ladder(LadderArgs),
@@ -802,6 +809,7 @@ mod tests {
                 Command::Scale(args) => vec![args.run.clone()],
                 Command::Ladder(args) => vec![args.run.clone()],
                 Command::Capacity(args) => vec![args.run.clone()],
+                Command::Overload(args) => vec![args.run.clone()],
                 _ => Vec::new(),
             };
             for round in rounds {

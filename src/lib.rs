@@ -27,7 +27,7 @@
 //! | `measure` | one measurement, from a plan to a report |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
-//! | `run`, `subject`, `ab`, `bisect`, `scale`, `capacity`, `arena`, `scenarios` (`ladder`, `patterns`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `subject` is what the rounds of `ab` and `bisect` run, `manual` has `completions` and `man` |
+//! | `run`, `subject`, `ab`, `bisect`, `scale`, `capacity`, `overload`, `arena`, `scenarios` (`ladder`, `patterns`), `compare`, `history`, `report`, `plan`, `watch`, `merge`, `verify`, `serve`, `probe`, `selftest`, `manual` | one file per command; `subject` is what the rounds of `ab` and `bisect` run, `manual` has `completions` and `man` |
 
 mod ab;
 mod arena;
@@ -49,6 +49,7 @@ mod live_page;
 mod manual;
 mod measure;
 mod merge;
+mod overload;
 mod plan;
 mod probe;
 mod process_list;
@@ -129,6 +130,7 @@ fn execute(command: Command, clock: Clock) -> Result<u8, error::Error> {
         Command::Bisect(args) => bisect::bisect(&args),
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),
+        Command::Overload(args) => overload::overload(&args),
         Command::Ladder(args) => scenarios::ladder(&args),
         Command::Patterns(args) => scenarios::patterns(&args),
         Command::Compare(args) => compare::compare(&args),

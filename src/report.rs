@@ -13,6 +13,7 @@ use crawlmark_results::studies::bisect::Bisect;
 use crawlmark_results::studies::capacity::Capacity;
 use crawlmark_results::studies::compare::Contest;
 use crawlmark_results::studies::history::History;
+use crawlmark_results::studies::overload::Overload;
 use crawlmark_results::studies::scale::Scaling;
 use crawlmark_results::studies::scenarios::Scenarios;
 use crawlmark_results::studies::{StudyResult, read_study};
@@ -80,11 +81,12 @@ struct Remade {
 type Remake = fn(&Path) -> Result<Remade, Error>;
 
 /// The files of studies, and what makes their others.
-const STUDIES: [(&str, Remake); 7] = [
+const STUDIES: [(&str, Remake); 8] = [
     (Arena::FILE, study_files::<Arena>),
     (Bisect::FILE, study_files::<Bisect>),
     (Scaling::FILE, study_files::<Scaling>),
     (Capacity::FILE, study_files::<Capacity>),
+    (Overload::FILE, study_files::<Overload>),
     (Scenarios::FILE, study_files::<Scenarios>),
     (Contest::FILE, study_files::<Contest>),
     (History::FILE, study_files::<History>),

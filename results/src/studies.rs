@@ -9,6 +9,7 @@
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
 //! | [`arena`] | servers ranked, with ties |
 //! | [`bisect`] | which commit made a metric worse |
+//! | [`overload`] | how a target fails above its capacity, and if it recovers |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`scenarios`] | the ladder and the patterns: crawls side by side |
 //! | [`differences`] | what two results differ in besides their measurements |
@@ -31,6 +32,7 @@ mod headlines;
 pub mod history;
 mod load;
 pub mod overlay;
+pub mod overload;
 pub mod scale;
 pub mod scenarios;
 pub mod shift;

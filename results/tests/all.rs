@@ -12,6 +12,7 @@ mod foreign_results;
 mod history;
 mod import;
 mod laws;
+mod overload;
 mod page;
 mod parts;
 mod plots;

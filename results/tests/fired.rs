@@ -31,6 +31,7 @@ fn every_finding_of_every_study_fires() {
     seen.extend(kinds(&crate::contest::with_findings()));
     seen.extend(kinds(&crate::history::with_findings()));
     seen.extend(kinds(&crate::import::with_findings()));
+    seen.extend(kinds(&crate::overload::with_findings()));
     seen.extend(kinds(&crate::scaling::with_findings()));
     seen.extend(kinds(&crate::scenarios::with_findings()));
     seen.extend(crate::scenarios::limits());

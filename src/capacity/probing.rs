@@ -58,12 +58,15 @@ const TAKEN: [&str; 12] = [
     arg!(arrivals),
     arg!(seed),
     arg!(burst),
-    arg!(throttling.on_throttle),
-    arg!(throttling.retries),
     arg!(throttling.adaptive),
     arg!(per_host.per_host_rate),
     arg!(name),
+    arg!(throttling.on_throttle),
+    arg!(throttling.retries),
 ];
+
+/// The last of them, which the probes of another study's search set for themselves.
+const RETRYING: usize = 2;
 
 /// The probes of a search.
 #[derive(Debug)]
@@ -94,7 +97,9 @@ impl Probing {
     pub(super) fn new(args: &CapacityArgs, starts: Option<&str>) -> Result<Self, Error> {
         let mut words = args.run.clone();
         words.extend(args.url.clone());
-        let run = round_flags("capacity", WHOSE, &with_a_port(&words), &TAKEN)?;
+        let retrying = if args.is_part { RETRYING } else { 0 };
+        let taken = &TAKEN[..TAKEN.len() - retrying];
+        let run = round_flags("capacity", WHOSE, &with_a_port(&words), taken)?;
         if !matches!(args.arrivals, Arrivals::Constant | Arrivals::Poisson) {
             return usage(format!(
                 "--arrivals {} has no rate that can be searched: use constant or poisson",

@@ -115,6 +115,9 @@ pub struct CapacityArgs {
     #[command(flatten)]
     pub keep: OutputArgs,
 
+    /// True if it is part of another study, whose clients may retry: the probes do not.
+    #[arg(skip)]
+    pub is_part: bool,
     /// Flags of `crawlmark run` for every probe
     #[arg(last = true, value_name = "RUN FLAGS", help_heading = None::<&str>)]
     pub run: Vec<String>,

@@ -53,6 +53,7 @@ mod names;
 mod networks;
 mod open_loop;
 mod others;
+mod overload;
 mod parts;
 mod pauses;
 mod places;

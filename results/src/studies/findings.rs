@@ -12,6 +12,7 @@ use super::compare::{
     times_as_much,
 };
 use super::history::ChangePoint;
+use super::overload::{HeldBy, OverloadFailure, OverloadVerdict};
 use super::scale::estimate::Estimate;
 use super::scale::size::FixedQuantity;
 use super::scale::usl::Fitted;
@@ -20,7 +21,7 @@ use crate::judge::Finding;
 use crate::run::gates::{Condition, Unit};
 use crate::run::report::Verdict;
 use crate::show::doc::Severity::{self, Bad, Good, Neutral, Warning};
-use crate::show::text::{capital, counted, decimal, seconds};
+use crate::show::text::{capital, counted, decimal, grouped_f64, seconds};
 use crawlmark_harness::units::{grouped, micros, percent, rounded_percent};
 
 /// Part of a capacity by which it may be lower and is confirmed nevertheless.
@@ -427,6 +428,42 @@ findings! {
         ),
         "Run the target on another or lower the load (fewer connections; --latency-bound, with the bundled target).";
 
+    // Of an overload.
+
+    /// Verdict on the time after the overload.
+    AfterOverload {
+        verdict: OverloadVerdict, recovery_s: Option<u64>, within_s: u64, good_per_s: [f64; 2], held_by: Option<HeldBy>
+    } =>
+        match verdict {
+            OverloadVerdict::Recovers => Good,
+            OverloadVerdict::Slow => Warning,
+            OverloadVerdict::Stuck => Bad,
+        },
+        after_overload(recovery_s, within_s, good_per_s),
+        held_by.map_or("", HeldBy::remedy);
+    /// The overload was none.
+    KeptUp { good_per_s: f64, offered_per_s: f64 } => Warning,
+        format!("Not overloaded: {} of {} offered were answered in time", rate(good_per_s), rate(offered_per_s)),
+        "The capacity is higher: give a higher --capacity, or remove it to search it.";
+    /// The target did not sustain the load before the overload.
+    NotSteady { good_per_s: f64, offered_per_s: f64 } => Warning,
+        format!("Overloaded before the overload: {} of {} offered were answered in time", rate(good_per_s), rate(offered_per_s)),
+        "The capacity is lower: give a lower --capacity, or remove it to search it.";
+    /// Reaction to the overload.
+    FailsBy { failure: OverloadFailure, good_per_s: [f64; 2] } =>
+        if failure == OverloadFailure::Collapses { Warning } else { Neutral },
+        format!("{}: goodput {} before the overload, {} in it", failure.text(), rate(good_per_s[0]), rate(good_per_s[1]));
+    /// What was waiting at the end of the overload.
+    Backlog { requests: f64, drain_s: Option<f64> } => Neutral,
+        format!(
+            "The overload left {} requests beyond the capacity: {}",
+            grouped_f64(requests),
+            drain_s.map_or_else(
+                || "with its retries, the load after it leaves no capacity to serve them".to_owned(),
+                |s| format!("a target that serves them all needs {}", seconds(s)),
+            )
+        );
+
     // Of a ladder, and of patterns.
 
     /// From the first rung to the fastest, and as it was published.
@@ -603,6 +640,48 @@ fn capacity(
                 .to_owned()
         }
         SearchOutcome::Undecided => format!("Not settled: {met}"),
+    }
+}
+
+fn after_overload(recovery_s: Option<u64>, within_s: u64, [before, after]: [f64; 2]) -> String {
+    let goodput = format!(
+        "goodput {} before the overload, {} after it",
+        rate(before),
+        rate(after)
+    );
+    match recovery_s {
+        Some(0) => format!("Recovers at once: {goodput}"),
+        Some(s) if s <= within_s => format!("Recovers in {s} s: {goodput}"),
+        Some(s) => format!("Recovers slowly, in {s} s (limit {within_s} s): {goodput}"),
+        None => format!("Stuck: {goodput}"),
+    }
+}
+
+impl OverloadFailure {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Refuses => "Refuses what is too much",
+            Self::Queues => "Queues: responses come later and later",
+            Self::TimesOut => "Times out: the clients leave before their responses",
+            Self::Collapses => "Collapses under the overload",
+        }
+    }
+}
+
+impl HeldBy {
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Retries => {
+                "Retries keep the load above the capacity. Bound the queue, drop requests whose client has left, or retry less."
+            }
+            Self::Queue => {
+                "The queue of the overload is still being served. Bound it, or give --after more time to see the end."
+            }
+            Self::Connections => {
+                "All connections of the clients wait for responses. Shorten --timeout, or give more connections (-c)."
+            }
+            Self::Failures => "The target fails requests below its capacity: look at its errors.",
+        }
     }
 }
 

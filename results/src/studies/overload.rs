@@ -1,0 +1,537 @@
+//! `Overload`: how a target fails above its capacity, and if it recovers.
+//!
+//! The target gets 0.7 times its capacity, 1.5 times, and 0.7 times again, from clients that time
+//! out and retry. Pure: it judges the seconds of that run, and runs nothing.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `chart` | rates, requests in flight and response times by second |
+//!
+//! # Method
+//!
+//! *Goodput* is the rate of good responses. Its mean before the overload is the *baseline*.
+//!
+//! 1. The goodput is **back** in the first second of the last stage from which on at most a tenth of
+//!    the seconds are below [`BACK`] of the baseline, less three standard deviations of a Poisson
+//!    count, while their mean is not below it.
+//! 2. The target **recovers** if it is back within the limit, is **slow** if it is back later, and is
+//!    **stuck** if it is not back in the run.
+//! 3. There is no verdict if the baseline is below `BACK` of the offered rate, or if the target kept
+//!    up with the overload: then the capacity is another one.
+
+mod chart;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, name_of,
+    or_dash, rate, shell_line,
+};
+use crate::run::report::{Environment, IntervalRow, Report, Verdict};
+use crate::show::doc::{Column, Doc, Figure, Table};
+use crate::show::text::{decimal, micros, seconds};
+use crawlmark_harness::sample::ErrorKind;
+
+/// Offered rates of the stages, as parts of the capacity.
+pub const LOADS: [f64; 3] = [0.7, 1.5, 0.7];
+
+/// Names of the stages.
+const STAGES: [&str; 3] = ["before", "during", "after"];
+
+/// Part of the baseline at which goodput is back.
+pub const BACK: f64 = 0.9;
+
+/// Part of the overload's requests that a target which keeps up answers in time.
+const KEPT_UP: f64 = 0.95;
+
+/// Factor by which response times or requests in flight are longer or more where a queue is.
+const QUEUED: f64 = 3.0;
+
+/// Part of the connections, and of the capacity, that counts as all of it.
+const ALL: f64 = 0.95;
+
+/// An overload, as it is saved in `overload.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Overload {
+    /// Fields of every study.
+    #[serde(flatten)]
+    pub header: Header,
+    /// Settings.
+    #[serde(flatten)]
+    pub question: OverloadQuestion,
+    /// The machine.
+    pub environment: Environment,
+    /// The run, with its findings about the client.
+    pub run: RoundRun,
+    /// The judgement.
+    #[serde(flatten)]
+    pub outcome: OverloadOutcome,
+    /// Its seconds.
+    pub seconds: Vec<OverloadSecond>,
+}
+
+/// Settings of an overload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OverloadQuestion {
+    /// Command line that repeats it, without secrets.
+    pub command: Vec<String>,
+    /// Requests per second that the target sustains.
+    pub capacity_per_s: f64,
+    /// True if the capacity was searched, false if it was given.
+    pub searched: bool,
+    /// Requests per second that each stage offers, without retries.
+    pub offered_per_s: [f64; 3],
+    /// Length of each stage, s.
+    pub stages_s: [u64; 3],
+    /// Time within which the goodput has to be back, s.
+    pub within_s: u64,
+    /// Connections that the clients may open.
+    pub connections: u32,
+}
+
+/// A second of the run. Counts are of requests that ended in it, retries included.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OverloadSecond {
+    /// Since the start.
+    pub start_s: u64,
+    /// Requests scheduled in it, without retries.
+    pub offered: f64,
+    /// Good responses in time.
+    pub good: u64,
+    /// Good responses that came later than the objective.
+    pub late: u64,
+    /// Error statuses, and connections that were refused.
+    pub refused: u64,
+    /// Requests that the clients gave up.
+    pub timed_out: u64,
+    /// Requests that failed otherwise.
+    pub failed: u64,
+    /// Retries.
+    pub retries: u64,
+    /// Requests in flight at its end.
+    pub in_flight: u32,
+    /// Median response time of what was scheduled in it and answered, us.
+    pub response_p50_us: Option<f64>,
+}
+
+impl OverloadSecond {
+    /// Read a second of a report.
+    fn of(row: &IntervalRow) -> Self {
+        let errors = |kinds: &[ErrorKind]| -> u64 {
+            let of = |kind| row.counts.errors_by_kind.get(kind).unwrap_or(&0);
+            kinds.iter().map(of).sum()
+        };
+        let timed_out = errors(&[ErrorKind::Timeout, ErrorKind::ConnectTimeout]);
+        let unopened = errors(&[ErrorKind::ConnectRefused, ErrorKind::Http2Refused]);
+        let errors: u64 = row.counts.errors_by_kind.values().sum();
+        let good = row.counts.ok + row.counts.not_found;
+        let answers = row
+            .counts
+            .attempts
+            .saturating_sub(errors + row.counts.aborted);
+        Self {
+            start_s: row.start_s,
+            offered: row.offered.unwrap_or(0.0),
+            good,
+            late: 0,
+            refused: answers.saturating_sub(good) + unopened,
+            timed_out,
+            failed: errors.saturating_sub(timed_out + unopened),
+            retries: row.counts.retries,
+            in_flight: row.in_flight,
+            response_p50_us: row.response_p50_us,
+        }
+    }
+}
+
+/// Judgement of an overload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OverloadOutcome {
+    /// Null if the load was not what it was to be.
+    pub verdict: Option<OverloadVerdict>,
+    /// Reaction to the overload; null if there was none.
+    pub failure: Option<OverloadFailure>,
+    /// Seconds of the last stage until the goodput was back; null if it was not.
+    pub recovery_s: Option<u64>,
+    /// What kept the goodput down at the end; null if nothing did.
+    pub held_by: Option<HeldBy>,
+    /// Means of the stages; of the last one from the second on in which the goodput was back, or of
+    /// its second half.
+    pub stages: [StageMeans; 3],
+    /// Requests that were waiting when the overload ended, if the target served its capacity and
+    /// all requests that it had received.
+    pub backlog: f64,
+    /// Time in which the target could serve the backlog beside what it still received, s; null if
+    /// that was more than its capacity.
+    pub drain_s: Option<f64>,
+}
+
+/// Verdict on a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OverloadVerdict {
+    /// The goodput was back within the limit.
+    Recovers,
+    /// It was back later.
+    Slow,
+    /// It was not back in the run.
+    Stuck,
+}
+
+/// Reaction of a target to more than its capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OverloadFailure {
+    /// Most of what was not good was refused.
+    Refuses,
+    /// All was answered, but later and later.
+    Queues,
+    /// Most of what was not good timed out or broke.
+    TimesOut,
+    /// The goodput fell below half of the baseline, which was less load.
+    Collapses,
+}
+
+/// What keeps goodput down after the overload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldBy {
+    /// With its retries, the load is still above the capacity.
+    Retries,
+    /// The target still serves the requests of the overload.
+    Queue,
+    /// All connections of the clients are in use.
+    Connections,
+    /// The target refuses or fails requests although the load is below its capacity.
+    Failures,
+}
+
+/// Means of some seconds: requests per second, and others.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageMeans {
+    /// See [`OverloadSecond::offered`].
+    pub offered_per_s: f64,
+    /// Requests with their retries.
+    pub attempts_per_s: f64,
+    /// Goodput.
+    pub good_per_s: f64,
+    /// See [`OverloadSecond::late`].
+    pub late_per_s: f64,
+    /// See [`OverloadSecond::refused`].
+    pub refused_per_s: f64,
+    /// See [`OverloadSecond::timed_out`].
+    pub timed_out_per_s: f64,
+    /// See [`OverloadSecond::failed`].
+    pub failed_per_s: f64,
+    /// Requests in flight.
+    pub in_flight: f64,
+    /// Mean of the medians of the seconds that have one; null without one.
+    pub response_p50_us: Option<f64>,
+}
+
+impl StageMeans {
+    fn of(seconds: &[OverloadSecond]) -> Self {
+        let count = seconds.len().max(1) as f64;
+        let mean = |of: fn(&OverloadSecond) -> f64| seconds.iter().map(of).sum::<f64>() / count;
+        let times: Vec<f64> = seconds.iter().filter_map(|of| of.response_p50_us).collect();
+        Self {
+            offered_per_s: mean(|of| of.offered),
+            attempts_per_s: mean(|of| of.offered + of.retries as f64),
+            good_per_s: mean(|of| of.good as f64),
+            late_per_s: mean(|of| of.late as f64),
+            refused_per_s: mean(|of| of.refused as f64),
+            timed_out_per_s: mean(|of| of.timed_out as f64),
+            failed_per_s: mean(|of| of.failed as f64),
+            in_flight: mean(|of| of.in_flight.into()),
+            response_p50_us: (!times.is_empty())
+                .then(|| times.iter().sum::<f64>() / times.len() as f64),
+        }
+    }
+}
+
+impl OverloadOutcome {
+    /// Judge the seconds of a run, one for each of its stages' seconds.
+    pub fn of(question: &OverloadQuestion, seconds: &[OverloadSecond]) -> Self {
+        let [before_s, overload_s, _] = question.stages_s;
+        let from = |s| seconds.partition_point(|of| of.start_s < s);
+        let (before, rest) = seconds.split_at(from(before_s));
+        let (overload, after) = rest.split_at(from(before_s + overload_s) - before.len());
+        // The first second holds the start.
+        let before = StageMeans::of(&before[usize::from(before.len() > 1)..]);
+        let during = StageMeans::of(overload);
+        let back = back_at(after, before.good_per_s);
+        let last = StageMeans::of(&after[back.unwrap_or(after.len() / 2)..]);
+        let is_steady = before.good_per_s >= BACK * before.offered_per_s && !after.is_empty();
+        let failure = failure(&before, &during, overload);
+        let verdict = match back {
+            _ if !is_steady || failure.is_none() => None,
+            Some(s) if s as u64 <= question.within_s => Some(OverloadVerdict::Recovers),
+            Some(_) => Some(OverloadVerdict::Slow),
+            None => Some(OverloadVerdict::Stuck),
+        };
+        let received = during.attempts_per_s - during.refused_per_s;
+        let backlog = (received - question.capacity_per_s).max(0.0) * overload.len() as f64;
+        let at_end = StageMeans::of(&after[after.len() / 2..]);
+        let spare = question.capacity_per_s - at_end.attempts_per_s;
+        Self {
+            verdict,
+            failure,
+            recovery_s: back.map(|s| s as u64),
+            held_by: (verdict == Some(OverloadVerdict::Stuck))
+                .then(|| held_by(question, &before, &at_end)),
+            backlog,
+            drain_s: (spare > 0.0).then(|| backlog / spare),
+            stages: [before, during, last],
+        }
+    }
+}
+
+/// The first second from which on the goodput is that of the baseline; none if there is none, or
+/// only the last one.
+fn back_at(after: &[OverloadSecond], baseline: f64) -> Option<usize> {
+    let enough = BACK * baseline;
+    let least = enough - 3.0 * baseline.sqrt();
+    let is_below = |of: &OverloadSecond| (of.good as f64) < least;
+    (0..after.len().saturating_sub(1)).find(|from| {
+        let rest = &after[*from..];
+        let below = rest.iter().filter(|of| is_below(of)).count();
+        !is_below(&rest[0]) && below * 10 <= rest.len() && StageMeans::of(rest).good_per_s >= enough
+    })
+}
+
+fn failure(
+    before: &StageMeans,
+    during: &StageMeans,
+    overload: &[OverloadSecond],
+) -> Option<OverloadFailure> {
+    let last = StageMeans::of(&overload[overload.len() / 2..]);
+    let grows = last.response_p50_us.unwrap_or(f64::MAX)
+        > QUEUED * before.response_p50_us.unwrap_or(f64::MAX);
+    let broken = during.timed_out_per_s + during.failed_per_s;
+    if last.good_per_s < before.good_per_s / 2.0 {
+        Some(OverloadFailure::Collapses)
+    } else if during.good_per_s >= KEPT_UP * during.offered_per_s && !grows {
+        None
+    } else if during.refused_per_s > broken.max(during.late_per_s) {
+        Some(OverloadFailure::Refuses)
+    } else if broken > during.late_per_s {
+        Some(OverloadFailure::TimesOut)
+    } else {
+        Some(OverloadFailure::Queues)
+    }
+}
+
+fn held_by(question: &OverloadQuestion, before: &StageMeans, last: &StageMeans) -> HeldBy {
+    if last.in_flight >= ALL * f64::from(question.connections) {
+        HeldBy::Connections
+    } else if last.attempts_per_s >= ALL * question.capacity_per_s {
+        HeldBy::Retries
+    } else if last.in_flight >= QUEUED * before.in_flight.max(1.0) {
+        HeldBy::Queue
+    } else {
+        HeldBy::Failures
+    }
+}
+
+impl Overload {
+    /// Judge the run with this report, saved in `result`.
+    pub fn new(
+        header: Header,
+        question: OverloadQuestion,
+        report: &Report,
+        result: String,
+    ) -> Self {
+        let length: u64 = question.stages_s.iter().sum();
+        let rows = report.intervals.iter().filter(|row| row.start_s < length);
+        let seconds: Vec<OverloadSecond> = rows.map(OverloadSecond::of).collect();
+        let mut run = RoundRun::of(report, result);
+        // That the target fails is what is measured.
+        run.findings.retain(|finding| {
+            matches!(
+                finding.effect(),
+                Some(Verdict::ClientLimited | Verdict::Disturbed | Verdict::Incomplete)
+            )
+        });
+        Self {
+            outcome: OverloadOutcome::of(&question, &seconds),
+            environment: report.environment.clone(),
+            header,
+            question,
+            run,
+            seconds,
+        }
+    }
+
+    fn answer(&self) -> StudyFinding {
+        let [before, during, after] = &self.outcome.stages;
+        match self.outcome.verdict {
+            None if self.outcome.failure.is_none() => StudyFinding::KeptUp {
+                good_per_s: during.good_per_s,
+                offered_per_s: during.offered_per_s,
+            },
+            None => StudyFinding::NotSteady {
+                good_per_s: before.good_per_s,
+                offered_per_s: before.offered_per_s,
+            },
+            Some(verdict) => StudyFinding::AfterOverload {
+                verdict,
+                recovery_s: self.outcome.recovery_s,
+                within_s: self.question.within_s,
+                good_per_s: [before.good_per_s, after.good_per_s],
+                held_by: self.outcome.held_by,
+            },
+        }
+    }
+
+    fn table(&self) -> Table {
+        let columns = vec![
+            Column::words(""),
+            Column::numbers("offered/s").leaving(6),
+            Column::numbers("sent/s").leaving(4),
+            Column::numbers("good/s"),
+            Column::numbers("late/s").leaving(1),
+            Column::numbers("refused/s"),
+            Column::numbers("timeouts/s"),
+            Column::numbers("failed/s").leaving(2),
+            Column::numbers("in flight").leaving(3),
+            Column::numbers("p50").leaving(5),
+        ];
+        let row = |(name, of): (&str, &StageMeans)| {
+            let rates = [
+                of.offered_per_s,
+                of.attempts_per_s,
+                of.good_per_s,
+                of.late_per_s,
+                of.refused_per_s,
+                of.timed_out_per_s,
+                of.failed_per_s,
+                of.in_flight,
+            ];
+            let mut row = vec![name.to_owned()];
+            row.extend(rates.map(decimal));
+            row.push(or_dash(of.response_p50_us, micros));
+            row
+        };
+        Table {
+            columns,
+            rows: STAGES
+                .into_iter()
+                .zip(&self.outcome.stages)
+                .map(row)
+                .collect(),
+            ..Table::default()
+        }
+    }
+}
+
+impl StudyResult for Overload {
+    const SCHEMA: &'static str = "crawlmark.overload/1";
+
+    const FILE: &'static str = "overload.json";
+
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn environment(&self) -> Option<&Environment> {
+        Some(&self.environment)
+    }
+
+    fn outcome(&self) -> String {
+        self.outcome
+            .verdict
+            .map_or_else(|| "no verdict".to_owned(), |verdict| name_of(&verdict))
+    }
+
+    fn findings(&self) -> Vec<StudyFinding> {
+        let mut found = vec![self.answer()];
+        found.extend(self.outcome.failure.map(|failure| StudyFinding::FailsBy {
+            failure,
+            good_per_s: [0, 1].map(|at: usize| self.outcome.stages[at].good_per_s),
+        }));
+        if self.outcome.failure.is_some() && self.outcome.backlog >= 1.0 {
+            found.push(StudyFinding::Backlog {
+                requests: self.outcome.backlog,
+                drain_s: self.outcome.drain_s,
+            });
+        }
+        found.extend(in_rounds("", &[&self.run]));
+        found
+    }
+
+    fn main_figures(&self) -> Vec<Figure> {
+        let goodput = self
+            .outcome
+            .stages
+            .each_ref()
+            .map(|of| decimal(of.good_per_s));
+        let back = self.outcome.recovery_s.map(|s| seconds(s as f64));
+        [
+            figure(
+                "Goodput",
+                Some(goodput.join(" \u{2192} ") + "/s"),
+                STAGES.join(", "),
+            ),
+            figure(
+                "Back after",
+                back,
+                "at 90 % of the goodput before".to_owned(),
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn fill(&self, doc: Doc) -> Doc {
+        let question = &self.question;
+        let source = if question.searched {
+            "searched"
+        } else {
+            "given"
+        };
+        let stages: Vec<String> = question
+            .offered_per_s
+            .iter()
+            .zip(question.stages_s)
+            .map(|(per_s, s)| format!("{} for {s} s", rate(*per_s)))
+            .collect();
+        doc.table(self.table())
+            .text(LEGEND)
+            .facts(vec![
+                (
+                    "capacity",
+                    format!("{} ({source})", rate(question.capacity_per_s)),
+                ),
+                ("stages", stages.join(", ")),
+                ("limit", format!("back within {} s", question.within_s)),
+            ])
+            .commands("Run it again:", &[shell_line(&question.command)])
+    }
+
+    fn chart(&self) -> [&'static str; 2] {
+        ["overload", "Before, during and after the overload"]
+    }
+
+    fn picture(&self) -> Option<Picture> {
+        Some(Picture {
+            subtitle: "requests per second that were offered, sent with retries, and answered"
+                .to_owned(),
+            command: "overload",
+            of: vec![format!("capacity {}", rate(self.question.capacity_per_s))],
+            panels: chart::panels(self),
+        })
+    }
+
+    fn conclusion(&self) -> Conclusion {
+        match self.outcome.verdict {
+            None => Conclusion::Inconclusive,
+            Some(OverloadVerdict::Stuck) => Conclusion::Failed,
+            Some(_) => Conclusion::Done,
+        }
+    }
+}
+
+/// Explanation of the table.
+const LEGEND: &str = "Means by second; those of \"after\" are from the second on in which goodput was back, or of the second half. \
+                      Sent requests include retries. Refused are error statuses and refused connections.";

@@ -1,0 +1,435 @@
+//! Overloads of queues that are simulated in virtual time: their verdicts are those of queueing
+//! theory, whatever the seed.
+//!
+//! The golden files are in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test all overload` writes them again when
+//! a change is meant.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the times and counts of a simulation are small"
+)]
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crawlmark_results::judge::Finding;
+use crawlmark_results::run::report::Verdict;
+use crawlmark_results::studies::overload::{
+    HeldBy, LOADS, Overload, OverloadFailure, OverloadOutcome, OverloadQuestion, OverloadSecond,
+    OverloadVerdict,
+};
+use crawlmark_results::studies::{Conclusion, Header, RoundRun, StudyFinding, StudyResult};
+
+use crate::{ended, golden, saved};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+/// Four workers that take 20 ms each.
+const WORKERS: usize = 4;
+const SERVICE_NS: u64 = 20 * MS;
+const CAPACITY: f64 = 200.0;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Queue {
+    Fifo,
+    Lifo,
+    Bounded(usize),
+}
+
+/// A queue and its clients.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    queue: Queue,
+    timeout_ns: u64,
+    /// Retries per request at most, of which all requests together earn one each.
+    retries: u32,
+    stages_s: [u64; 3],
+    is_poisson: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The n-th attempt of a request.
+    Send(u32),
+    Served(usize),
+    GiveUp(usize),
+}
+
+struct Attempt {
+    sent_ns: u64,
+    number: u32,
+    is_over: bool,
+}
+
+struct Simulation {
+    case: Case,
+    draw: fastrand::Rng,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    order: u64,
+    attempts: Vec<Attempt>,
+    waiting: VecDeque<usize>,
+    busy: usize,
+    budget: u64,
+    open: u32,
+    seconds: Vec<OverloadSecond>,
+    times_us: Vec<Vec<f64>>,
+}
+
+impl Simulation {
+    /// The seconds of a run.
+    fn run(case: Case, seed: u64) -> Vec<OverloadSecond> {
+        let length: u64 = case.stages_s.iter().sum();
+        let mut all = Self {
+            case,
+            draw: fastrand::Rng::with_seed(seed),
+            events: BinaryHeap::new(),
+            order: 0,
+            attempts: Vec::new(),
+            waiting: VecDeque::new(),
+            busy: 0,
+            budget: 100,
+            open: 0,
+            seconds: (0..length)
+                .map(|start_s| OverloadSecond {
+                    start_s,
+                    ..OverloadSecond::default()
+                })
+                .collect(),
+            times_us: vec![Vec::new(); length as usize],
+        };
+        let mut from_s = 0;
+        for (load, s) in LOADS.iter().zip(case.stages_s) {
+            let per_s = load * CAPACITY;
+            // Even gaps begin at a random part of one.
+            let mut at_s = from_s as f64 + all.draw.f64() / per_s;
+            while at_s < (from_s + s) as f64 {
+                all.at((at_s * 1e9) as u64, Event::Send(0));
+                at_s += if case.is_poisson {
+                    -(1.0 - all.draw.f64()).ln() / per_s
+                } else {
+                    1.0 / per_s
+                };
+            }
+            from_s += s;
+        }
+        let mut second = 0;
+        while let Some(Reverse((now_ns, _, event))) = all.events.pop() {
+            while second < length && now_ns >= (second + 1) * S {
+                all.seconds[second as usize].in_flight = all.open;
+                second += 1;
+            }
+            if second == length {
+                break;
+            }
+            all.happen(now_ns, event);
+        }
+        for (of, mut times) in all.seconds.iter_mut().zip(all.times_us) {
+            times.sort_by(f64::total_cmp);
+            of.response_p50_us = times.get(times.len() / 2).copied();
+        }
+        all.seconds
+    }
+
+    fn at(&mut self, ns: u64, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((ns, self.order, event)));
+    }
+
+    fn happen(&mut self, now_ns: u64, event: Event) {
+        let second = (now_ns / S) as usize;
+        match event {
+            Event::Send(number) => {
+                let attempt = self.attempts.len();
+                self.attempts.push(Attempt {
+                    sent_ns: now_ns,
+                    number,
+                    is_over: false,
+                });
+                self.open += 1;
+                if number == 0 {
+                    self.seconds[second].offered += 1.0;
+                    self.budget = (self.budget + 1).min(1_000);
+                } else {
+                    self.seconds[second].retries += 1;
+                }
+                let waiting = self.waiting.len();
+                if matches!(self.case.queue, Queue::Bounded(places) if self.busy == WORKERS && waiting >= places)
+                {
+                    self.seconds[second].refused += 1;
+                    self.fail(now_ns, attempt);
+                    return;
+                }
+                self.waiting.push_back(attempt);
+                self.at(now_ns + self.case.timeout_ns, Event::GiveUp(attempt));
+                if self.busy < WORKERS {
+                    self.serve(now_ns);
+                }
+            }
+            Event::Served(attempt) => {
+                self.busy -= 1;
+                let of = &mut self.attempts[attempt];
+                if !of.is_over {
+                    of.is_over = true;
+                    self.open -= 1;
+                    self.seconds[second].good += 1;
+                    let time_us = (now_ns - of.sent_ns) as f64 / 1e3;
+                    self.times_us[(of.sent_ns / S) as usize].push(time_us);
+                }
+                self.serve(now_ns);
+            }
+            Event::GiveUp(attempt) if !self.attempts[attempt].is_over => {
+                self.seconds[second].timed_out += 1;
+                self.fail(now_ns, attempt);
+            }
+            Event::GiveUp(_) => {}
+        }
+    }
+
+    /// Begin the next request, whether its client is there or not.
+    fn serve(&mut self, now_ns: u64) {
+        let next = match self.case.queue {
+            Queue::Lifo => self.waiting.pop_back(),
+            Queue::Fifo | Queue::Bounded(_) => self.waiting.pop_front(),
+        };
+        if let Some(next) = next {
+            self.busy += 1;
+            self.at(now_ns + SERVICE_NS, Event::Served(next));
+        }
+    }
+
+    fn fail(&mut self, now_ns: u64, attempt: usize) {
+        let of = &mut self.attempts[attempt];
+        of.is_over = true;
+        self.open -= 1;
+        let number = of.number + 1;
+        if number <= self.case.retries && self.budget > 0 {
+            self.budget -= 1;
+            let most_ns = (100 * MS) << (number - 1);
+            let wait_ns = self.draw.u64(0..most_ns);
+            self.at(now_ns + wait_ns, Event::Send(number));
+        }
+    }
+}
+
+fn question(stages_s: [u64; 3], within_s: u64) -> OverloadQuestion {
+    let line = "crawlmark overload http://127.0.0.1:8080/items/{id} --capacity 200/s";
+    OverloadQuestion {
+        command: line.split(' ').map(str::to_owned).collect(),
+        capacity_per_s: CAPACITY,
+        searched: false,
+        offered_per_s: LOADS.map(|load| load * CAPACITY),
+        stages_s,
+        within_s,
+        connections: 1_000,
+    }
+}
+
+fn judged(case: Case, within_s: u64, seed: u64) -> OverloadOutcome {
+    let seconds = Simulation::run(case, seed);
+    OverloadOutcome::of(&question(case.stages_s, within_s), &seconds)
+}
+
+const FIFO: Case = Case {
+    queue: Queue::Fifo,
+    timeout_ns: 300 * MS,
+    retries: 3,
+    stages_s: [3, 4, 8],
+    is_poisson: false,
+};
+
+/// The verdicts of both kinds of arrivals and ten seeds.
+fn all_of(case: Case, within_s: u64, check: impl Fn(&OverloadOutcome) -> bool) {
+    for is_poisson in [false, true] {
+        let case = Case { is_poisson, ..case };
+        for seed in 0..10 {
+            let outcome = judged(case, within_s, seed);
+            assert!(check(&outcome), "{case:?}, seed {seed}: {outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_bounded_queue_refuses_and_recovers_at_once() {
+    let case = Case {
+        queue: Queue::Bounded(20),
+        ..FIFO
+    };
+    all_of(case, 1, |of| {
+        let is_kept = of.stages[1].good_per_s > 0.95 * CAPACITY;
+        is_kept
+            && of.verdict == Some(OverloadVerdict::Recovers)
+            && of.failure == Some(OverloadFailure::Refuses)
+    });
+}
+
+#[test]
+fn the_latest_first_recovers_at_once_while_the_others_time_out() {
+    let case = Case {
+        queue: Queue::Lifo,
+        ..FIFO
+    };
+    all_of(case, 2, |of| {
+        of.verdict == Some(OverloadVerdict::Recovers)
+            && of.failure == Some(OverloadFailure::TimesOut)
+    });
+}
+
+#[test]
+fn a_queue_without_a_bound_is_stuck_by_its_retries() {
+    all_of(FIFO, 4, |of| {
+        of.verdict == Some(OverloadVerdict::Stuck)
+            && of.failure == Some(OverloadFailure::Collapses)
+            && of.held_by == Some(HeldBy::Retries)
+            && of.drain_s.is_none()
+    });
+}
+
+#[test]
+fn without_retries_it_drains_in_the_time_that_theory_gives() {
+    // 0.5 C for 4 s are 2 s of work; at 0.3 C, 300 ms of it are left after (2 - 0.3) / 0.3 = 5.7 s.
+    let case = Case {
+        retries: 0,
+        stages_s: [3, 4, 12],
+        ..FIFO
+    };
+    for (within_s, verdict) in [(4, OverloadVerdict::Slow), (7, OverloadVerdict::Recovers)] {
+        all_of(case, within_s, |of| {
+            let all_s = of.drain_s.unwrap();
+            of.verdict == Some(verdict)
+                && of.recovery_s.is_some_and(|s| (5..=7).contains(&s))
+                && (4.5..9.0).contains(&all_s)
+        });
+    }
+    // A run that ends before is not told from one that never recovers, but for what holds it.
+    let case = Case {
+        stages_s: [3, 4, 4],
+        ..case
+    };
+    all_of(case, 4, |of| {
+        of.verdict == Some(OverloadVerdict::Stuck) && of.held_by == Some(HeldBy::Queue)
+    });
+}
+
+#[test]
+fn patient_clients_see_a_queue() {
+    let case = Case {
+        timeout_ns: 60 * S,
+        ..FIFO
+    };
+    all_of(case, 1, |of| {
+        of.verdict == Some(OverloadVerdict::Recovers) && of.failure == Some(OverloadFailure::Queues)
+    });
+}
+
+/// A study of these seconds.
+fn study(question: OverloadQuestion, seconds: Vec<OverloadSecond>) -> Overload {
+    let report = saved();
+    let times = ["2026-11-30T10:00:00.000Z", "2026-11-30T10:00:15.000Z"];
+    Overload {
+        outcome: OverloadOutcome::of(&question, &seconds),
+        header: Header::new::<Overload>("overload", times),
+        question,
+        environment: report.environment,
+        run: RoundRun {
+            result: Some("rounds/overload".to_owned()),
+            started_at: times[0].to_owned(),
+            finished_at: times[1].to_owned(),
+            validity: Verdict::TargetLimited,
+            findings: Vec::new(),
+        },
+        seconds,
+    }
+}
+
+fn stuck() -> Overload {
+    study(question(FIFO.stages_s, 4), Simulation::run(FIFO, 1))
+}
+
+#[test]
+fn a_study_is_said_drawn_and_saved() {
+    let stuck = stuck();
+    assert_eq!(stuck.conclusion(), Conclusion::Failed);
+    let json = stuck.json().unwrap();
+    let back: Overload = serde_json::from_str(&json).unwrap();
+    assert_eq!(back, stuck);
+    let plots = stuck.plots();
+    assert!(!plots[0].is_empty);
+    golden("overload.txt", &ended(&stuck));
+    golden("overload.md", &stuck.doc().markdown());
+    golden("overload.svg", &plots[0].svg);
+}
+
+/// Studies with every finding.
+pub(crate) fn with_findings() -> Vec<Overload> {
+    let stuck = stuck();
+    let mut limited = stuck.clone();
+    limited.run.findings = vec![Finding::CpuFull { share: 0.99 }];
+    let mut kept_up = stuck.seconds.clone();
+    let mut low = stuck.seconds.clone();
+    for of in &mut kept_up {
+        (of.good, of.response_p50_us) = (of.offered as u64, Some(20_000.0));
+    }
+    for of in &mut low {
+        of.good = 50;
+    }
+    vec![
+        study(stuck.question.clone(), kept_up),
+        study(stuck.question.clone(), low),
+        limited,
+        stuck,
+    ]
+}
+
+#[test]
+fn a_load_that_is_none_has_no_verdict() {
+    let all = with_findings();
+    for of in &all[..2] {
+        assert_eq!(
+            (of.outcome.verdict, of.conclusion()),
+            (None, Conclusion::Inconclusive)
+        );
+    }
+    assert!(matches!(all[0].findings()[0], StudyFinding::KeptUp { .. }));
+    assert!(matches!(
+        all[1].findings()[0],
+        StudyFinding::NotSteady { .. }
+    ));
+}
+
+#[test]
+fn what_holds_a_target_is_told_apart() {
+    let stuck = stuck();
+    let of = |question: OverloadQuestion, change: fn(&mut OverloadSecond)| {
+        let mut seconds = stuck.seconds.clone();
+        seconds[7..].iter_mut().for_each(change);
+        OverloadOutcome::of(&question, &seconds)
+    };
+    let few = OverloadQuestion {
+        connections: 10,
+        ..stuck.question.clone()
+    };
+    assert_eq!(of(few, |_| {}).held_by, Some(HeldBy::Connections));
+    let broken = of(stuck.question.clone(), |of| {
+        (of.retries, of.in_flight, of.good) = (0, 1, 0);
+    });
+    assert_eq!(broken.held_by, Some(HeldBy::Failures));
+    assert_eq!(broken.verdict, Some(OverloadVerdict::Stuck));
+    // A second that is back between others is none.
+    let mut seconds = stuck.seconds.clone();
+    seconds[10].good = 140;
+    let outcome = OverloadOutcome::of(&stuck.question, &seconds);
+    assert_eq!(outcome.recovery_s, None);
+    // One that is not, of many that are, does not count.
+    seconds[9..].iter_mut().for_each(|of| of.good = 140);
+    let last = seconds[14].clone();
+    seconds.extend((15..30).map(|start_s| OverloadSecond {
+        start_s,
+        ..last.clone()
+    }));
+    seconds[20].good = 20;
+    let outcome = OverloadOutcome::of(&stuck.question, &seconds);
+    assert_eq!(outcome.recovery_s, Some(2));
+}
