@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::ready;
 use std::net::Ipv4Addr;
 
 use http_body_util::Full;
@@ -17,11 +18,11 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-async fn answer(body: Bytes) -> Result<Response<Full<Bytes>>, Infallible> {
+fn answer(body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     let json = hyper::header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
-    Ok(response)
+    response
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -33,7 +34,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let body = body.clone();
-        let service = service_fn(move |_: Request<Incoming>| answer(body.clone()));
+        let service = service_fn(move |_: Request<Incoming>| {
+            ready(Ok::<_, Infallible>(answer(body.clone())))
+        });
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         // A client that goes away ends its connection.
         tokio::spawn(async move { drop(connection.await) });
