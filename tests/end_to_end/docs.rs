@@ -45,6 +45,7 @@ const OTHERS: &str = "brew cargo cat cd cp curl do docker done duckdb echo fi fo
 /// Pictures of the book, with the plots that they are copies of: GitHub shows no picture through a
 /// symbolic link.
 const PICTURES: &[(&str, &str)] = &[
+    ("arena.svg", "results/arena/plots/arena.svg"),
     ("capacity.svg", "results/capacity/search/plots/capacity.svg"),
     ("ladder.svg", "results/ladder/plots/scenarios.svg"),
     ("latency.svg", "results/example/plots/latency.svg"),
