@@ -394,14 +394,11 @@ impl Arena {
     /// A finding of rounds with the names of the entries that have it, unless all have it.
     fn with_names(&self, mut found: StudyFinding) -> StudyFinding {
         if let StudyFinding::InRounds { finding, side, .. } = &mut found {
-            let has_it = |of: &&ArenaRound| {
-                let mut kinds = of.run.findings.iter().map(Finding::kind);
-                kinds.any(|kind| kind == finding.kind())
-            };
+            let kind = finding.kind();
             let names: BTreeSet<&str> = self
                 .rounds
                 .iter()
-                .filter(has_it)
+                .filter(|of| of.run.findings.iter().any(|it| it.kind() == kind))
                 .map(|of| &*of.entry)
                 .collect();
             if names.len() < self.entries.len() {

@@ -152,8 +152,12 @@ impl Standings {
             let per_s = [one, other].map(|at| each[*at].per_s.unwrap_or(0.0));
             per_s[1].total_cmp(&per_s[0])
         });
-        let is_ranked = |at: usize| each[at].state == StandingState::Ranked;
-        let (places, pairs) = pairs(&order, is_ranked, &seen, names, look, taken.is_some());
+        let ranked: Vec<usize> = order
+            .iter()
+            .copied()
+            .filter(|at| each[*at].state == StandingState::Ranked)
+            .collect();
+        let (places, pairs) = pairs(&order, &ranked, &seen, names, look, taken.is_some());
         let differing: Vec<[usize; 2]> = places
             .into_iter()
             .zip(&pairs)
@@ -166,15 +170,14 @@ impl Standings {
                 }
             })
             .collect();
-        let ranked: Vec<usize> = order.iter().copied().filter(|at| is_ranked(*at)).collect();
-        let places_of = |pair: &[usize; 2]| -> Option<[usize; 2]> {
-            let [one, other] = pair.map(|at| ranked.iter().position(|of| *of == at));
-            Some([one?, other?])
-        };
-        let groups = groups(
-            ranked.len(),
-            &differing.iter().filter_map(places_of).collect::<Vec<_>>(),
-        );
+        let apart: Vec<[usize; 2]> = differing
+            .iter()
+            .filter_map(|pair| {
+                let [one, other] = pair.map(|at| ranked.iter().position(|of| *of == at));
+                Some([one?, other?])
+            })
+            .collect();
+        let groups = groups(ranked.len(), &apart);
         // Before the first look, there are none.
         let shown = ranked.iter().take(taken.map_or(0, |_| ranked.len()));
         for (place, at) in shown.enumerate() {
@@ -292,7 +295,7 @@ fn is_disturbed(runs: [&ArenaRound; 2], metric: &Metric) -> bool {
 /// lower bound.
 fn pairs(
     order: &[usize],
-    is_ranked: impl Fn(usize) -> bool,
+    ranked: &[usize],
     seen: &[&[&ArenaRound]],
     names: &[&str],
     look: Look,
@@ -300,8 +303,8 @@ fn pairs(
 ) -> (Vec<[usize; 2]>, Vec<PairResult>) {
     let metric = metric();
     let mut found = Vec::new();
-    for (place, second) in order.iter().enumerate().filter(|of| is_ranked(*of.1)) {
-        for first in &order[..place] {
+    for second in ranked {
+        for first in order.iter().take_while(|first| *first != second) {
             let changes: Vec<f64> = seen[*first]
                 .iter()
                 .filter_map(|one| {
@@ -332,7 +335,7 @@ fn pairs(
     }
     found.retain(|([first, _], pair)| {
         let is_slower = pair.relation == Relation::Differ && pair.evidence.log_ratio < 0.0;
-        is_ranked(*first) || is_slower
+        ranked.contains(first) || is_slower
     });
     found.into_iter().unzip()
 }
