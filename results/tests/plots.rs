@@ -24,6 +24,7 @@ use crawlmark_results::run::report::{
 use crawlmark_results::run::words;
 use crawlmark_results::show::page;
 use crawlmark_results::show::plot::{self, Plot};
+use crawlmark_results::studies::arena::Arena;
 use crawlmark_results::studies::capacity::Capacity;
 use crawlmark_results::studies::compare::Contest;
 use crawlmark_results::studies::scale::Scaling;
@@ -477,6 +478,8 @@ fn committed_studies_are_read_back_and_drawn_as_they_lie_there() {
     drawn(contest.plots(), "ab");
     let capacity: Capacity = read_study(&results.join("capacity/search")).unwrap();
     drawn(capacity.plots(), "capacity/search");
+    let arena: Arena = read_study(&results.join("arena")).unwrap();
+    drawn(arena.plots(), "arena");
 }
 
 #[test]

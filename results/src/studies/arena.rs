@@ -40,7 +40,6 @@ use super::{
     Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, or_dash,
     rate, shell_line,
 };
-use crate::judge::Finding;
 use crate::run::report::{Environment, Report};
 use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::{bytes_f64, counted, decimal, micros};
