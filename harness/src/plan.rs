@@ -11,6 +11,7 @@
 //! | `split` | parts of numbers and of ranges of IDs |
 //! | `part` | a part of a crawl on several machines, and its slot's share of the budget |
 //! | `settings` | settings of the workload that a result records |
+//! | `objective` | objectives of single requests |
 //! | `error` | limits and errors of a plan, by flag |
 //!
 //! # The split laws
@@ -29,6 +30,7 @@
 mod budget;
 mod choices;
 mod error;
+mod objective;
 mod part;
 mod settings;
 mod split;
@@ -46,6 +48,7 @@ pub use self::choices::{
 };
 use self::choices::{LONGEST_PAUSE, SHORTEST_PAUSE, optional_micros};
 pub use self::error::{MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_SHARDS, PlanError};
+pub use self::objective::{RequestObjective, RequestObjectiveError, RequestTime};
 pub use self::part::{PartPlanError, SlotShare};
 pub use self::settings::{
     BundledSettings, ContentForm, HostRateSource, ListOrder, ProxySource, RobotsRule, RunNumber,
@@ -128,6 +131,9 @@ pub struct RunPlan {
     /// None for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
+    /// Objectives of each request, all at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<RequestObjective>,
     /// Times of the items, if they are replayed. Too many for a result, which has their mean rate.
     #[serde(skip)]
     pub recorded: Recorded,
@@ -187,6 +193,7 @@ impl RunPlan {
             at_start: 0,
             arrivals: Arrivals::Asap,
             queue: None,
+            objectives: Vec::new(),
             recorded: Recorded::default(),
             pacing: Pacing::Sleep,
             linger: Duration::ZERO,
@@ -387,6 +394,11 @@ impl RunPlan {
         if self.throttling.retries_on_top && !has_schedule {
             return Err(PlanError::RetriesOnTop(arrivals));
         }
+        let is_response = |it: &&RequestObjective| it.time == RequestTime::Response;
+        let of_response = self.objectives.iter().find(is_response);
+        if let (Some(objective), None) = (of_response, arrivals.gaps()) {
+            return Err(PlanError::NoResponseTimes(*objective));
+        }
         if arrivals.gaps().is_some() && self.burst > 0 {
             return Err(PlanError::BurstOfArrivals(arrivals));
         }
@@ -516,6 +528,7 @@ impl RunPlan {
             queue: self
                 .queue
                 .and_then(|queue| usize::try_from(split_share(queue.into(), parts, i)).ok()),
+            objectives: self.objectives.clone(),
             recorded: self.recorded.clone(),
             pacing: self.pacing,
             linger: self.linger,
@@ -562,6 +575,8 @@ pub struct ShardPlan {
     pub arrivals: Arrivals,
     /// Its requests that may wait for a connection in an open loop; none for no limit.
     pub queue: Option<usize>,
+    /// Objectives of each request, all at once.
+    pub objectives: Vec<RequestObjective>,
     /// Times of the items of the run, if they are replayed; that of item 0 is the first.
     #[serde(skip)]
     pub recorded: Recorded,

@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
+use crate::plan::{RequestObjective, RequestTime};
 use crate::units::names;
 
 /// Attempts for the present request of an item that did not bring its response, by what a retry is
@@ -635,6 +636,19 @@ impl Sample {
             first_byte, done, ..
         } = self.attempt;
         first_byte.map(|first| done.since(first))
+    }
+
+    /// True if it was good or not found, within all of these.
+    pub(crate) fn meets(&self, objectives: &[RequestObjective]) -> bool {
+        self.attempt.outcome.is_answer()
+            && objectives.iter().all(|objective| {
+                let ns = match objective.time {
+                    RequestTime::Response => self.response_ns(),
+                    RequestTime::Service => self.service_ns(),
+                    RequestTime::Ttfb => self.ttfb_ns().unwrap_or(u64::MAX),
+                };
+                ns < objective.below_ns
+            })
     }
 
     /// Time to the first byte of the answer, ns.

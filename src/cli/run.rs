@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use crawlmark_harness::plan::{
     AdaptiveKind, Arrivals, Backoff, MAX_RETRIES, MOST_LINGER, OnThrottle, Pacing, PerHost,
-    ThrottlingPolicy,
+    RequestObjective, ThrottlingPolicy,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape, ShapedRate, parse_duration};
 use crawlmark_results::run::gates::Condition;
@@ -38,6 +38,7 @@ impl RunArgs {
     pub fn arrivals(&self) -> Arrivals {
         let mut conditions = self.threshold.iter().chain(&self.stop_unless);
         let is_of_times = self.slo_p99.is_some()
+            || !self.objective.is_empty()
             || conditions.any(|it| it.metric.is_corrected(Arrivals::Asap).is_some());
         let is_limit = self.burst.is_some()
             || self.throttling.adaptive.is_some()
@@ -332,6 +333,14 @@ pub struct RunArgs {
     /// before the end.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000))]
     pub queue: Option<u32>,
+    /// Objective of each request, as in 'response < 200ms'
+    ///
+    /// May be repeated; a request meets the objectives if it has a good or not-found response
+    /// within all of them. Times are response (open loops only), service and ttfb. The rate of
+    /// such requests is the goodput: see goodput in the result, in the charts, and in --threshold
+    /// (goodput, goodput_share). Requests that were due and never sent miss the objectives.
+    #[arg(long, value_name = "EXPR")]
+    pub objective: Vec<RequestObjective>,
     /// Way to wait for send times: sleep, coarse (1 ms) or spin (busy wait)
     ///
     ///   sleep   Sleep until a kernel timer wakes the shard, some tens of
@@ -598,10 +607,11 @@ pub struct RunArgs {
     ///              pool_wait, tunnel, loop_lag, receive_delay, first_event,
     ///              event_gap
     ///              Stats: p50, p99, ... min mean max
-    ///   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
+    ///   per second rate (items), attempts_rate, goodput: 9500, 9.5k, 9500/s
     ///   shares     throttled_rate, error_rate (see --max-error-rate), retry_rate,
-    ///              ok_rate (of items), budget_utilisation, rate_ratio (rate sent
-    ///              divided by --rate): 0.01 or 1%
+    ///              ok_rate (of items), goodput_share (see --objective),
+    ///              budget_utilisation, rate_ratio (rate sent divided by --rate):
+    ///              0.01 or 1%
     ///   counts     items, ok, not_found, failed, gave_up, aborted, lost,
     ///              unfinished, not_attempted, attempts, retries, throttled,
     ///              soft_blocked, errors, dropped, connections_opened: 100, 10k
@@ -616,7 +626,8 @@ pub struct RunArgs {
     /// URL template or host count. Names are those of by_template and by_host in the result;
     /// {stage=2} is the second stage of the --rate. Without a window and --warmup, this works
     /// with service_p50, service_p99, in an open loop response_p50, response_p99, error_rate,
-    /// throttled_rate, attempts, ok, not_found, throttled, errors.
+    /// throttled_rate, goodput_share, attempts, ok, not_found, throttled, errors; with a stage,
+    /// goodput too.
     ///
     /// A percentile needs 100 samples above it. So p99 needs 10,000 samples in all. If a
     /// threshold cannot be decided, it is reported as undecided, and the exit code is 5

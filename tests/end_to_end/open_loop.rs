@@ -69,4 +69,24 @@ fn a_spike_and_its_end_are_sent_and_judged_by_stage() {
         ))
         .code(&[code]);
     }
+    let judged = "--objective 'service < 1h' --objective 'ttfb < 1h' --threshold 'goodput_share{stage=2} > 99%' --threshold 'goodput > 1'";
+    let target = Target::start("--processes 1");
+    let (report, _) = confirmed(&target, &format!("{flags} --rate '{rate}' {judged}"));
+    assert_eq!(
+        (report.count("/totals/met"), report.at("/goodput/share")),
+        (600, &1.0.into())
+    );
+    let target = Target::start("--processes 1");
+    let (report, _) = confirmed(
+        &target,
+        "-n 100 --objective 'service < 1ns' --arrivals asap",
+    );
+    assert_eq!(report.at("/goodput/share"), &0.0);
+    for flaw in [
+        "--objective 'response < 1s'",
+        "--objective 'service < 200'",
+        "--threshold 'goodput > 1'",
+    ] {
+        run(&format!("run {url} -n 10 --arrivals asap {flaw}")).code(&[2]);
+    }
 }

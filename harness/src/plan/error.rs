@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::choices::{Arrivals, MAX_RETRIES, Pacing};
+use super::objective::RequestObjective;
 use crate::units::IdRange;
 
 /// The most shards that a run may have: well above any machine's cores, well below the limit on
@@ -136,6 +137,11 @@ pub enum PlanError {
         /// Times that it has.
         times: u64,
     },
+    /// A response time in a closed loop.
+    #[error(
+        "--objective '{0}' needs an open loop: add --arrivals constant and a --rate, or bound the service time"
+    )]
+    NoResponseTimes(RequestObjective),
     /// Requests that may not be dropped.
     #[error(
         "--queue {queue} needs --arrivals constant or poisson: with {arrivals} no request is dropped"

@@ -17,7 +17,7 @@ use super::intervals::Intervals;
 use super::lanes::Lanes;
 use super::supply::Again;
 use crate::clock::{Clock, Nanos};
-use crate::plan::ShardPlan;
+use crate::plan::{RequestObjective, ShardPlan};
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample, TcpReading};
 use crate::stats::{
     Bounds, ConnectionCounts, Counters, Failures, GroupTimes, Groups, Noted, Nth, Series,
@@ -39,8 +39,9 @@ pub(super) struct Engine<W> {
     flights: Vec<Flight>,
     /// The times that its users wait.
     waited: Series,
-    /// True if requests are counted by host, template or source address as well.
+    /// True if requests are counted by host, template, source address or stage as well.
     has_groups: bool,
+    objectives: Vec<RequestObjective>,
     /// When the shard begins.
     begins: Cell<Nanos>,
     /// When the shard's loop is to look up next; never before its [loop-delay
@@ -185,6 +186,7 @@ impl<W: Workload> Engine<W> {
             flights: (0..lanes).map(|_| Flight::default()).collect(),
             waited: Series::waited(plan.arrivals),
             has_groups,
+            objectives: plan.objectives.clone(),
             begins: Cell::new(start),
             next_beat: Cell::new(NEVER),
         };
@@ -368,7 +370,8 @@ impl<W: Workload> Engine<W> {
         self.book_connection(lane);
         let flight = &self.flights[lane];
         let statistics = &mut *self.statistics.borrow_mut();
-        statistics.record(sample, interval);
+        let is_met = !self.objectives.is_empty() && sample.meets(&self.objectives);
+        statistics.record(sample, interval, is_met);
         let reading = if flight.has_notes() {
             statistics.record_notes(sample, interval, flight)
         } else {
@@ -421,10 +424,10 @@ impl<W: Workload> Engine<W> {
                 stage_begins,
                 ..
             } = statistics;
-            hosts.record(attempt, timed, || sample.permit.host);
-            templates.record(attempt, timed, || self.workload.template(id));
-            sources.record(attempt, timed, || flight.source());
-            stages.record(attempt, took, || {
+            hosts.record(attempt, is_met, timed, || sample.permit.host);
+            templates.record(attempt, is_met, timed, || self.workload.template(id));
+            sources.record(attempt, is_met, timed, || flight.source());
+            stages.record(attempt, is_met, took, || {
                 stage_at(stage_begins, sample.permit.intended)
             });
         }
@@ -729,7 +732,7 @@ impl<W: Workload> Engine<W> {
 impl Statistics {
     /// Record an attempt that ended and counts in this interval.
     #[inline]
-    fn record(&mut self, sample: &Sample, interval: u64) {
+    fn record(&mut self, sample: &Sample, interval: u64, is_met: bool) {
         let Attempt { sent, done, .. } = sample.attempt;
         // Of most attempts, all times follow from one.
         let read_at_once = sample.read_at_once_ns();
@@ -743,7 +746,8 @@ impl Statistics {
                 None => self.stats.record_times(sample, self.kept_set),
             }
         }
-        self.intervals.finish(interval, sample, read_at_once);
+        self.intervals
+            .finish(interval, sample, read_at_once, is_met);
         self.note_sent(sent);
         self.last_done = self.last_done.max(done);
     }

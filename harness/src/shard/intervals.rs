@@ -197,7 +197,13 @@ impl Intervals {
 
     /// Counts the end of an attempt that began in interval `index`, and was read at once in so many ns
     /// if it was.
-    pub(super) fn finish(&mut self, index: u64, sample: &Sample, read_at_once: Option<u64>) {
+    pub(super) fn finish(
+        &mut self,
+        index: u64,
+        sample: &Sample,
+        read_at_once: Option<u64>,
+        is_met: bool,
+    ) {
         self.pass(sample.attempt.done);
         self.in_flight -= 1;
         let (kept, has_responses) = (self.kept_set, self.has_responses);
@@ -223,7 +229,8 @@ impl Intervals {
             interval.figures.max_sched_lag_ns =
                 interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
-        let (ending, done) = (Ending::of(sample), sample.attempt.done);
+        let done = sample.attempt.done;
+        let ending = Ending::of(sample, is_met);
         let is_warmup = done < self.measured_from;
         if !is_warmup && ending.is_answer() {
             self.phases.record(done.since(self.blank.start));
@@ -241,7 +248,7 @@ impl Intervals {
                 self.count();
                 let until = self.step_end(done);
                 self.uncounted = Some(Uncounted {
-                    alike: Alike::of(sample),
+                    alike: Alike::of(sample, ending),
                     is_warmup,
                     interval: index,
                     at: done,
@@ -550,7 +557,7 @@ mod tests {
     const NOTHING: Nanos = Nanos(u64::MAX);
 
     fn finish(intervals: &mut Intervals, index: u64, sample: &Sample) {
-        intervals.finish(index, sample, sample.read_at_once_ns());
+        intervals.finish(index, sample, sample.read_at_once_ns(), false);
     }
 
     #[test]

@@ -46,6 +46,9 @@ counters! {
         attempts_sent: u64,
         /// Requests of an open loop that were due and never went.
         dropped: u64 as "due and never sent",
+        /// Requests that met the objectives of their run; 0 without any.
+        #[serde(default)]
+        met: u64 as "met the objectives",
         /// Answers by status.
         #[serde(deserialize_with = "by_number")]
         attempts_by_status: BTreeMap<u16, u64>,
@@ -177,6 +180,9 @@ counters! {
         retries: u64,
         /// Throttled.
         throttled: u64,
+        /// Met the objectives.
+        #[serde(default)]
+        met: u64,
         /// Answered with a challenge page.
         soft_blocked: u64,
         /// Cut off.
@@ -215,6 +221,7 @@ impl SecondCounts {
             attempts,
             retries,
             throttled,
+            met,
             soft_blocked,
             steps,
             connections_opened,
@@ -229,6 +236,7 @@ impl SecondCounts {
             failed,
             retries,
             throttled,
+            met,
             soft_blocked,
             aborted,
             errors_by_kind: requests.errors_by_kind.clone(),
@@ -381,7 +389,7 @@ impl Counters {
 
     /// Counts one attempt that ended, and its item if that was its last.
     pub(crate) fn record(&mut self, sample: &Sample) {
-        self.add(&Alike::of(sample));
+        self.add(&Alike::of(sample, Ending::of(sample, false)));
     }
 
     /// Count attempts that ended alike, and their items if those were their last.
@@ -394,6 +402,7 @@ impl Counters {
                     is_last,
                     is_retry,
                     is_sent,
+                    is_met,
                 },
             count,
             bytes_sent,
@@ -403,6 +412,7 @@ impl Counters {
         requests.attempts += count;
         requests.retries += count * u64::from(is_retry);
         requests.attempts_sent += count * u64::from(is_sent);
+        requests.met += count * u64::from(is_met);
         requests.bytes_sent += bytes_sent;
         requests.bytes_received += bytes_received;
         if let Some(status) = status {
@@ -447,6 +457,10 @@ impl Counters {
 }
 
 /// End of an attempt, as far as it is counted.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is counted by itself, and attempts alike in all of them together"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) outcome: Outcome,
@@ -455,18 +469,21 @@ pub(crate) struct Ending {
     is_last: bool,
     is_retry: bool,
     is_sent: bool,
+    /// True if it met the objectives of its run.
+    is_met: bool,
 }
 
 impl Ending {
-    /// The end of the attempt of a sample.
+    /// The end of the attempt of a sample, which met the objectives of its run or not.
     #[inline]
-    pub(crate) fn of(sample: &Sample) -> Self {
+    pub(crate) fn of(sample: &Sample, is_met: bool) -> Self {
         Self {
             outcome: sample.attempt.outcome,
             status: sample.attempt.status,
             is_last: sample.fate == Fate::Ended,
             is_retry: sample.permit.attempt > 0,
             is_sent: sample.attempt.sent.is_some(),
+            is_met,
         }
     }
 
@@ -486,10 +503,10 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    /// The attempt of a sample.
-    pub(crate) fn of(sample: &Sample) -> Self {
+    /// The attempt of a sample, which ended so.
+    pub(crate) const fn of(sample: &Sample, ending: Ending) -> Self {
         let mut alike = Self {
-            ending: Ending::of(sample),
+            ending,
             count: 0,
             bytes_sent: 0,
             bytes_received: 0,

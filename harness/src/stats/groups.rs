@@ -31,6 +31,8 @@ counters! {
         /// Service times of good and not-found answers in an open loop, whose `times` are response
         /// times.
         service: CoarseTimes,
+        /// Requests that met the objectives.
+        met: u64,
         /// Requests that were due and never went; of stages only.
         dropped: u64,
         /// Limits that held its requests back; of hosts only.
@@ -89,16 +91,18 @@ impl Groups {
         Self(vec![GroupCounts::default(); count])
     }
 
-    /// Count an attempt that ended, with its times if it is timed. `group` is called only if there
+    /// Count an attempt that ended and met the objectives or not, with its times if it is timed. `group` is called only if there
     /// are several.
     pub(crate) fn record(
         &mut self,
         attempt: &Attempt,
+        is_met: bool,
         took: Option<GroupTimes>,
         group: impl FnOnce() -> u32,
     ) {
         let Some(counts) = self.of(group) else { return };
         counts.attempts += 1;
+        counts.met += u64::from(is_met);
         match attempt.outcome {
             // An element of a list that the target does not have: its item goes on without it.
             Outcome::Stepped if is_missing(attempt) => counts.not_found += 1,
@@ -188,8 +192,8 @@ mod tests {
                         waited_ns: sample.response_ns(),
                         service_ns: Some(sample.service_ns()),
                     });
-                    shards[*shard].record(&sample.attempt, took, group);
-                    all.record(&sample.attempt, took, group);
+                    shards[*shard].record(&sample.attempt, false, took, group);
+                    all.record(&sample.attempt, false, took, group);
                 }
             }
             let [a, b, c] = &shards;

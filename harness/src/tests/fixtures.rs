@@ -191,9 +191,9 @@ pub fn count_traits(outcome: &mut ShardOutcome, responses: &[TraitResponse], gro
             waited_ns: response.us * 1_000,
             service_ns: None,
         });
-        hosts.record(&attempt, took, || response.host);
-        templates.record(&attempt, took, || response.template);
-        sources.record(&attempt, took, || response.source);
+        hosts.record(&attempt, false, took, || response.host);
+        templates.record(&attempt, false, took, || response.template);
+        sources.record(&attempt, false, took, || response.source);
     }
     let names = ["x-cache".to_owned()];
     outcome.traits = counter.named(&names, |_, number| number.to_string());

@@ -116,6 +116,12 @@ impl Objective {
             "a closed loop has no response times; judge service times, or make it an open loop (--arrivals constant)".to_owned()
         } else if metric == Metric::Of(Quantity::BudgetUtilisation) && !plan.has_budget() {
             "the run has no rate budget; add --rate and --arrivals asap".to_owned()
+        } else if matches!(
+            metric,
+            Metric::Of(Quantity::Goodput | Quantity::GoodputShare)
+        ) && plan.objectives.is_empty()
+        {
+            "the run has no objectives; add --objective 'service < 200ms', or several".to_owned()
         } else if metric == Metric::Of(Quantity::RateRatio) && !has_rate {
             "the run has no rate of its own; add --rate".to_owned()
         } else if let Some(measured) = measured.filter(|measured| window > Some(*measured)) {

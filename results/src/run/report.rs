@@ -185,6 +185,9 @@ pub struct Report {
     pub schedule: Option<ScheduleReport>,
     /// Counts of the warm-up; null without a warm-up.
     pub warmup: Option<WarmUpReport>,
+    /// Requests that met the objectives. Absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<GoodputReport>,
     /// Throttling: pauses, waits that the target asked for, and recoveries.
     pub throttling: ThrottlingReport,
     /// Rate that was sent over the rate that was asked for: in an open loop, requests sent over those
@@ -297,6 +300,28 @@ impl SupervisorReport {
             lookup_ms: None,
             first_request_ms: first_sent.min().map(in_ms),
         }
+    }
+}
+
+/// Requests that met all objectives of the run (`--objective`), after the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GoodputReport {
+    /// Per second.
+    pub per_s: f64,
+    /// Over attempts and requests that were due and never went; 0 of none.
+    pub share: f64,
+}
+
+impl GoodputReport {
+    fn of(report: &Report) -> Option<Self> {
+        let requests = report.measured().requests;
+        (!report.plan.run.objectives.is_empty()).then(|| Self {
+            per_s: share(requests.met as f64, report.measured_s()),
+            share: share(
+                requests.met as f64,
+                (requests.attempts + requests.dropped) as f64,
+            ),
+        })
     }
 }
 
@@ -526,6 +551,7 @@ impl Report {
             command: None,
             throttling: ThrottlingReport::new(record, &intervals, &totals, items),
             rate_ratio: None,
+            goodput: None,
             binding: BindingReport::new(&run.binding),
             storage_failure: storage_failure(record),
             moved: record.moved,
@@ -559,6 +585,7 @@ impl Report {
             witness: None,
         };
         report.split = report.calibrated(&run.split);
+        report.goodput = GoodputReport::of(&report);
         if let Some(target) = target {
             target::add(&mut report, &target, record.start);
         }

@@ -1,6 +1,7 @@
 //! Stages of the rate: what is sent is the integral of the curve, and each request counts in the
 //! stage that it was scheduled in.
 
+use crawlmark_harness::plan::{RequestObjective, RequestTime};
 use crawlmark_harness::units::{RateShape, ShapedRate, Stage};
 use crawlmark_results::run::report::GroupRow;
 
@@ -111,6 +112,41 @@ fn a_spike_has_its_own_counts_times_and_thresholds() {
         let mut judged = report.clone();
         LiveThresholds::new(&[objective], &plan).close(&mut judged);
         assert_eq!(judged.gates[0].ok, holds, "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn goodput_is_what_met_all_objectives_by_second_and_by_stage(
+        rate in any_stages(), shards in 1..4_u32, response_ms in 1..200_u64, service_ms in 1..60_u64,
+    ) {
+        prop_assume!(rate.peak.permits > 0);
+        let mut plan = staged(shards, &rate);
+        plan.connections = 8 * shards;
+        plan.objectives = vec![
+            RequestObjective { time: RequestTime::Response, below_ns: response_ms * 1_000_000 },
+            RequestObjective { time: RequestTime::Service, below_ns: service_ms * 1_000_000 },
+        ];
+        let takes = |_, sent: Nanos| Duration::from_micros(1 + sent.0 / 7 % 50_000);
+        let answer = |_, sent: Nanos| if (sent.0 / 1_000).is_multiple_of(11) { throttled(None) } else { GOOD };
+        let rehearsal = run_against(&plan, &[], takes, answer);
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let is_good = |sample: &&Sample| {
+            let Attempt { outcome, done, .. } = sample.attempt;
+            outcome == Outcome::Ok
+                && ms(done.since(sample.permit.intended)) < response_ms as f64
+                && ms(done.since(sample.sent())) < service_ms as f64
+        };
+        let good = rehearsal.samples.iter().filter(is_good).count() as u64;
+        let report = rehearsal.report(&plan);
+        prop_assert_eq!(report.totals.met, good);
+        prop_assert_eq!(report.intervals.iter().map(|row| row.met).sum::<u64>(), good);
+        prop_assert_eq!(report.by_stage.iter().filter_map(|row| row.met).sum::<u64>(), good);
+        let goodput = report.goodput.unwrap();
+        let due = report.totals.attempts + report.totals.dropped;
+        prop_assert!((goodput.share * due as f64 - good as f64).abs() < 1e-6);
+        prop_assert!((goodput.per_s * report.totals.duration_s - good as f64).abs() < 1e-6);
     }
 }
 

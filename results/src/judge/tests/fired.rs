@@ -160,6 +160,7 @@ fn host(number: u32, ok: u64, errors: u64) -> GroupRow {
         service_p50_us: None,
         service_p99_us: None,
         dropped: None,
+        met: None,
         lasted_s: None,
         limited_by: None,
     }

@@ -154,6 +154,15 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
         }
         Metric::Of(Quantity::ErrorRate) => share(row.errors),
         Metric::Of(Quantity::ThrottledRate) => share(row.throttled),
+        Metric::Of(Quantity::GoodputShare) => {
+            let whole = row.attempts + row.dropped.unwrap_or(0);
+            Measured::of(row.met.and_then(|part| Share { part, whole }.value()))
+        }
+        Metric::Of(Quantity::Goodput) => {
+            let lasted_s = row.lasted_s.filter(|lasted_s| *lasted_s > 0.0);
+            let met = row.met.zip(lasted_s);
+            Measured::of(met.map(|(met, lasted_s)| met as f64 / lasted_s))
+        }
         Metric::Of(Quantity::Attempts) => Measured::count(row.attempts),
         Metric::Of(Quantity::Ok) => Measured::count(row.ok),
         Metric::Of(Quantity::NotFound) => Measured::count(row.not_found),

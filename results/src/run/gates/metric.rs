@@ -143,6 +143,10 @@ quantities! {
     RetryRate = "retry_rate", Share, Share(|all| part(all.requests.repeats(), all.requests.attempts));
     /// Good items over those that ended or were cut off.
     OkRate = "ok_rate", Share, Share(|all| part(all.items.ok, all.items.ended()));
+    /// Requests that met the objectives of the run, per second.
+    Goodput = "goodput", PerS, PerS(|all| all.requests.met);
+    /// Those over all that were due: attempts, and requests that never went.
+    GoodputShare = "goodput_share", Share, Share(|all| part(all.requests.met, all.requests.attempts + all.requests.dropped));
     /// Items that ended by themselves.
     Items = "items", Count, Count(|all| all.items.completed());
     /// Good ones.
@@ -213,7 +217,10 @@ impl Metric {
 
     /// True if it is counted by host, URL template and source address.
     pub fn is_of_group(self) -> bool {
-        use Quantity::{Attempts, ErrorRate, Errors, NotFound, Ok, Throttled, ThrottledRate};
+        use Quantity::{
+            Attempts, ErrorRate, Errors, Goodput, GoodputShare, NotFound, Ok, Throttled,
+            ThrottledRate,
+        };
         match self {
             Self::Time(Series::ServiceOk | Series::ResponseOk, Stat::Percentile(quantile)) => {
                 [Quantile::P50, Quantile::P99].contains(&quantile)
@@ -221,7 +228,15 @@ impl Metric {
             Self::Time(..) => false,
             Self::Of(quantity) => matches!(
                 quantity,
-                Attempts | ErrorRate | Errors | NotFound | Ok | Throttled | ThrottledRate
+                Attempts
+                    | ErrorRate
+                    | Errors
+                    | Goodput
+                    | GoodputShare
+                    | NotFound
+                    | Ok
+                    | Throttled
+                    | ThrottledRate
             ),
         }
     }

@@ -88,7 +88,7 @@ fn fits_group(metric: Metric, group: &str) -> Result<(), String> {
     }
     Err(format!(
         "`{metric}` is not counted by template, host or stage: use service_p50, service_p99, in an open loop response_p50, response_p99, \
-         error_rate, throttled_rate, attempts, ok, not_found, throttled or errors"
+         error_rate, throttled_rate, goodput (of stages), goodput_share, attempts, ok, not_found, throttled or errors"
     ))
 }
 

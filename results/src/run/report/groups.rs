@@ -79,6 +79,9 @@ pub struct GroupRow {
     /// Requests that were due in a stage and never went. Absent of other groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
+    /// Requests that met the objectives. Absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub met: Option<u64>,
     /// Time of a stage within the run, s. Absent of other groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted_s: Option<f64>,
@@ -124,7 +127,12 @@ impl GroupRow {
             .map(|shard| shard.binding.sum_ns())
             .sum();
         let mut rows = Self::busiest(&groups, group);
+        let has_objectives = record
+            .shards
+            .iter()
+            .any(|it| !it.plan.objectives.is_empty());
         for row in &mut rows {
+            row.met = row.met.filter(|_| has_objectives);
             let Group::Host(Some(number)) = row.group else {
                 continue;
             };
@@ -189,6 +197,7 @@ impl GroupRow {
             p99_us,
             service_p50_us,
             service_p99_us,
+            met: Some(counts.met),
             dropped: is_stage.then_some(counts.dropped),
             lasted_s: None,
             limited_by: None,

@@ -374,6 +374,7 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
         Column::numbers("errors"),
         Column::numbers("throttled"),
         Column::numbers("never sent").leaving(1),
+        Column::numbers("met objectives").leaving(1),
         Column::numbers("p50").leaving(3),
         Column::numbers("p99"),
         Column::words("limited by").leaving(4),
@@ -409,7 +410,7 @@ fn group_row(name: String, row: &GroupRow, plan: &RunPlan) -> Vec<String> {
         .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
     let mut cells = vec![name];
     cells.extend(counts.map(grouped));
-    cells.push(row.dropped.map(grouped).unwrap_or_default());
+    cells.extend([row.dropped, row.met].map(|n| n.map(grouped).unwrap_or_default()));
     cells.extend(times.map(or_dash));
     cells.push(limit.unwrap_or_default());
     cells

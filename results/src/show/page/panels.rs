@@ -290,7 +290,12 @@ pub(in crate::show) fn throughput(run: &Run<'_>) -> Option<Panel> {
         let line = Series::new("asked", Drawn::Dash, Role::Asked, asked);
         series.push(line.of(rate_in_words(&rate.in_short())));
     }
-    series.extend(run.thresholds(&["rate", "attempts_rate"]));
+    if let Some(goodput) = report.goodput {
+        let met = columns.rate(|row| Some(row.met as f64));
+        let line = Series::new("goodput", Drawn::Cased, Role::Reference, met);
+        series.push(line.of(Format::Rate.shown(goodput.per_s)));
+    }
+    series.extend(run.thresholds(&["rate", "attempts_rate", "goodput"]));
     (!report.intervals.is_empty()).then(|| Panel {
         hint: format!(
             "by outcome, in steps of {}",
