@@ -131,6 +131,14 @@ pub struct RunPlan {
     /// None for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
+    /// Time after which a request of an open loop that was due and could not be sent is dropped.
+    #[serde(
+        rename = "deadline_us",
+        with = "optional_micros",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub deadline: Option<Duration>,
     /// Objectives of each request, all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<RequestObjective>,
@@ -193,6 +201,7 @@ impl RunPlan {
             at_start: 0,
             arrivals: Arrivals::Asap,
             queue: None,
+            deadline: None,
             objectives: Vec::new(),
             recorded: Recorded::default(),
             pacing: Pacing::Sleep,
@@ -394,6 +403,11 @@ impl RunPlan {
         if self.throttling.retries_on_top && !has_schedule {
             return Err(PlanError::RetriesOnTop(arrivals));
         }
+        if let Some(deadline) = self.deadline
+            && (deadline < Duration::from_millis(1) || !has_schedule)
+        {
+            return Err(PlanError::Deadline { deadline, arrivals });
+        }
         let is_response = |it: &&RequestObjective| it.time == RequestTime::Response;
         let of_response = self.objectives.iter().find(is_response);
         if let (Some(objective), None) = (of_response, arrivals.gaps()) {
@@ -528,6 +542,7 @@ impl RunPlan {
             queue: self
                 .queue
                 .and_then(|queue| usize::try_from(split_share(queue.into(), parts, i)).ok()),
+            deadline: self.deadline,
             objectives: self.objectives.clone(),
             recorded: self.recorded.clone(),
             pacing: self.pacing,
@@ -575,6 +590,9 @@ pub struct ShardPlan {
     pub arrivals: Arrivals,
     /// Its requests that may wait for a connection in an open loop; none for no limit.
     pub queue: Option<usize>,
+    /// Time after which a request that was due and could not be sent is dropped.
+    #[serde(rename = "deadline_us", with = "optional_micros", default)]
+    pub deadline: Option<Duration>,
     /// Objectives of each request, all at once.
     pub objectives: Vec<RequestObjective>,
     /// Times of the items of the run, if they are replayed; that of item 0 is the first.

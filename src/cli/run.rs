@@ -333,6 +333,13 @@ pub struct RunArgs {
     /// before the end.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000))]
     pub queue: Option<u32>,
+    /// Open loop: drop a due request that cannot be sent within TIME
+    ///
+    /// For requests that nobody waits for any longer. It is checked when a connection is free; a
+    /// new connection may take longer to open. Dropped requests count as dropped, at the age that
+    /// they had (at least TIME). Later requests take over their items.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub deadline: Option<Duration>,
     /// Objective of each request, as in 'response < 200ms'
     ///
     /// May be repeated; a request meets the objectives if it has a good or not-found response

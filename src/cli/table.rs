@@ -336,6 +336,7 @@ const GROUPS: [Group; 13] = [
             typed(arg!(arrivals)).sets(&[field!(arrivals)]).common(),
             setting(arg!(speed)).needs(&[Need::Replay]),
             typed(arg!(queue)).sets(&[field!(queue)]),
+            typed(arg!(deadline)).sets(&[field!(deadline)]),
             typed(arg!(objective)).sets(&[field!(objectives)]),
             typed(arg!(pacing)).sets(&[field!(pacing)]),
             typed(arg!(linger)).sets(&[field!(linger)]),

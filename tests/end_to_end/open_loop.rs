@@ -85,8 +85,26 @@ fn a_spike_and_its_end_are_sent_and_judged_by_stage() {
     for flaw in [
         "--objective 'response < 1s'",
         "--objective 'service < 200'",
+        "--deadline 1s",
+        "--deadline 1us --rate 9",
         "--threshold 'goodput > 1'",
     ] {
         run(&format!("run {url} -n 10 --arrivals asap {flaw}")).code(&[2]);
     }
+}
+
+#[test]
+fn a_deadline_drops_what_waits_too_long() {
+    // One connection of 100 ms bears 10/s of 100/s: all others wait for more than 50 ms.
+    let slow = Target::start("--processes 1 --latency 100ms");
+    let line = "--rate 100 -d 2s --arrivals constant -s 1 -c 1 --deadline 50ms";
+    let (report, _) = confirmed(&slow, line);
+    let (sent, dropped) = (
+        report.count("/totals/attempts"),
+        report.count("/totals/dropped"),
+    );
+    assert_eq!(report.count("/schedule/scheduled"), 200);
+    assert!(sent + dropped == 200 && sent <= 21, "{sent} and {dropped}");
+    assert_eq!(report.count("/plan/deadline_us"), 50_000);
+    assert_eq!(report.count("/schedule/dropped_by/concurrency"), dropped);
 }

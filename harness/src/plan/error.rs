@@ -137,6 +137,16 @@ pub enum PlanError {
         /// Times that it has.
         times: u64,
     },
+    /// Requests that may not be dropped, or a time that none would be sent in.
+    #[error(
+        "--deadline {deadline:?} needs at least 1ms, and --arrivals constant or poisson: with {arrivals}, requests are not dropped"
+    )]
+    Deadline {
+        /// As asked.
+        deadline: Duration,
+        /// As asked.
+        arrivals: Arrivals,
+    },
     /// A response time in a closed loop.
     #[error(
         "--objective '{0}' needs an open loop: add --arrivals constant and a --rate, or bound the service time"

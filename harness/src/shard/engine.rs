@@ -538,18 +538,18 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Counts the requests that were dropped because the queue was full. They never waited, so their
-    /// responses are censored at an age of 0.
+    /// Counts the requests that were dropped because the queue was full, or they were too old. Their
+    /// responses are censored at the age that they had; those of a full queue never waited.
     fn count_dropped(&self) {
         let dropped = std::mem::take(&mut self.gate.limits().dropped);
-        for intended in dropped {
+        for (intended, age) in dropped {
             let dropped = Dropped {
                 intended,
                 admitted: None,
             };
             self.statistics
                 .borrow_mut()
-                .drop_request(None, dropped, intended);
+                .drop_request(None, dropped, intended.plus(age));
         }
     }
 

@@ -150,6 +150,44 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn nothing_is_sent_after_its_deadline_and_what_is_dropped_had_that_age(
+        rate in any_stages(), shards in 1..4_u32, deadline_ms in 1..300_u64, queue in prop::option::of(0..40_u32),
+    ) {
+        prop_assume!(rate.peak.permits > 0);
+        let mut plan = staged(shards, &rate);
+        let whole = run(&plan, &[], |_, _| MS).report(&plan).totals.attempts;
+        plan.connections = 8 * shards;
+        (plan.deadline, plan.queue) = (Some(Duration::from_millis(deadline_ms)), queue);
+        let takes = |_, sent: Nanos| Duration::from_micros(1_000 + sent.0 / 13 % 150_000);
+        let rehearsal = run(&plan, &[], takes);
+        let late = rehearsal.samples.iter().map(|sample| sample.sent().since(sample.permit.intended));
+        let latest = late.max().unwrap_or(0);
+        prop_assert!(latest <= deadline_ms * 1_000_000, "{latest} ns late");
+        let report = rehearsal.report(&plan);
+        prop_assert_eq!(report.totals.attempts + report.totals.dropped, whole);
+        let dropped: u64 = report.by_stage.iter().filter_map(|row| row.dropped).sum();
+        prop_assert_eq!(dropped, report.totals.dropped);
+    }
+}
+
+#[test]
+fn requests_that_wait_too_long_are_dropped_at_the_age_of_the_deadline() {
+    let rate = "100/s@2s, 100/s@2s".parse().unwrap();
+    let mut plan = staged(1, &rate);
+    // One connection, which a request of 1 s holds from 1 s to 2 s.
+    (plan.connections, plan.deadline) = (1, Some(200 * MS));
+    let takes = |_, sent: Nanos| if sent.0 == 1_000_000_000 { S } else { MS };
+    let report = run(&plan, &[], takes).report(&plan);
+    // Those due from 1.01 s to 1.79 s were more than 200 ms old at 2 s.
+    assert_eq!((report.totals.attempts, report.totals.dropped), (321, 79));
+    assert_eq!(report.by_stage[0].dropped, Some(79));
+    let response = &report.latency["response"];
+    assert_eq!((response.count, response.censored), (321, 79));
+}
+
 #[test]
 fn requests_that_never_went_are_those_of_their_stage() {
     let rate = "100/s@2s, 400/s@2s".parse().unwrap();

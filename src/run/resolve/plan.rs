@@ -62,6 +62,7 @@ pub(super) fn draft(args: &RunArgs) -> Result<RunPlan, Error> {
         at_start: 0,
         arrivals,
         queue: args.queue,
+        deadline: args.deadline,
         objectives: args.objective.clone(),
         recorded: Recorded(recorded.into()),
         pacing: args.pacing,

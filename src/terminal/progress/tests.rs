@@ -35,6 +35,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         arrivals: Arrivals::Asap,
         recorded: crawlmark_harness::plan::Recorded::default(),
         queue: None,
+        deadline: None,
         objectives: Vec::new(),
         pacing: Pacing::Sleep,
         linger: Duration::ZERO,

@@ -104,8 +104,9 @@ pub(in crate::shard) struct Limits {
     pub(super) may_request: Option<MayRequest>,
     /// IDs that were skipped because they may not be requested, and are yet to be counted.
     pub(super) skipped: Vec<u64>,
-    /// When those were scheduled that found the queue full and are yet to be counted.
-    pub(in crate::shard) dropped: Vec<Nanos>,
+    /// When those were scheduled that found the queue full or were too old, and their age when they
+    /// were dropped; yet to be counted.
+    pub(in crate::shard) dropped: Vec<(Nanos, Duration)>,
     /// The timetable's use, noted when the gate is closed.
     left_over: LeftOver,
 }
@@ -458,7 +459,13 @@ impl Limits {
         {
             table.skip_before(since.min(now));
         }
-        if let Some(queue) = self.plan.queue.filter(|_| self.state != State::Closed) {
+        if self.state == State::Closed {
+            return;
+        }
+        if let Some(deadline) = self.plan.deadline {
+            self.expire(deadline, now);
+        }
+        if let Some(queue) = self.plan.queue {
             self.bound_queue(queue, now);
         }
     }

@@ -3,8 +3,10 @@
 //!
 //! Called by the gate. It must not read a clock.
 
+use std::time::Duration;
+
 use super::Limits;
-use crate::clock::Nanos;
+use crate::clock::{Nanos, duration_ns};
 use crate::sample::Permit;
 use crate::shard::gate::lateness::Going;
 use crate::shard::supply::Again;
@@ -63,17 +65,39 @@ impl Limits {
             && let Some(table) = self.limiter.pacer.timetable()
         {
             let before = self.dropped.len();
-            self.dropped.extend(table.overflow(now, room));
-            if self.dropped.len() > before {
-                let held_by = match self.timeline.binding() {
-                    _ if free == 0 => Binding::Concurrency,
-                    // With a free connection and no other limit, the client did not run.
-                    Binding::Rate if self.plan.per_host.budget.is_none() => Binding::Idle,
-                    other => other,
-                };
-                self.left_over.dropped_by.get_or_insert(held_by);
-            }
+            let dropped = table.overflow(now, room);
+            self.dropped
+                .extend(dropped.map(|due| (due, Duration::ZERO)));
+            self.note_dropped(before);
         }
+    }
+
+    /// Drops what was due more than `deadline` before `now`, as far as there was something to do for
+    /// it.
+    pub(super) fn expire(&mut self, deadline: Duration, now: Nanos) {
+        let work = usize::try_from(self.work()).unwrap_or(usize::MAX);
+        let until = Nanos(now.0.saturating_sub(duration_ns(deadline)));
+        if let Some(table) = self.limiter.pacer.timetable() {
+            let before = self.dropped.len();
+            let dropped = table.drain_due(until).take(work);
+            self.dropped.extend(dropped.map(|due| (due, deadline)));
+            self.note_dropped(before);
+        }
+    }
+
+    /// Note what held those back that were dropped after the first `before`, if any were.
+    fn note_dropped(&mut self, before: usize) {
+        if self.dropped.len() == before {
+            return;
+        }
+        let has_free = (self.under_way as usize) < self.plan.lanes();
+        let held_by = match self.timeline.binding() {
+            _ if !has_free => Binding::Concurrency,
+            // With a free connection and no other limit, the client did not run.
+            Binding::Rate if self.plan.per_host.budget.is_none() => Binding::Idle,
+            other => other,
+        };
+        self.left_over.dropped_by.get_or_insert(held_by);
     }
 
     /// Drops what a bounded queue had no room for, before an attempt that ended at `done` makes
