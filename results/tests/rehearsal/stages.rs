@@ -96,6 +96,9 @@ fn a_spike_has_its_own_counts_times_and_thresholds() {
         ("response_p50{stage=1} < 2ms", Some(true)),
         ("response_p50{stage=3} < 500ms", Some(false)),
         ("service_p50{stage=3} < 500ms", Some(true)),
+        // Too few for a p99, of which the median is a lower bound.
+        ("response_p99{stage=3} < 500ms", Some(false)),
+        ("service_p99{stage=3} < 500ms", None),
         ("attempts{stage=3} == 4000", Some(true)),
         ("error_rate{stage=4} < 1%", Some(true)),
         ("attempts{stage=5} == 0", None),

@@ -91,18 +91,23 @@ fn missed_share(items: &ItemCounts) -> f64 {
 
 /// Measure the metric of `condition` from the report of a run. With too few samples, return a lower
 /// bound if it breaks the condition: enough samples exceed the limit that fast ones could not make
-/// up for them.
+/// up for them. Of a group, whose distribution is not kept, that is its median.
 pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
-    if let Some(group) = &condition.group {
-        return of_group(condition.metric, group, report);
-    }
-    let seen = of_report(condition.metric, report);
+    let of_group = |metric| {
+        let group = condition.group.as_ref()?;
+        Some(of_group(metric, group, report))
+    };
+    let seen = of_group(condition.metric).unwrap_or_else(|| of_report(condition.metric, report));
     let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) =
         (condition.metric, &seen)
     else {
         return seen;
     };
-    let least = report.latency(series).and_then(exceeded_by_enough);
+    let least = match of_group(Metric::Time(series, Stat::Percentile(Quantile::P50))) {
+        Some(Measured::Exactly(median_us)) => Some(median_us),
+        Some(_) => None,
+        None => report.latency(series).and_then(exceeded_by_enough),
+    };
     match least.map(Measured::AtLeast) {
         Some(least) if condition.judge(&least) == Some(false) => least,
         _ => seen,

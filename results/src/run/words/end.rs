@@ -101,6 +101,12 @@ pub fn end(
     lines
 }
 
+/// Whether the end of a run says it: all that is above `info`, and what the slowest have in common,
+/// which is the answer to a question (`--trait`).
+fn is_told(one: &Finding) -> bool {
+    one.severity() > Gravity::Info || matches!(one, Finding::SlowestInCommon { .. })
+}
+
 /// The first finding above `info`, in a sentence with its remedy.
 pub fn news(report: &Report) -> Option<String> {
     let first = report
@@ -208,7 +214,7 @@ impl End<'_> {
         }
         let Some(first) = all
             .iter()
-            .find(|one| one.severity() > Gravity::Info && threshold(one).is_none())
+            .find(|one| is_told(one) && threshold(one).is_none())
         else {
             return lines;
         };
