@@ -42,12 +42,13 @@ pub(crate) fn overload(args: &OverloadArgs) -> Result<u8, Error> {
     words.extend(args.run.iter().cloned());
     let typed = round_flags("overload", WHOSE, &words, &TAKEN)?;
     let given = given_in_rounds(&args.run);
-    let is_given = |name: &str| given.iter().any(|of| of == name);
-    if !is_given(arg!(arrivals)) {
-        words.push("--arrivals=constant".to_owned());
-    }
-    if !is_given(arg!(throttling.on_throttle)) {
-        words.push("--on-throttle=ignore".to_owned());
+    for (name, word) in [
+        (arg!(arrivals), "--arrivals=constant"),
+        (arg!(throttling.on_throttle), "--on-throttle=ignore"),
+    ] {
+        if !given.iter().any(|of| of == name) {
+            words.push(word.to_owned());
+        }
     }
     words.extend(["--retries-on-top", "--warmup=0s"].map(str::to_owned));
     let mut capacity = None;
@@ -64,7 +65,10 @@ pub(crate) fn overload(args: &OverloadArgs) -> Result<u8, Error> {
     let study = OverloadStudy {
         capacity,
         in_flight_s: typed.timeout.as_secs_f64() * f64::from(attempts),
-        connections: is_given(arg!(connections)).then_some(typed.connections),
+        connections: given
+            .iter()
+            .any(|of| of == arg!(connections))
+            .then_some(typed.connections),
         words,
         ran: None,
         args,

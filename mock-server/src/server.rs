@@ -177,7 +177,6 @@ async fn serve(
     let mut alarm = JoinSet::new();
     let driven = Rc::clone(&timer);
     alarm.spawn_local(async move { driven.run().await });
-    let entrance = Rc::new(Entrance::new(&config, &ledger, &timer));
     let gateway = upstream.map(|upstream| Rc::new(Gateway::new(upstream, &timer)));
     let state = Rc::new(ServerState {
         config,
@@ -202,15 +201,11 @@ async fn serve(
             });
         }
     }
-    let accept = state.config.accept;
-    if let Some(queue) = accept.and_then(|accept| accept.queue) {
+    if let Some(queue) = state.config.accept.and_then(|accept| accept.queue) {
         // A socket may be told again how many it lets wait (listen(2)).
         let queue = SockRef::from(&listener).listen(queue.into());
         queue.map_err(ServeError::Listener)?;
     }
-    let most = accept.map_or(usize::MAX, |accept| accept.open.get() as usize);
-    let mut shutdown = pin!(shutdown);
-    let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
     #[cfg(feature = "http3")]
     let quic = udp
@@ -218,33 +213,7 @@ async fn serve(
         .transpose()?;
     #[cfg(not(feature = "http3"))]
     drop(udp);
-    loop {
-        // Ended connections leave an entry behind; their results are not needed.
-        while connections.try_join_next().is_some() {}
-        let is_full = connections.len() >= most;
-        let accepted = select! {
-            biased;
-            () = &mut shutdown => break,
-            _ = connections.join_next(), if is_full => continue,
-            accepted = listener.accept(), if !is_full => accepted,
-        };
-        match accepted {
-            Ok((stream, address)) => match Answers::new(&state, address.ip()) {
-                Ok(answers) => {
-                    let (entrance, stop) = (Rc::clone(&entrance), Rc::clone(&stop));
-                    connections.spawn_local(async move {
-                        connection::serve(stream, answers, &entrance, &stop).await;
-                    });
-                }
-                Err(over) => turn_away(stream, over),
-            },
-            Err(error) if concerns_one_connection(&error) => {}
-            Err(_) => {
-                select! { biased; () = &mut shutdown => break, () = sleep(ACCEPT_PAUSE) => {} }
-            }
-        }
-    }
-    drop(listener);
+    let mut connections = accept(listener, &state, &stop, shutdown).await;
     stop.now();
     let all_ended = async { while connections.join_next().await.is_some() {} };
     // Whether all ended in time or not: dropping the set cuts off the rest.
@@ -259,6 +228,51 @@ async fn serve(
         .as_ref()
         .map(|gateway| gateway.recording.take());
     Ok(recording.unwrap_or_default())
+}
+
+/// Accepts connections until `shutdown` is ready, closes `listener`, and returns those that are
+/// still open.
+async fn accept(
+    listener: TcpListener,
+    state: &Rc<ServerState>,
+    stop: &Rc<Stop>,
+    shutdown: impl Future<Output = ()>,
+) -> JoinSet<()> {
+    let accept = state.config.accept;
+    let most = accept.map_or(usize::MAX, |accept| accept.open.get() as usize);
+    let entrance = Entrance::new(&state.config, &state.ledger, &state.timer);
+    let (entrance, mut shutdown) = (Rc::new(entrance), pin!(shutdown));
+    let mut connections = JoinSet::new();
+    loop {
+        // Ended connections leave an entry behind; their results are not needed.
+        while connections.try_join_next().is_some() {}
+        let is_full = connections.len() >= most;
+        let accepted = select! {
+            biased;
+            () = &mut shutdown => return connections,
+            _ = connections.join_next(), if is_full => continue,
+            accepted = listener.accept(), if !is_full => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => match Answers::new(state, address.ip()) {
+                Ok(answers) => {
+                    let (entrance, stop) = (Rc::clone(&entrance), Rc::clone(stop));
+                    connections.spawn_local(async move {
+                        connection::serve(stream, answers, &entrance, &stop).await;
+                    });
+                }
+                Err(over) => turn_away(stream, over),
+            },
+            Err(error) if concerns_one_connection(&error) => {}
+            Err(_) => {
+                select! {
+                    biased;
+                    () = &mut shutdown => return connections,
+                    () = sleep(ACCEPT_PAUSE) => {}
+                }
+            }
+        }
+    }
 }
 
 fn runtime() -> Result<LocalRuntime, ServeError> {

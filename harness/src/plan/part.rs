@@ -5,7 +5,7 @@
 
 use super::split::split_share;
 use super::{PerHost, RunPlan};
-use crate::units::{IdRange, Rate, RateShape};
+use crate::units::{IdRange, Rate, RateShape, Stage};
 
 /// A slot: a fixed share of the rate and of the connections of a crawl. A part runs only while it
 /// holds one.
@@ -82,9 +82,13 @@ impl SlotShare {
     /// evenly, otherwise a longer period.
     fn of_rate(self, rate: Rate, shape: &RateShape) -> Rate {
         let of = u64::from(self.of);
-        let stages = shape.stages().iter();
-        let mut permits = stages.flat_map(|stage| [stage.from.permits, stage.to.permits]);
-        if rate.permits.is_multiple_of(of) && permits.all(|permits| permits.is_multiple_of(of)) {
+        if shape
+            .stages()
+            .iter()
+            .flat_map(Stage::rates)
+            .chain([rate])
+            .all(|rate| rate.permits.is_multiple_of(of))
+        {
             return Rate {
                 permits: rate.permits / of,
                 ..rate

@@ -89,16 +89,15 @@ impl<W: Workload> Clearance for LaneClearance<'_, W> {
 
 /// When each stage of the rate but the first begins.
 fn stage_begins(plan: &ShardPlan, start: Nanos) -> Vec<Nanos> {
-    let lengths = plan
-        .shape
-        .stages()
+    let stages = plan.shape.stages();
+    stages
         .iter()
-        .filter_map(|stage| stage.length_ns);
-    let ends = lengths.scan(start.0, |at, length| {
-        *at = at.saturating_add(length);
-        Some(Nanos(*at))
-    });
-    ends.take(plan.shape.stages().len().saturating_sub(1))
+        .filter_map(|stage| stage.length_ns)
+        .scan(start.0, |at, length| {
+            *at = at.saturating_add(length);
+            Some(Nanos(*at))
+        })
+        .take(stages.len().saturating_sub(1))
         .collect()
 }
 

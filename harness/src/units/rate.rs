@@ -157,13 +157,9 @@ impl FromStr for Rate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
-        let (number, period) = number_and_period(text)?;
-        match permits(number)? {
-            0 => Err(RateError::Nothing(text.to_owned())),
-            permits => Ok(Self {
-                permits,
-                period_ns: period.ns(),
-            }),
+        match rate(text)? {
+            Self { permits: 0, .. } => Err(RateError::Nothing(text.to_owned())),
+            rate => Ok(rate),
         }
     }
 }
@@ -194,6 +190,20 @@ impl Period {
             Self::Hour => "h",
         }
     }
+
+    /// Read the permits of a rate with this period.
+    fn rate(self, number: &str) -> Result<Rate, RateError> {
+        Ok(Rate {
+            permits: permits(number)?,
+            period_ns: self.ns(),
+        })
+    }
+}
+
+/// Read a rate, which may be of 0 permits.
+fn rate(text: &str) -> Result<Rate, RateError> {
+    let (number, period) = number_and_period(text)?;
+    period.rate(number)
 }
 
 /// A number and the period behind it; a second when there is none.

@@ -330,11 +330,14 @@ impl Arena {
             .iter()
             .flat_map(|of| of.standing.groups.chars())
             .collect();
-        let is_limited = |of: &&ArenaEntry| of.standing.state == StandingState::ClientLimited;
-        let limited = self.entries.iter().filter(is_limited);
         StudyFinding::Ranked {
             first: first_names,
-            limited: limited.map(|of| of.entry.name.clone()).collect(),
+            limited: self
+                .entries
+                .iter()
+                .filter(|of| of.standing.state == StandingState::ClientLimited)
+                .map(|of| of.entry.name.clone())
+                .collect(),
             per_s: first.standing.per_s.unwrap_or(0.0),
             entries: ranked.len(),
             groups: groups.len(),

@@ -117,13 +117,13 @@ pub struct OverloadSecond {
 impl OverloadSecond {
     /// Read a second of a report.
     fn of(row: &IntervalRow) -> Self {
-        let errors = |kinds: &[ErrorKind]| -> u64 {
-            let of = |kind| row.counts.errors_by_kind.get(kind).unwrap_or(&0);
-            kinds.iter().map(of).sum()
-        };
-        let timed_out = errors(&[ErrorKind::Timeout, ErrorKind::ConnectTimeout]);
-        let unopened = errors(&[ErrorKind::ConnectRefused, ErrorKind::Http2Refused]);
-        let errors: u64 = row.counts.errors_by_kind.values().sum();
+        let by_kind = &row.counts.errors_by_kind;
+        let [timed_out, unopened] = [
+            [ErrorKind::Timeout, ErrorKind::ConnectTimeout],
+            [ErrorKind::ConnectRefused, ErrorKind::Http2Refused],
+        ]
+        .map(|kinds| kinds.iter().filter_map(|kind| by_kind.get(kind)).sum());
+        let errors: u64 = by_kind.values().sum();
         let good = row.counts.ok + row.counts.not_found;
         let answers = row
             .counts
@@ -231,31 +231,33 @@ pub struct StageMeans {
 
 impl StageMeans {
     fn of(seconds: &[OverloadSecond]) -> Self {
-        let count = seconds.len().max(1) as f64;
-        let mean = |of: fn(&OverloadSecond) -> f64| seconds.iter().map(of).sum::<f64>() / count;
         let times: Vec<f64> = seconds.iter().filter_map(|of| of.response_p50_us).collect();
         Self {
-            offered_per_s: mean(|of| of.offered),
-            attempts_per_s: mean(|of| of.offered + of.retries as f64),
-            good_per_s: mean(|of| of.good as f64),
-            late_per_s: mean(|of| of.late as f64),
-            refused_per_s: mean(|of| of.refused as f64),
-            timed_out_per_s: mean(|of| of.timed_out as f64),
-            failed_per_s: mean(|of| of.failed as f64),
-            in_flight: mean(|of| of.in_flight.into()),
-            response_p50_us: (!times.is_empty())
-                .then(|| times.iter().sum::<f64>() / times.len() as f64),
+            offered_per_s: mean(seconds, |of| of.offered),
+            attempts_per_s: mean(seconds, |of| of.offered + of.retries as f64),
+            good_per_s: mean(seconds, |of| of.good as f64),
+            late_per_s: mean(seconds, |of| of.late as f64),
+            refused_per_s: mean(seconds, |of| of.refused as f64),
+            timed_out_per_s: mean(seconds, |of| of.timed_out as f64),
+            failed_per_s: mean(seconds, |of| of.failed as f64),
+            in_flight: mean(seconds, |of| of.in_flight.into()),
+            response_p50_us: (!times.is_empty()).then(|| mean(&times, |us| *us)),
         }
     }
+}
+
+/// The mean; 0 of none.
+fn mean<T>(all: &[T], of: fn(&T) -> f64) -> f64 {
+    all.iter().map(of).sum::<f64>() / all.len().max(1) as f64
 }
 
 impl OverloadOutcome {
     /// Judge the seconds of a run, one for each of its stages' seconds.
     pub fn of(question: &OverloadQuestion, seconds: &[OverloadSecond]) -> Self {
         let [before_s, overload_s, _] = question.stages_s;
-        let from = |s| seconds.partition_point(|of| of.start_s < s);
-        let (before, rest) = seconds.split_at(from(before_s));
-        let (overload, after) = rest.split_at(from(before_s + overload_s) - before.len());
+        let end_s = before_s + overload_s;
+        let (rest, after) = seconds.split_at(seconds.partition_point(|of| of.start_s < end_s));
+        let (before, overload) = rest.split_at(rest.partition_point(|of| of.start_s < before_s));
         // The first second holds the start.
         let before = StageMeans::of(&before[usize::from(before.len() > 1)..]);
         let during = StageMeans::of(overload);
@@ -291,11 +293,12 @@ impl OverloadOutcome {
 fn back_at(after: &[OverloadSecond], baseline: f64) -> Option<usize> {
     let enough = BACK * baseline;
     let least = enough - 3.0 * baseline.sqrt();
-    let is_below = |of: &OverloadSecond| (of.good as f64) < least;
     (0..after.len().saturating_sub(1)).find(|from| {
         let rest = &after[*from..];
-        let below = rest.iter().filter(|of| is_below(of)).count();
-        !is_below(&rest[0]) && below * 10 <= rest.len() && StageMeans::of(rest).good_per_s >= enough
+        let below = rest.iter().filter(|of| (of.good as f64) < least).count();
+        rest[0].good as f64 >= least
+            && below * 10 <= rest.len()
+            && StageMeans::of(rest).good_per_s >= enough
     })
 }
 
@@ -342,8 +345,12 @@ impl Overload {
         result: String,
     ) -> Self {
         let length: u64 = question.stages_s.iter().sum();
-        let rows = report.intervals.iter().filter(|row| row.start_s < length);
-        let seconds: Vec<OverloadSecond> = rows.map(OverloadSecond::of).collect();
+        let seconds: Vec<OverloadSecond> = report
+            .intervals
+            .iter()
+            .filter(|row| row.start_s < length)
+            .map(OverloadSecond::of)
+            .collect();
         let mut run = RoundRun::of(report, result);
         // That the target fails is what is measured.
         run.findings.retain(|finding| {
@@ -396,29 +403,29 @@ impl Overload {
             Column::numbers("in flight").leaving(3),
             Column::numbers("p50").leaving(5),
         ];
-        let row = |(name, of): (&str, &StageMeans)| {
-            let rates = [
-                of.offered_per_s,
-                of.attempts_per_s,
-                of.good_per_s,
-                of.late_per_s,
-                of.refused_per_s,
-                of.timed_out_per_s,
-                of.failed_per_s,
-                of.in_flight,
-            ];
-            let mut row = vec![name.to_owned()];
-            row.extend(rates.map(decimal));
-            row.push(or_dash(of.response_p50_us, micros));
-            row
-        };
+        let rows = STAGES
+            .into_iter()
+            .zip(&self.outcome.stages)
+            .map(|(name, of)| {
+                let rates = [
+                    of.offered_per_s,
+                    of.attempts_per_s,
+                    of.good_per_s,
+                    of.late_per_s,
+                    of.refused_per_s,
+                    of.timed_out_per_s,
+                    of.failed_per_s,
+                    of.in_flight,
+                ];
+                let mut row = vec![name.to_owned()];
+                row.extend(rates.map(decimal));
+                row.push(or_dash(of.response_p50_us, micros));
+                row
+            })
+            .collect();
         Table {
             columns,
-            rows: STAGES
-                .into_iter()
-                .zip(&self.outcome.stages)
-                .map(row)
-                .collect(),
+            rows,
             ..Table::default()
         }
     }

@@ -47,8 +47,9 @@ impl HeaderValues {
     fn number(&self, fields: HeaderFields<'_>, numbers: &mut [u8]) {
         let mut values = self.values.borrow_mut();
         for ((name, known), number) in self.names.iter().zip(&mut *values).zip(numbers) {
-            let mut all = fields.iter();
-            let found = all.find(|(other, _)| other.eq_ignore_ascii_case(name));
+            let found = fields
+                .iter()
+                .find(|(other, _)| other.eq_ignore_ascii_case(name));
             let value = found.map_or(&[][..], |(_, value)| &value[..value.len().min(MOST_BYTES)]);
             let at = known
                 .iter()

@@ -95,9 +95,10 @@ pub(super) fn draft(args: &RunArgs) -> Result<RunPlan, Error> {
 
 /// Return the duration that the flags say, or the time of the stages of the rate, if all have one.
 fn chosen_duration(args: &RunArgs) -> Option<Duration> {
-    let stages = args.rate.as_ref().map(|rate| rate.shape.length());
-    let has_end = |(length, has_end): (Duration, bool)| has_end.then_some(length);
-    args.duration.or(stages.and_then(has_end))
+    args.duration.or_else(|| {
+        let (length, has_end) = args.rate.as_ref()?.shape.length();
+        has_end.then_some(length)
+    })
 }
 
 /// Complete a draft for the targets of the run. `cores` are those of this machine that the

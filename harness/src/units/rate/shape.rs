@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_PERMITS, MOST_STAGES, Rate, RateError, number_and_period, permits};
+use super::{MOST_PERMITS, MOST_STAGES, Rate, RateError, number_and_period, permits, rate};
 use crate::units::parse_duration;
 
 /// The shortest stage.
@@ -33,6 +33,11 @@ impl Stage {
     /// True if its rate does not change.
     pub fn is_steady(&self) -> bool {
         self.from == self.to
+    }
+
+    /// Its rates, at its start and at its end.
+    pub(crate) const fn rates(&self) -> [Rate; 2] {
+        [self.from, self.to]
     }
 }
 
@@ -102,11 +107,10 @@ impl RateShape {
 
     /// The highest rate; none without stages.
     pub fn peak(&self) -> Option<Rate> {
-        let rates = self
-            .stages()
+        self.stages()
             .iter()
-            .flat_map(|stage| [stage.from, stage.to]);
-        rates.max_by_key(|rate| rate.permits)
+            .flat_map(Stage::rates)
+            .max_by_key(|rate| rate.permits)
     }
 
     /// True if it is a ramp until the end of the run, whose time has to be known.
@@ -261,10 +265,13 @@ impl FromStr for ShapedRate {
             });
         }
         let stages = if text.contains(':') {
-            short_form(text)?
+            short_form(text).map_err(|error| match error {
+                RateError::Constant(_) => form(text),
+                error => error,
+            })?
         } else if text.contains([',', '@']) || text.contains("..") {
             if text.split(',').any(|stage| stage.trim().is_empty()) {
-                return Err(RateError::Form(text.to_owned()));
+                return Err(form(text));
             }
             let stages = text.split(',').map(stage).collect::<Result<_, _>>()?;
             in_one_period(stages, text)?
@@ -282,34 +289,29 @@ impl FromStr for ShapedRate {
     }
 }
 
+fn form(text: &str) -> RateError {
+    RateError::Form(text.to_owned())
+}
+
 /// Read `A:B` or `A:B:STEP@TIME`.
 fn short_form(text: &str) -> Result<Vec<Stage>, RateError> {
-    let form = || RateError::Form(text.to_owned());
     let (rates, time) = match text.split_once('@') {
         Some((rates, time)) => (rates, Some(time)),
         None => (text, None),
     };
     let parts: Vec<&str> = rates.split(':').collect();
-    let (last, before) = parts.split_last().ok_or_else(form)?;
+    let (last, before) = parts.split_last().ok_or_else(|| form(text))?;
     if text.contains(',') || text.contains("..") {
-        return Err(form());
+        return Err(form(text));
     }
     if before.iter().any(|part| part.contains('/')) {
         return Err(RateError::Unit(text.to_owned()));
     }
     let (last, period) = number_and_period(last)?;
-    let rate = |part: &str| match permits(part) {
-        Ok(permits) => Ok(Rate {
-            permits,
-            period_ns: period.ns(),
-        }),
-        Err(RateError::Constant(_)) => Err(form()),
-        Err(error) => Err(error),
-    };
     match (before, time) {
-        ([from], None) => Ok(ramp(rate(from)?, rate(last)?)),
+        ([from], None) => Ok(ramp(period.rate(from)?, period.rate(last)?)),
         ([from, to], time) => {
-            let [from, to, step] = [rate(from)?, rate(to)?, rate(last)?];
+            let [from, to, step] = [period.rate(from)?, period.rate(to)?, period.rate(last)?];
             let every_ns = time
                 .and_then(parse_length_ns)
                 .ok_or_else(|| RateError::StageTime(text.to_owned()))?;
@@ -323,7 +325,7 @@ fn short_form(text: &str) -> Result<Vec<Stage>, RateError> {
             check_count(count, text)?;
             Ok(steps(from, to, step, every_ns))
         }
-        _ => Err(form()),
+        _ => Err(form(text)),
     }
 }
 
@@ -341,21 +343,22 @@ fn ramp(from: Rate, to: Rate) -> Vec<Stage> {
 fn steps(from: Rate, to: Rate, step: Rate, every_ns: u64) -> Vec<Stage> {
     let [low, high] = [from.permits.min(to.permits), from.permits.max(to.permits)];
     let count = (high - low).div_ceil(step.permits.max(1)).min(MOST_STAGES);
-    let stage = |n: u64| {
-        let change = n.saturating_mul(step.permits);
-        let permits = if to.permits > from.permits {
-            low.saturating_add(change).min(high)
-        } else {
-            high.saturating_sub(change).max(low)
-        };
-        let rate = Rate { permits, ..from };
-        Stage {
-            from: rate,
-            to: rate,
-            length_ns: (n < count).then_some(every_ns),
-        }
-    };
-    (0..=count).map(stage).collect()
+    (0..=count)
+        .map(|n| {
+            let change = n.saturating_mul(step.permits);
+            let permits = if to.permits > from.permits {
+                low.saturating_add(change).min(high)
+            } else {
+                high.saturating_sub(change).max(low)
+            };
+            let rate = Rate { permits, ..from };
+            Stage {
+                from: rate,
+                to: rate,
+                length_ns: (n < count).then_some(every_ns),
+            }
+        })
+        .collect()
 }
 
 /// Read `RATE`, `RATE@TIME` or `RATE..RATE@TIME`.
@@ -370,19 +373,11 @@ fn stage(text: &str) -> Result<Stage, RateError> {
         .transpose()?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
     if to.contains("..") {
-        return Err(RateError::Form(text.to_owned()));
+        return Err(form(text));
     }
     if from.contains('/') != to.contains('/') {
         return Err(RateError::StageUnit(text.to_owned()));
     }
-    let rate = |part: &str| {
-        let (number, period) = number_and_period(part)?;
-        let permits = permits(number)?;
-        Ok(Rate {
-            permits,
-            period_ns: period.ns(),
-        })
-    };
     let stage = Stage {
         from: rate(from)?,
         to: rate(to)?,
@@ -396,14 +391,21 @@ fn stage(text: &str) -> Result<Stage, RateError> {
 
 /// Give all rates the longest period among them.
 fn in_one_period(mut stages: Vec<Stage>, text: &str) -> Result<Vec<Stage>, RateError> {
-    let periods = stages.iter().flat_map(|stage| [stage.from, stage.to]);
-    let period_ns = periods.map(|rate| rate.period_ns).max().unwrap_or(1);
-    let common = |rate: Rate| match rate.permits * (period_ns / rate.period_ns) {
-        permits if permits <= MOST_PERMITS => Ok(Rate { permits, period_ns }),
-        _ => Err(RateError::TooHigh(text.to_owned())),
-    };
-    for stage in &mut stages {
-        (stage.from, stage.to) = (common(stage.from)?, common(stage.to)?);
+    let period_ns = stages
+        .iter()
+        .flat_map(Stage::rates)
+        .map(|rate| rate.period_ns)
+        .max()
+        .unwrap_or(1);
+    for rate in stages
+        .iter_mut()
+        .flat_map(|stage| [&mut stage.from, &mut stage.to])
+    {
+        let permits = rate.permits * (period_ns / rate.period_ns);
+        if permits > MOST_PERMITS {
+            return Err(RateError::TooHigh(text.to_owned()));
+        }
+        *rate = Rate { permits, period_ns };
     }
     Ok(stages)
 }

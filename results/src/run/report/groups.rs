@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Limit;
 use super::share;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::stats::{CoarseTimes, GroupCounts, Groups, HostTimes, MOST_GROUPS};
+use crawlmark_harness::stats::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 
 /// Most groups with a row.
@@ -181,9 +181,8 @@ impl GroupRow {
     }
 
     fn new(group: Group, counts: &GroupCounts) -> Self {
-        let percentiles = |times: &CoarseTimes| [0.5, 0.99].map(|q| times.percentile_us(q));
-        let [p50_us, p99_us] = percentiles(&counts.times);
-        let [service_p50_us, service_p99_us] = percentiles(&counts.service);
+        let [[p50_us, p99_us], [service_p50_us, service_p99_us]] =
+            [&counts.times, &counts.service].map(|of| [0.5, 0.99].map(|q| of.percentile_us(q)));
         let is_stage = matches!(group, Group::Stage(_));
         Self {
             group,

@@ -80,12 +80,24 @@ impl Values {
         name: &str,
         rows: impl IntoIterator<Item = (String, CoarseTimes)>,
     ) -> Self {
-        let rows = rows.into_iter().map(|(value, times)| (value, None, times));
         Self {
             kind,
             name: name.to_owned(),
-            rows: rows.collect(),
+            rows: rows
+                .into_iter()
+                .map(|(value, times)| (value, None, times))
+                .collect(),
         }
+    }
+
+    /// A trait of which each value has a number, from 0.
+    fn numbered(
+        kind: TraitKind,
+        name: &str,
+        rows: impl IntoIterator<Item = CoarseTimes>,
+        value: fn(usize) -> String,
+    ) -> Self {
+        Self::new(kind, name, (0..).map(value).zip(rows))
     }
 
     fn of_groups(
@@ -94,8 +106,9 @@ impl Values {
         groups: &Groups,
         group: fn(Option<u32>) -> Group,
     ) -> Self {
-        let counted = (0..).zip(groups.as_slice()).take(MOST_GROUPS);
-        let rows = counted
+        let rows = (0..)
+            .zip(groups.as_slice())
+            .take(MOST_GROUPS)
             .map(|(number, counts)| {
                 let group = Some(group(Some(number)));
                 (number.to_string(), group, counts.times.clone())
@@ -113,10 +126,6 @@ impl Values {
             templates.merge(&shard.templates);
             sources.merge(&shard.sources);
         }
-        let numbered = |rows: Vec<CoarseTimes>, name: fn(usize) -> String| {
-            let rows = rows.into_iter().enumerate();
-            rows.map(move |(number, times)| (name(number), times))
-        };
         let shards = record.shards.iter().map(|shard| shard.traits.all());
         let mut all: Vec<Self> = traits
             .headers
@@ -132,33 +141,28 @@ impl Values {
             ),
             Self::of_groups(TraitKind::Host, "host", &hosts, Group::Host),
             Self::of_groups(TraitKind::Source, "source address", &sources, Group::Source),
-            Self::new(
+            Self::numbered(
                 TraitKind::Nth,
                 "request of its connection",
-                numbered(traits.nth, place),
+                traits.nth,
+                place,
             ),
-            Self::new(TraitKind::Size, "body", numbered(traits.size, size)),
-            Self::new(
-                TraitKind::Status,
-                "status",
-                numbered(traits.status, |status| status.to_string()),
-            ),
-            Self::new(
+            Self::numbered(TraitKind::Size, "body", traits.size, size),
+            Self::numbered(TraitKind::Status, "status", traits.status, |status| {
+                status.to_string()
+            }),
+            Self::numbered(
                 TraitKind::Retransmission,
                 "retransmission",
-                numbered(traits.retransmitted, |waited| {
-                    if waited == 0 { "no" } else { "yes" }.to_owned()
-                }),
+                traits.retransmitted,
+                |waited| if waited == 0 { "no" } else { "yes" }.to_owned(),
             ),
-            Self::new(
-                TraitKind::Shard,
-                "shard",
-                numbered(shards.collect(), |shard| shard.to_string()),
-            ),
-            Self::new(
+            Self::numbered(TraitKind::Shard, "shard", shards, |shard| shard.to_string()),
+            Self::numbered(
                 TraitKind::Second,
                 "second of the minute",
-                numbered(traits.second, |second| format!("{second:02}")),
+                traits.second,
+                |second| format!("{second:02}"),
             ),
         ]);
         all
@@ -177,11 +181,11 @@ fn place(nth: usize) -> String {
 
 /// Lengths of a class of four binary digits.
 fn size(class: usize) -> String {
-    let from = |class: usize| bytes(1_u64 << (4 * class).min(63));
+    let [from, to] = [class, class + 1].map(|class| bytes(1_u64 << (4 * class).min(63)));
     if class == 0 {
-        format!("below {}", from(1))
+        format!("below {to}")
     } else {
-        format!("{} to {}", from(class), from(class + 1))
+        format!("{from} to {to}")
     }
 }
 
@@ -189,14 +193,11 @@ fn size(class: usize) -> String {
 /// (Chernoff 1952, by relative entropy): of few as well, where a normal distribution is none.
 fn chance(n: u64, of: u64, probability: f64) -> f64 {
     let part = share(n as f64, of as f64);
-    let term = |part: f64, other: f64| {
-        if part > 0.0 {
-            part * (part / other).ln()
-        } else {
-            0.0
-        }
-    };
-    let entropy = term(part, probability) + term(1.0 - part, 1.0 - probability);
+    let entropy: f64 = [(part, probability), (1.0 - part, 1.0 - probability)]
+        .into_iter()
+        .filter(|(part, _)| *part > 0.0)
+        .map(|(part, other)| part * (part / other).ln())
+        .sum();
     (-entropy * of as f64).exp()
 }
 
@@ -235,32 +236,39 @@ impl TraitRow {
     /// Values of a trait that the slowest responses, `of_slow` in this cell and above, have far more
     /// often than the others.
     fn of(values: &Values, cell: usize, of_slow: u64, slowest: f64) -> Vec<Self> {
-        let below = |times: &CoarseTimes| times.count() - times.count_from(cell);
-        let of_others: u64 = values.rows.iter().map(|(_, _, times)| below(times)).sum();
-        let rows = values.rows.iter().map(|(value, group, times)| {
-            let (slow, others) = (times.count_from(cell), below(times));
-            // Of few others, it is not known how rare the value is; one that is counted counts for
-            // 16 of them.
-            let expected = (others + 16) as f64 / (of_others + 32) as f64;
-            Self {
-                kind: values.kind,
-                name: values.name.clone(),
-                value: value.clone(),
-                group: *group,
-                slowest,
-                of_slow,
-                slow,
-                slow_share: share(slow as f64, of_slow as f64),
-                of_others,
-                others,
-                others_share: share(others as f64, of_others as f64),
-                p_value: chance(slow, of_slow, expected),
-            }
-        });
-        rows.filter(|row| {
-            row.slow_share >= EXPLAINS && row.slow_share >= row.others_share * TIMES_ITS_SHARE
-        })
-        .collect()
+        let of_others: u64 = values
+            .rows
+            .iter()
+            .map(|(_, _, times)| times.count() - times.count_from(cell))
+            .sum();
+        values
+            .rows
+            .iter()
+            .map(|(value, group, times)| {
+                let slow = times.count_from(cell);
+                let others = times.count() - slow;
+                // Of few others, it is not known how rare the value is; one that is counted counts
+                // for 16 of them.
+                let expected = (others + 16) as f64 / (of_others + 32) as f64;
+                Self {
+                    kind: values.kind,
+                    name: values.name.clone(),
+                    value: value.clone(),
+                    group: *group,
+                    slowest,
+                    of_slow,
+                    slow,
+                    slow_share: share(slow as f64, of_slow as f64),
+                    of_others,
+                    others,
+                    others_share: share(others as f64, of_others as f64),
+                    p_value: chance(slow, of_slow, expected),
+                }
+            })
+            .filter(|row| {
+                row.slow_share >= EXPLAINS && row.slow_share >= row.others_share * TIMES_ITS_SHARE
+            })
+            .collect()
     }
 
     /// Those that are not by chance, of so many that were tested (Benjamini and Hochberg 1995), each
@@ -268,13 +276,15 @@ impl TraitRow {
     fn significant(mut rows: Vec<Self>, tested: usize) -> Vec<Self> {
         let mut p_values: Vec<f64> = rows.iter().map(|row| row.p_value).collect();
         p_values.sort_unstable_by(f64::total_cmp);
-        let is_met = |at: usize, p: f64| p <= FALSE_TRAITS * (at + 1) as f64 / tested as f64;
-        let last = (0..p_values.len())
-            .rev()
-            .find(|at| is_met(*at, p_values[*at]));
+        let last = p_values
+            .iter()
+            .enumerate()
+            .rposition(|(at, p)| *p <= FALSE_TRAITS * (at + 1) as f64 / tested as f64);
         rows.retain(|row| last.is_some_and(|at| row.p_value <= p_values[at]));
-        let gap = |row: &Self| row.slow_share - row.others_share;
-        rows.sort_by(|a, b| gap(b).total_cmp(&gap(a)).then(a.order().cmp(&b.order())));
+        rows.sort_by(|a, b| {
+            let [gap, other] = [a, b].map(|row| row.slow_share - row.others_share);
+            other.total_cmp(&gap).then(a.order().cmp(&b.order()))
+        });
         let mut seen = BTreeSet::new();
         rows.retain(|row| seen.insert((row.order(), row.name.clone(), row.value.clone())));
         rows

@@ -126,20 +126,23 @@ fn line(series: &Series, steps: Vec<Step>) -> Vec<Mark> {
 
 /// Bands of what lasted, and lines of what happened at a moment.
 fn marks(events: &Events, axis: TimeAxis) -> impl Iterator<Item = Mark> {
-    let shaded = events.marks.iter().filter(|event| event.is_shaded);
-    shaded.map(move |event| {
-        let [from, to] = [event.from, event.to].map(|s| axis.at(s));
-        if from >= to {
-            let line = Mark::new(Role::Failed, &event.what, Shape::Upright(from));
-            return line.dashed(Dash::Short);
-        }
-        let role = match event.severity {
-            Severity::Info => Role::Shade,
-            Severity::Warning => Role::Paused,
-            Severity::Error => Role::Highlight,
-        };
-        Mark::new(role, &event.what, Shape::Band(from, to))
-    })
+    events
+        .marks
+        .iter()
+        .filter(|event| event.is_shaded)
+        .map(move |event| {
+            let [from, to] = [event.from, event.to].map(|s| axis.at(s));
+            if from >= to {
+                let line = Mark::new(Role::Failed, &event.what, Shape::Upright(from));
+                return line.dashed(Dash::Short);
+            }
+            let role = match event.severity {
+                Severity::Info => Role::Shade,
+                Severity::Warning => Role::Paused,
+                Severity::Error => Role::Highlight,
+            };
+            Mark::new(role, &event.what, Shape::Band(from, to))
+        })
 }
 
 /// Put steps on top of those before them.

@@ -633,8 +633,11 @@ impl Contest {
 
     /// The quantile that differs most surely.
     fn shape_changed(&self) -> Option<StudyFinding> {
-        let of = self.shape.iter().filter(|it| it.differs);
-        let it = of.min_by(|one, other| one.p_adjusted.total_cmp(&other.p_adjusted))?;
+        let it = self
+            .shape
+            .iter()
+            .filter(|it| it.differs)
+            .min_by(|one, other| one.p_adjusted.total_cmp(&other.p_adjusted))?;
         Some(StudyFinding::ShapeChanged {
             of: self.shape_of().to_owned(),
             quantile: it.quantile,

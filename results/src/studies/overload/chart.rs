@@ -84,14 +84,16 @@ fn panel(of: &Overload, y: Axis, height: f64, mut marks: Vec<Mark>) -> Panel {
 }
 
 fn steps(of: &Overload, value: Value) -> Vec<Step> {
-    let step = |second: &OverloadSecond| {
-        let from = second.start_s as f64;
-        Step {
-            from,
-            to: from + 1.0,
-            value: value(second),
-            base: 0.0,
-        }
-    };
-    of.seconds.iter().map(step).collect()
+    of.seconds
+        .iter()
+        .map(|second| {
+            let from = second.start_s as f64;
+            Step {
+                from,
+                to: from + 1.0,
+                value: value(second),
+                base: 0.0,
+            }
+        })
+        .collect()
 }
