@@ -36,6 +36,9 @@ const TAKEN: [&str; 8] = [
 /// Connections, unless the user says: as many as requests may be in flight, within these.
 const CONNECTIONS: [f64; 2] = [64.0, 4_096.0];
 
+/// Requests of a stage, at least.
+const FEWEST: f64 = 10.0;
+
 /// Overload a target, and return the exit code.
 pub(crate) fn overload(args: &OverloadArgs) -> Result<u8, Error> {
     let mut words: Vec<String> = args.url.iter().cloned().collect();
@@ -61,6 +64,13 @@ pub(crate) fn overload(args: &OverloadArgs) -> Result<u8, Error> {
         flags.extend(args.run.iter().cloned());
         capacity = Some(capacity_args(flags, None)?);
     }
+    let within = args.within.unwrap_or(args.during).max(2);
+    if args.after < within {
+        return usage(format!(
+            "--after {}s is too short: give at least {within}s, or a shorter --within (by default --during)",
+            args.after
+        ));
+    }
     let attempts = 1 + typed.throttling.retries.unwrap_or(MAX_RETRIES);
     let study = OverloadStudy {
         capacity,
@@ -74,7 +84,7 @@ pub(crate) fn overload(args: &OverloadArgs) -> Result<u8, Error> {
         args,
     };
     // Before anything is searched.
-    study.crawl(args.capacity.map_or(1.0, |rate| rate.per_second()))?;
+    study.crawl(args.capacity.map_or(1_000.0, |rate| rate.per_second()))?;
     study::conduct(study, &args.keep, "overload")
 }
 
@@ -95,7 +105,7 @@ struct OverloadStudy<'a> {
 impl Study for OverloadStudy<'_> {
     type Result = Overload;
 
-    const NEEDS: &'static str = "the overload was over";
+    const NEEDS: &'static str = "--after was over";
 
     fn announcement(&self) -> String {
         let after = if self.capacity.is_some() {
@@ -170,6 +180,14 @@ impl OverloadStudy<'_> {
 
     /// The run at this capacity.
     fn crawl(&self, capacity_per_s: f64) -> Result<Crawl, Error> {
+        let [before_s, during_s, after_s] = self.stages_s().map(|s| s as f64);
+        let shortest_s = (LOADS[0] * before_s.min(after_s)).min(LOADS[1] * during_s);
+        if capacity_per_s * shortest_s < FEWEST {
+            return usage(format!(
+                "a stage would have fewer than {FEWEST} requests at a capacity of {capacity_per_s:.2}/s: give longer stages, or a --capacity of at least {}/s",
+                (FEWEST / shortest_s).ceil()
+            ));
+        }
         let stages: Vec<String> = LOADS
             .iter()
             .zip(self.stages_s())

@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crawlmark_results::judge::Finding;
+use crawlmark_results::judge::{Finding, Limit};
 use crawlmark_results::run::report::Verdict;
 use crawlmark_results::studies::overload::{
     HeldBy, LOADS, Overload, OverloadFailure, OverloadOutcome, OverloadQuestion, OverloadSecond,
@@ -149,6 +149,7 @@ impl Simulation {
                     is_over: false,
                 });
                 self.open += 1;
+                self.seconds[second].sent += 1;
                 if number == 0 {
                     self.seconds[second].offered += 1.0;
                     self.budget = (self.budget + 1).min(1_000);
@@ -229,7 +230,7 @@ fn question(stages_s: [u64; 3], within_s: u64) -> OverloadQuestion {
 
 fn judged(case: Case, within_s: u64, seed: u64) -> OverloadOutcome {
     let seconds = Simulation::run(case, seed);
-    OverloadOutcome::of(&question(case.stages_s, within_s), &seconds)
+    OverloadOutcome::of(&question(case.stages_s, within_s), &seconds, &[])
 }
 
 const FIFO: Case = Case {
@@ -325,11 +326,15 @@ fn patient_clients_see_a_queue() {
 }
 
 /// A study of these seconds.
-fn study(question: OverloadQuestion, seconds: Vec<OverloadSecond>) -> Overload {
+fn study(
+    question: OverloadQuestion,
+    seconds: Vec<OverloadSecond>,
+    findings: Vec<Finding>,
+) -> Overload {
     let report = saved();
     let times = ["2026-11-30T10:00:00.000Z", "2026-11-30T10:00:15.000Z"];
     Overload {
-        outcome: OverloadOutcome::of(&question, &seconds),
+        outcome: OverloadOutcome::of(&question, &seconds, &findings),
         header: Header::new::<Overload>("overload", times),
         question,
         environment: report.environment,
@@ -338,14 +343,18 @@ fn study(question: OverloadQuestion, seconds: Vec<OverloadSecond>) -> Overload {
             started_at: times[0].to_owned(),
             finished_at: times[1].to_owned(),
             validity: Verdict::TargetLimited,
-            findings: Vec::new(),
+            findings,
         },
         seconds,
     }
 }
 
 fn stuck() -> Overload {
-    study(question(FIFO.stages_s, 4), Simulation::run(FIFO, 1))
+    study(
+        question(FIFO.stages_s, 4),
+        Simulation::run(FIFO, 1),
+        Vec::new(),
+    )
 }
 
 #[test]
@@ -376,8 +385,8 @@ pub(crate) fn with_findings() -> Vec<Overload> {
         of.good = 50;
     }
     vec![
-        study(stuck.question.clone(), kept_up),
-        study(stuck.question.clone(), low),
+        study(stuck.question.clone(), kept_up, Vec::new()),
+        study(stuck.question.clone(), low, Vec::new()),
         limited,
         stuck,
     ]
@@ -400,27 +409,93 @@ fn a_load_that_is_none_has_no_verdict() {
 }
 
 #[test]
+fn a_client_that_was_the_limit_gives_no_verdict() {
+    let stuck = stuck();
+    for limit in [Limit::Connections, Limit::PerHostConnections] {
+        let finding = Finding::NeverSent {
+            share: 0.7,
+            count: 1_299,
+            limit,
+        };
+        let limited = study(
+            stuck.question.clone(),
+            stuck.seconds.clone(),
+            vec![Finding::CpuFull { share: 0.99 }, finding.clone()],
+        );
+        let outcome = &limited.outcome;
+        assert_eq!(
+            (outcome.verdict, outcome.failure, outcome.recovery_s),
+            (None, None, None)
+        );
+        assert_eq!(limited.conclusion(), Conclusion::Inconclusive);
+        let found = limited.findings();
+        assert_eq!(found.len(), 2, "{found:#?}");
+        assert!(matches!(&found[0], StudyFinding::InRounds { finding: of, .. } if *of == finding));
+        assert!(!found[0].notice().remedy.is_empty());
+    }
+}
+
+#[test]
+fn a_target_is_stuck_only_if_it_was_watched_for_the_limit() {
+    for after in 0..8_u64 {
+        let seconds = Simulation::run(FIFO, 1);
+        let watched = &seconds[..7 + after as usize];
+        let outcome = OverloadOutcome::of(&question(FIFO.stages_s, 4), watched, &[]);
+        let is_stuck = outcome.verdict == Some(OverloadVerdict::Stuck);
+        assert_eq!(is_stuck, after >= 4, "{after}: {outcome:#?}");
+    }
+}
+
+#[test]
+fn a_figure_is_the_one_that_was_judged() {
+    // 140/s before; 200/s in the first half of the overload, and nothing in the second.
+    let mut seconds = stuck().seconds;
+    for (of, good) in seconds[3..7].iter_mut().zip([200, 200, 0, 0]) {
+        of.good = good;
+    }
+    let study = study(question(FIFO.stages_s, 4), seconds, Vec::new());
+    assert_eq!(study.outcome.failure, Some(OverloadFailure::Collapses));
+    let of_failure = |of: &StudyFinding| match of {
+        StudyFinding::FailsBy { good_per_s, .. } => Some(good_per_s[1]),
+        _ => None,
+    };
+    assert_eq!(study.findings().iter().find_map(of_failure), Some(0.0));
+}
+
+#[test]
+fn without_a_good_response_nothing_is_said_of_the_capacity() {
+    let mut seconds = stuck().seconds;
+    for of in &mut seconds {
+        (of.good, of.response_p50_us) = (0, None);
+    }
+    let none = study(question(FIFO.stages_s, 4), seconds, Vec::new());
+    let found = none.findings();
+    assert_eq!((none.outcome.verdict, found.len()), (None, 1));
+    let low = &with_findings()[1];
+    assert_ne!(found[0].notice().remedy, low.findings()[0].notice().remedy);
+    assert_eq!(
+        [none.main_figures().len(), low.main_figures().len()],
+        [1; 2]
+    );
+}
+
+#[test]
 fn what_holds_a_target_is_told_apart() {
     let stuck = stuck();
     let of = |question: OverloadQuestion, change: fn(&mut OverloadSecond)| {
         let mut seconds = stuck.seconds.clone();
         seconds[7..].iter_mut().for_each(change);
-        OverloadOutcome::of(&question, &seconds)
+        OverloadOutcome::of(&question, &seconds, &[])
     };
-    let few = OverloadQuestion {
-        connections: 10,
-        ..stuck.question.clone()
-    };
-    assert_eq!(of(few, |_| {}).held_by, Some(HeldBy::Connections));
     let broken = of(stuck.question.clone(), |of| {
-        (of.retries, of.in_flight, of.good) = (0, 1, 0);
+        (of.sent, of.in_flight, of.good) = (140, 1, 0);
     });
     assert_eq!(broken.held_by, Some(HeldBy::Failures));
     assert_eq!(broken.verdict, Some(OverloadVerdict::Stuck));
     // A second that is back between others is none.
     let mut seconds = stuck.seconds.clone();
     seconds[10].good = 140;
-    let outcome = OverloadOutcome::of(&stuck.question, &seconds);
+    let outcome = OverloadOutcome::of(&stuck.question, &seconds, &[]);
     assert_eq!(outcome.recovery_s, None);
     // One that is not, of many that are, does not count.
     seconds[9..].iter_mut().for_each(|of| of.good = 140);
@@ -430,6 +505,6 @@ fn what_holds_a_target_is_told_apart() {
         ..last.clone()
     }));
     seconds[20].good = 20;
-    let outcome = OverloadOutcome::of(&stuck.question, &seconds);
+    let outcome = OverloadOutcome::of(&stuck.question, &seconds, &[]);
     assert_eq!(outcome.recovery_s, Some(2));
 }

@@ -16,8 +16,8 @@ Verdict: recovers if at most --within after the overload, the rate of good respo
 happen in the run.
 
 Exit codes: 0 recovers or slow · 3 stuck
-            5 no verdict: the target kept up with 1.5 times the capacity, or did
-              not sustain 0.7 times
+            5 no verdict: the target kept up with 1.5 times the capacity, did not
+              sustain 0.7 times, or the clients were the limit
             1 the run or the search failed · 2 usage
             129 / 130 / 143 ended by a signal
 
@@ -59,7 +59,7 @@ pub struct OverloadArgs {
     /// Time at 1.5 times the capacity
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = whole_seconds)]
     pub during: u64,
-    /// Time at 0.7 times the capacity after the overload
+    /// Time at 0.7 times the capacity after the overload, at least --within
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = whole_seconds)]
     pub after: u64,
     /// Longest time until the target has recovered [default: --during]

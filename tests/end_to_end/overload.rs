@@ -85,8 +85,27 @@ fn a_load_that_is_no_overload_has_no_verdict() {
     assert_eq!(done.printed()["verdict"], Value::Null);
     done.code(&[5]);
     run("overload --capacity 60/s -- --rate 5/s").code(&[2]);
-    run("overload --capacity 60/s --before 1500ms").code(&[2]);
+    for flags in [
+        "--capacity 60/s --before 1500ms",
+        "--capacity 60/s --during 1s --after 1s",
+        "--capacity 60/s --after 9s",
+        "--capacity 60/s --after 9s --within 10s",
+        "--capacity 1/s --before 10s",
+    ] {
+        run(&format!("overload {flags}")).code(&[2]);
+    }
     run("overload --search '--retries 1'").code(&[2]);
+}
+
+#[test]
+fn a_client_that_was_the_limit_gives_no_verdict() {
+    let clients = format!("{SERVICE} --timeout 2s --retries 0 --target-workers 4 -c 1");
+    let done = overload("--after 3s", &clients).code(&[5]);
+    assert_eq!(verdict(&done), [Value::Null, Value::Null, Value::Null]);
+    let printed = done.printed();
+    let mean = &printed["stages"][1];
+    assert!(mean["attempts_per_s"].as_f64() < Some(100.0), "{mean:#}");
+    assert_eq!(printed["findings"][0]["kind"], json!("in_rounds"));
 }
 
 #[test]

@@ -82,7 +82,12 @@ findings! {
 
     /// Rounds have a finding of their own: that of the first of them.
     InRounds { finding: Finding, rounds: usize, of: usize, side: Cow<'static, str> } => Warning,
-        format!("In {rounds} of {}{side}: {}", counted(of as u64, "round"), finding.text());
+        if of == 1 && side.is_empty() {
+            finding.text()
+        } else {
+            format!("In {rounds} of {}{side}: {}", counted(of as u64, "round"), finding.text())
+        },
+        finding.remedy().filter(|_| of == 1).unwrap_or_default();
     /// The target ran out of something, by a probe of its processes.
     RanOut { at: String, finding: Finding } => Neutral,
         format!("At {at}: {}", finding.text()),
@@ -447,12 +452,20 @@ findings! {
         "The capacity is higher: give a higher --capacity, or remove it to search it.";
     /// The target did not sustain the load before the overload.
     NotSteady { good_per_s: f64, offered_per_s: f64 } => Warning,
-        format!("Overloaded before the overload: {} of {} offered were answered in time", rate(good_per_s), rate(offered_per_s)),
-        "The capacity is lower: give a lower --capacity, or remove it to search it.";
+        if good_per_s > 0.0 {
+            format!("Overloaded before the overload: {} of {} offered were answered in time", rate(good_per_s), rate(offered_per_s))
+        } else {
+            "No good response before the overload".to_owned()
+        },
+        if good_per_s > 0.0 {
+            "The capacity is lower: give a lower --capacity, or remove it to search it."
+        } else {
+            "Mend the target's errors first: crawlmark run shows them."
+        };
     /// Reaction to the overload.
     FailsBy { failure: OverloadFailure, good_per_s: [f64; 2] } =>
         if failure == OverloadFailure::Collapses { Warning } else { Neutral },
-        format!("{}: goodput {} before the overload, {} in it", failure.text(), rate(good_per_s[0]), rate(good_per_s[1]));
+        format!("{}: goodput {} before the overload, {} in its second half", failure.text(), rate(good_per_s[0]), rate(good_per_s[1]));
     /// What was waiting at the end of the overload.
     Backlog { requests: f64, drain_s: Option<f64> } => Neutral,
         format!(
@@ -676,9 +689,6 @@ impl HeldBy {
             }
             Self::Queue => {
                 "The queue of the overload is still being served. Bound it, or give --after more time to see the end."
-            }
-            Self::Connections => {
-                "All connections of the clients wait for responses. Shorten --timeout, or give more connections (-c)."
             }
             Self::Failures => "The target fails requests below its capacity: look at its errors.",
         }

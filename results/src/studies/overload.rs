@@ -17,9 +17,12 @@
 //! 2. The target **recovers** if it is back within the limit, is **slow** if it is back later, and is
 //!    **stuck** if it is not back in the run.
 //! 3. There is no verdict if the baseline is below `BACK` of the offered rate, or if the target kept
-//!    up with the overload: then the capacity is another one.
+//!    up with the overload: then the capacity is another one. Nor is there one if requests waited
+//!    for the client's own limits, or if the last stage was shorter than the limit of the recovery.
 
 mod chart;
+
+use std::mem;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,9 +30,10 @@ use super::{
     Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, name_of,
     or_dash, rate, shell_line,
 };
+use crate::judge::Finding;
 use crate::run::report::{Environment, IntervalRow, Report, Verdict};
 use crate::show::doc::{Column, Doc, Figure, Table};
-use crate::show::text::{decimal, micros, seconds};
+use crate::show::text::{decimal, micros};
 use crawlmark_harness::sample::ErrorKind;
 
 /// Offered rates of the stages, as parts of the capacity.
@@ -47,7 +51,7 @@ const KEPT_UP: f64 = 0.95;
 /// Factor by which response times or requests in flight are longer or more where a queue is.
 const QUEUED: f64 = 3.0;
 
-/// Part of the connections, and of the capacity, that counts as all of it.
+/// Part of the capacity that counts as all of it.
 const ALL: f64 = 0.95;
 
 /// An overload, as it is saved in `overload.json`.
@@ -98,25 +102,26 @@ pub struct OverloadSecond {
     pub offered: f64,
     /// Good responses in time.
     pub good: u64,
-    /// Good responses that came later than the objective.
-    pub late: u64,
     /// Error statuses, and connections that were refused.
     pub refused: u64,
     /// Requests that the clients gave up.
     pub timed_out: u64,
     /// Requests that failed otherwise.
     pub failed: u64,
+    /// Requests that were sent in it, retries included.
+    pub sent: u64,
     /// Retries.
     pub retries: u64,
     /// Requests in flight at its end.
     pub in_flight: u32,
-    /// Median response time of what was scheduled in it and answered, us.
+    /// Median response time of the good responses to what was scheduled in it, us; null without a
+    /// good response in it.
     pub response_p50_us: Option<f64>,
 }
 
 impl OverloadSecond {
-    /// Read a second of a report.
-    fn of(row: &IntervalRow) -> Self {
+    /// Read a second of a report, at whose start so many requests were in flight.
+    fn of(row: &IntervalRow, in_flight: u32) -> Self {
         let by_kind = &row.counts.errors_by_kind;
         let [timed_out, unopened] = [
             [ErrorKind::Timeout, ErrorKind::ConnectTimeout],
@@ -133,13 +138,13 @@ impl OverloadSecond {
             start_s: row.start_s,
             offered: row.offered.unwrap_or(0.0),
             good,
-            late: 0,
             refused: answers.saturating_sub(good) + unopened,
             timed_out,
             failed: errors.saturating_sub(timed_out + unopened),
+            sent: (row.counts.attempts + u64::from(row.in_flight)).saturating_sub(in_flight.into()),
             retries: row.counts.retries,
             in_flight: row.in_flight,
-            response_p50_us: row.response_p50_us,
+            response_p50_us: row.response_p50_us.filter(|_| good > 0),
         }
     }
 }
@@ -147,11 +152,11 @@ impl OverloadSecond {
 /// Judgement of an overload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverloadOutcome {
-    /// Null if the load was not what it was to be.
+    /// Null if the load was not what it was to be, or was not watched for long enough.
     pub verdict: Option<OverloadVerdict>,
-    /// Reaction to the overload; null if there was none.
+    /// Reaction to the overload; null without a verdict.
     pub failure: Option<OverloadFailure>,
-    /// Seconds of the last stage until the goodput was back; null if it was not.
+    /// Seconds of the last stage until the goodput was back; null if it was not, or without a verdict.
     pub recovery_s: Option<u64>,
     /// What kept the goodput down at the end; null if nothing did.
     pub held_by: Option<HeldBy>,
@@ -200,8 +205,6 @@ pub enum HeldBy {
     Retries,
     /// The target still serves the requests of the overload.
     Queue,
-    /// All connections of the clients are in use.
-    Connections,
     /// The target refuses or fails requests although the load is below its capacity.
     Failures,
 }
@@ -211,12 +214,10 @@ pub enum HeldBy {
 pub struct StageMeans {
     /// See [`OverloadSecond::offered`].
     pub offered_per_s: f64,
-    /// Requests with their retries.
+    /// See [`OverloadSecond::sent`].
     pub attempts_per_s: f64,
     /// Goodput.
     pub good_per_s: f64,
-    /// See [`OverloadSecond::late`].
-    pub late_per_s: f64,
     /// See [`OverloadSecond::refused`].
     pub refused_per_s: f64,
     /// See [`OverloadSecond::timed_out`].
@@ -230,13 +231,16 @@ pub struct StageMeans {
 }
 
 impl StageMeans {
+    fn is_steady(&self) -> bool {
+        self.good_per_s > 0.0 && self.good_per_s >= BACK * self.offered_per_s
+    }
+
     fn of(seconds: &[OverloadSecond]) -> Self {
         let times: Vec<f64> = seconds.iter().filter_map(|of| of.response_p50_us).collect();
         Self {
             offered_per_s: mean(seconds, |of| of.offered),
-            attempts_per_s: mean(seconds, |of| of.offered + of.retries as f64),
+            attempts_per_s: mean(seconds, |of| of.sent as f64),
             good_per_s: mean(seconds, |of| of.good as f64),
-            late_per_s: mean(seconds, |of| of.late as f64),
             refused_per_s: mean(seconds, |of| of.refused as f64),
             timed_out_per_s: mean(seconds, |of| of.timed_out as f64),
             failed_per_s: mean(seconds, |of| of.failed as f64),
@@ -251,34 +255,47 @@ fn mean<T>(all: &[T], of: fn(&T) -> f64) -> f64 {
     all.iter().map(of).sum::<f64>() / all.len().max(1) as f64
 }
 
-impl OverloadOutcome {
-    /// Judge the seconds of a run, one for each of its stages' seconds.
-    pub fn of(question: &OverloadQuestion, seconds: &[OverloadSecond]) -> Self {
-        let [before_s, overload_s, _] = question.stages_s;
+impl OverloadQuestion {
+    /// The seconds of each stage.
+    fn split<'a>(&self, seconds: &'a [OverloadSecond]) -> [&'a [OverloadSecond]; 3] {
+        let [before_s, overload_s, _] = self.stages_s;
         let end_s = before_s + overload_s;
         let (rest, after) = seconds.split_at(seconds.partition_point(|of| of.start_s < end_s));
         let (before, overload) = rest.split_at(rest.partition_point(|of| of.start_s < before_s));
+        [before, overload, after]
+    }
+}
+
+impl OverloadOutcome {
+    /// Judge the seconds of a run, one for each of its stages' seconds, by a client with these
+    /// findings.
+    pub fn of(
+        question: &OverloadQuestion,
+        seconds: &[OverloadSecond],
+        findings: &[Finding],
+    ) -> Self {
+        let [before, overload, after] = question.split(seconds);
         // The first second holds the start.
         let before = StageMeans::of(&before[usize::from(before.len() > 1)..]);
         let during = StageMeans::of(overload);
         let back = back_at(after, before.good_per_s);
         let last = StageMeans::of(&after[back.unwrap_or(after.len() / 2)..]);
-        let is_steady = before.good_per_s >= BACK * before.offered_per_s && !after.is_empty();
+        let is_load = before.is_steady() && !findings.iter().any(is_limit);
         let failure = failure(&before, &during, overload);
         let verdict = match back {
-            _ if !is_steady || failure.is_none() => None,
+            _ if !is_load || failure.is_none() => None,
             Some(s) if s as u64 <= question.within_s => Some(OverloadVerdict::Recovers),
             Some(_) => Some(OverloadVerdict::Slow),
-            None => Some(OverloadVerdict::Stuck),
+            None => (after.len() as u64 >= question.within_s).then_some(OverloadVerdict::Stuck),
         };
         let received = during.attempts_per_s - during.refused_per_s;
         let backlog = (received - question.capacity_per_s).max(0.0) * overload.len() as f64;
-        let at_end = StageMeans::of(&after[after.len() / 2..]);
+        let at_end = second_half(after);
         let spare = question.capacity_per_s - at_end.attempts_per_s;
         Self {
             verdict,
-            failure,
-            recovery_s: back.map(|s| s as u64),
+            failure: verdict.and(failure),
+            recovery_s: verdict.and(back).map(|s| s as u64),
             held_by: (verdict == Some(OverloadVerdict::Stuck))
                 .then(|| held_by(question, &before, &at_end)),
             backlog,
@@ -302,12 +319,24 @@ fn back_at(after: &[OverloadSecond], baseline: f64) -> Option<usize> {
     })
 }
 
+fn second_half(seconds: &[OverloadSecond]) -> StageMeans {
+    StageMeans::of(&seconds[seconds.len() / 2..])
+}
+
+/// True of a limit of the client that requests waited for, or were never sent because of.
+fn is_limit(finding: &Finding) -> bool {
+    matches!(
+        finding.effect(),
+        Some(Verdict::ConcurrencyLimited | Verdict::BudgetLimited)
+    )
+}
+
 fn failure(
     before: &StageMeans,
     during: &StageMeans,
     overload: &[OverloadSecond],
 ) -> Option<OverloadFailure> {
-    let last = StageMeans::of(&overload[overload.len() / 2..]);
+    let last = second_half(overload);
     let grows = last.response_p50_us.unwrap_or(f64::MAX)
         > QUEUED * before.response_p50_us.unwrap_or(f64::MAX);
     let broken = during.timed_out_per_s + during.failed_per_s;
@@ -315,9 +344,9 @@ fn failure(
         Some(OverloadFailure::Collapses)
     } else if during.good_per_s >= KEPT_UP * during.offered_per_s && !grows {
         None
-    } else if during.refused_per_s > broken.max(during.late_per_s) {
+    } else if during.refused_per_s > broken {
         Some(OverloadFailure::Refuses)
-    } else if broken > during.late_per_s {
+    } else if broken > 0.0 {
         Some(OverloadFailure::TimesOut)
     } else {
         Some(OverloadFailure::Queues)
@@ -325,9 +354,7 @@ fn failure(
 }
 
 fn held_by(question: &OverloadQuestion, before: &StageMeans, last: &StageMeans) -> HeldBy {
-    if last.in_flight >= ALL * f64::from(question.connections) {
-        HeldBy::Connections
-    } else if last.attempts_per_s >= ALL * question.capacity_per_s {
+    if last.attempts_per_s >= ALL * question.capacity_per_s {
         HeldBy::Retries
     } else if last.in_flight >= QUEUED * before.in_flight.max(1.0) {
         HeldBy::Queue
@@ -345,11 +372,12 @@ impl Overload {
         result: String,
     ) -> Self {
         let length: u64 = question.stages_s.iter().sum();
+        let mut in_flight = 0;
         let seconds: Vec<OverloadSecond> = report
             .intervals
             .iter()
             .filter(|row| row.start_s < length)
-            .map(OverloadSecond::of)
+            .map(|row| OverloadSecond::of(row, mem::replace(&mut in_flight, row.in_flight)))
             .collect();
         let mut run = RoundRun::of(report, result);
         // That the target fails is what is measured.
@@ -357,10 +385,10 @@ impl Overload {
             matches!(
                 finding.effect(),
                 Some(Verdict::ClientLimited | Verdict::Disturbed | Verdict::Incomplete)
-            )
+            ) || is_limit(finding)
         });
         Self {
-            outcome: OverloadOutcome::of(&question, &seconds),
+            outcome: OverloadOutcome::of(&question, &seconds, &run.findings),
             environment: report.environment.clone(),
             header,
             question,
@@ -372,14 +400,15 @@ impl Overload {
     fn answer(&self) -> StudyFinding {
         let [before, during, after] = &self.outcome.stages;
         match self.outcome.verdict {
-            None if self.outcome.failure.is_none() => StudyFinding::KeptUp {
-                good_per_s: during.good_per_s,
-                offered_per_s: during.offered_per_s,
-            },
-            None => StudyFinding::NotSteady {
+            None if !before.is_steady() => StudyFinding::NotSteady {
                 good_per_s: before.good_per_s,
                 offered_per_s: before.offered_per_s,
             },
+            None if during.good_per_s >= KEPT_UP * during.offered_per_s => StudyFinding::KeptUp {
+                good_per_s: during.good_per_s,
+                offered_per_s: during.offered_per_s,
+            },
+            None => StudyFinding::Interrupted {},
             Some(verdict) => StudyFinding::AfterOverload {
                 verdict,
                 recovery_s: self.outcome.recovery_s,
@@ -396,7 +425,6 @@ impl Overload {
             Column::numbers("offered/s").leaving(6),
             Column::numbers("sent/s").leaving(4),
             Column::numbers("good/s"),
-            Column::numbers("late/s").leaving(1),
             Column::numbers("refused/s"),
             Column::numbers("timeouts/s"),
             Column::numbers("failed/s").leaving(2),
@@ -411,7 +439,6 @@ impl Overload {
                     of.offered_per_s,
                     of.attempts_per_s,
                     of.good_per_s,
-                    of.late_per_s,
                     of.refused_per_s,
                     of.timed_out_per_s,
                     of.failed_per_s,
@@ -451,10 +478,17 @@ impl StudyResult for Overload {
     }
 
     fn findings(&self) -> Vec<StudyFinding> {
-        let mut found = vec![self.answer()];
+        let of_client = in_rounds("", &[&self.run]);
+        let limit = of_client
+            .iter()
+            .find(|of| matches!(of, StudyFinding::InRounds { finding, .. } if is_limit(finding)));
+        let mut found = vec![limit.cloned().unwrap_or_else(|| self.answer())];
         found.extend(self.outcome.failure.map(|failure| StudyFinding::FailsBy {
             failure,
-            good_per_s: [0, 1].map(|at: usize| self.outcome.stages[at].good_per_s),
+            good_per_s: [
+                self.outcome.stages[0].good_per_s,
+                second_half(self.question.split(&self.seconds)[1]).good_per_s,
+            ],
         }));
         if self.outcome.failure.is_some() && self.outcome.backlog >= 1.0 {
             found.push(StudyFinding::Backlog {
@@ -462,7 +496,7 @@ impl StudyResult for Overload {
                 drain_s: self.outcome.drain_s,
             });
         }
-        found.extend(in_rounds("", &[&self.run]));
+        found.extend(of_client.iter().filter(|of| Some(*of) != limit).cloned());
         found
     }
 
@@ -472,7 +506,10 @@ impl StudyResult for Overload {
             .stages
             .each_ref()
             .map(|of| decimal(of.good_per_s));
-        let back = self.outcome.recovery_s.map(|s| seconds(s as f64));
+        let back = self.outcome.recovery_s.map(|s| match s {
+            0 => "at once".to_owned(),
+            s => format!("{s} s"),
+        });
         [
             figure(
                 "Goodput",

@@ -14,10 +14,10 @@ type Value = fn(&OverloadSecond) -> Option<f64>;
 const LINES: [(Role, &str, Value); 4] = [
     (Role::Throttled, "refused", |of| Some(of.refused as f64)),
     (Role::Failed, "timed out, failed", |of| {
-        Some((of.timed_out + of.failed + of.late) as f64)
+        Some((of.timed_out + of.failed) as f64)
     }),
     (Role::Retried, "sent with retries", |of| {
-        (of.retries > 0).then_some(of.offered + of.retries as f64)
+        (of.retries > 0).then_some(of.sent as f64)
     }),
     (Role::Asked, "offered", |of| Some(of.offered)),
 ];
