@@ -162,7 +162,7 @@ Exit codes:
   5    a threshold could not be decided; ab, compare: the comparison is
        inconclusive; compare: single results and results of other tools get
        no verdict; bisect: no commit was found; history: too few results;
-       capacity: no capacity was found; overload: the load was no overload;
+       capacity: no capacity was found; overload: no verdict;
        scale: nothing to compare; arena: no ranks; selftest: no row failed,
        but some could not be judged
   129, 130, 143

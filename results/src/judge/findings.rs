@@ -694,6 +694,8 @@ findings! {
             in_words(&causes),
             hosts.join(", ")
         ),
+        // That of the failed requests, which it covers, is at least this.
+        effect: Errors,
         severity: Severity::Error,
         advice: advice(&causes),
         covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];

@@ -22,7 +22,7 @@ use crate::crawl::{ConnectTo, LocalIps};
 const FORGED: &str = "forged";
 
 /// Values of which each flag takes some.
-const VALUES: [&str; 45] = [
+const VALUES: [&str; 46] = [
     "/tmp/forged",
     "forged",
     "../forged",
@@ -68,6 +68,7 @@ const VALUES: [&str; 45] = [
     "reset:0.01",
     "3@10ms",
     "640",
+    "response < 200ms",
 ];
 
 /// Words that give each flag a value that it takes.
