@@ -271,7 +271,7 @@ if [ -n "$REHEARSED" ]; then
     ab*) own+=(--pairs 1) rounds+=(-d 300ms) ;;
     scale*) own+=(--repeats 1 -d 200ms) ;;
     arena*) own+=(--rounds 1 --curve 0 -d 100ms -w 0s) ;;
-    overload*) own+=(--before 1s --during 1s --after 1s) ;;
+    overload*) own+=(--before 1s --during 1s --after 2s) ;;
     capacity*) own+=(--from 100 --max-rate 200 --probe 1s --budget 3s) ;;
     ladder*) own+=(--rungs 4 -d 1s) ;;
     patterns*) own+=(-d 1s) ;;
