@@ -43,19 +43,22 @@ pub(crate) fn wrong_ends(course: &Course) -> Vec<String> {
             ));
         }
         let is_as_sent = |number: i32| ended.signals.iter().any(|sent| *sent as i32 == number);
-        // What the standard library does without memory.
-        let is_out_of_memory = ended.stderr.contains("memory allocation of");
         let is_right = match (status.code(), status.signal()) {
             (Some(2), _) if ended.stderr.contains("try '--help'") => false,
             (Some(code), _) => CODES.contains(&code),
             // A signal that comes before there is a handler for it ends the process, too.
-            (None, number) => number.is_some_and(is_as_sent) || is_out_of_memory,
+            (None, number) => number.is_some_and(is_as_sent) || is_out_of_memory(ended),
         };
         if !is_right || ended.stderr.contains("panicked") {
             wrong.push(format!("{status} of {}: {}", ended.line, ended.stderr));
         }
     }
     wrong
+}
+
+/// True if the standard library has aborted it for lack of memory: it died as by `SIGKILL`.
+pub(crate) fn is_out_of_memory(ended: &Ended) -> bool {
+    ended.stderr.contains("memory allocation of")
 }
 
 /// What is wrong with the result in `out`, or with the exit code by it.

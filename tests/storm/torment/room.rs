@@ -137,6 +137,7 @@ impl<'a> Room<'a> {
         self.wrong.extend(laws::wrong_ends(&course));
         for ended in &course.ended {
             self.said.push_str(&ended.stderr);
+            self.is_unnamed |= laws::is_out_of_memory(ended);
         }
         self.dead += course.dead_shards + course.dead_supervisors;
         self.is_unnamed |= course.dead_supervisors > 0;
