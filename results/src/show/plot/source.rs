@@ -1,6 +1,7 @@
 //! The last line of a picture: where its numbers are from.
 
 use crate::run::report::{Environment, Report};
+use crate::show::text::counted;
 
 /// Marks and words of the names of CPUs that tell nothing apart.
 const IDLE: [&str; 5] = ["(R)", "(TM)", "(tm)", " CPU", " Processor"];
@@ -35,7 +36,7 @@ pub(crate) fn source(
             cpu = cpu.replace(idle, "");
         }
         let name = cpu.split('@').next().unwrap_or_default().trim();
-        format!("{name}, {} cores", machine.cores)
+        format!("{name}, {}", counted(machine.cores as u64, "core"))
     }));
     parts.push(date(time));
     parts.retain(|part| !part.is_empty());

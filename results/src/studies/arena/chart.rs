@@ -179,24 +179,18 @@ fn around(values: impl Iterator<Item = f64>) -> Range {
 
 /// CPU per request beside the median time, at the rate that all entries get.
 fn costs(entries: &[ArenaEntry]) -> Option<Panel> {
-    let (mut marks, mut notes, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut marks, mut all) = (Vec::new(), Vec::new());
     for (row, of) in entries.iter().enumerate() {
         let fixed = of.entry.fixed.as_ref();
         let known = fixed.and_then(|of| Some((of.cpu_us_per_request?, of.p50_us?)));
         if let Some((cpu_us, p50_us)) = known {
-            let role = Role::Run(row);
-            marks.push(Mark::new(
-                role,
-                "",
-                Shape::Dots(vec![Dot::at(cpu_us, p50_us)]),
-            ));
-            let note = Note::new(of.entry.name.clone(), (cpu_us, p50_us), [8.0, 4.0]);
-            notes.push(note.of(role, Face::Name));
+            // Named at the right end, where names of dots that lie together have room.
+            let (name, dots) = (of.entry.name.clone(), vec![Dot::at(cpu_us, p50_us)]);
+            marks.push(Mark::new(Role::Run(row), name, Shape::Dots(dots)));
             all.push((cpu_us, p50_us));
         }
     }
-    marks.push(Mark::notes(notes));
-    (marks.len() > 1).then(|| Panel {
+    (!marks.is_empty()).then(|| Panel {
         x: Axis::new(
             "CPU per request",
             around(all.iter().map(|(cpu_us, _)| *cpu_us)),
