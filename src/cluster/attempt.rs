@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::files::{Root, random};
 use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
@@ -41,7 +41,25 @@ pub(crate) struct Attempt {
     part: Part,
     name: String,
     host: String,
-    clock: Cell<Option<ClockReading>>,
+    stamp: Cell<Option<Stamp>>,
+}
+
+/// A time stamp of the directory's file server, and when it was made: times are counted from it by
+/// the monotonic clock, because the calendar may be set until the attempt starts.
+#[derive(Debug, Clone, Copy)]
+struct Stamp {
+    /// µs after the Unix epoch.
+    us: u64,
+    made: Nanos,
+    /// Greatest error of `made`, µs.
+    within_us: u64,
+}
+
+impl Stamp {
+    /// The server's time at `now`, µs after the Unix epoch.
+    const fn at(self, now: Nanos) -> u64 {
+        self.us.saturating_add(now.since(self.made) / 1_000)
+    }
 }
 
 /// Return the end of an attempt at a part that has a result in this file.
@@ -95,7 +113,7 @@ impl Attempt {
             part,
             name,
             host,
-            clock: Cell::default(),
+            stamp: Cell::default(),
         })
     }
 
@@ -160,18 +178,17 @@ impl Attempt {
         self.plan.ids(self.part.part)
     }
 
-    /// Compare this machine's clock with that of the directory's file server. Call shortly before
-    /// the start.
-    pub(crate) fn read_clock(&self) {
+    /// Ask the directory's file server for its time. Call shortly before the start.
+    pub(crate) fn read_clock(&self, clock: Clock) {
         let path = self.place().join("clock");
-        self.clock.set(clock_reading(&self.root(), &path));
+        self.stamp.set(stamp(&self.root(), &path, clock));
     }
 
     /// Return the time until the common start, by the clock of the directory's file server; 0 if
     /// the plan has no start, or it is over.
-    pub(crate) fn until_start(&self) -> Duration {
-        let ahead_us = self.clock.get().map_or(0, |clock| clock.ahead_us);
-        let server_us = unix_us(wall_time()).saturating_add_signed(-ahead_us);
+    pub(crate) fn until_start(&self, now: Nanos) -> Duration {
+        let stamp = self.stamp.get();
+        let server_us = stamp.map_or_else(|| unix_us(wall_time()), |stamp| stamp.at(now));
         Duration::from_micros(self.plan.start_us().unwrap_or(0).saturating_sub(server_us))
     }
 
@@ -198,8 +215,8 @@ impl Attempt {
         }
     }
 
-    /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless
-    /// another one was published before. None if no attempt was published. All that the attempt did
+    /// Write what `record` says of the attempt that started at `start`, and publish it if it is whole:
+    /// it counts unless another one was published before. None if no attempt was published. All that the attempt did
     /// depends on a few calls here, so they are tried again for a while.
     ///
     /// # Errors
@@ -207,6 +224,7 @@ impl Attempt {
     pub(crate) fn publish(
         &self,
         record: AttemptRecord,
+        start: Nanos,
         time: Clock,
     ) -> Result<Option<Publication>, Error> {
         let Self {
@@ -214,7 +232,7 @@ impl Attempt {
             part,
             name,
             host,
-            clock,
+            stamp,
             ..
         } = self;
         let place = self.place();
@@ -234,7 +252,13 @@ impl Attempt {
             part: part.part,
             attempt: name.clone(),
             host: host.clone(),
-            clock: clock.get(),
+            clock: stamp.get().map(|stamp| ClockReading {
+                ahead_us: record
+                    .started_at_us
+                    .wrapping_sub(stamp.at(start))
+                    .cast_signed(),
+                within_us: stamp.within_us,
+            }),
             clock_error_us: clock_error().and_then(|error| u64::try_from(error.as_micros()).ok()),
             files,
             // A shard that died has sent more than it reported.
@@ -310,24 +334,18 @@ fn put(root: &Root, path: &Path, text: &str) -> io::Result<()> {
     .map(drop)
 }
 
-/// Compare this machine's clock with that of the directory's file server, which stamps a file
-/// between two of our readings.
-fn clock_reading(root: &Root, path: &Path) -> Option<ClockReading> {
-    let before = wall_time();
+/// Have the directory's file server stamp a file between two of our readings.
+fn stamp(root: &Root, path: &Path, clock: Clock) -> Option<Stamp> {
+    let before = clock.now();
     let mut file = root.create(path).ok()?;
     file.write_all(b"\n").and_then(|()| file.sync_all()).ok()?;
-    let after = wall_time();
+    let half = Duration::from_nanos(clock.now().since(before).div_ceil(2));
     let stamp = fs::metadata(path).and_then(|data| data.modified()).ok();
     let _ = fs::remove_file(path);
-    let [before, after, stamp] = [before, after, stamp?].map(unix_us);
-    let middle = before.midpoint(after);
-    let ahead_us = i64::try_from(middle)
-        .ok()?
-        .checked_sub(i64::try_from(stamp).ok()?)?;
-    let tick_us = u64::try_from(STAMP_TICK.as_micros()).ok()?;
-    Some(ClockReading {
-        ahead_us,
-        within_us: after.saturating_sub(before).div_ceil(2) + tick_us,
+    Some(Stamp {
+        us: unix_us(stamp?),
+        made: before.plus(half),
+        within_us: u64::try_from((half + STAMP_TICK).as_micros()).ok()?,
     })
 }
 

@@ -30,6 +30,7 @@ pub(in crate::run) struct PartOutcome {
     lost_slot: bool,
     /// Time in which its lease had ended, and nothing was sent.
     pub(in crate::run) lapsed: Duration,
+    start: Nanos,
     started_at_us: u64,
     finished_at_us: u64,
 }
@@ -54,14 +55,17 @@ impl PartOutcome {
             finished_at_us: self.finished_at_us,
             ..AttemptRecord::of(report, self.whole)
         };
-        let publication = run.attempt.publish(record, clock)?.ok_or_else(|| {
-            let why = if self.lost_slot {
-                SLOT_LOST
-            } else {
-                "it was stopped, or a shard was lost"
-            };
-            unfinished(part, why)
-        })?;
+        let publication = run
+            .attempt
+            .publish(record, self.start, clock)?
+            .ok_or_else(|| {
+                let why = if self.lost_slot {
+                    SLOT_LOST
+                } else {
+                    "it was stopped, or a shard was lost"
+                };
+                unfinished(part, why)
+            })?;
         voice.say(&match publication {
             Publication::Counts => format!("Part {part} is published.\n"),
             Publication::Lost => format!(
@@ -168,6 +172,7 @@ impl<'a> PartSeconds<'a> {
             slot,
             lost_slot,
             lapsed,
+            start: record.start,
             started_at_us,
             finished_at_us: started_at_us.saturating_add(ran_us),
         })

@@ -190,9 +190,8 @@ impl PartRun {
         } else {
             Duration::ZERO
         };
-        // The machine's clock may have been set while this attempt waited.
-        attempt.read_clock();
-        let ahead = rests.max(attempt.until_start());
+        attempt.read_clock(clock);
+        let ahead = rests.max(attempt.until_start(clock.now()));
         if ahead > NOTABLE_WAIT {
             let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
             voice.say(&format!(
