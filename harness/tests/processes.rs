@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
@@ -504,8 +504,33 @@ fn main() -> ExitCode {
     run_tests(&tests)
 }
 
-/// Runs the tests one after another on this one thread; understands as much of libtest's command
-/// line as cargo's runners use.
+/// Run one test in this process, or each of several in a process of its own, all at once: they
+/// mostly wait. Return what each that failed printed.
+fn results(tests: &[&Test]) -> Vec<(&'static str, Result<(), String>)> {
+    if let [(name, test)] = tests {
+        let passed = catch_unwind(AssertUnwindSafe(test));
+        return vec![(name, passed.map_err(|_| String::new()))];
+    }
+    let program = std::env::current_exe().unwrap();
+    let start = |name: &'static str| {
+        Command::new(&program)
+            .args([name, "--exact"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let running: Vec<_> = tests.iter().map(|(name, _)| (*name, start(name))).collect();
+    let ended = running.into_iter().map(|(name, child)| {
+        let ended = child.wait_with_output().unwrap();
+        let said = [ended.stdout, ended.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (name, ended.status.success().then_some(()).ok_or(said))
+    });
+    ended.collect()
+}
+
+/// Run the tests; understands as much of libtest's command line as cargo's runners use.
 fn run_tests(tests: &[Test]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
@@ -529,17 +554,15 @@ fn run_tests(tests: &[Test]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let chosen: Vec<&Test> = tests.iter().filter(|(name, _)| chosen(name)).collect();
-    let mut failed = 0;
     writeln!(out, "\nrunning {} tests", chosen.len()).unwrap();
-    for (name, test) in &chosen {
-        let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
-        failed += usize::from(!passed);
-        writeln!(
-            out,
-            "test {name} ... {}",
-            if passed { "ok" } else { "FAILED" }
-        )
-        .unwrap();
+    let mut failed = 0;
+    for (name, result) in results(&chosen) {
+        let word = if result.is_ok() { "ok" } else { "FAILED" };
+        writeln!(out, "test {name} ... {word}").unwrap();
+        if let Err(said) = result {
+            writeln!(out, "{said}").unwrap();
+            failed += 1;
+        }
     }
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     let (passed, filtered) = (chosen.len() - failed, tests.len() - chosen.len());
