@@ -88,6 +88,7 @@ mod target_side;
 mod text_files;
 mod throttling;
 mod tls;
+mod truth;
 mod urls;
 mod watch;
 mod wire;

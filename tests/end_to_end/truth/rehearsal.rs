@@ -24,13 +24,13 @@ use crawlmark_harness::sample::{Outcome, Sample};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_results::run::gates::{Breach, LiveThresholds, Objective};
 use crawlmark_results::run::report::{
-    Environment, GateReport, Labels, Latency, Placement, Report, Source,
+    Environment, GateReport, Labels, Latency, Placement, Report, RunFacts, Source,
 };
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-use crate::script::Script;
-use crate::target::InMemory;
+use super::script::Script;
+use super::target::InMemory;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const S: Duration = Duration::from_secs(1);
@@ -132,6 +132,7 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         record: &rehearsal.record,
         intervals: rehearsal.intervals.iter().collect(),
         environment: Environment::read(Placement::Apart),
+        facts: RunFacts::default(),
     });
     assert!(
         report

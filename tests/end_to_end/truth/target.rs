@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{DuplexStream, duplex};
 use tokio::task::spawn_local;
 
-use crate::script::{Answer, Script};
+use super::script::{Answer, Script};
 
 /// More than a request or an answer here has.
 const CONNECTION_BYTES: usize = 4 << 10;

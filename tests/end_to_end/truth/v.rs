@@ -5,8 +5,8 @@ use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_results::run::words;
 
-use crate::rehearsal::{MS, S, assert_ms, budgeted, closed_loop, run};
-use crate::script::{Bucket, Script, Server};
+use super::rehearsal::{MS, S, assert_ms, budgeted, closed_loop, run};
+use super::script::{Bucket, Script, Server};
 
 #[test]
 fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes_and_says_so() {
