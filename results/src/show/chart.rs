@@ -485,6 +485,24 @@ impl Mark {
                 .any(|(_, y)| y.is_some_and(|y| y > 0.0)),
         }
     }
+
+    /// The place at which the mark ends, where its name stands; none of a mark that is named elsewhere.
+    fn ending(&self) -> Option<(f64, f64)> {
+        match &self.shape {
+            Shape::Steps(steps) => {
+                let last = steps.iter().rev().find(|step| step.value.is_some())?;
+                Some((last.to, last.base + last.value?))
+            }
+            Shape::Areas(steps) => {
+                let known = steps.iter().rev().find(|step| step.value.is_some());
+                let last = known.or(steps.last())?;
+                Some((last.to, last.base + last.value.unwrap_or(0.0) / 2.0))
+            }
+            Shape::Line(points) => points.last().copied(),
+            Shape::Dots(dots) | Shape::Rings(dots) => dots.last().map(|dot| dot.at),
+            _ => None,
+        }
+    }
 }
 
 /// A place on both axes.

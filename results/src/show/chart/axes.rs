@@ -4,7 +4,7 @@
 use plotters::style::text_anchor::HPos;
 use plotters_backend::DrawingBackend;
 
-use super::draw::{Canvas, Drawn, FieldArea, Pen, Surface, ending};
+use super::draw::{Canvas, Drawn, FieldArea, Pen, Surface};
 use super::layout::{
     APART, CELL, FIRST_CELL, LABEL_LINE, LONGEST, MARGIN, NUMBER, Placed, SWATCH, WIDTH, name_face,
     notes, ticks, y_ticks,
@@ -197,7 +197,7 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
         let mut labels: Vec<(f64, &Mark)> = Vec::new();
         // The uppermost part of a stack first.
         for mark in placed.ends.iter().rev() {
-            if let Some(end) = ending(mark) {
+            if let Some(end) = mark.ending() {
                 labels.push((self.px_of(field, end)[1] + HALF, mark));
             }
         }

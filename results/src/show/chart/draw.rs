@@ -336,24 +336,6 @@ impl<DB: DrawingBackend, S: Surface> Canvas<'_, DB, S> {
     }
 }
 
-/// The place at which a mark ends, where its name stands; none of a mark that is named elsewhere.
-pub(super) fn ending(mark: &Mark) -> Option<(f64, f64)> {
-    match &mark.shape {
-        Shape::Steps(steps) => {
-            let last = steps.iter().rev().find(|step| step.value.is_some())?;
-            Some((last.to, last.base + last.value?))
-        }
-        Shape::Areas(steps) => {
-            let known = steps.iter().rev().find(|step| step.value.is_some());
-            let last = known.or(steps.last())?;
-            Some((last.to, last.base + last.value.unwrap_or(0.0) / 2.0))
-        }
-        Shape::Line(points) => points.last().copied(),
-        Shape::Dots(dots) | Shape::Rings(dots) => dots.last().map(|dot| dot.at),
-        _ => None,
-    }
-}
-
 /// Corners of values that last from the beginning of their step to its end.
 fn tops(run: &[Step]) -> Vec<(f64, f64)> {
     run.iter()

@@ -1,7 +1,6 @@
 //! Places of the parts of a chart, CSS pixels: the words at the top, the panels below each other,
 //! and the room beside and below each of them.
 
-use super::draw::ending;
 use super::scale::{MOST_TICKS, Scale};
 use super::{Axis, Chart, Face, Mark, Note, Panel, Range, Shape};
 
@@ -167,7 +166,7 @@ fn ends(panel: &Panel) -> Vec<&Mark> {
     let mut ends: Vec<&Mark> = Vec::new();
     for mark in &panel.marks {
         let is_known = ends.iter().any(|other| other.legend == mark.legend);
-        if !mark.legend.is_empty() && !is_known && ending(mark).is_some() {
+        if !mark.legend.is_empty() && !is_known && mark.ending().is_some() {
             ends.push(mark);
         }
     }

@@ -236,5 +236,5 @@ fn an_area_has_its_name_where_it_is_last_known() {
     };
     let steps = vec![step(0.0, Some(4.0)), step(1.0, None)];
     let area = Mark::new(Role::Good, "good", Shape::Areas(steps));
-    assert_eq!(draw::ending(&area), Some((1.0, 2.0)));
+    assert_eq!(area.ending(), Some((1.0, 2.0)));
 }

@@ -2,6 +2,7 @@
 
 use crate::judge::Severity;
 use crate::show::chart::inks;
+use crate::show::doc::Severity as Tint;
 
 /// Name, on white, and on nearly black. Words have a contrast of 4.5:1 and more on what they stand
 /// on, and marks of 3:1.
@@ -50,5 +51,15 @@ pub(super) const fn tone(severity: Severity) -> &'static str {
         Severity::Info => "info",
         Severity::Warning => "warn",
         Severity::Error => "bad",
+    }
+}
+
+/// The tint of a severity in a document: the end of the names of its colours.
+pub(super) const fn tint(severity: Tint) -> &'static str {
+    match severity {
+        Tint::Good => "ok",
+        Tint::Neutral => "info",
+        Tint::Warning => "warn",
+        Tint::Bad => "bad",
     }
 }

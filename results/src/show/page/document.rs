@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::colours::tint;
 use super::hero::Hero;
 use super::markup::{self, Html, fits};
 use crate::run::report::Validity;
 use crate::show::chart::Plot;
-use crate::show::doc::{Doc, Kind, Part, Readers, Severity, Status, Table};
+use crate::show::doc::{Doc, Kind, Part, Readers, Status, Table};
 
 /// Sections that stand open, by their IDs.
 const OPEN: [&str; 4] = ["thresholds", "ranks", "functions", "reproduce"];
@@ -339,16 +340,6 @@ fn write_status(html: &mut Html, status: &Status) {
             });
         });
     });
-}
-
-/// The tint of a severity: the end of the names of its colours.
-pub(super) const fn tint(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Good => "ok",
-        Severity::Neutral => "info",
-        Severity::Warning => "warn",
-        Severity::Bad => "bad",
-    }
 }
 
 /// Write a table in a box of its own, which is wider inside than the page where it must be.

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::colours::tone;
-use super::document::tint;
+use super::colours::{tint, tone};
 use super::markup::Html;
 use crate::judge::{Finding, FindingKind, Severity as Gravity};
 use crate::run::report::{Latency, Report};
