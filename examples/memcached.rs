@@ -26,7 +26,9 @@ use crawlmark_harness::supervisor::{Interval, Live, Observer, supervise};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Clearance, Flight, InFlight, Workload};
 use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Objective};
-use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Seconds, Source};
+use crawlmark_results::run::report::{
+    Environment, Labels, Placement, Report, RunFacts, Seconds, Source,
+};
 use crawlmark_results::run::result_dir::{PAGE, ResultDir};
 use crawlmark_results::run::words;
 use crawlmark_results::show::line::Display;
@@ -236,6 +238,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         record: &record,
         intervals: recorder.seconds,
         environment: Environment::read(placement),
+        facts: RunFacts::default(),
     });
     recorder.thresholds.close(&mut report);
     let saved = directory.finish(&report)?;

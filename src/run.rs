@@ -30,7 +30,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Observer, RunRecord};
 use crawlmark_mock_server::Ledger;
 use crawlmark_results::judge::Finding;
-use crawlmark_results::run::report::{Environment, Placement, Report, Seconds, Source};
+use crawlmark_results::run::report::{Environment, Placement, Report, RunFacts, Seconds, Source};
 use crawlmark_results::run::result_dir::ResultDir;
 
 use self::deliver::Delivery;
@@ -102,11 +102,17 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
     let (lookup, is_strict, typed) = (resolved.lookup, resolved.is_strict, resolved.typed.clone());
     let is_foreign = resolved.bundled.is_none();
     let subject = Subject::of(&resolved);
-    let mut crawled = match crawl::crawl(resolved, &directory, slot, voice, clock) {
+    let mut crawled = match crawl::crawl(resolved, &directory, robots, slot, voice, clock) {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),
     };
     let report = &mut crawled.report;
+    // Judges the report anew, so before anything is noted in it.
+    let diagnosed = subject.map_or(Ok(None), |subject| subject.diagnose(report, voice));
+    let ended_by = diagnosed.unwrap_or_else(|error| {
+        voice.warn(&error.message());
+        None
+    });
     if is_foreign {
         report.add_unreached(checked.unreached);
         report.check_connections = Some(checked.connections);
@@ -114,12 +120,6 @@ fn execute(args: &RunArgs, wanted: &OutputOptions, clock: Clock) -> Result<u8, E
     if let Some(took) = lookup {
         report.add_lookup(took.all, took.slowest);
     }
-    let diagnosed = subject.map_or(Ok(None), |subject| subject.diagnose(report, voice));
-    let ended_by = diagnosed.unwrap_or_else(|error| {
-        voice.warn(&error.message());
-        None
-    });
-    report.robots = robots;
     if let Some(Ok(outcome)) = &crawled.part {
         report.add_lapse(outcome.lapsed);
     }
@@ -191,6 +191,7 @@ pub(crate) fn crawl_bundled(
         target: None,
         intervals: Seconds::default(),
         environment: Environment::read(resolved.placement),
+        facts: RunFacts::default(),
     });
     let ledger = measure::compare_with_ledger(&mut report, target);
     Ok((report, record, ledger))

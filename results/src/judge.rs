@@ -150,12 +150,6 @@ impl Report {
         }
     }
 
-    /// Add the time in which the target only throttled, which stopped the run.
-    pub fn add_throttled(&mut self, throttled: Duration) {
-        self.only_throttled_s = Some(throttled.as_secs_f64());
-        self.judge();
-    }
-
     /// Add the time that looking up names took before the run, and that of the slowest of them.
     pub fn add_lookup(&mut self, took: Duration, slowest: Duration) {
         let (took_s, slowest_s) = (took.as_secs_f64(), slowest.as_secs_f64());

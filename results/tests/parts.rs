@@ -26,7 +26,7 @@ use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
 };
 use crawlmark_results::run::report::{
-    Environment, IntervalRow, Labels, Placement, Report, Source, Verdict,
+    Environment, IntervalRow, Labels, Placement, Report, RunFacts, Source, Verdict,
 };
 use crawlmark_results::run::result_dir::{LOG, ResultDir};
 use proptest::prelude::*;
@@ -213,6 +213,7 @@ fn valid() -> Report {
         record: &record,
         intervals,
         environment,
+        facts: RunFacts::default(),
     });
     (report.validity.verdict, report.findings) = (Verdict::Valid, Vec::new());
     report

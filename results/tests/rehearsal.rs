@@ -37,7 +37,7 @@ use crawlmark_results::run::gates::{
     Breach, Condition, LiveThresholds, Measured, Objective, of_report,
 };
 use crawlmark_results::run::report::{
-    Environment, HeatColumn, Labels, Ledger, Limit, Placement, Report, Source, Verdict,
+    Environment, HeatColumn, Labels, Ledger, Limit, Placement, Report, RunFacts, Source, Verdict,
 };
 use crawlmark_results::run::result_dir::{self, RESULT};
 use crawlmark_results::run::words;
@@ -181,6 +181,7 @@ impl Reported for Rehearsal {
             record: &self.record,
             intervals: self.intervals.iter().collect(),
             environment: Environment::read(Placement::Apart),
+            facts: RunFacts::default(),
         })
     }
 }

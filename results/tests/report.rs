@@ -29,7 +29,9 @@ use crawlmark_harness::wire::{
 use crawlmark_harness::workload::Opened;
 use crawlmark_results::export;
 use crawlmark_results::run::gates::{Breach, LiveThresholds, Objective};
-use crawlmark_results::run::report::{Environment, Labels, Report, Source, Verdict, Witness};
+use crawlmark_results::run::report::{
+    Environment, Labels, Report, RunFacts, Source, Verdict, Witness,
+};
 use crawlmark_results::run::result_dir::{
     RESULT, ResultDir, ResultError, left_over, made_from, read,
 };
@@ -323,6 +325,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         record: &record,
         intervals,
         environment,
+        facts: RunFacts::default(),
     });
     // The rest of the identity is this process.
     report.run_id = format!("{}-1", report.started_at);

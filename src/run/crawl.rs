@@ -8,7 +8,9 @@ use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::supervisor::{Interval, Live, Observer, Stopped};
 use crawlmark_results::judge::SoFar;
 use crawlmark_results::run::gates::LiveThresholds;
-use crawlmark_results::run::report::{Environment, Group, Report, Seconds, Source};
+use crawlmark_results::run::report::{
+    Environment, Report, RobotsReport, RunFacts, Seconds, Source,
+};
 use crawlmark_results::run::result_dir::{IntervalLog, ResultDir, ResultError};
 use crawlmark_results::run::words;
 use crawlmark_results::show::text::write_row;
@@ -18,7 +20,6 @@ use super::resolve::{BundledTarget, Resolved, group_names};
 use super::target_probe::{ProbeChoice, TargetProbe};
 use crate::bundled_target::Target;
 use crate::cli::arg;
-use crate::crawl::CrawlSpec;
 use crate::error::Error;
 use crate::live_page::LivePage;
 use crate::measure::{self, Machine};
@@ -45,6 +46,7 @@ pub(super) struct Crawled {
 pub(super) fn crawl(
     mut resolved: Resolved,
     directory: &ResultDir,
+    robots: Option<RobotsReport>,
     part: Option<PartSlot<'_>>,
     voice: Voice,
     clock: Clock,
@@ -95,6 +97,8 @@ pub(super) fn crawl(
     } = recorder;
     let part = part.map(|seconds| seconds.end(&record, clock.now()));
     let log = log.end().and(file.close()).err();
+    let is_throttled =
+        record.stopped == Stopped::ByObserver && stretch.is_over() && !thresholds.has_enough();
     let mut report = Report::new(Source {
         plan,
         labels: &resolved.labels,
@@ -102,13 +106,12 @@ pub(super) fn crawl(
         target: probe.map(TargetProbe::end),
         intervals: seconds,
         environment: Environment::read(resolved.placement),
+        facts: RunFacts {
+            names: group_names(spec),
+            robots,
+            only_throttled: is_throttled.then(|| stretch.throttled()),
+        },
     });
-    if record.stopped == Stopped::ByObserver && stretch.is_over() && !thresholds.has_enough() {
-        report.add_throttled(stretch.throttled());
-    }
-    name_groups(&mut report, spec);
-    // Findings name groups.
-    report.judge();
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }
@@ -188,21 +191,6 @@ fn probe(resolved: &Resolved, clock: Clock, voice: Voice) -> Result<Option<Targe
         ));
     }
     Ok(probe)
-}
-
-/// Name the hosts, URL templates and source addresses of a report.
-fn name_groups(report: &mut Report, spec: &CrawlSpec) {
-    let [hosts, templates] = group_names(spec);
-    let ips = spec.local_ips.as_ref();
-    report.name_groups(|group| {
-        let number = group.number()?;
-        match group {
-            Group::Host(_) => hosts.get(number as usize).cloned(),
-            Group::Template(_) => templates.get(number as usize).cloned(),
-            Group::Stage(_) => None,
-            Group::Source(_) => ips?.numbered(number).map(|address| address.to_string()),
-        }
-    });
 }
 
 /// Say what a run does that nobody typed: that it is an open loop, or goes through a proxy.

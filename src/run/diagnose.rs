@@ -8,7 +8,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_results::judge::{experiment_plan, next_experiment};
 use crawlmark_results::run::report::{
-    Change, Environment, Experiment, Labels, Placement, Report, Seconds, Source,
+    Change, Environment, Experiment, Labels, Placement, Report, RunFacts, Seconds, Source,
 };
 
 use super::resolve::Resolved;
@@ -92,6 +92,7 @@ impl Subject {
                 intervals: Seconds::default(),
                 environment: Environment::read(self.placement),
                 target: None,
+                facts: RunFacts::default(),
             });
             wait = seen.throttling.wait_left();
             report.experiments.push(Experiment::of(change, &seen));

@@ -37,6 +37,9 @@ fn workers_and_delayed_acknowledgements_are_found_by_experiments_within_the_ids(
                 target.url()
             ));
             let made = report.array("/experiments").len();
+            // The judgement after the experiments keeps what was checked before them.
+            let checked = report.array("/validity/checked");
+            assert!(checked.contains(&json!("hosts before the start")));
             assert!((1..=5).contains(&made), "{flags}: {made} experiments");
             kinds(report.array("/findings")).contains(&kind)
         });

@@ -192,6 +192,9 @@ fn each_host_has_its_rules_and_of_one_without_an_answer_nothing_is_crawled() {
                         let line = format!("--urls {} {flags}", urls.path().display());
                         let report = crawl(&line);
                         report.assert_states(&[("ok", 2), ("skipped", 4)]);
+                        let found = report.array("/findings");
+                        let is_said = found.iter().any(|it| it["kind"] == "robots_unreachable");
+                        assert!(is_said, "{found:?}");
                         report.holds(&json!({
                             "/robots/crawl_delay_s": 0.002, "/robots/unreachable": 1,
                             // The limit that was asked for is the stricter one.

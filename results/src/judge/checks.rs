@@ -286,16 +286,19 @@ fn hosts(report: &Report) -> Found {
         report.by_host.iter().partition(|row| is_down(row));
     // Those of a row for many hosts may not all be down.
     let names: Option<Vec<String>> = down.iter().map(|row| row.name.clone()).collect();
+    let share = failed_share(report);
     let down = names
         .filter(|names| {
             let have_others_failed = up.iter().any(|row| row.errors > 0);
-            !names.is_empty() && !have_others_failed && failed_share(report) >= limits::FAILED
+            !names.is_empty() && !have_others_failed && share >= limits::FAILED
         })
         .map(|hosts| Finding::HostsDown {
             hosts,
             of: report.plan.run.per_host.hosts,
             requests: down.iter().map(|row| row.errors).sum(),
+            share,
             causes: causes(report),
+            is_open_loop: is_open_loop(report),
         });
     Ok(unreachable.into_iter().chain(down).collect())
 }

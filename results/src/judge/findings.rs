@@ -683,8 +683,12 @@ findings! {
         of: u32,
         /// Failed requests to these hosts.
         requests: u64,
+        /// Failed requests of the run as a part of those after the warm-up, 0 to 1.
+        share: f64,
         /// Causes of the failures of the run, the commonest first.
-        causes: Vec<CauseCount>
+        causes: Vec<CauseCount>,
+        /// True of an open loop.
+        is_open_loop: bool
     } => fit(format!("All requests to {} of {of} hosts failed", hosts.len()), "All requests to some hosts failed");
         format!(
             "All {} to {} of {} failed: {} ({})",
@@ -694,8 +698,7 @@ findings! {
             in_words(&causes),
             hosts.join(", ")
         ),
-        // That of the failed requests, which it covers, is at least this.
-        effect: Errors,
+        effect: unanswered(share, is_open_loop),
         severity: Severity::Error,
         advice: advice(&causes),
         covers: [NoGoodResponse, Stalled, RequestsFailed, RateMissed, LimitedBy, MostlyOnePart];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use crate::run::report::{
-    BindingReport, Detail, Environment, Labels, Latency, Report, Seconds, Source, Totals,
+    BindingReport, Detail, Environment, Labels, Latency, Report, RunFacts, Seconds, Source, Totals,
 };
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
@@ -51,6 +51,7 @@ impl SoFar {
             target: None,
             intervals: Seconds::default(),
             environment,
+            facts: RunFacts::default(),
         }))
     }
 

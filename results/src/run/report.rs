@@ -41,7 +41,7 @@ mod totals;
 mod traits;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::failures::{FailureReport, failures};
 pub use self::gate::GateReport;
-pub use self::groups::{Group, GroupRow, HostLimits, stage_name};
+pub use self::groups::{Group, GroupNames, GroupRow, HostLimits, stage_name};
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::{LimitEvidence, is_full};
@@ -355,6 +355,19 @@ pub struct Source<'a> {
     pub intervals: Seconds,
     /// Machine and system on which it ran.
     pub environment: Environment,
+    /// What else is known of the run.
+    pub facts: RunFacts,
+}
+
+/// Facts of a run that its record does not hold.
+#[derive(Debug, Default)]
+pub struct RunFacts {
+    /// Names of its groups of requests.
+    pub names: GroupNames,
+    /// Rules of robots.txt that it obeyed; none if it obeyed none.
+    pub robots: Option<RobotsReport>,
+    /// Time in which the target only throttled, if that stopped the run.
+    pub only_throttled: Option<Duration>,
 }
 
 /// End of a run that waited with items left, s after the common start: when it was stopped, or else
@@ -510,6 +523,7 @@ impl Report {
             target,
             intervals: mut seconds,
             environment,
+            facts,
         } = source;
         let mut intervals = std::mem::take(&mut seconds.rows);
         intervals.sort_by_key(|row| row.start_s);
@@ -543,10 +557,10 @@ impl Report {
             by_stage: GroupRow::stages(record, plan, duration_s),
             check_connections: None,
             saved: None,
-            robots: None,
+            robots: facts.robots,
             merged: None,
             stopped_by: None,
-            only_throttled_s: None,
+            only_throttled_s: facts.only_throttled.map(|time| time.as_secs_f64()),
             plan: Plan::new(plan),
             command: None,
             throttling: ThrottlingReport::new(record, &intervals, &totals, items),
@@ -586,6 +600,7 @@ impl Report {
         };
         report.split = report.calibrated(&run.split);
         report.goodput = GoodputReport::of(&report);
+        report.name_groups(&facts.names);
         if let Some(target) = target {
             target::add(&mut report, &target, record.start);
         }
@@ -613,16 +628,18 @@ impl Report {
     }
 
     /// Name the hosts, URL templates and source addresses.
-    pub fn name_groups(&mut self, name: impl Fn(Group) -> Option<String>) {
+    fn name_groups(&mut self, names: &GroupNames) {
         for row in self
             .by_host
             .iter_mut()
             .chain(&mut self.by_template)
             .chain(&mut self.by_source)
         {
-            row.name = name(row.group);
+            row.name = names.get(&row.group).cloned();
         }
-        self.traits.iter_mut().for_each(|row| row.name_group(&name));
+        for row in &mut self.traits {
+            row.name_group(names);
+        }
     }
 
     /// Count items that earlier sessions of the parts of a merged crawl had finished.

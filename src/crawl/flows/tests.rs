@@ -13,7 +13,9 @@ use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::sample::{Fate, Outcome};
 use crawlmark_harness::trace::mixed;
 use crawlmark_harness::units::IdRange;
-use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Seconds, Source};
+use crawlmark_results::run::report::{
+    Environment, Labels, Placement, Report, RunFacts, Seconds, Source,
+};
 use http::header::RETRY_AFTER;
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -257,6 +259,7 @@ proptest! {
             record: &record,
             intervals: Seconds::default(),
             environment: Environment::read(Placement::Apart),
+            facts: RunFacts::default(),
         });
         prop_assert_eq!(report.throttling.retries_denied, given_up);
         prop_assert_eq!(report.totals.attempts, samples.len() as u64);

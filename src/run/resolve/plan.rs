@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::{Arrivals, LINGER, Pinning, Recorded, RunPlan, WorkloadSettings};
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{MOST_GROUPS, Series};
 use crawlmark_harness::units::{IdRange, RateShape, nearest};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
-use crawlmark_results::run::report::stage_name;
+use crawlmark_results::run::report::{Group, GroupNames, stage_name};
 
 use super::load::{choose_shards, mean_rate, set_burst};
 use super::targets::Chosen;
@@ -182,8 +182,31 @@ pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective
         .map_err(Error::usage)
 }
 
+/// Return the names of the groups of a crawl that are counted apart.
+pub(in crate::run) fn group_names(spec: &CrawlSpec) -> GroupNames {
+    let [hosts, templates] = host_and_template_names(spec);
+    let mut names = GroupNames::new();
+    for number in 0..MOST_GROUPS {
+        let at = u32::try_from(number).ok();
+        let ips = spec.local_ips.as_ref();
+        let source = at.and_then(|at| Some(ips?.numbered(at)?.to_string()));
+        names.extend(
+            hosts
+                .get(number)
+                .map(|name| (Group::Host(at), name.clone())),
+        );
+        names.extend(
+            templates
+                .get(number)
+                .map(|name| (Group::Template(at), name.clone())),
+        );
+        names.extend(source.map(|name| (Group::Source(at), name)));
+    }
+    names
+}
+
 /// Return the names of the hosts and of the URL templates of a crawl, by their numbers.
-pub(in crate::run) fn group_names(spec: &CrawlSpec) -> [Vec<String>; 2] {
+fn host_and_template_names(spec: &CrawlSpec) -> [Vec<String>; 2] {
     let hosts = spec.targets.hosts().iter();
     [
         hosts
@@ -203,7 +226,7 @@ pub(super) fn check_groups(
     let groups = objectives
         .iter()
         .filter_map(|it| it.condition.group.as_ref());
-    let [hosts, templates] = group_names(spec);
+    let [hosts, templates] = host_and_template_names(spec);
     let stages = (1..=plan.shape.stages().len()).map(stage_name).collect();
     let all = [hosts, templates, stages];
     // One host, or one template, is no group.

@@ -14,7 +14,9 @@ use std::time::{Duration, SystemTime};
 use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::judge::Finding;
 use crate::run::gates::{LiveThresholds, Objective};
-use crate::run::report::{Labels, MergedReport, OtherAttempt, Report, Seconds, Source, Verdict};
+use crate::run::report::{
+    Labels, MergedReport, OtherAttempt, Report, RunFacts, Seconds, Source, Verdict,
+};
 use crate::run::result_dir::{IntervalLog, LogFile, ResultError, foreign};
 use crate::show::text::counted;
 use crawlmark_harness::clock::duration_ns;
@@ -322,23 +324,23 @@ pub fn merge(
         name: "merged".to_owned(),
         ..Labels::default()
     };
-    let mut report = Report::new(Source {
+    let mut report = Report::unjudged(Source {
         target: None,
         plan: &crawl,
         labels: &labels,
         record: &record,
         intervals: seconds,
         environment: attempts[0].environment.clone(),
+        facts: RunFacts {
+            names: attempts
+                .iter()
+                .flat_map(|attempt| &attempt.groups)
+                .filter_map(|row| Some((row.group, row.name.clone()?)))
+                .collect(),
+            ..RunFacts::default()
+        },
     });
     report.run_id.clone_from(&plan.run_id);
-    report.name_groups(|group| {
-        attempts
-            .iter()
-            .flat_map(|attempt| &attempt.groups)
-            .find(|row| row.group == group)?
-            .name
-            .clone()
-    });
     // Each part has its own peak, and those that ran at once share the connections.
     report.totals.peak_in_flight = report.totals.peak_in_flight.min(crawl.in_flight().into());
     report.command = Some(plan.command.clone());

@@ -17,7 +17,7 @@ const MOST: usize = 50;
 
 /// Kind of a group, and its number, from 0 in the order in which the URLs or `--local-ips` name
 /// them; null of all that have no row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
     /// Requests to one host.
@@ -29,6 +29,9 @@ pub enum Group {
     /// Requests that were scheduled in one stage of the rate. Counted from 1.
     Stage(Option<u32>),
 }
+
+/// Names of groups: of a host with its port. Stages have names of their own.
+pub type GroupNames = BTreeMap<Group, String>;
 
 /// Name of a stage of the rate, counted from 1, as in `service_p99{stage=2}`.
 pub fn stage_name(number: impl std::fmt::Display) -> String {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Group, IntervalRow, share};
+use super::{Group, GroupNames, IntervalRow, share};
 use crate::judge::thresholds::{EXPLAINS, FALSE_TRAITS, MOST_SLOW, RECURS, TIMES_ITS_SHARE};
 use crate::show::text::bytes;
 use crawlmark_harness::stats::{CoarseTimes, Groups, MOST_GROUPS, Traits};
@@ -305,9 +305,9 @@ impl TraitRow {
     }
 
     /// Name its group, if it is one.
-    pub(super) fn name_group(&mut self, name: impl Fn(Group) -> Option<String>) {
-        if let Some(name) = self.group.and_then(name) {
-            self.value = name;
+    pub(super) fn name_group(&mut self, names: &GroupNames) {
+        if let Some(name) = self.group.and_then(|group| names.get(&group)) {
+            self.value.clone_from(name);
         }
     }
 }
