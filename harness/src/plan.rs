@@ -43,8 +43,8 @@ use self::budget::Bursts;
 pub use self::budget::{Budget, HostShare, PerHost, default_burst, most_shards};
 pub(crate) use self::choices::micros;
 pub use self::choices::{
-    AdaptiveKind, Arrivals, Backoff, BackoffError, Gaps, LINGER, MAX_RETRIES, MOST_LINGER,
-    OnThrottle, Pacing, RETRY_RESERVE, Recorded, ThrottlingPolicy, TimetablePlan,
+    AdaptiveKind, Arrivals, Backoff, BackoffError, Gaps, LEAST_LINGERING, LINGER, MAX_RETRIES,
+    MOST_LINGER, OnThrottle, Pacing, RETRY_RESERVE, Recorded, ThrottlingPolicy, TimetablePlan,
 };
 use self::choices::{LONGEST_PAUSE, SHORTEST_PAUSE, optional_micros};
 pub use self::error::{MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_SHARDS, PlanError};

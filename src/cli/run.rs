@@ -373,9 +373,9 @@ pub struct RunArgs {
     /// responses come per wake-up, and if two more arrive during the wait. With the
     /// bundled target, auto usually does not wait, because its responses arrive in
     /// groups. longest_linger_us of each shard in the result is the longest intended
-    /// wait. auto is 50us with --streams and without a rate of any kind, else 0. The
-    /// rounds of ab use 0 unless --linger is given.
-    /// Example: --http 2 -c 8 --streams 16 --linger 0
+    /// wait. auto is 50us without a rate of any kind and with at least 40 requests in
+    /// flight per shard, else 0. The rounds of ab use 0 unless --linger is given.
+    /// Example: -s 1 -c 64 --linger 0
     #[arg(long, value_name = "auto|TIME", default_value = "auto", value_parser = parse_linger, verbatim_doc_comment)]
     pub linger: Auto<Duration>,
     /// Exclude the first TIME from times and rates

@@ -98,15 +98,16 @@ fn over(server: &(dyn Fn(Peer) + Sync), flags: &str) -> Report {
 }
 
 #[test]
-fn shards_linger_by_themselves_only_where_requests_share_connections_and_have_no_times() {
+fn shards_linger_by_themselves_only_where_they_have_many_requests_without_times() {
     for (flags, us) in [
-        ("--streams 4", Some(50)),
-        ("--streams 4 --linger 0", None),
-        ("--streams 4 --rate 200", None),
-        ("", None),
-        ("--rate 200 --linger 1ms", Some(1_000)),
+        ("-c 40", Some(50)),
+        ("-c 39", None),
+        ("-c 10 --http 2 --streams 4", Some(50)),
+        ("-c 10 --http 2 --streams 4 --linger 0", None),
+        ("-c 10 --http 2 --streams 4 --rate 200", None),
+        ("-c 1 --rate 200 --linger 1ms", Some(1_000)),
     ] {
-        let report = crawl(&format!("-n 20 -s 1 -c 1 --http 2 {flags}"));
+        let report = crawl(&format!("-n 20 -s 1 {flags}"));
         report.assert_states(&[("ok", 20)]);
         let planned = report.json().pointer("/plan/linger_us");
         assert_eq!(planned.and_then(Value::as_u64), us, "{flags}");

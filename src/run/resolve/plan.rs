@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::plan::{Arrivals, LINGER, Pinning, Recorded, RunPlan, WorkloadSettings};
+use crawlmark_harness::plan::{
+    Arrivals, LEAST_LINGERING, LINGER, Pinning, Recorded, RunPlan, WorkloadSettings,
+};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::{MOST_GROUPS, Series};
 use crawlmark_harness::units::{IdRange, RateShape, nearest};
@@ -81,12 +83,8 @@ pub(super) fn draft(args: &RunArgs) -> Result<RunPlan, Error> {
             Pinning::PerCpu
         },
     };
-    plan.linger = match args.linger {
-        Auto::Exactly(time) => time,
-        Auto::Auto if plan.streams > 1 && !plan.is_paced() => LINGER,
-        Auto::Auto => Duration::ZERO,
-    };
     plan.shards = choose_shards(args, &plan, usable_cpus().len().max(1));
+    plan.linger = chosen_linger(args, &plan);
     set_burst(args, &mut plan);
     let plan = plan.validate().map_err(Error::usage)?;
     objectives(args, &plan)?;
@@ -137,8 +135,20 @@ pub(super) fn complete(
         }
     }
     plan.shards = choose_shards(args, &plan, cores);
+    plan.linger = chosen_linger(args, &plan);
     set_burst(args, &mut plan);
     plan
+}
+
+/// Return the time that the shards of a plan linger. Requests that have their times do not wait for
+/// others.
+fn chosen_linger(args: &RunArgs, plan: &RunPlan) -> Duration {
+    let in_flight = plan.in_flight() / plan.shards.max(1);
+    match args.linger {
+        Auto::Exactly(time) => time,
+        Auto::Auto if in_flight >= LEAST_LINGERING && !plan.is_paced() => LINGER,
+        Auto::Auto => Duration::ZERO,
+    }
 }
 
 /// Return the IDs that the flags say: a range, or the first so many of it; none without.
