@@ -59,6 +59,10 @@ const STEP_BYTES: usize = 1 << 10;
 /// behind it is read by another one.
 const LEAST_DISCARDED: u64 = 4 << 10;
 
+/// Bytes that are read at first of a response whose content is likely to be discarded: those of most
+/// heads.
+const SKIMMED_BYTES: usize = 1 << 10;
+
 /// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
 const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 
@@ -79,6 +83,8 @@ pub(crate) struct Connection<S: Stream> {
     left: Left,
     /// True if the connection was seen to be open, so that the next exchange need not look.
     is_seen_open: bool,
+    /// True if content of the last response was discarded.
+    skims: bool,
     /// True if the connection may carry another request: the last response is complete and did not
     /// close it.
     is_kept_alive: bool,
@@ -107,6 +113,7 @@ impl<S: Stream> Connection<S> {
             deadline: Deadline::new(),
             left: terms.left,
             is_seen_open: false,
+            skims: false,
             is_kept_alive: true,
             absolute: terms.hop.and_then(|hop| match hop.way {
                 Way::Absolute(absolute) => Some(absolute),
@@ -120,12 +127,19 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Read while there must be nothing to read, and note unsolicited bytes in `flight`.
+    /// Return the reason why the connection cannot carry another request, if it has become unusable.
     #[inline]
     fn poll_unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
-        if !self.stream.may_be_readable() {
-            return None;
+        if self.stream.may_be_readable() {
+            self.poll_unsolicited(cx, flight)
+        } else {
+            None
         }
+    }
+
+    /// Read while there must be nothing to read, and note unsolicited bytes in `flight`.
+    #[cold]
+    fn poll_unsolicited(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
         match self
             .input
             .poll_read(&mut self.stream, cx, TURN_BYTES, false)
@@ -226,9 +240,11 @@ impl<S: Stream> Connection<S> {
         let clock = exchange.watch.clock;
         while exchange.left > 0 {
             let (left, is_stamped) = (exchange.left, exchange.watch.is_stamped);
+            let skims = self.skims && !exchange.has_head;
+            let most = if skims { left.min(SKIMMED_BYTES) } else { left };
             let polled = match self.poll_discard(cx, exchange) {
                 Some(discarded) => discarded,
-                None => self.input.poll_read(&mut self.stream, cx, left, is_stamped),
+                None => self.input.poll_read(&mut self.stream, cx, most, is_stamped),
             };
             let (bytes, unread_ns) = std::task::ready!(polled).map_err(|error| {
                 match classify(&error, exchange.watch.flight) {
@@ -304,6 +320,7 @@ impl<S: Stream> Connection<S> {
         if let Poll::Ready(Ok((arrived, _))) = polled {
             let content = bytes.min(arrived as u64);
             exchange.has_surplus = content < arrived as u64;
+            exchange.has_discarded |= arrived > 0;
             self.decoder.pass(content);
             exchange.expected.pass(arrived);
             self.input.rewind();
@@ -396,6 +413,7 @@ impl<S: Stream> Carry for Connection<S> {
             expected,
             malformed: None,
             has_head: false,
+            has_discarded: false,
             has_surplus: false,
             watch,
             left: 0,
@@ -423,7 +441,8 @@ impl<S: Stream> Carry for Connection<S> {
         if may_keep && has_surplus {
             watch.flight.unsolicited();
         }
-        self.input.shrink();
+        self.skims = exchange.has_discarded;
+        self.input.give_back();
         self.idle_since = attempt.done;
         Ok(())
     }
@@ -501,6 +520,8 @@ struct Exchange<'a> {
     malformed: Option<Malformed>,
     /// True once the head of the response has arrived.
     has_head: bool,
+    /// True if content was discarded.
+    has_discarded: bool,
     /// True if bytes behind the response were discarded with its content.
     has_surplus: bool,
     watch: &'a Watch<'a>,

@@ -482,7 +482,7 @@ proptest! {
     fn a_body_that_is_discarded_counts_as_one_that_is_read(
         way in 0..3_u8, status in prop::sample::select(vec![200_u16, 200, 404]), length in 0..200_000_usize,
         cut in prop::option::of(0..200_000_usize), surplus in prop::sample::select(vec![0_usize, 0, 1, 9]),
-        first in 1..20_000_usize, step in 1_000..90_000_usize, closes: bool,
+        first in 1..20_000_usize, step in 1_000..90_000_usize, closes: bool, skims: bool,
     ) {
         let mut answer = framed(way, status, length);
         let is_cut = cut.is_some_and(|cut| cut < answer.len());
@@ -499,8 +499,11 @@ proptest! {
             let read = answered(&mut pair, parts.clone(), closes).await;
             let (stream, far) = duplex(1 << 16);
             let mut pair = Pair::over(Discarding { stream, discarded: 0 }, far);
+            pair.connection.skims = skims;
             let discarded = answered(&mut pair, parts, closes).await;
             let received = if surplus > 0 { [0; 2] } else { [read.1, discarded.1] };
+            let has_discarded = pair.connection.stream.discarded > 0;
+            assert!(discarded.0.is_err() || pair.connection.skims == has_discarded);
             assert_eq!(received[0], received[1]);
             assert_eq!((read.0, read.2, read.3), (discarded.0, discarded.2, discarded.3));
             let is_long = rest.len() > 60_000 && status == 200;
