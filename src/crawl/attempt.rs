@@ -193,7 +193,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Choose the request of an attempt at item `number`, of a line with these requests.
-    #[inline]
+    #[inline(always)]
     fn choose<'a>(&'a self, number: u64, flow: Option<&'a Arc<Flow>>, begun: Begun) -> Chosen<'a> {
         let Begun { progress, turn } = begun;
         let id = self.id(number);
@@ -229,7 +229,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Write a request where its carrier sends it from.
-    #[inline]
+    #[inline(always)]
     fn carry(
         &self,
         chosen: &Chosen<'_>,
@@ -258,7 +258,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Get ready to send a request that was cleared at `sent`.
-    #[inline]
+    #[inline(always)]
     fn clear<'a>(
         &self,
         chosen: &Chosen<'_>,
@@ -275,7 +275,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Note in `ended` the exchange of a request, and let go of its carrier.
-    #[inline]
+    #[inline(always)]
     fn answer(
         &self,
         chosen: &Chosen<'_>,
@@ -312,12 +312,15 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Lend a receiver for the response to a request.
-    #[inline]
+    #[inline(always)]
     fn receiver(&self, chosen: &Chosen<'_>, flight: &Flight) -> Box<Expected> {
         let lent = self.receivers.borrow_mut().pop();
         let mut expected = lent.unwrap_or_else(|| Expected::new(&self.checker));
-        let step = chosen.item().step.map_or(0, |step| step.number);
-        expected.restart(chosen.id, chosen.flow.map(|flow| flow.takes(step)));
+        let takes = chosen.flow.map(|flow| {
+            let progress = chosen.progress.as_deref();
+            flow.takes(progress.map_or(0, |it| it.request.number))
+        });
+        expected.restart(chosen.id, takes);
         if expected.has_events() {
             flight.await_events();
         }
@@ -326,7 +329,7 @@ impl<D: Dial> Crawl<D> {
 
     /// Return the times of an exchange: it began when the target held it first and did not begin it,
     /// if it did.
-    #[inline]
+    #[inline(always)]
     fn watch<'a, C>(
         &self,
         cleared: &Cleared<'_, C>,
@@ -349,7 +352,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Keep the carrier of a request for another one, unless its connection ended.
-    #[inline]
+    #[inline(always)]
     fn release(
         &self,
         host: usize,
@@ -413,7 +416,7 @@ impl<D: Dial> Crawl<D> {
 
     /// Read the connection of a request that was sent at `sent` and is `done`, unless it failed: if
     /// it is of the sample, was slow, or failed.
-    #[inline]
+    #[inline(always)]
     fn read_tcp(
         &self,
         carrier: &mut Carrier<D::Stream>,

@@ -312,7 +312,7 @@ impl<D: Dial> Carriers<D> {
     }
 
     /// Keep a carrier for the next request to its host, which may wait for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep(&self, host: usize, carrier: Carrier<D::Stream>) {
         if self
             .places
@@ -377,7 +377,7 @@ impl<D: Dial> Carriers<D> {
 
     /// Take a carrier at rest whose connection the target has not closed, and on which it has not
     /// sent anything.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         if let Some(most) = self.spec.options.idle_timeout {
             let now = self.clock.now();
@@ -406,7 +406,7 @@ impl<D: Dial> Carriers<D> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn usable(mut carrier: Carrier<D::Stream>, flight: &Flight) -> Option<Carrier<D::Stream>> {
         match carrier.unusable(flight) {
             None => Some(carrier),

@@ -389,11 +389,9 @@ impl Gate {
         } else {
             inner.unsent(lane, permit.host);
         }
-        if let Some(order) = inner.host(permit.host).ended(permit, attempt) {
+        if let Some(order) = inner.ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
-            inner.shift();
         }
-        inner.ended(permit.host, attempt);
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what
         // they wait for.
@@ -499,7 +497,7 @@ impl Gate {
 
     /// Send no request from `end` on. A later call extends it.
     pub(super) fn set_lease(&self, end: Nanos) {
-        self.inner.borrow_mut().lease = end;
+        self.inner.borrow_mut().set_lease(end);
         self.keeper.call();
     }
 

@@ -185,6 +185,7 @@ impl Intervals {
     }
 
     /// Counts the start of an attempt at `now` and says in which interval it counts.
+    #[inline]
     pub(super) fn begin(&mut self, intended: Nanos, now: Nanos) -> u64 {
         self.pass(now);
         self.in_flight += 1;

@@ -15,7 +15,7 @@ use super::quota::{QuotaPace, is_renewed_at_once};
 use super::retry::backoff_ceiling;
 use crate::clock::{Nanos, duration_ns};
 use crate::plan::{OnThrottle, ShardPlan, ThrottlingPolicy};
-use crate::sample::{Attempt, Outcome, Permit};
+use crate::sample::{Attempt, Outcome, Permit, Quota};
 use crate::wire::{PauseCause, PauseOrder, ThrottlingCounts};
 
 /// Divisor that gives the most by which a pause is made longer than promised: a tenth of it, enough
@@ -135,15 +135,23 @@ impl ThrottlePauses {
             }
             Outcome::Redirected | Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
         }
-        let quota = attempt
-            .advice
-            .quota
-            .as_deref()
-            .copied()
-            .filter(|_| self.throttling.on_throttle == OnThrottle::Honor)
-            .filter(|quota| self.throttling.adaptive.is_none() || !is_renewed_at_once(quota))?;
-        let wait = self.quota.update(attempt.done, quota)?;
-        Some(self.order(PauseCause::UsedUp, attempt.done, wait, attempt.done))
+        let quota = attempt.advice.quota.as_deref()?;
+        self.told(attempt.done, quota)
+    }
+
+    /// Takes in what is left of a quota at `now`.
+    fn told(&mut self, now: Nanos, quota: &Quota) -> Option<PauseOrder> {
+        let ThrottlingPolicy {
+            on_throttle,
+            adaptive,
+            ..
+        } = self.throttling;
+        let is_renewed_soon = adaptive.is_some() && is_renewed_at_once(quota);
+        if on_throttle != OnThrottle::Honor || is_renewed_soon {
+            return None;
+        }
+        let wait = self.quota.update(now, *quota)?;
+        Some(self.order(PauseCause::UsedUp, now, wait, now))
     }
 
     fn throttled(&mut self, attempt: &Attempt) -> Option<PauseOrder> {

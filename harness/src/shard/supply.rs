@@ -123,8 +123,13 @@ impl Supply {
     #[inline]
     pub(super) fn take_due(&mut self, now: Nanos) -> Option<Again> {
         if self.again.is_empty() {
-            return None;
+            None
+        } else {
+            self.take_again(now)
         }
+    }
+
+    fn take_again(&mut self, now: Nanos) -> Option<Again> {
         let due = self.again.peek_mut().filter(|again| again.0.due <= now)?;
         Some(std::collections::binary_heap::PeekMut::pop(due).0)
     }

@@ -174,7 +174,7 @@ impl Plain {
     }
 
     /// Read, as [`Stream::poll_read_stamped`] does.
-    #[inline]
+    #[inline(always)]
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -246,7 +246,7 @@ impl Stream for Wire {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_read_stamped(
         &mut self,
         cx: &mut Context<'_>,

@@ -383,6 +383,10 @@ impl Targets {
     /// Return the number of the host that item `id` is requested from.
     #[inline]
     pub(crate) fn host_of(&self, id: u64) -> u32 {
+        // Of one host, no line decides.
+        if self.hosts.len() == 1 {
+            return 0;
+        }
         self.lines.get(self.line(id)).map_or(0, |line| line.host)
     }
 

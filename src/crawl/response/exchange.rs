@@ -128,6 +128,11 @@ impl Deadline {
         {
             return false;
         }
+        self.poll_alarm(cx, clock)
+    }
+
+    #[cold]
+    fn poll_alarm(&mut self, cx: &mut Context<'_>, clock: Clock) -> bool {
         while self.alarm.as_mut().poll(cx).is_ready() {
             if self.has_passed(clock) {
                 return true;

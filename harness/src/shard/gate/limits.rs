@@ -97,7 +97,7 @@ pub(in crate::shard) struct Limits {
     /// Since when it has had some, if it ever had none.
     pub(super) room_since: Nanos,
     /// When the budget ceases to be the run's; the end of time if it is its own.
-    pub(super) lease: Nanos,
+    lease: Nanos,
     /// IDs whose requests were let through and withdrawn at the end, before they were sent.
     returned: u64,
     /// Permission to request an ID; none if all may be.
@@ -109,6 +109,9 @@ pub(in crate::shard) struct Limits {
     pub(in crate::shard) dropped: Vec<(Nanos, Duration)>,
     /// The timetable's use, noted when the gate is closed.
     left_over: LeftOver,
+    /// True if nothing has to be timed: a lane goes on at the moment at which it became free. Noted
+    /// whenever it may change, for it is asked of each request.
+    is_unlimited: bool,
 }
 
 /// State of the gate.
@@ -150,7 +153,7 @@ const MOST_WAITING: u64 = 10_000;
 impl Limits {
     /// The limits of a shard that starts at `start`.
     pub(super) fn new(plan: &ShardPlan, start: Nanos, host_of: HostOf) -> Self {
-        Self {
+        let mut limits = Self {
             supply: Supply::new(&plan.ids),
             hosts: (0..plan.per_host.hosts.max(1))
                 .map(|host| Host::new(host, plan, start))
@@ -184,7 +187,10 @@ impl Limits {
             skipped: Vec::new(),
             dropped: Vec::new(),
             left_over: LeftOver::default(),
-        }
+            is_unlimited: false,
+        };
+        limits.note_unlimited();
+        limits
     }
 
     /// Begins at `from`, after the common start: no time before it earns or counts.
@@ -246,6 +252,7 @@ impl Limits {
     pub(super) fn order(&mut self, order: PauseOrder) {
         if let Some(host) = self.hosts.get_mut(order.host as usize) {
             host.ordered(order);
+            self.note_unlimited();
         }
     }
 
@@ -277,11 +284,22 @@ impl Limits {
             .reduce(ControllerState::plus)
     }
 
-    /// True if nothing has to be timed: a lane goes on at the moment at which it became free.
-    pub(super) fn is_unlimited(&self) -> bool {
-        self.lease == Nanos(u64::MAX)
+    /// True if nothing has to be timed.
+    #[inline]
+    pub(super) const fn is_unlimited(&self) -> bool {
+        self.is_unlimited
+    }
+
+    fn note_unlimited(&mut self) {
+        self.is_unlimited = self.lease == Nanos(u64::MAX)
             && self.limiter.pacer.is_unlimited()
-            && matches!(&self.hosts[..], [host] if host.is_unlimited())
+            && matches!(&self.hosts[..], [host] if host.is_unlimited());
+    }
+
+    /// Send no request from `end` on.
+    pub(super) fn set_lease(&mut self, end: Nanos) {
+        self.lease = end;
+        self.note_unlimited();
     }
 
     fn host_of(&self, id: u64) -> usize {
@@ -451,6 +469,12 @@ impl Limits {
     /// and drops what came in it while the queue was full.
     #[inline]
     pub(super) fn update_timetable(&mut self, now: Nanos) {
+        if self.limiter.pacer.timetable().is_some() {
+            self.update_turns(now);
+        }
+    }
+
+    fn update_turns(&mut self, now: Nanos) {
         let Some(table) = self.limiter.pacer.timetable() else {
             return;
         };
@@ -600,13 +624,22 @@ impl Limits {
         [&mut self.limiter, &mut self.hosts[host].limiter]
     }
 
-    /// Takes in how an attempt at a host ended.
+    /// Takes in how an attempt ended. Some when all shards have to leave its host alone.
     #[inline]
-    pub(super) fn ended(&mut self, host: u32, attempt: &Attempt) {
-        // Of no use where nothing is timed.
-        if self.is_unlimited() {
-            return;
+    pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
+        let order = self.host(permit.host).ended(permit, attempt);
+        if order.is_some() || attempt.outcome == Outcome::Throttled {
+            self.note_unlimited();
+            self.shift();
         }
+        // Of no use where nothing is timed.
+        if !self.is_unlimited() {
+            self.note_times(permit.host, attempt);
+        }
+        order
+    }
+
+    fn note_times(&mut self, host: u32, attempt: &Attempt) {
         for limiter in self.limiters(host) {
             limiter.ended(attempt);
         }
