@@ -200,6 +200,8 @@ impl Writer {
 }
 
 /// Write batches until there are no more.
+// Out of line, for `.ci/instructions` counts it by its name.
+#[inline(never)]
 fn write<D: Disk>(
     mut log: SegmentLog<D>,
     clock: Clock,
