@@ -71,7 +71,7 @@ impl Segment {
     }
 
     /// The first moment, ns after the start of the run, at which the integral is `wanted`, which is
-    /// more than that of all before it.
+    /// no less than that of all before it.
     fn reaches(&self, wanted: u128) -> u64 {
         let after = if self.from == self.to {
             let needed = (self.from > 0).then(|| (wanted - self.before).div_ceil(2 * self.from));
@@ -170,11 +170,20 @@ impl Curve {
     }
 
     /// When a request of a timetable is due, ns after the start, whose place in it is `own`: with
-    /// its window, all of which are due when that begins.
+    /// its window, all of which are due when that begins; at the end of a stage, in the next one
+    /// that has a rate. No request is due in a break.
     pub fn due(&self, own: u64) -> u64 {
         match self {
+            Self::Flat => own,
             Self::Windows { every_ns, .. } => own - own % every_ns,
-            _ => self.reaches(own),
+            Self::Stages { stages, peak } => {
+                let ns = 2 * u128::from(*peak);
+                let wanted = u128::from(own) * ns;
+                // Places are rounded down, by less than a nanosecond.
+                let begun = stages.partition_point(|stage| stage.before < wanted + ns);
+                let stage = &stages[begun.saturating_sub(1)];
+                stage.reaches(wanted.max(stage.before))
+            }
         }
     }
 
@@ -339,6 +348,17 @@ mod tests {
             [5, 10, 15, 20].map(|t| ms(&falling, t)),
             [5_000, 9_000, 12_000, 14_500]
         );
+    }
+
+    #[test]
+    fn no_request_is_due_in_a_break() {
+        // At 3/s beside a peak of 7/s, the places of requests are rounded down.
+        let curve = curve("3/s@1s, 0/s@10s, 7/s@1s, 0/s@5s", 17);
+        let due = |number: u64| curve.due(number * S / 7) / 1_000_000;
+        assert_eq!([0, 1, 2, 3, 4].map(due), [0, 333, 666, 11_000, 11_142]);
+        assert_eq!((due(9), curve.due(10 * S / 7)), (11_857, u64::MAX));
+        let late = super::tests::curve("0/s@5s, 10/s", 10);
+        assert_eq!(late.due(0), 5 * S);
     }
 
     fn any_shape() -> impl Strategy<Value = RateShape> {
