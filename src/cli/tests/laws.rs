@@ -218,7 +218,7 @@ fn check_taken(run: &RunArgs, now: &[String]) {
     for (id, values) in &run.typed.values {
         let is_saving = SAVING.contains(&id.as_str());
         assert!(!is_saving || is_of_part(id, values), "{id}: {values:?}");
-        let is_text = ["name", "tags", "url", "save", "method"].contains(&id.as_str());
+        let is_text = ["name", "tags", "url", "save", "method", "traits"].contains(&id.as_str());
         let is_forged = values.iter().any(|value| value.contains(FORGED));
         assert!(!is_forged || is_text, "{id}: {values:?}");
     }
