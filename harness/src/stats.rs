@@ -125,6 +125,9 @@ names! {
         /// together. Censored: the time without a further one, of attempts that timed out or were
         /// under way at the end.
         EventGap = "event_gap",
+        /// Age of requests of an open loop that were dropped, from when they were due to when they
+        /// were dropped; 0 of those that found the queue full.
+        DropAge = "drop_age",
     }
 }
 
@@ -134,7 +137,7 @@ impl Series {
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
 
     /// Those that only some reports have.
-    pub const OPTIONAL: [Self; 8] = [
+    pub const OPTIONAL: [Self; 9] = [
         Self::Tls,
         Self::Tunnel,
         Self::ReceiveDelay,
@@ -143,6 +146,7 @@ impl Series {
         Self::Reported,
         Self::FirstEvent,
         Self::EventGap,
+        Self::DropAge,
     ];
 
     /// Those that are kept per interval as well.
@@ -614,7 +618,8 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         | Series::ServiceRetransmitted
         | Series::Network
         | Series::FirstEvent
-        | Series::EventGap => None,
+        | Series::EventGap
+        | Series::DropAge => None,
     };
     ns.map(Took::Exactly)
 }

@@ -111,8 +111,8 @@ fn c3_shards_merged_are_one_recorder_fed_everything_whatever_their_number() {
         // Counters, exact figures and every cell.
         assert!(merged == whole, "{shards} shards");
     }
-    // Two are of connections, and two of streams of events.
-    assert_eq!(whole.timings().count(), Series::ALL.len() - 4);
+    // Two are of connections, two of streams of events, and one of requests that were dropped.
+    assert_eq!(whole.timings().count(), Series::ALL.len() - 5);
 }
 
 #[test]

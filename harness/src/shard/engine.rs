@@ -541,14 +541,12 @@ impl<W: Workload> Engine<W> {
     /// responses are censored at the age that they had; those of a full queue never waited.
     fn count_dropped(&self) {
         let dropped = std::mem::take(&mut self.gate.limits().dropped);
-        for (intended, age) in dropped {
+        for (intended, at) in dropped {
             let dropped = Dropped {
                 intended,
                 admitted: None,
             };
-            self.statistics
-                .borrow_mut()
-                .drop_request(None, dropped, intended.plus(age));
+            self.statistics.borrow_mut().drop_request(None, dropped, at);
         }
     }
 
@@ -902,6 +900,10 @@ impl Statistics {
             ..Unfinished::default()
         };
         self.stats.counters.requests.dropped += 1;
+        if intended >= self.measured_from {
+            let age_ns = now.since(intended);
+            self.stats.record_one(Series::DropAge, age_ns);
+        }
         let stage = stage_at(&self.stage_begins, intended);
         self.stages.drop_request(|| stage);
         self.cut_off(intended, &rest);

@@ -104,9 +104,9 @@ pub(in crate::shard) struct Limits {
     pub(super) may_request: Option<MayRequest>,
     /// IDs that were skipped because they may not be requested, and are yet to be counted.
     pub(super) skipped: Vec<u64>,
-    /// When those were scheduled that found the queue full or were too old, and their age when they
-    /// were dropped; yet to be counted.
-    pub(in crate::shard) dropped: Vec<(Nanos, Duration)>,
+    /// When those were scheduled that found the queue full or were too old, and when they were
+    /// dropped; yet to be counted.
+    pub(in crate::shard) dropped: Vec<(Nanos, Nanos)>,
     /// The timetable's use, noted when the gate is closed.
     left_over: LeftOver,
     /// True if nothing has to be timed: a lane goes on at the moment at which it became free. Noted

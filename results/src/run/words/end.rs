@@ -16,9 +16,12 @@ use crate::show::doc::{Doc, Severity};
 use crate::show::figures::opening;
 use crate::show::histogram::Histogram;
 use crate::show::line::{Cell, Display, Line, Tone};
-use crate::show::text::{counted, decimal, grouped, in_unit, rate_in_words, seconds, wrapped};
+use crate::show::text::{
+    counted, decimal, grouped, in_unit, micros, rate_in_words, seconds, wrapped,
+};
 use crate::show::visible;
 use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
 
 use super::reproduce::shell;
@@ -413,6 +416,19 @@ fn population(report: &Report) -> [String; 2] {
     [text, note.to_owned()]
 }
 
+/// The ages of the requests that were dropped; nothing without any.
+fn drop_ages(report: &Report) -> String {
+    let ages = report.latency(Series::DropAge);
+    let ends = ages.and_then(|ages| ages.min_us.zip(ages.max_us));
+    ends.map_or_else(String::new, |(least, most)| {
+        format!(
+            ", the rest dropped {} to {} late",
+            micros(least),
+            micros(most)
+        )
+    })
+}
+
 /// What was asked for, and how much of it was sent.
 fn asked(report: &Report, is_all_good: bool) -> String {
     let plan = &report.plan.run;
@@ -432,7 +448,11 @@ fn asked(report: &Report, is_all_good: bool) -> String {
     match (sent >= ALL_SENT, is_all_good) {
         (true, true) => format!(", all of the {rate} asked"),
         (true, false) => format!(", {rate} asked and sent"),
-        (false, _) => format!(", {} of the {rate} asked was sent", rounded_percent(sent)),
+        (false, _) => format!(
+            ", {} of the {rate} asked was sent{}",
+            rounded_percent(sent),
+            drop_ages(report)
+        ),
     }
 }
 

@@ -75,6 +75,10 @@ impl Times {
                     report.latency(Series::FirstEvent).map(spectrum),
                 ),
                 ("event gap", report.latency(Series::EventGap).map(spectrum)),
+                (
+                    "age when dropped",
+                    report.latency(Series::DropAge).map(spectrum),
+                ),
                 ("times", Some(meaning.to_owned())),
             ],
             table: Table {
@@ -142,6 +146,7 @@ fn meaning(series: &str) -> &'static str {
         Some(Series::Reported) => "of the target, as it says (Server-Timing)",
         Some(Series::FirstEvent) => "sent to first event of a stream",
         Some(Series::EventGap) => "from an event of a stream to the next one",
+        Some(Series::DropAge) => "scheduled to dropped, of requests that were never sent",
         Some(Series::ResponseOk) => "scheduled to complete response, good and not found",
         Some(Series::ResponseThrottled) => "scheduled to complete response, throttled",
         Some(Series::ResponseError) => "scheduled to the end, failed",

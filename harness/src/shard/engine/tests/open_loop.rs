@@ -131,6 +131,12 @@ fn what_finds_the_queue_full_is_dropped_and_censored() {
                 (response.count, response.censored),
                 (12_000 - dropped, dropped)
             );
+            // They never waited.
+            let ages = stats
+                .timing(Series::DropAge)
+                .map(crate::stats::Timing::exact);
+            let ages = ages.map_or((0, 0), |ages| (ages.count, ages.max_ns));
+            assert_eq!(ages, (dropped, 0));
         });
         let rows = ran.intervals(|intervals| intervals.take_all(Meters::default()));
         let counts: Vec<_> = rows

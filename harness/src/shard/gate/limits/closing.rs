@@ -66,8 +66,7 @@ impl Limits {
         {
             let before = self.dropped.len();
             let dropped = table.overflow(now, room);
-            self.dropped
-                .extend(dropped.map(|due| (due, Duration::ZERO)));
+            self.dropped.extend(dropped.map(|due| (due, due)));
             self.note_dropped(before);
         }
     }
@@ -80,7 +79,7 @@ impl Limits {
         if let Some(table) = self.limiter.pacer.timetable() {
             let before = self.dropped.len();
             let dropped = table.drain_due(until).take(work);
-            self.dropped.extend(dropped.map(|due| (due, deadline)));
+            self.dropped.extend(dropped.map(|due| (due, now)));
             self.note_dropped(before);
         }
     }
