@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 use crawlmark_harness::supervisor::ShardFault;
-use crawlmark_results::judge::{Finding, Missing};
+use crawlmark_results::judge::{Finding, Limit, Missing};
 use crawlmark_results::run::report::{CommandLine, GateReport, Report, Verdict, Witness};
 use crawlmark_results::run::words;
 use crawlmark_results::show::{self, plot, visible};
@@ -30,6 +30,7 @@ fn gate(expression: &str, ok: Option<bool>) -> GateReport {
         expression: expression.to_owned(),
         kind: "threshold".to_owned(),
         metric: "rate".to_owned(),
+        group: None,
         window_s: None,
         unit: "per_s".to_owned(),
         limit: 1_500.0,
@@ -241,6 +242,28 @@ fn a_picture_is_told_by_text_of_the_page_which_it_does_not_repeat() {
             assert!(text != plot.title && text != plot.caption);
         }
     }
+}
+
+#[test]
+fn what_the_slowest_have_in_common_is_not_nothing_unusual() {
+    let mut report = saved();
+    report.findings = vec![Finding::LimitedBy {
+        limit: Limit::Rate,
+        share: 1.0,
+    }];
+    let text = |report: &Report| {
+        let page = page(report);
+        text_of(parsed(&page).root_element())
+    };
+    assert!(text(&report).contains("Nothing unusual"));
+    report.findings.push(Finding::SlowestInCommon {
+        what: "x-cache: MISS".to_owned(),
+        slowest: 0.01,
+        slow_share: 0.94,
+        others_share: 0.03,
+    });
+    let said = text(&report);
+    assert!(said.contains("Good to know") && !said.contains("Nothing unusual"));
 }
 
 #[test]

@@ -49,6 +49,19 @@ impl CoarseTimes {
         })
     }
 
+    /// Return the longest time that `count` times or more exceed, us, at most 1.6 % too low; none with
+    /// no more than that.
+    #[must_use]
+    pub fn exceeded_by_us(&self, count: u64) -> Option<u64> {
+        let (mut above, mut cells) = (0_u64, (0..self.0.len()).rev());
+        let cell = cells.find(|cell| {
+            let is_exceeded = above >= count && self.0[*cell] > 0;
+            above = above.saturating_add(self.0[*cell]);
+            is_exceeded
+        });
+        cell.map(lowest_in)
+    }
+
     /// Return the number of times in this cell and above it.
     #[must_use]
     pub fn count_from(&self, cell: usize) -> u64 {
@@ -117,6 +130,11 @@ mod tests {
             let shown = all.percentile_us(0.5).unwrap();
             prop_assert!(shown <= exact && exact - shown <= exact / 64, "{shown} of {exact}");
             prop_assert_eq!(all.percentile_us(0.99), None, "too few");
+            let of_ten = us[us.len() - 11];
+            let exceeded = all.exceeded_by_us(10).unwrap();
+            let above = us.iter().filter(|us| **us > exceeded).count();
+            prop_assert!(exceeded <= of_ten && above >= 10, "{exceeded} of {of_ten}");
+            prop_assert_eq!(all.exceeded_by_us(us.len() as u64), None);
         }
     }
 }

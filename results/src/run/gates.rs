@@ -152,6 +152,7 @@ impl Objective {
             expression: condition.to_string(),
             kind: breach.name().to_owned(),
             metric: condition.metric.to_string(),
+            group: condition.group.clone(),
             window_s: condition.window.map(Window::seconds),
             unit: condition.metric.unit().name().to_owned(),
             limit: condition.limit,

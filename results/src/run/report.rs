@@ -58,7 +58,7 @@ pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::failures::{FailureReport, failures};
 pub use self::gate::GateReport;
-pub use self::groups::{Group, GroupNames, GroupRow, HostLimits, stage_name};
+pub use self::groups::{EXCEEDED_BY, Group, GroupNames, GroupRow, HostLimits, stage_name};
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::{LimitEvidence, is_full};

@@ -200,6 +200,8 @@ fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
         p99_us: None,
         service_p50_us: None,
         service_p99_us: None,
+        exceeded_us: None,
+        service_exceeded_us: None,
         dropped: None,
         met: None,
         lasted_s: None,

@@ -4,6 +4,7 @@
 use crawlmark_harness::plan::{RequestObjective, RequestTime};
 use crawlmark_harness::units::{RateShape, ShapedRate, Stage};
 use crawlmark_results::run::report::GroupRow;
+use crawlmark_results::show::line::{Display, Line};
 
 use super::*;
 
@@ -92,12 +93,17 @@ fn a_spike_has_its_own_counts_times_and_thresholds() {
         Some(397_312),
         "400 ms, less its last digits"
     );
+    let (median_us, exceeded_us) = (spike.p50_us.unwrap(), spike.exceeded_us.unwrap());
+    assert!(exceeded_us > median_us + 100_000, "{spike:?}");
+    let limit_us = exceeded_us - 50_000;
+    let beyond_the_median = format!("response_p99{{stage=3}} < {limit_us}us");
     for (text, holds) in [
         ("response_p50{stage=1} < 2ms", Some(true)),
         ("response_p50{stage=3} < 500ms", Some(false)),
         ("service_p50{stage=3} < 500ms", Some(true)),
-        // Too few for a p99, of which the median is a lower bound.
+        // Too few for a p99, but more than enough are longer than that.
         ("response_p99{stage=3} < 500ms", Some(false)),
+        (&*beyond_the_median, Some(false)),
         ("service_p99{stage=3} < 500ms", None),
         ("attempts{stage=3} == 4000", Some(true)),
         ("error_rate{stage=4} < 1%", Some(true)),
@@ -173,11 +179,27 @@ proptest! {
         prop_assert_eq!(report.totals.attempts + report.totals.dropped, whole);
         let dropped: u64 = report.by_stage.iter().filter_map(|row| row.dropped).sum();
         prop_assert_eq!(dropped, report.totals.dropped);
+        let ages = report.latency.get("drop_age").map_or(0, |ages| ages.count);
+        prop_assert_eq!(ages, dropped);
     }
 }
 
 #[test]
-fn requests_that_wait_too_long_are_dropped_at_the_age_of_the_deadline() {
+fn no_request_is_scheduled_in_a_break() {
+    let rate = "100/s@1s, 0/s@3s, 70/s@1s, 0/s@1s".parse().unwrap();
+    for shards in 1..4 {
+        let plan = staged(shards, &rate);
+        let rehearsal = run(&plan, &[], |_, _| MS);
+        let sent = rehearsal.samples.iter().map(|of| of.permit.intended.0);
+        let is_in_a_break = |ns: &u64| (1_000_000_000..4_000_000_000).contains(ns);
+        assert_eq!(sent.filter(is_in_a_break).collect::<Vec<_>>(), [0; 0]);
+        let report = rehearsal.report(&plan);
+        assert_eq!(attempts(&report.by_stage), [100, 0, 70, 0], "{shards}");
+    }
+}
+
+#[test]
+fn requests_that_wait_too_long_are_dropped_and_counted_by_age() {
     let rate = "100/s@2s, 100/s@2s".parse().unwrap();
     let mut plan = staged(1, &rate);
     // One connection, which a request of 1 s holds from 1 s to 2 s.
@@ -189,6 +211,17 @@ fn requests_that_wait_too_long_are_dropped_at_the_age_of_the_deadline() {
     assert_eq!(report.by_stage[0].dropped, Some(79));
     let response = &report.latency["response"];
     assert_eq!((response.count, response.censored), (321, 79));
+    let ages = &report.latency["drop_age"];
+    assert_eq!((ages.count, ages.censored), (79, 0));
+    assert_eq!([ages.min_us, ages.max_us], [210_000.0, 450_000.0].map(Some));
+    let display = Display {
+        columns: 160,
+        has_unicode: true,
+    };
+    let end = words::end(&report, None, display, false);
+    let said: Vec<String> = end.iter().map(Line::text).collect();
+    let ages = "the rest dropped 210 ms to 450 ms late";
+    assert!(said.concat().contains(ages), "{said:#?}");
 }
 
 #[test]

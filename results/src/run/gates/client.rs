@@ -24,7 +24,7 @@ pub(super) fn excuse(condition: &Condition, gate: GateReport, report: &Report) -
             _ => least_us(condition, value, report),
         },
         // How many requests a client would have sent that was not late is not known.
-        Op::More | Op::AtLeast => is_of_pace(condition.metric).then_some(f64::INFINITY),
+        Op::More | Op::AtLeast => is_of_pace(condition.metric, report).then_some(f64::INFINITY),
         Op::Equal | Op::Unequal => None,
     });
     let Some(best) = best.filter(|best| condition.judge(&Measured::Exactly(*best)) == Some(true))
@@ -45,8 +45,25 @@ pub(super) fn excuse(condition: &Condition, gate: GateReport, report: &Report) -
     }
 }
 
-fn is_of_pace(metric: Metric) -> bool {
-    matches!(metric.unit(), Unit::PerS | Unit::Count) || metric == Metric::Of(Quantity::RateRatio)
+/// True if a metric may be greater of a client that was not late. A count is not once all items are
+/// done, unless a request timed out.
+fn is_of_pace(metric: Metric, report: &Report) -> bool {
+    let ledger = &report.ledger;
+    let is_all = !ledger.has_more() && ledger.aborted == 0 && timeouts(report) == 0;
+    match metric.unit() {
+        Unit::PerS => true,
+        Unit::Count => !is_all,
+        // Of what met the objectives, too few may be for the client's delays.
+        Unit::Share => [Quantity::RateRatio, Quantity::GoodputShare]
+            .map(Metric::Of)
+            .contains(&metric),
+        Unit::Us | Unit::Flag => false,
+    }
+}
+
+fn timeouts(report: &Report) -> u64 {
+    let requests = &report.measured().requests;
+    requests.errors_of(ErrorKind::Timeout) + requests.errors_of(ErrorKind::ConnectTimeout)
 }
 
 /// Return the least that the times of requests can be without the client's delays, µs. A share of
@@ -107,12 +124,8 @@ fn delays_us(series: Series, p: f64, report: &Report) -> Option<f64> {
 /// which nothing timed out. An item fails of one timeout at least, so that no fewer items than
 /// attempts may be spared it.
 fn least_errors(share: f64, report: &Report) -> f64 {
-    let counted = report.measured();
-    let timeouts: u64 = [ErrorKind::Timeout, ErrorKind::ConnectTimeout]
-        .into_iter()
-        .map(|kind| counted.requests.errors_of(kind))
-        .sum();
-    (share - timeouts as f64 / counted.items.begun().max(1) as f64).max(0.0)
+    let begun = report.measured().items.begun().max(1);
+    (share - timeouts(report) as f64 / begun as f64).max(0.0)
 }
 
 fn quantile_us(report: &Report, series: Series, q: f64) -> Option<f64> {
@@ -190,6 +203,35 @@ mod tests {
         assert_eq!(judged(Verdict::Disturbed, ErrorKind::Timeout), None);
         assert_eq!(judged(Verdict::Disturbed, ErrorKind::Reset), Some(false));
         assert_eq!(judged(Verdict::Valid, ErrorKind::Timeout), Some(false));
+    }
+
+    #[test]
+    fn a_count_of_all_items_is_broken_whatever_the_client_did() {
+        let judged = |change: fn(&mut Report)| {
+            let mut report = EXAMPLE.clone();
+            report.validity.verdicts = vec![Verdict::Disturbed];
+            let ledger = &mut report.ledger;
+            (ledger.unfinished, ledger.not_attempted, ledger.aborted) = (0, 0, 0);
+            report.totals.requests.errors_by_kind.clear();
+            change(&mut report);
+            let condition: Condition = "ok > 1000000000".parse().unwrap();
+            let objective = Objective {
+                condition: condition.clone(),
+                breach: Breach::Fails,
+            };
+            let seen = of_report(condition.metric, &report);
+            excuse(&condition, objective.row(&seen), &report).ok
+        };
+        assert_eq!(judged(|_| {}), Some(false));
+        assert_eq!(judged(|report| report.ledger.not_attempted = 1), None);
+        assert_eq!(judged(|report| report.ledger.aborted = 1), None);
+        assert_eq!(
+            judged(|report| {
+                let kinds = &mut report.totals.requests.errors_by_kind;
+                kinds.insert(ErrorKind::Timeout, 1);
+            }),
+            None
+        );
     }
 
     #[test]

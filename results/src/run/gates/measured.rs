@@ -5,14 +5,14 @@
 
 use super::metric::{Figure, Share};
 use super::{Condition, Metric, Quantile, Quantity, Stat};
-use crate::run::report::{Detail, GroupRow, Latency, Report};
+use crate::run::report::{Detail, EXCEEDED_BY, GroupRow, Latency, Report};
 use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, Series, ShardStats};
 use crawlmark_harness::units::grouped;
 
 /// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is
 /// printed.
-pub const SAMPLES_BEYOND: u64 = 100;
+pub const SAMPLES_BEYOND: u64 = EXCEEDED_BY;
 
 /// Samples that a part of a run must have before its means and shares are judged.
 pub(super) const SAMPLES_LIVE: u64 = 100;
@@ -91,22 +91,23 @@ fn missed_share(items: &ItemCounts) -> f64 {
 
 /// Measure the metric of `condition` from the report of a run. With too few samples, return a lower
 /// bound if it breaks the condition: enough samples exceed the limit that fast ones could not make
-/// up for them. Of a group, whose distribution is not kept, that is its median.
+/// up for them.
 pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
-    let of_group = |metric| {
-        let group = condition.group.as_ref()?;
-        Some(of_group(metric, group, report))
-    };
-    let seen = of_group(condition.metric).unwrap_or_else(|| of_report(condition.metric, report));
-    let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) =
-        (condition.metric, &seen)
-    else {
+    let Condition { metric, group, .. } = condition;
+    let group = group.as_deref();
+    let seen = group.map_or_else(
+        || of_report(*metric, report),
+        |name| of_group(*metric, name, report),
+    );
+    let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) = (*metric, &seen) else {
         return seen;
     };
-    let least = match of_group(Metric::Time(series, Stat::Percentile(Quantile::P50))) {
-        Some(Measured::Exactly(median_us)) => Some(median_us),
-        Some(_) => None,
+    let least = match group {
         None => report.latency(series).and_then(exceeded_by_enough),
+        Some(name) => row_of(name, report).and_then(|row| {
+            let [.., us] = times_us(row, series, report);
+            us.map(|us| us as f64)
+        }),
     };
     match least.map(Measured::AtLeast) {
         Some(least) if condition.judge(&least) == Some(false) => least,
@@ -114,12 +115,33 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     }
 }
 
+fn row_of<'a>(name: &str, report: &'a Report) -> Option<&'a GroupRow> {
+    report
+        .groups()
+        .find(|row| row.name.as_deref() == Some(name))
+}
+
+/// Median, 99th percentile, and time that enough samples exceed, of a group, us.
+fn times_us(row: &GroupRow, series: Series, report: &Report) -> [Option<u64>; 3] {
+    if report.plan.run.arrivals.gaps().is_some() && series == Series::ServiceOk {
+        [
+            row.service_p50_us,
+            row.service_p99_us,
+            row.service_exceeded_us,
+        ]
+    } else {
+        [row.p50_us, row.p99_us, row.exceeded_us]
+    }
+}
+
 /// Measure a metric of the requests of one group: a URL template, a host, a source address or a stage, by
 /// its name in the report.
 fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
-    let rows: Vec<&GroupRow> = report.groups().collect();
-    let Some(row) = rows.iter().find(|row| row.name.as_deref() == Some(name)) else {
-        let names: Vec<&str> = rows.iter().filter_map(|row| row.name.as_deref()).collect();
+    let Some(row) = row_of(name, report) else {
+        let names: Vec<&str> = report
+            .groups()
+            .filter_map(|row| row.name.as_deref())
+            .collect();
         return Measured::Unknown(if names.is_empty() {
             "the run has no groups: its requests are of one URL template, one host and one stage"
                 .to_owned()
@@ -136,7 +158,6 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
     };
     match metric {
         Metric::Time(series, Stat::Percentile(quantile)) => {
-            let is_open = report.plan.run.arrivals.gaps().is_some();
             let answered = row.ok + row.not_found;
             if let Some(unknown) = too_few(answered, quantile.samples_for(SAMPLES_BEYOND)) {
                 return unknown;
@@ -149,12 +170,12 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
                     grouped(row.attempts)
                 ));
             }
-            let times = if is_open && series == Series::ServiceOk {
-                [row.service_p50_us, row.service_p99_us]
+            let [p50_us, p99_us, _] = times_us(row, series, report);
+            let us = if quantile == Quantile::P50 {
+                p50_us
             } else {
-                [row.p50_us, row.p99_us]
+                p99_us
             };
-            let us = times[usize::from(quantile != Quantile::P50)];
             Measured::of(us.map(|us| us as f64))
         }
         Metric::Of(Quantity::ErrorRate) => share(row.errors),

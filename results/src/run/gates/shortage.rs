@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Condition, Metric, Objective, Stat};
-use crate::run::report::offered;
+use crate::run::report::{offered, stage_name};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, whole};
@@ -49,7 +49,9 @@ fn most_samples(condition: &Condition, plan: &RunPlan) -> Option<u64> {
     let on_schedule = match (windowed, plan.duration) {
         (Some((window, rate)), _) => rate.per_second() * window.seconds() as f64,
         (None, Some(duration)) if plan.rate.is_some() => {
-            offered(plan, start_s, duration.as_secs_f64().max(start_s))
+            let end_s = duration.as_secs_f64().max(start_s);
+            let (from_s, to_s) = stage_s(condition, plan).unwrap_or((start_s, end_s));
+            offered(plan, from_s, to_s)
         }
         _ => f64::INFINITY,
     };
@@ -57,11 +59,21 @@ fn most_samples(condition: &Condition, plan: &RunPlan) -> Option<u64> {
     Some(timed.min(plan.items().saturating_mul(each)))
 }
 
+/// Begin and end of the stage that a condition is of, s after the start; none of others.
+fn stage_s(condition: &Condition, plan: &RunPlan) -> Option<(f64, f64)> {
+    let group = condition.group.as_ref()?;
+    let run_s = plan.duration?.as_secs_f64();
+    let mut stages = (1..).zip(plan.shape.times_s(run_s));
+    let of_group = stages.find(|(number, _)| stage_name(number) == *group);
+    of_group.map(|(_, time)| time)
+}
+
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (place, remedy) = match self.condition.window {
-            Some(_) => ("a window of this run", "a longer window"),
-            None => ("this run", "a longer run (-n, -d)"),
+        let (place, remedy) = match (&self.condition.window, &self.condition.group) {
+            (Some(_), _) => ("a window of this run", "a longer window"),
+            (None, Some(_)) => ("its group", "a longer run (-n, -d)"),
+            (None, None) => ("this run", "a longer run (-n, -d)"),
         };
         write!(
             f,
@@ -81,7 +93,7 @@ mod tests {
     use crate::run::gates::Breach;
     use crawlmark_harness::fixtures::plan;
     use crawlmark_harness::plan::Arrivals;
-    use crawlmark_harness::units::{IdRange, Rate};
+    use crawlmark_harness::units::{IdRange, Rate, ShapedRate};
 
     /// Samples needed and made of a closed loop of so many items, at a rate for so long if one is
     /// given, with a second of warm-up.
@@ -108,6 +120,25 @@ mod tests {
         };
         let shortage = objective.shortage(&plan)?;
         Some((shortage.needed, shortage.most))
+    }
+
+    #[test]
+    fn a_stage_has_the_samples_of_its_own_time() {
+        let mut plan = plan();
+        let rate: ShapedRate = "2000/s@10s, 100/s@10s".parse().unwrap();
+        (plan.rate, plan.shape, plan.burst) = (Some(rate.peak), rate.shape, 0);
+        (plan.arrivals, plan.warmup) = (Arrivals::Constant, Duration::ZERO);
+        plan.duration = Some(Duration::from_secs(20));
+        plan.ids.end = 1 << 40;
+        let samples = |text: &str| {
+            let condition: Condition = text.parse().unwrap();
+            let breach = Breach::Fails;
+            let shortage = Objective { condition, breach }.shortage(&plan)?;
+            Some((shortage.needed, shortage.most))
+        };
+        assert_eq!(samples("service_p99{stage=1} < 1s"), None);
+        assert_eq!(samples("service_p99{stage=2} < 1s"), Some((10_000, 1_000)));
+        assert_eq!(samples("service_p99 < 1s"), None);
     }
 
     #[test]

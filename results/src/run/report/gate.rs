@@ -15,6 +15,10 @@ pub struct GateReport {
     pub kind: String,
     /// Metric of the condition.
     pub metric: String,
+    /// Name of the host, URL template, source address or stage whose requests count. Absent for all
+    /// requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Over how long at a time; null for the whole run.
     pub window_s: Option<u64>,
     /// Unit of the value and the limit: `us`, `per_s`, `share`, `count` or `bool`.

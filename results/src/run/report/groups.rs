@@ -12,6 +12,10 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 
+/// Samples that must lie beyond a percentile before it is judged: as many beyond its limit break
+/// it, however many others there are.
+pub const EXCEEDED_BY: u64 = 100;
+
 /// Most groups with a row.
 const MOST: usize = 50;
 
@@ -73,12 +77,19 @@ pub struct GroupRow {
     pub p50_us: Option<u64>,
     /// 99th percentile of these times. Null with too few of them.
     pub p99_us: Option<u64>,
+    /// The longest of these times that 100 of them exceed: no threshold needs more to fail. Absent
+    /// with no more than 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeded_us: Option<u64>,
     /// The same of service times in an open loop. Absent in a closed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_p50_us: Option<u64>,
     /// 99th percentile of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_p99_us: Option<u64>,
+    /// The longest of these that 100 of them exceed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_exceeded_us: Option<u64>,
     /// Requests that were due in a stage and never went. Absent of other groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
@@ -184,8 +195,10 @@ impl GroupRow {
     }
 
     fn new(group: Group, counts: &GroupCounts) -> Self {
+        let times = [&counts.times, &counts.service];
         let [[p50_us, p99_us], [service_p50_us, service_p99_us]] =
-            [&counts.times, &counts.service].map(|of| [0.5, 0.99].map(|q| of.percentile_us(q)));
+            times.map(|of| [0.5, 0.99].map(|q| of.percentile_us(q)));
+        let [exceeded_us, service_exceeded_us] = times.map(|of| of.exceeded_by_us(EXCEEDED_BY));
         let is_stage = matches!(group, Group::Stage(_));
         Self {
             group,
@@ -199,6 +212,8 @@ impl GroupRow {
             p99_us,
             service_p50_us,
             service_p99_us,
+            exceeded_us,
+            service_exceeded_us,
             met: Some(counts.met),
             dropped: is_stage.then_some(counts.dropped),
             lasted_s: None,

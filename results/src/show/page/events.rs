@@ -171,7 +171,11 @@ fn write_known(html: &mut Html, report: &Report) {
         .iter()
         .filter(|finding| finding.severity() == Severity::Info)
         .collect();
-    if known.len() == report.findings.len() {
+    // What the slowest have in common is no good news.
+    let is_usual = known
+        .iter()
+        .all(|finding| finding.kind() != FindingKind::SlowestInCommon);
+    if known.len() == report.findings.len() && is_usual {
         html.classed("li", "ok", |html| {
             html.classed("span", "n", |html| html.text("\u{2713}"));
             html.element("div", |html| html.say("h3", "Nothing unusual"));

@@ -4,7 +4,9 @@ use serde::{Serialize, Serializer};
 
 use super::columns::{Cells, Columns, Outcome, Steps};
 use super::markup::Html;
-use crate::run::report::{BindingReport, IntervalRow, Limit, Report, Split};
+use crate::run::report::{
+    BindingReport, GateReport, IntervalRow, Limit, Report, Split, stage_name,
+};
 use crate::show::chart::Role;
 use crate::show::text::{decimal, grouped, in_unit, micros, rate_in_words, seconds, short_percent};
 use crawlmark_harness::stats::Series as Times;
@@ -228,11 +230,24 @@ impl Run<'_> {
                     Some(false) => Role::Failed,
                     _ => Role::Reference,
                 };
-                let steps = Steps::constant(gate.limit, self.columns);
-                Series::new("threshold", Drawn::Dash, role, steps)
+                Series::new("threshold", Drawn::Dash, role, self.limit_steps(gate))
                     .of(in_unit(&gate.unit, gate.limit))
             })
             .collect()
+    }
+
+    /// The limit of a threshold, all the time, or as long as the stage lasts that it is of.
+    fn limit_steps(&self, gate: &GateReport) -> Steps {
+        let stages = self.report.plan.run.shape.times_s(self.columns.to_s);
+        let mut named = (1..).zip(stages);
+        let of_group = named.find(|(number, _)| gate.group == Some(stage_name(number)));
+        let Some((_, (from_s, to_s))) = of_group else {
+            return Steps::constant(gate.limit, self.columns);
+        };
+        self.columns.most(|row| {
+            let start_s = row.start_s as f64;
+            (start_s < to_s && start_s + 1.0 > from_s).then_some(gate.limit)
+        })
     }
 
     fn is_open_loop(&self) -> bool {
@@ -686,5 +701,36 @@ impl Series {
             html.element("span", |html| html.text(&self.name));
             html.with("b", &[("data-at", id)], |html| html.text(&self.total));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::gates::{Breach, Condition, Measured, Objective};
+    use crawlmark_harness::units::ShapedRate;
+
+    #[test]
+    fn the_limit_of_a_stage_is_drawn_in_its_time() {
+        let mut report: Report =
+            serde_json::from_str(include_str!("../../../example/result.json")).unwrap();
+        let rate: ShapedRate = "100/s@2s, 50/s@2s, 100/s".parse().unwrap();
+        report.plan.run.shape = rate.shape;
+        let columns = Columns::of(&report);
+        let known = |text: &str| {
+            let condition: Condition = text.parse().unwrap();
+            let breach = Breach::Fails;
+            let gate = Objective { condition, breach }.row(&Measured::Exactly(1.0));
+            let run = Run {
+                report: &report,
+                columns: &columns,
+            };
+            let steps = run.limit_steps(&gate);
+            let known = steps.values.iter().map(Option::is_some);
+            known.collect::<Vec<_>>()
+        };
+        assert_eq!(known("goodput > 9"), [true]);
+        let of_stage = known("goodput{stage=2} > 9");
+        assert_eq!(of_stage[..5], [false, false, true, true, false]);
     }
 }
