@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
+use crawlmark_harness::plan::{RequestObjective, RequestTime};
 use crawlmark_results::run::report::{Environment, Report};
 use crawlmark_results::show::text::{decimal, micros};
 use crawlmark_results::studies::arena::{
@@ -116,8 +117,12 @@ fn check_added(saved: &Arena, entries: &[Competitor]) -> Result<(), Error> {
 
 fn conduct(args: &ArenaArgs, saved: Option<Arena>) -> Result<u8, Error> {
     let competitors = competitors(args)?;
+    let objectives = objectives(args)?;
     if let Some(saved) = &saved {
         check_added(saved, &competitors)?;
+        if saved.context.objectives != objectives {
+            return usage("--add: give the objectives of the arena (--objective), after --");
+        }
     }
     let of_saved = saved.as_ref().and_then(|saved| saved.context.rate_per_s);
     let study = ArenaStudy {
@@ -126,11 +131,24 @@ fn conduct(args: &ArenaArgs, saved: Option<Arena>) -> Result<u8, Error> {
             .filter(|per_s| *per_s > 0.0)
             .or(args.rate.map(|rate| rate.per_second())),
         saved,
+        objectives,
         rounds: Vec::new(),
         environment: None,
         args,
     };
     study::conduct(study, &args.keep, "arena")
+}
+
+/// The objectives of each request. A closed loop ranks, which has no response times.
+fn objectives(args: &ArenaArgs) -> Result<Vec<RequestObjective>, Error> {
+    let objectives = round_flags("arena", WHOSE, &args.run, &TAKEN)?.objective;
+    let is_response = |it: &&RequestObjective| it.time == RequestTime::Response;
+    match objectives.iter().find(is_response) {
+        Some(of) => usage(format!(
+            "--objective '{of}': servers are ranked in a closed loop, which has no response times; bound service or ttfb"
+        )),
+        None => Ok(objectives),
+    }
 }
 
 /// The entries as typed.
@@ -163,7 +181,6 @@ fn competitors(args: &ArenaArgs) -> Result<Vec<Competitor>, Error> {
     {
         return usage(format!("--version-of {name}: no entry has this name"));
     }
-    round_flags("arena", WHOSE, &args.run, &TAKEN)?;
     all.iter()
         .map(|(name, what)| Competitor::new(name, what, args))
         .collect()
@@ -265,6 +282,8 @@ struct ArenaStudy<'a> {
     competitors: Vec<Competitor>,
     /// Arena to which they are added.
     saved: Option<Arena>,
+    /// Objectives of each request.
+    objectives: Vec<RequestObjective>,
     /// Rate at which times are compared; none before it is known.
     rate_per_s: Option<f64>,
     rounds: Vec<ArenaRound>,
@@ -342,6 +361,7 @@ impl Study for ArenaStudy<'_> {
                 measured_s: self.args.duration.as_secs_f64(),
                 warmup_s: self.args.warmup.as_secs_f64(),
                 rate_per_s: self.rate_per_s,
+                objectives: mem::take(&mut self.objectives),
                 seed: self.args.seed,
                 environment,
             };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::MAX_RETRIES;
 use crawlmark_results::run::report::Report;
+use crawlmark_results::run::result_dir;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::overload::{LOADS, Overload, OverloadQuestion};
 
@@ -33,7 +34,8 @@ const TAKEN: [&str; 8] = [
     arg!(name),
 ];
 
-/// Connections, unless the user says: as many as requests may be in flight, within these.
+/// Connections, unless the user says: twice as many as requests may be in flight, so that none waits
+/// for one if the clients are late, within these.
 const CONNECTIONS: [f64; 2] = [64.0, 4_096.0];
 
 /// Requests of a stage, at least.
@@ -83,8 +85,14 @@ pub(crate) fn overload(args: &OverloadArgs) -> Result<u8, Error> {
         ran: None,
         args,
     };
-    // Before anything is searched.
-    study.crawl(args.capacity.map_or(1_000.0, |rate| rate.per_second()))?;
+    // Before anything is searched, at the lowest capacity that may be found.
+    let least = study.capacity.as_ref().map(|search| search.from);
+    let least_per_s = args
+        .capacity
+        .or(least)
+        .map_or(0.0, |rate| rate.per_second());
+    study.check_lengths(least_per_s)?;
+    study.crawl(least_per_s)?;
     study::conduct(study, &args.keep, "overload")
 }
 
@@ -105,7 +113,7 @@ struct OverloadStudy<'a> {
 impl Study for OverloadStudy<'_> {
     type Result = Overload;
 
-    const NEEDS: &'static str = "--after was over";
+    const NEEDS: &'static str = "the overload sent a request";
 
     fn announcement(&self) -> String {
         let after = if self.capacity.is_some() {
@@ -144,10 +152,17 @@ impl Study for OverloadStudy<'_> {
         );
         let crawl = self.crawl(capacity_per_s)?;
         let result = format!("{ROUNDS}/overload");
-        let report = rounds
-            .run(&crawl.setup, &PathBuf::from(&result))?
-            .by_the_clock("the overload")?
-            .report;
+        let (report, stopped) = match rounds.run(&crawl.setup, &PathBuf::from(&result)) {
+            Ok(round) => (round.by_the_clock("the overload")?.report, None),
+            Err(Error::Stopped(signal)) => {
+                // What is known of it, if it sent anything.
+                let Ok(report) = result_dir::read(&rounds.place().join(&result)) else {
+                    return Err(Error::Stopped(signal));
+                };
+                (report, Some(signal))
+            }
+            Err(error) => return Err(error),
+        };
         let question = OverloadQuestion {
             command: self.command(capacity_per_s),
             capacity_per_s,
@@ -156,9 +171,10 @@ impl Study for OverloadStudy<'_> {
             stages_s: self.stages_s(),
             within_s: self.args.within.unwrap_or(self.args.during),
             connections: report.plan.run.in_flight(),
+            objectives: report.plan.run.objectives.clone(),
         };
         self.ran = Some((question, report, result));
-        Ok(())
+        stopped.map_or(Ok(()), |signal| Err(Error::Stopped(signal)))
     }
 
     fn result(&mut self, header: Header) -> Result<Option<Overload>, Error> {
@@ -178,16 +194,25 @@ impl OverloadStudy<'_> {
         Duration::from_secs(self.stages_s().iter().sum()) + AROUND
     }
 
-    /// The run at this capacity.
-    fn crawl(&self, capacity_per_s: f64) -> Result<Crawl, Error> {
+    /// Refuse stages that would have too few requests at this capacity.
+    fn check_lengths(&self, capacity_per_s: f64) -> Result<(), Error> {
         let [before_s, during_s, after_s] = self.stages_s().map(|s| s as f64);
         let shortest_s = (LOADS[0] * before_s.min(after_s)).min(LOADS[1] * during_s);
-        if capacity_per_s * shortest_s < FEWEST {
-            return usage(format!(
-                "a stage would have fewer than {FEWEST} requests at a capacity of {capacity_per_s:.2}/s: give longer stages, or a --capacity of at least {}/s",
-                (FEWEST / shortest_s).ceil()
-            ));
+        if capacity_per_s * shortest_s >= FEWEST {
+            return Ok(());
         }
+        let flag = match self.capacity {
+            Some(_) => "a --search with --from",
+            None => "a --capacity of",
+        };
+        usage(format!(
+            "a stage would have fewer than {FEWEST} requests at a capacity of {capacity_per_s:.2}/s: give longer stages, or {flag} {}/s or more",
+            (FEWEST / shortest_s).ceil()
+        ))
+    }
+
+    /// The run at this capacity.
+    fn crawl(&self, capacity_per_s: f64) -> Result<Crawl, Error> {
         let stages: Vec<String> = LOADS
             .iter()
             .zip(self.stages_s())
@@ -206,7 +231,7 @@ impl OverloadStudy<'_> {
         ));
         if self.connections.is_none() {
             let [fewest, most] = CONNECTIONS;
-            let fitting = LOADS[1] * capacity_per_s * self.in_flight_s;
+            let fitting = 2.0 * LOADS[1] * capacity_per_s * self.in_flight_s;
             words.push(format!(
                 "--connections={}",
                 fitting.ceil().clamp(fewest, most)

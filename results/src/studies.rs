@@ -56,6 +56,7 @@ use crate::show::chart::{Chart, Panel};
 use crate::show::doc::{Doc, Figure, Severity, Status, Table};
 use crate::show::plot::{Plot, source};
 use crate::show::text::decimal;
+use crawlmark_harness::plan::RequestObjective;
 
 /// The most findings of rounds that are shown, the commonest.
 const MOST_OF_ROUNDS: usize = 4;
@@ -422,6 +423,12 @@ impl Header {
 /// A figure in a table: a dash where it is not known.
 fn or_dash(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), format)
+}
+
+/// Objectives of requests, of which each has to meet all; none without any.
+fn objectives_in_words(all: &[RequestObjective]) -> Option<String> {
+    let words: Vec<String> = all.iter().map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| words.join(" and "))
 }
 
 /// The name that a value has in JSON, in words.

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use crawlmark_results::judge::Finding;
-use crawlmark_results::run::report::Verdict;
+use crawlmark_results::run::report::{GoodputReport, Report, Verdict};
 use crawlmark_results::studies::arena::{
     Answer, Arena, ArenaContext, ArenaRound, CurvePoint, Entry, EntryCheck, FixedLoad, LOOKS,
     Relation, StandingState, Standings, order,
@@ -308,6 +308,7 @@ fn arena(entries: Vec<Entry>, rounds: Vec<ArenaRound>) -> Arena {
             .to_vec(),
         measured_s: 1.0,
         warmup_s: 0.25,
+        objectives: Vec::new(),
         rate_per_s: Some(160.0),
         seed: 1,
         environment: saved().environment,
@@ -400,7 +401,34 @@ pub(crate) fn with_findings() -> Vec<Arena> {
     };
     let header = six.context.header.clone();
     let added = six.clone().with(header, vec![new], &later);
-    vec![six, early, one, noisy, added]
+    let mut none_met = six.clone();
+    none_met.context.objectives = vec!["service < 5ms".parse().unwrap()];
+    for of in none_met.rounds.iter_mut().filter(|of| of.entry == "e") {
+        of.per_s = 0.0;
+    }
+    let entries = none_met.entries.into_iter().map(|of| of.entry).collect();
+    let none_met = Arena::new(none_met.context, entries, none_met.rounds);
+    vec![six, early, one, noisy, added, none_met]
+}
+
+#[test]
+fn the_rate_of_an_arena_with_objectives_is_that_of_responses_that_meet_them() {
+    let mut report = saved();
+    let per_s = |report: &Report| ArenaRound::new(report, 1, "a", String::new()).per_s;
+    assert!(per_s(&report) > 10.0);
+    report.goodput = Some(GoodputReport {
+        per_s: 7.0,
+        share: 0.5,
+    });
+    assert!((per_s(&report) - 7.0).abs() < f64::EPSILON);
+    let none_met = with_findings().pop().unwrap();
+    let text = none_met.doc().markdown();
+    assert!(
+        text.contains("goodput/s") && text.contains("none of its responses met"),
+        "{text}"
+    );
+    let of_e = none_met.entries.iter().find(|of| of.entry.name == "e");
+    assert_eq!(of_e.and_then(|of| of.standing.rank), None);
 }
 
 #[test]

@@ -153,6 +153,26 @@ fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
 }
 
 #[test]
+fn a_share_that_met_the_objectives_of_each_request_is_an_objective_of_a_capacity() {
+    const MET: [&str; 1] = ["goodput_share > 99%"];
+    let mut report = saved();
+    report.plan.run.objectives = vec!["response < 50ms".parse().unwrap()];
+    report
+        .intervals
+        .iter_mut()
+        .for_each(|row| row.counts.met = 995);
+    assert_eq!(seen(&report, &MET), ProbeResult::Pass);
+    // The later half alone.
+    report.intervals[4].counts.met = 950;
+    assert!(fails_by(&report, &MET, "goodput_share"));
+    // Of a client that was disturbed, how many would have met them is not known.
+    report.validity.verdict = Verdict::Disturbed;
+    assert_eq!(seen(&report, &MET), ProbeResult::Void);
+    report.intervals[4].counts.met = 995;
+    assert_eq!(seen(&report, &MET), ProbeResult::Pass);
+}
+
+#[test]
 fn what_this_side_may_have_done_says_nothing_of_the_target() {
     let slow = ["response_p50 < 1us"];
     let mut report = saved();

@@ -225,6 +225,7 @@ fn question(stages_s: [u64; 3], within_s: u64) -> OverloadQuestion {
         stages_s,
         within_s,
         connections: 1_000,
+        objectives: Vec::new(),
     }
 }
 
@@ -390,6 +391,71 @@ pub(crate) fn with_findings() -> Vec<Overload> {
         limited,
         stuck,
     ]
+}
+
+#[test]
+fn responses_that_miss_an_objective_are_late_and_no_goodput() {
+    // Patient clients of an unbounded queue: without an objective, it only queues and recovers.
+    let case = Case {
+        timeout_ns: 60 * S,
+        stages_s: [3, 4, 5],
+        ..FIFO
+    };
+    let question = |objectives| OverloadQuestion {
+        objectives,
+        ..question(case.stages_s, 4)
+    };
+    let mut seconds = Simulation::run(case, 1);
+    let without = OverloadOutcome::of(&question(Vec::new()), &seconds, &[]);
+    assert_eq!(without.verdict, Some(OverloadVerdict::Recovers));
+    for of in &mut seconds {
+        if of.response_p50_us.is_none_or(|us| us >= 200_000.0) {
+            (of.good, of.late) = (0, of.good);
+        }
+    }
+    let late = study(
+        question(vec!["response < 200ms".parse().unwrap()]),
+        seconds,
+        Vec::new(),
+    );
+    assert_eq!(late.outcome.verdict, Some(OverloadVerdict::Stuck));
+    assert_eq!(late.outcome.failure, Some(OverloadFailure::Collapses));
+    let text = late.doc().markdown();
+    assert!(
+        text.contains("objectives") && text.contains("late/s"),
+        "{text}"
+    );
+    // Some that miss it, beside fewer that fail, are a queue.
+    let mut seconds = late.seconds.clone();
+    for of in &mut seconds[3..7] {
+        (of.good, of.late, of.timed_out) = (120, 80, 10);
+    }
+    let queues = OverloadOutcome::of(&late.question, &seconds, &[]);
+    assert_eq!(queues.failure, None, "stuck, or not watched: {queues:#?}");
+}
+
+#[test]
+fn a_run_that_was_interrupted_has_what_is_known_and_no_verdict() {
+    let report = saved();
+    let header = Header {
+        interrupted: true,
+        ..Header::new::<Overload>("overload", ["2026-11-30T10:00:00.000Z"; 2])
+    };
+    let length = report.intervals.len() as u64;
+    // All that there is came before the overload.
+    let question = question([length, 4, 8], 4);
+    let cut = Overload::new(header, question, &report, "rounds/overload".to_owned());
+    let outcome = &cut.outcome;
+    assert_eq!((outcome.verdict, outcome.failure), (None, None));
+    assert!(outcome.stages[0].good_per_s > 0.0, "{outcome:#?}");
+    assert_eq!(cut.conclusion(), Conclusion::Inconclusive);
+    let shown: Vec<_> = cut.shown().iter().map(StudyFinding::kind).collect();
+    assert_eq!(shown.last(), Some(&"Interrupted"), "{shown:?}");
+    let text = ended(&cut);
+    assert!(
+        text.contains("\n  before ") && !text.contains("\n  after "),
+        "{text}"
+    );
 }
 
 #[test]

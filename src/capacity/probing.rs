@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::plan::{Arrivals, RequestObjective};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
@@ -83,6 +83,8 @@ pub(super) struct Probing {
     /// Requests that the user lets be under way at all hosts together.
     per_host: Option<u32>,
     has_grace: bool,
+    /// The longest time that a request may be under way while the objectives hold.
+    longest: Duration,
     pub(super) placement: Placement,
     /// True if each probe has a target of its own, without a memory of the last one.
     pub(super) starts_its_target: bool,
@@ -117,6 +119,7 @@ impl Probing {
         }
         let (objectives, by_default) = objectives(args)?;
         let bounds = bounds(args, stranger(&run)?)?;
+        let longest = longest(&objectives, &run.objective);
         let has_connections = given_in_rounds(&words).contains(&arg!(connections).to_owned());
         let mut probing = Self {
             question: Question {
@@ -138,6 +141,7 @@ impl Probing {
             },
             per_host: None,
             has_grace: run.grace.is_some(),
+            longest,
             placement: Placement::Apart,
             starts_its_target: starts.is_some() || run.is_bundled(),
             words,
@@ -209,7 +213,7 @@ impl Probing {
         let grace = if self.has_grace {
             String::new()
         } else {
-            let time = self.longest() * 2 + Duration::from_secs(1);
+            let time = self.longest * 2 + Duration::from_secs(1);
             format!("--grace {}ms", time.as_millis())
         };
         let added = [own, connections, grace].join(" ");
@@ -237,25 +241,9 @@ impl Probing {
         warmup + measured
     }
 
-    /// The longest time that a request may be under way while the objectives hold.
-    fn longest(&self) -> Duration {
-        let most = self
-            .question
-            .objectives
-            .iter()
-            .filter(|objective| objective.metric.unit() == Unit::Us)
-            .map(|objective| objective.limit)
-            .fold(0.0, f64::max);
-        if most > 0.0 {
-            Duration::from_secs_f64(most / 1e6)
-        } else {
-            UNBOUNDED
-        }
-    }
-
     /// Little's law: as many are under way as come in the time that each takes.
     fn under_way(&self, pace: Pace) -> f64 {
-        pace.per_s() * self.longest().as_secs_f64()
+        pace.per_s() * self.longest.as_secs_f64()
     }
 
     #[expect(
@@ -307,6 +295,17 @@ fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
         }
     }
     Ok((all, by_default))
+}
+
+/// The longest time that these objectives, of all requests and of each, let a request be under way.
+fn longest(of_all: &[Condition], of_each: &[RequestObjective]) -> Duration {
+    let times = of_all
+        .iter()
+        .filter(|objective| objective.metric.unit() == Unit::Us)
+        .map(|objective| Duration::from_secs_f64(objective.limit / 1e6));
+    let of_each = of_each.iter().map(|it| Duration::from_nanos(it.below_ns));
+    let most = times.chain(of_each).max().unwrap_or_default();
+    if most.is_zero() { UNBOUNDED } else { most }
 }
 
 fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error> {

@@ -23,6 +23,9 @@ Exit codes: 0 the entries are ranked
             1 a round could not run · 2 usage
             129 / 130 / 143 ended by a signal; what was measured is saved
 
+With --objective after --, as in 'service < 20ms', entries are ranked by the responses
+that meet it.
+
 Examples:
   Three servers, a CPU each, and a picture for a slide:
     crawlmark arena --png \\

@@ -49,6 +49,9 @@ pub struct CapacityArgs {
     /// requests are evaluated for the time after the warm-up, and also for the second half of
     /// a probe.
     ///
+    /// `goodput_share > 99%` is about the requests that meet each --objective after `--`, as in
+    /// 'response < 200ms'.
+    ///
     /// If --threshold, --slo-p99 and --max-error-rate are not given, response_p99 < 500ms is
     /// required. error_rate < 1% and throttled_rate < 1% are required unless you give other
     /// limits for them.

@@ -13,13 +13,14 @@ a backoff, unless --on-throttle says otherwise.
 
 Verdict: recovers if at most --within after the overload, the rate of good responses is
 90 % of that before it, and stays there; slow if that takes longer; stuck if it does not
-happen in the run.
+happen in the run. With --objective after --, as in 'response < 200ms', responses that
+miss it are not good.
 
 Exit codes: 0 recovers or slow · 3 stuck
             5 no verdict: the target kept up with 1.5 times the capacity, did not
               sustain 0.7 times, or the clients were the limit
             1 the run or the search failed · 2 usage
-            129 / 130 / 143 ended by a signal
+            129 / 130 / 143 ended by a signal: what is known is saved, without a verdict
 
 Examples:
   Clients that wait for 1 s and retry twice, at a service that sustains 200/s:

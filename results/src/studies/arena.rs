@@ -14,7 +14,7 @@
 //! A *round* is one run of each entry in a closed loop, each with a server of its own, in an order
 //! drawn at random ([`order`]); every second round has the order of the one before turned round, so
 //! that of two entries each goes first once. For each pair of entries and round, the change is
-//! `ln(other / one)` of good responses per second.
+//! `ln(other / one)` of good responses per second, or of those that met the objectives.
 //!
 //! 1. **p**: exact signed-rank test as in a [comparison](super::compare), two-sided, corrected over
 //!    all pairs (Holm). A round that the machine treated unequally is left out of that pair.
@@ -37,12 +37,13 @@ pub use self::entry::*;
 pub use self::standing::*;
 use super::compare::{FinalLook, MachineState};
 use super::{
-    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, or_dash,
-    rate, shell_line,
+    Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds,
+    objectives_in_words, or_dash, rate, shell_line,
 };
 use crate::run::report::{Environment, Report};
 use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::{bytes_f64, counted, decimal, micros};
+use crawlmark_harness::plan::RequestObjective;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::percent;
 
@@ -99,6 +100,9 @@ pub struct ArenaContext {
     pub warmup_s: f64,
     /// Requests per second at which times are compared; null before that is known.
     pub rate_per_s: Option<f64>,
+    /// Objectives of each request (`--objective`); those that miss one are not good.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<RequestObjective>,
     /// Seed of the order of the entries.
     pub seed: u64,
     /// The machine.
@@ -126,7 +130,7 @@ pub struct ArenaRound {
     /// Its run.
     #[serde(flatten)]
     pub run: RoundRun,
-    /// Good responses per second.
+    /// Good responses per second; those that met the objectives, if there are any.
     pub per_s: f64,
     /// See [`Standing::busy_share`].
     pub busy_share: Option<f64>,
@@ -148,7 +152,9 @@ impl ArenaRound {
             round,
             entry: entry.to_owned(),
             run: RoundRun::of(report, result),
-            per_s: report.totals.ok_per_s,
+            per_s: report
+                .goodput
+                .map_or(report.totals.ok_per_s, |goodput| goodput.per_s),
             busy_share: mean_s.map(|mean_s| {
                 let most = in_flight * (1.0 + mean_s / measured_s);
                 report.totals.ok_per_s * mean_s / most
@@ -360,10 +366,21 @@ impl Arena {
             });
         }
         if standing.state == StandingState::NotValid {
-            found.push(StudyFinding::NotRanked {
-                name: name.clone(),
-                not_valid: standing.not_valid,
-                rounds: standing.rounds,
+            let is_none_met = self
+                .rounds
+                .iter()
+                .all(|of| of.entry != name || of.per_s == 0.0);
+            let objectives = objectives_in_words(&self.context.objectives).filter(|_| is_none_met);
+            found.push(match objectives {
+                Some(objectives) => StudyFinding::NoneMet {
+                    name: name.clone(),
+                    objectives,
+                },
+                None => StudyFinding::NotRanked {
+                    name: name.clone(),
+                    not_valid: standing.not_valid,
+                    rounds: standing.rounds,
+                },
             });
         }
         found.extend(self.entry_differences(entry));
@@ -419,7 +436,11 @@ impl Arena {
             Column::numbers("rank"),
             Column::words("entry"),
             Column::words("group").leaving(7),
-            Column::numbers("responses/s"),
+            Column::numbers(if self.context.objectives.is_empty() {
+                "responses/s"
+            } else {
+                "goodput/s"
+            }),
             Column::numbers("interval").leaving(2),
             Column::numbers(format!("p50{at}")).leaving(5),
             Column::numbers(format!("p99{at}")).leaving(6),
@@ -500,6 +521,8 @@ impl Arena {
                 of.seed, of.measured_s, of.warmup_s
             ),
         ));
+        let objectives = objectives_in_words(&of.objectives);
+        facts.extend(objectives.map(|all| ("objectives".to_owned(), all)));
         facts
     }
 }
@@ -599,9 +622,13 @@ impl StudyResult for Arena {
     }
 
     fn picture(&self) -> Option<Picture> {
+        let good = objectives_in_words(&self.context.objectives).map_or_else(
+            || "good responses".to_owned(),
+            |all| format!("responses with {all}"),
+        );
         Some(Picture {
             subtitle: format!(
-                "{} entries · good responses per second in a closed loop, with intervals of 95 % · entries under one line were not shown to differ",
+                "{} entries · {good} per second in a closed loop, with intervals of 95 % · entries under one line were not shown to differ",
                 self.entries.len()
             ),
             command: "arena",

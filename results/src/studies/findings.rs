@@ -342,6 +342,9 @@ findings! {
     /// Many rounds of an entry do not describe normal responses.
     NotRanked { name: String, not_valid: usize, rounds: usize } => Warning,
         format!("{name} has no rank: {not_valid} of {} do not describe normal responses", counted(rounds as u64, "round"));
+    /// No response of an entry met the objectives.
+    NoneMet { name: String, objectives: String } => Warning,
+        format!("{name} has no rank: none of its responses met the objectives ({objectives})");
     /// Some responses to the check of an entry were not as expected.
     NotAllGood { name: String, good: u64, of: u64 } => Warning,
         format!("{name}: {good} of {} had the expected response", counted(of, "request"));

@@ -9,14 +9,15 @@
 //!
 //! # Method
 //!
-//! *Goodput* is the rate of good responses. Its mean before the overload is the *baseline*.
+//! *Goodput* is the rate of good responses, of those that met the objectives if there are any. Its
+//! mean before the overload is the *baseline*.
 //!
 //! 1. The goodput is **back** in the first second of the last stage from which on at most a tenth of
 //!    the seconds are below [`BACK`] of the baseline, less three standard deviations of a Poisson
 //!    count, while their mean is not below it.
 //! 2. The target **recovers** if it is back within the limit, is **slow** if it is back later, and is
 //!    **stuck** if it is not back in the run.
-//! 3. There is no verdict if the baseline is below `BACK` of the offered rate, or if the target kept
+//! 3. There is no verdict if the run was interrupted, the baseline is below `BACK` of the offered rate, or if the target kept
 //!    up with the overload: then the capacity is another one. Nor is there one if requests waited
 //!    for the client's own limits, or if the last stage was shorter than the limit of the recovery.
 
@@ -28,12 +29,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Conclusion, Header, Picture, RoundRun, StudyFinding, StudyResult, figure, in_rounds, name_of,
-    or_dash, rate, shell_line,
+    objectives_in_words, or_dash, rate, shell_line,
 };
 use crate::judge::Finding;
 use crate::run::report::{Environment, IntervalRow, Report, Verdict};
 use crate::show::doc::{Column, Doc, Figure, Table};
 use crate::show::text::{decimal, micros};
+use crawlmark_harness::plan::RequestObjective;
 use crawlmark_harness::sample::ErrorKind;
 
 /// Offered rates of the stages, as parts of the capacity.
@@ -91,6 +93,9 @@ pub struct OverloadQuestion {
     pub within_s: u64,
     /// Connections that the clients may open.
     pub connections: u32,
+    /// Objectives of each request (`--objective`); those that miss one are not good.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<RequestObjective>,
 }
 
 /// A second of the run. Counts are of requests that ended in it, retries included.
@@ -100,8 +105,10 @@ pub struct OverloadSecond {
     pub start_s: u64,
     /// Requests scheduled in it, without retries.
     pub offered: f64,
-    /// Good responses in time.
+    /// Good responses before the timeout, that met the objectives.
     pub good: u64,
+    /// Other responses that would have been good: they missed an objective.
+    pub late: u64,
     /// Error statuses, and connections that were refused.
     pub refused: u64,
     /// Requests that the clients gave up.
@@ -114,14 +121,14 @@ pub struct OverloadSecond {
     pub retries: u64,
     /// Requests in flight at its end.
     pub in_flight: u32,
-    /// Median response time of the good responses to what was scheduled in it, us; null without a
-    /// good response in it.
+    /// Median response time of the good and late responses to what was scheduled in it, us; null
+    /// without one in it.
     pub response_p50_us: Option<f64>,
 }
 
 impl OverloadSecond {
     /// Read a second of a report, at whose start so many requests were in flight.
-    fn of(row: &IntervalRow, in_flight: u32) -> Self {
+    fn of(row: &IntervalRow, in_flight: u32, has_objectives: bool) -> Self {
         let by_kind = &row.counts.errors_by_kind;
         let [timed_out, unopened] = [
             [ErrorKind::Timeout, ErrorKind::ConnectTimeout],
@@ -129,7 +136,8 @@ impl OverloadSecond {
         ]
         .map(|kinds| kinds.iter().filter_map(|kind| by_kind.get(kind)).sum());
         let errors: u64 = by_kind.values().sum();
-        let good = row.counts.ok + row.counts.not_found;
+        let answered = row.counts.ok + row.counts.not_found;
+        let good = if has_objectives { row.met } else { answered };
         let answers = row
             .counts
             .attempts
@@ -138,13 +146,14 @@ impl OverloadSecond {
             start_s: row.start_s,
             offered: row.offered.unwrap_or(0.0),
             good,
-            refused: answers.saturating_sub(good) + unopened,
+            late: answered.saturating_sub(good),
+            refused: answers.saturating_sub(answered) + unopened,
             timed_out,
             failed: errors.saturating_sub(timed_out + unopened),
             sent: (row.counts.attempts + u64::from(row.in_flight)).saturating_sub(in_flight.into()),
             retries: row.counts.retries,
             in_flight: row.in_flight,
-            response_p50_us: row.response_p50_us.filter(|_| good > 0),
+            response_p50_us: row.response_p50_us.filter(|_| answered > 0),
         }
     }
 }
@@ -218,6 +227,8 @@ pub struct StageMeans {
     pub attempts_per_s: f64,
     /// Goodput.
     pub good_per_s: f64,
+    /// See [`OverloadSecond::late`].
+    pub late_per_s: f64,
     /// See [`OverloadSecond::refused`].
     pub refused_per_s: f64,
     /// See [`OverloadSecond::timed_out`].
@@ -241,6 +252,7 @@ impl StageMeans {
             offered_per_s: mean(seconds, |of| of.offered),
             attempts_per_s: mean(seconds, |of| of.sent as f64),
             good_per_s: mean(seconds, |of| of.good as f64),
+            late_per_s: mean(seconds, |of| of.late as f64),
             refused_per_s: mean(seconds, |of| of.refused as f64),
             timed_out_per_s: mean(seconds, |of| of.timed_out as f64),
             failed_per_s: mean(seconds, |of| of.failed as f64),
@@ -344,9 +356,9 @@ fn failure(
         Some(OverloadFailure::Collapses)
     } else if during.good_per_s >= KEPT_UP * during.offered_per_s && !grows {
         None
-    } else if during.refused_per_s > broken {
+    } else if during.refused_per_s > broken.max(during.late_per_s) {
         Some(OverloadFailure::Refuses)
-    } else if broken > 0.0 {
+    } else if broken > during.late_per_s {
         Some(OverloadFailure::TimesOut)
     } else {
         Some(OverloadFailure::Queues)
@@ -372,12 +384,16 @@ impl Overload {
         result: String,
     ) -> Self {
         let length: u64 = question.stages_s.iter().sum();
+        let has_objectives = !question.objectives.is_empty();
         let mut in_flight = 0;
         let seconds: Vec<OverloadSecond> = report
             .intervals
             .iter()
             .filter(|row| row.start_s < length)
-            .map(|row| OverloadSecond::of(row, mem::replace(&mut in_flight, row.in_flight)))
+            .map(|row| {
+                let before = mem::replace(&mut in_flight, row.in_flight);
+                OverloadSecond::of(row, before, has_objectives)
+            })
             .collect();
         let mut run = RoundRun::of(report, result);
         // That the target fails is what is measured.
@@ -387,8 +403,18 @@ impl Overload {
                 Some(Verdict::ClientLimited | Verdict::Disturbed | Verdict::Incomplete)
             ) || is_limit(finding)
         });
+        let mut outcome = OverloadOutcome::of(&question, &seconds, &run.findings);
+        if header.interrupted {
+            outcome = OverloadOutcome {
+                verdict: None,
+                failure: None,
+                recovery_s: None,
+                held_by: None,
+                ..outcome
+            };
+        }
         Self {
-            outcome: OverloadOutcome::of(&question, &seconds, &run.findings),
+            outcome,
             environment: report.environment.clone(),
             header,
             question,
@@ -397,9 +423,13 @@ impl Overload {
         }
     }
 
-    fn answer(&self) -> StudyFinding {
+    /// The answer; none of a run that was interrupted, which is said of every study.
+    fn answer(&self) -> Option<StudyFinding> {
         let [before, during, after] = &self.outcome.stages;
-        match self.outcome.verdict {
+        if self.header.interrupted {
+            return None;
+        }
+        Some(match self.outcome.verdict {
             None if !before.is_steady() => StudyFinding::NotSteady {
                 good_per_s: before.good_per_s,
                 offered_per_s: before.offered_per_s,
@@ -416,13 +446,24 @@ impl Overload {
                 good_per_s: [before.good_per_s, after.good_per_s],
                 held_by: self.outcome.held_by,
             },
-        }
+        })
+    }
+
+    /// The stages that the run reached: name, seconds and means.
+    fn reached(&self) -> impl Iterator<Item = (&'static str, &StageMeans)> {
+        STAGES
+            .into_iter()
+            .zip(&self.outcome.stages)
+            .zip(self.question.split(&self.seconds))
+            .filter(|(_, seconds)| !seconds.is_empty())
+            .map(|(of, _)| of)
     }
 
     fn table(&self) -> Table {
-        let columns = vec![
+        let has_objectives = !self.question.objectives.is_empty();
+        let mut columns = vec![
             Column::words(""),
-            Column::numbers("offered/s").leaving(6),
+            Column::numbers("offered/s").leaving(7),
             Column::numbers("sent/s").leaving(4),
             Column::numbers("good/s"),
             Column::numbers("refused/s"),
@@ -431,9 +472,11 @@ impl Overload {
             Column::numbers("in flight").leaving(3),
             Column::numbers("p50").leaving(5),
         ];
-        let rows = STAGES
-            .into_iter()
-            .zip(&self.outcome.stages)
+        if has_objectives {
+            columns.insert(LATE, Column::numbers("late/s").leaving(6));
+        }
+        let rows = self
+            .reached()
             .map(|(name, of)| {
                 let rates = [
                     of.offered_per_s,
@@ -446,6 +489,9 @@ impl Overload {
                 ];
                 let mut row = vec![name.to_owned()];
                 row.extend(rates.map(decimal));
+                if has_objectives {
+                    row.insert(LATE, decimal(of.late_per_s));
+                }
                 row.push(or_dash(of.response_p50_us, micros));
                 row
             })
@@ -482,7 +528,11 @@ impl StudyResult for Overload {
         let limit = of_client
             .iter()
             .find(|of| matches!(of, StudyFinding::InRounds { finding, .. } if is_limit(finding)));
-        let mut found = vec![limit.cloned().unwrap_or_else(|| self.answer())];
+        let mut found: Vec<StudyFinding> = limit
+            .cloned()
+            .or_else(|| self.answer())
+            .into_iter()
+            .collect();
         found.extend(self.outcome.failure.map(|failure| StudyFinding::FailsBy {
             failure,
             good_per_s: [
@@ -501,11 +551,11 @@ impl StudyResult for Overload {
     }
 
     fn main_figures(&self) -> Vec<Figure> {
-        let goodput = self
-            .outcome
-            .stages
-            .each_ref()
-            .map(|of| decimal(of.good_per_s));
+        let goodput: Vec<String> = self
+            .reached()
+            .map(|(_, of)| decimal(of.good_per_s))
+            .collect();
+        let stages: Vec<&str> = self.reached().map(|(name, _)| name).collect();
         let back = self.outcome.recovery_s.map(|s| match s {
             0 => "at once".to_owned(),
             s => format!("{s} s"),
@@ -514,7 +564,7 @@ impl StudyResult for Overload {
             figure(
                 "Goodput",
                 Some(goodput.join(" \u{2192} ") + "/s"),
-                STAGES.join(", "),
+                stages.join(", "),
             ),
             figure(
                 "Back after",
@@ -540,16 +590,19 @@ impl StudyResult for Overload {
             .zip(question.stages_s)
             .map(|(per_s, s)| format!("{} for {s} s", rate(*per_s)))
             .collect();
+        let objectives = objectives_in_words(&question.objectives);
+        let mut facts = vec![
+            (
+                "capacity",
+                format!("{} ({source})", rate(question.capacity_per_s)),
+            ),
+            ("stages", stages.join(", ")),
+            ("limit", format!("back within {} s", question.within_s)),
+        ];
+        facts.extend(objectives.map(|all| ("objectives", all)));
         doc.table(self.table())
             .text(LEGEND)
-            .facts(vec![
-                (
-                    "capacity",
-                    format!("{} ({source})", rate(question.capacity_per_s)),
-                ),
-                ("stages", stages.join(", ")),
-                ("limit", format!("back within {} s", question.within_s)),
-            ])
+            .facts(facts)
             .commands("Run it again:", &[shell_line(&question.command)])
     }
 
@@ -575,6 +628,9 @@ impl StudyResult for Overload {
         }
     }
 }
+
+/// Place of the late responses in the table of a run with objectives.
+const LATE: usize = 4;
 
 /// Explanation of the table.
 const LEGEND: &str = "Means by second; those of \"after\" are from the second on in which goodput was back, or of the second half. \

@@ -37,7 +37,8 @@ pub struct Standing {
     pub groups: String,
     /// Reason why it has no rank.
     pub state: StandingState,
-    /// Good responses per second in a closed loop; null without a round that counts.
+    /// Good responses per second in a closed loop, those that met the objectives if there are any;
+    /// null without a round that counts.
     pub per_s: Option<f64>,
     /// Interval of at least 95 %; null of fewer than 6 rounds.
     pub per_s_interval: Option<Interval>,
@@ -105,7 +106,7 @@ pub struct Standings {
     pub rounds_wanted: usize,
 }
 
-/// What decides: good responses per second.
+/// What decides: good responses per second, or goodput, which varies as they do.
 pub(super) fn metric() -> Metric {
     run_metrics()
         .into_iter()

@@ -197,13 +197,15 @@ pub fn judge(
         let value = measured(objective, report).value();
         objective.metric.unit() == Unit::Share
             && late_share > 0.0
-            && value.is_some_and(|value| value - objective.limit <= 2.0 * late_share)
+            && value.is_some_and(|value| (value - objective.limit).abs() <= 2.0 * late_share)
     };
     let all_ours = broken
         .iter()
         .all(|(objective, why)| match objective.metric.unit() {
             _ if matches!(why, StudyFinding::Unmeasured { .. }) => true,
             Unit::Us => unclear || disturbed && !is_broken_anyway(objective, report),
+            // How many would have met the objectives of an undisturbed client is not known.
+            Unit::Share if objective.metric == GOODPUT => disturbed || by_bunches(objective),
             Unit::Share => by_bunches(objective) || unclear && mostly_timeouts(objective, report),
             _ => false,
         })
@@ -238,6 +240,8 @@ pub fn judge(
     };
     (seen, reasons)
 }
+
+const GOODPUT: Metric = Metric::Of(Quantity::GoodputShare);
 
 /// Verdicts of a run that this client limited, or that was disturbed.
 const OURS: [Verdict; 3] = [
@@ -294,10 +298,15 @@ fn is_broken_anyway(objective: &Condition, report: &Report) -> bool {
 fn late(report: &Report, objectives: &[Condition]) -> Option<StudyFinding> {
     let service = report.latency(Series::ServiceOk);
     let service_us = service.and_then(|latency| latency.p50_us).unwrap_or(0.0);
-    let least = objectives
+    let limits = objectives
         .iter()
-        .filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0)
-        .fold(UNSAID_US, |least, objective| least.min(objective.limit));
+        .filter(|objective| objective.metric.unit() == Unit::Us)
+        .map(|objective| objective.limit);
+    let of_each = report.plan.run.objectives.iter();
+    let least = limits
+        .chain(of_each.map(|objective| objective.below_ns as f64 / 1e3))
+        .filter(|limit| *limit > 0.0)
+        .fold(UNSAID_US, f64::min);
     let allowed_us = SCHED_LAG_US
         .max(service_us * SCHED_LAG_OF_SERVICE)
         .max(least * PASSABLE);
@@ -431,6 +440,10 @@ fn measured(objective: &Condition, report: &Report) -> Measured {
     match objective.metric {
         Metric::Of(Quantity::ThrottledRate) => worse_share(report, AttemptCounts::throttled_share),
         Metric::Of(Quantity::ErrorRate) => worse_share(report, AttemptCounts::error_share),
+        GOODPUT => match worse_share(report, AttemptCounts::missed_share) {
+            Measured::Exactly(missed) => Measured::Exactly(1.0 - missed),
+            other => other,
+        },
         metric => of_report(metric, report),
     }
 }
@@ -438,7 +451,7 @@ fn measured(objective: &Condition, report: &Report) -> Measured {
 /// Attempts by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptCounts {
-    /// All of them: the sum of the others.
+    /// All of them: the sum of the others without `met`.
     pub attempts: u64,
     /// Answers that `--expect` accepts.
     pub good: u64,
@@ -450,6 +463,9 @@ pub struct AttemptCounts {
     pub failed: u64,
     /// Cut off at the end of the probe.
     pub cut_off: u64,
+    /// Those that met the objectives of each request (`--objective`).
+    #[serde(default)]
+    pub met: u64,
 }
 
 impl AttemptCounts {
@@ -461,6 +477,7 @@ impl AttemptCounts {
             all.not_found += row.not_found;
             all.throttled += row.throttled;
             all.cut_off += row.aborted;
+            all.met += row.met;
         }
         let others = all.good + all.not_found + all.throttled + all.cut_off;
         all.failed = all.attempts.saturating_sub(others);
@@ -477,6 +494,10 @@ impl AttemptCounts {
 
     fn error_share(&self) -> f64 {
         self.share(self.failed + self.cut_off)
+    }
+
+    fn missed_share(&self) -> f64 {
+        self.share(self.attempts.saturating_sub(self.met))
     }
 
     fn lost_share(&self) -> f64 {

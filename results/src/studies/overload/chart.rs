@@ -11,7 +11,10 @@ const OTHERS: f64 = 72.0;
 /// Value of a second.
 type Value = fn(&OverloadSecond) -> Option<f64>;
 
-const LINES: [(Role, &str, Value); 4] = [
+const LINES: [(Role, &str, Value); 5] = [
+    (Role::Limit, "late", |of| {
+        (of.late > 0).then_some(of.late as f64)
+    }),
     (Role::Throttled, "refused", |of| Some(of.refused as f64)),
     (Role::Failed, "timed out, failed", |of| {
         Some((of.timed_out + of.failed) as f64)
