@@ -202,6 +202,13 @@ fn not_typed(resolved: &Resolved, columns: usize) -> String {
             "because a threshold is about times at a --rate; --arrivals asap for a closed loop";
         write_row(&mut out, "open loop", why, columns);
     }
+    let (length, has_end) = resolved.plan.shape.length();
+    let is_open = !has_end && !length.is_zero() && !typed.contains_key(arg!(duration));
+    if let Some(all) = resolved.plan.duration.filter(|_| is_open) {
+        let rest = all.saturating_sub(length);
+        let why = format!("{all:?}, of which the last stage of --rate has {rest:?}; -d sets it");
+        write_row(&mut out, "time", &why, columns);
+    }
     let settings = &resolved.plan.workload;
     let from = settings.proxy_from.as_ref();
     let variables = from.and_then(ProxySource::variables);
