@@ -266,7 +266,7 @@ impl Study for BisectStudy<'_> {
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
         loop {
-            let step = self.search.begin_next();
+            let step = self.search.next_step();
             if let Step::Done(answer) = step {
                 self.answer = Some(answer);
                 if answer != Answer::Unsettled {
@@ -274,15 +274,15 @@ impl Study for BisectStudy<'_> {
                 }
                 return Ok(());
             }
-            if let Step::Look { commit, .. } = step {
-                self.write(&Line::Look(commit))?;
-            }
             let (commits, blocks) = self.search.commits_of(step);
             if !self.are_built(rounds, &commits)? {
                 continue;
             }
             for number in 1..=blocks {
-                let name = format!("{} {number}/{blocks}", step_name(step));
+                let name = match step {
+                    Step::Ends(blocks) => format!("ends {number}/{blocks}"),
+                    Step::Look(_) | Step::Done(_) => "look".to_owned(),
+                };
                 let shown = self.commit_of(step).to_owned();
                 rounds.begin(
                     &name,
@@ -315,15 +315,6 @@ impl Study for BisectStudy<'_> {
     }
 }
 
-const fn step_name(step: Step) -> &'static str {
-    match step {
-        Step::Ends { .. } => "ends",
-        Step::Look { .. } => "look",
-        Step::Confirm { .. } => "confirm",
-        Step::Done(_) => "",
-    }
-}
-
 impl BisectStudy<'_> {
     /// Take in what an earlier run of this search has kept.
     fn recall(&mut self, line: Line) {
@@ -340,29 +331,24 @@ impl BisectStudy<'_> {
                 self.search.note(block.block(&self.question.metric));
                 self.blocks.push(block);
             }
-            Line::Look(_) => self.search.note_look(),
             Line::Broken(_) | Line::Block(_) => {}
         }
     }
 
     /// Keep a line, and take it in.
     fn keep(&mut self, line: Line) -> Result<(), Error> {
-        self.write(&line)?;
+        if let Some(cache) = &mut self.cache {
+            cache.keep(&line)?;
+        }
         self.recall(line);
         Ok(())
-    }
-
-    fn write(&mut self, line: &Line) -> Result<(), Error> {
-        self.cache.as_mut().map_or(Ok(()), |cache| cache.keep(line))
     }
 
     /// The commit that a step is about, as it is shown.
     fn commit_of(&self, step: Step) -> &str {
         match step {
-            Step::Look { commit, .. } | Step::Confirm { after: commit, .. } => {
-                self.commits[commit].short()
-            }
-            Step::Ends { .. } | Step::Done(_) => "",
+            Step::Look(commit) => self.commits[commit].short(),
+            Step::Ends(_) | Step::Done(_) => "",
         }
     }
 

@@ -73,7 +73,7 @@ impl History {
     fn search(mut self) -> Ended {
         let mut search = Search::new(COMMITS, 0.01, 256);
         loop {
-            let step = search.begin_next();
+            let step = search.next_step();
             if let Step::Done(answer) = step {
                 let looks = search.looks();
                 return Ended {
@@ -82,7 +82,7 @@ impl History {
                     search,
                 };
             }
-            if let Step::Look { commit, .. } = step
+            if let Step::Look(commit) = step
                 && self.broken.contains(&commit)
             {
                 search.leave_out(commit);
@@ -103,31 +103,29 @@ const fn only(commit: usize) -> Answer {
     })
 }
 
-/// Part of 1,000 searches that find the commit, each another one, and the median of their looks.
+/// Part of 400 searches that find the commit, each another one, and the median of their looks.
 fn found(noise: f64) -> (f64, usize) {
     let mut draw = fastrand::Rng::with_seed(63);
     let (mut right, mut looks) = (0, Vec::new());
-    for seed in 0..1_000 {
+    for seed in 0..400 {
         let commit = draw.usize(1..=COMMITS);
         let ended = History::new(seed, &[(commit, LOSS)], LOSS * noise).search();
         right += u32::from(ended.answer == only(commit));
         looks.push(ended.looks);
     }
     looks.sort_unstable();
-    (f64::from(right) / 1_000.0, looks[looks.len() / 2])
+    (f64::from(right) / 400.0, looks[looks.len() / 2])
 }
 
 #[test]
-fn the_commit_is_found_at_a_noise_of_half_and_once_and_twice_the_loss() {
-    for noise in [0.1, 0.5, 1.0] {
+fn the_commit_is_found_at_a_noise_of_up_to_twice_the_loss() {
+    for noise in [0.1, 0.5, 1.0, 2.0] {
         let (right, looks) = found(noise);
         assert!(
             right >= 0.98 && looks <= 12,
             "{noise}: {right}, {looks} looks"
         );
     }
-    let (right, looks) = found(2.0);
-    assert!(right >= 0.98 && looks <= 20, "{right}, {looks} looks");
 }
 
 /// Part of `count` searches with this answer, in histories with these steps.
@@ -156,7 +154,7 @@ fn without_a_loss_none_is_found_also_where_one_was_taken_back() {
 
 #[test]
 fn a_loss_in_several_steps_is_called_so() {
-    let is_several = |answer| matches!(answer, Answer::SeveralSteps { .. });
+    let is_several = |answer| matches!(answer, Answer::SeveralSteps(_));
     for (steps, noise, least) in [
         // Two halves.
         (vec![(20, LOSS / 2.0), (45, LOSS / 2.0)], 0.1, 0.99),

@@ -21,8 +21,6 @@ pub(super) enum Line {
     Block(BlockReport),
     /// The place of a commit that does not build.
     Broken(usize),
-    /// The place of a commit at which a look began.
-    Look(usize),
 }
 
 /// Folder of a file for each commit that is built.

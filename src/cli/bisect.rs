@@ -12,7 +12,7 @@ pub(super) const EXAMPLES: &str = "\
 Each commit is built once, in a worktree of its own outside of yours: {dir} in the
 commands. A block is one round of a commit and of both ends, in random order. First the
 ends are measured until it is known that the bad one is worse. Then the commit is
-measured that halves the probability best, until one commit has 99 % of it.
+measured that is the least certain, until one has 99 % of the probability.
 
 If the search is interrupted, run the same command again: it goes on with the builds
 and readings so far, which are kept until the search has ended (--cache).

@@ -222,26 +222,22 @@ impl Bisect {
     ) -> Option<Self> {
         let bad = commits.len() - 1;
         let metric = &question.metric;
-        let report = |commit, from| {
-            let change = search.change(commit, from)?;
-            Some(ChangeReport::of(metric, change))
-        };
-        let loss = report(bad, 0)?;
+        let from_good = |commit| Some(ChangeReport::of(metric, search.change(commit, 0)?));
+        let loss = from_good(bad)?;
         let (likeliest, probability) = search.likeliest_range();
         let outcome = match answer {
             Some(Answer::Step(Range { first, last })) if first == last => BisectOutcome::Found,
             Some(Answer::Step(_)) => BisectOutcome::FoundRange,
-            Some(Answer::SeveralSteps { .. }) => BisectOutcome::SeveralSteps,
+            Some(Answer::SeveralSteps(_)) => BisectOutcome::SeveralSteps,
             Some(Answer::NoLoss) => BisectOutcome::NoLoss,
             Some(Answer::Unsettled) | None => BisectOutcome::Unsettled,
         };
         let step = match answer {
-            Some(Answer::NoLoss) => None,
-            Some(Answer::SeveralSteps { step, .. }) => step,
+            Some(Answer::NoLoss | Answer::SeveralSteps(_)) => None,
             _ => Some(likeliest),
         };
         let off = match answer {
-            Some(Answer::SeveralSteps { off, .. }) => Some(off),
+            Some(Answer::SeveralSteps(off)) => Some(off),
             _ => None,
         };
         let smallest_found = search.smallest_found().map(|loss| metric.fraction(loss));
@@ -253,14 +249,14 @@ impl Bisect {
                 commit,
                 builds,
                 probability: at.checked_sub(1).map(|at| probabilities[at]),
-                change: report(at, 0).filter(|_| at > 0),
+                change: from_good(at).filter(|_| at > 0),
             })
             .collect();
         Some(Self {
             outcome,
             step: step.map(|step| (step.first, step.last)),
             probability: step.map(|_| probability),
-            effect: step.and_then(|step| report(step.last, step.before())),
+            effect: step.and_then(|step| Some(ChangeReport::of(metric, search.effect(step)?))),
             loss,
             off,
             smallest_found: smallest_found.filter(|_| outcome == BisectOutcome::NoLoss),
