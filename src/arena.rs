@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::time::Duration;
 
 use crawlmark_harness::plan::{RequestObjective, RequestTime};
@@ -27,7 +26,9 @@ use crate::dataset::manifest::Manifest;
 use crate::dataset::record::{SavedBody, SavedRecord};
 use crate::dataset::saved::SavedCrawl;
 use crate::error::Error;
-use crate::study::{self, AROUND, PORT, ROUNDS, Rounds, Setup, Study, minutes, round_flags, usage};
+use crate::study::{
+    self, AROUND, PORT, ROUNDS, Rounds, Setup, Study, minutes, printed_within, round_flags, usage,
+};
 use crate::subject::Crawl;
 
 /// Source of the flags, as errors name it.
@@ -257,21 +258,19 @@ impl Competitor {
     }
 }
 
+/// Time limit for a command that prints a version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
+
 /// Return the first line that a command prints.
 fn first_line(command: &str) -> Result<String, Error> {
-    let output = process::Command::new("sh")
-        .args(["-c", command])
-        .output()
-        .map_err(Error::Program)?;
-    // Some print their version as an error.
-    let text = [output.stdout, output.stderr].concat();
-    let printed = String::from_utf8_lossy(&text);
+    let printed = printed_within(VERSION_WITHIN, command)?.unwrap_or_default();
     let line = printed.lines().map(str::trim).find(|line| !line.is_empty());
-    match line.filter(|_| output.status.success()) {
+    match line {
         Some(line) => Ok(redact::line(line).chars().take(100).collect()),
         None => usage(format!(
-            "--version-of: `{}` has to end with exit code 0 and print a line",
-            redact::line(command)
+            "--version-of: `{}` has to print a line and end with exit code 0 within {} s",
+            redact::line(command),
+            VERSION_WITHIN.as_secs()
         )),
     }
 }

@@ -58,7 +58,7 @@ pub struct ArenaArgs {
     pub entries: Option<PathBuf>,
     /// Command that prints the version of an entry; repeatable
     ///
-    /// The first line that it prints is shown beside the entry.
+    /// The first line that it prints within 10 seconds is shown beside the entry.
     #[arg(long, value_name = "NAME=COMMAND", value_parser = parse_entry, help_heading = "Entries")]
     pub version_of: Vec<(String, String)>,
     /// Path that is requested of the commands, with {id} for the ID

@@ -15,7 +15,7 @@ use crawlmark_results::studies::compare::Execution;
 use nix::sys::signal::Signal;
 
 use super::rounds::{Rounds, memory, read_back, telling_line};
-use super::session::Session;
+use super::session::{LOOK, Session};
 use crate::cli::PrintedValue;
 use crate::error::Error;
 
@@ -56,6 +56,26 @@ struct Ended {
     suspended: Duration,
     output: File,
     errors: File,
+}
+
+/// Return what a shell command prints, errors included; none if it fails, or takes longer than this.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn printed_within(limit: Duration, line: &str) -> Result<Option<String>, Error> {
+    let mut output = memory()?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).stdin(Stdio::null());
+    shell.stdout(output.try_clone().map_err(Error::Output)?);
+    shell.stderr(output.try_clone().map_err(Error::Output)?);
+    let session = Session::start("crawlmark-command", shell)?;
+    let clock = Clock::start();
+    while !session.has_ended() && Duration::from_nanos(clock.now().0) < limit {
+        std::thread::sleep(LOOK);
+    }
+    let has_ended = session.has_ended();
+    let (exit, _) = session.end();
+    Ok((has_ended && exit == ShardExit::Clean).then(|| read_back(&mut output)))
 }
 
 impl Rounds<'_> {

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Between two looks at whether it has ended.
-const LOOK: Duration = Duration::from_millis(2);
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 
 /// Limit on the number of times that processes are killed at the end: those that are there, and
 /// those that they have started in between.
