@@ -150,9 +150,9 @@ struct AbStudy<'a> {
 impl AbStudy<'_> {
     /// Reason why functions were not sampled although they were to be.
     fn not_profiled(&self, ran: &[RoundReport]) -> Option<String> {
-        let is_missing = self.args.profile && ran.iter().all(|round| round.profile.is_none());
         let known = self.pairs.not_profiled.clone();
-        is_missing.then(|| known.unwrap_or_else(|| NOT_SAMPLED.to_owned()))
+        let is_missing = self.args.profile && ran.iter().all(|round| round.profile.is_none());
+        known.or_else(|| is_missing.then(|| NOT_SAMPLED.to_owned()))
     }
 }
 
@@ -215,7 +215,7 @@ impl Study for AbStudy<'_> {
         if self.args.profile && self.pairs.commands().is_some() {
             match Profiler::of_children() {
                 Ok(profiler) => rounds.profiler = Some(profiler),
-                Err(why) => self.pairs.not_profiled = Some(why.to_string()),
+                Err(why) => rounds.not_profiled = Some(why.to_string()),
             }
         }
         self.pairs.warm_up(rounds, self.args)?;
@@ -230,7 +230,11 @@ impl Study for AbStudy<'_> {
             equals.run(rounds)?;
             self.noise_floor = Some(judge_rounds(&equals.metrics, &equals.ran)?);
         }
-        self.pairs.run(rounds)
+        let ran = self.pairs.run(rounds);
+        if let Some(why) = rounds.not_profiled.take() {
+            self.pairs.not_profiled = Some(why);
+        }
+        ran
     }
 
     fn result(&mut self, header: Header) -> Result<Option<Contest>, Error> {

@@ -52,7 +52,7 @@ pub const READ_EVERY: Duration = Duration::from_millis(50);
 /// user may lock 516 KiB for each CPU (`perf_event_mlock_kb`), and as much as `ulimit -l` says.
 const BUFFER: usize = 128 << 10;
 
-/// Most buffers. Threads beyond are not sampled.
+/// Most buffers. Threads beyond are counted as not sampled.
 const MOST_BUFFERS: usize = 512;
 
 /// Return addresses of a sample at most. Without frame pointers in the program, they end early or
@@ -91,12 +91,36 @@ pub struct Profile {
     /// CPU time, so that what short ones do at first is seen too little.
     #[serde(default)]
     pub started: u64,
+    /// Threads that are not sampled: the kernel refused, or there are too many.
+    #[serde(default)]
+    pub not_sampled: u64,
     /// True if the kernel allows to sample itself; then [`KERNEL`] is a function. Otherwise there
     /// are samples of user space only.
     pub has_kernel: bool,
     /// Functions by their samples, the most first, at most 150. Samples of others are in `samples`
     /// alone.
     pub functions: Vec<FunctionSamples>,
+}
+
+/// Samples that a thread or a process needs on average: each is first sampled after a period of its
+/// own CPU time, so that of short ones always the same part is seen.
+const LEAST_OF_EACH: u64 = 5;
+
+impl Profile {
+    /// Part of `all_us` of CPU time in user space, 0 to 1; 1 where the kernel is sampled as a function.
+    /// Otherwise the kernel has the time that no sample accounts for.
+    pub fn in_user(&self, all_us: f64) -> f64 {
+        if self.has_kernel || all_us <= 0.0 {
+            return 1.0;
+        }
+        let seen = self.samples + self.lost;
+        (seen as f64 * PERIOD.as_secs_f64() * 1e6 / all_us).min(1.0)
+    }
+}
+
+/// True if so many threads and processes that `started` lived long enough to be sampled evenly.
+pub const fn is_even(samples: u64, started: u64) -> bool {
+    started * LEAST_OF_EACH <= samples
 }
 
 /// A function, and how often it ran.
@@ -131,6 +155,9 @@ pub enum NotProfiled {
     /// It failed for another reason.
     #[error("sample functions: {0}")]
     Failed(io::Error),
+    /// Each thread takes a buffer for each CPU.
+    #[error("it takes a buffer for each thread and CPU, and {MOST_BUFFERS} are the most")]
+    TooMany,
 }
 
 impl NotProfiled {
@@ -181,6 +208,7 @@ pub struct Profiler {
     side: Option<usize>,
     /// This process, if its children are sampled.
     left_out: Option<u32>,
+    not_sampled: u64,
     /// Sides that children were counted for, one after another.
     starts: u64,
 }
@@ -243,7 +271,7 @@ impl Profiler {
             left_out: Some(std::process::id()),
             ..Self::default()
         };
-        profiler.add(Of::Children)?;
+        profiler.add(Of::Children, true)?;
         Ok(profiler)
     }
 
@@ -256,10 +284,17 @@ impl Profiler {
             side: Some(0),
             ..Self::default()
         };
+        // Only looked at: what is mapped before the buffers are open is read again afterwards.
+        let mut before = Spaces::default();
+        for (process, _) in threads {
+            before.know(process.cast_unsigned());
+        }
+        let unwinds = before.may_compile();
         for (process, thread) in threads {
-            let added = profiler.add(Of::Thread(*thread));
-            if profiler.buffers.is_empty() {
-                added?;
+            match profiler.add(Of::Thread(*thread), unwinds) {
+                Err(why) if profiler.buffers.is_empty() => return Err(why),
+                Err(_) => profiler.not_sampled += 1,
+                Ok(()) => {}
             }
             profiler.spaces.know(process.cast_unsigned());
         }
@@ -267,22 +302,22 @@ impl Profiler {
     }
 
     /// Open a buffer for each CPU. What a thread starts is written to its buffers.
-    fn add(&mut self, of: Of) -> Result<(), NotProfiled> {
+    fn add(&mut self, of: Of, unwinds: bool) -> Result<(), NotProfiled> {
         let configured = sysconf(SysconfVar::_NPROCESSORS_CONF).ok().flatten();
         let cpus = usize::try_from(configured.unwrap_or(1)).unwrap_or(1);
+        if self.buffers.len() + cpus > MOST_BUFFERS {
+            return Err(NotProfiled::TooMany);
+        }
         let mut has_kernel = self.has_kernel || self.buffers.is_empty();
+        let period_ns = self.period_ns();
         for cpu in 0..cpus {
-            if self.buffers.len() == MOST_BUFFERS {
-                break;
-            }
-            let period_ns = self.period_ns();
-            let mut opened = open(of, cpu, has_kernel, period_ns);
+            let mut opened = open(of, cpu, has_kernel, unwinds, period_ns);
             let refused = |error: &io::Error| {
                 matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
             };
             if has_kernel && opened.as_ref().is_err_and(refused) {
                 has_kernel = false;
-                opened = open(of, cpu, false, period_ns);
+                opened = open(of, cpu, false, unwinds, period_ns);
             }
             match opened {
                 Ok(buffer) => self.buffers.push(buffer),
@@ -323,15 +358,18 @@ impl Profiler {
     /// time would be sampled at the same points each time; and a function that does more would move
     /// samples between those that follow it. Hence another period for each side: 0.8 to 1.33 times
     /// [`PERIOD`], of which its inverse is the mean.
-    pub fn count_for(&mut self, side: Option<usize>) {
+    ///
+    /// # Errors
+    /// When the kernel refuses now what it did not before.
+    pub fn count_for(&mut self, side: Option<usize>) -> Result<(), NotProfiled> {
         self.read();
         self.side = side;
         if side.is_some() && self.left_out.is_some() {
             self.starts += 1;
             self.buffers.clear();
-            // What is refused now and was not before leaves a profile without samples.
-            let _ = self.add(Of::Children);
+            self.add(Of::Children, self.spaces.may_compile())?;
         }
+        Ok(())
     }
 
     /// Nanoseconds between two samples of what is started now: multiples of the golden ratio lie
@@ -455,6 +493,7 @@ impl Profiler {
             samples,
             lost: all.lost,
             started: all.started,
+            not_sampled: self.not_sampled,
             has_kernel: self.has_kernel,
             functions,
         }
@@ -487,7 +526,15 @@ fn cut(mut name: String) -> String {
     name
 }
 
-fn open(of: Of, cpu: usize, has_kernel: bool, period_ns: u64) -> io::Result<Sampler> {
+/// Open a buffer. `unwinds` if stacks are copied: one costs as much as the rest of a sample, and only
+/// code that is compiled at run time is looked for in it.
+fn open(
+    of: Of,
+    cpu: usize,
+    has_kernel: bool,
+    unwinds: bool,
+    period_ns: u64,
+) -> io::Result<Sampler> {
     let mut builder = Builder::new(Software::CPU_CLOCK);
     builder
         .one_cpu(cpu)
@@ -496,14 +543,17 @@ fn open(of: Of, cpu: usize, has_kernel: bool, period_ns: u64) -> io::Result<Samp
         .exclude_callchain_kernel(true)
         .sample_period(period_ns)
         .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
-        .sample(SampleFlag::REGS_USER | SampleFlag::STACK_USER)
-        .sample_regs_user(REGISTERS)
         .sample_max_stack(FRAMES)
-        .sample_stack_user(STACK)
         .sample_id_all(true)
         .mmap(true)
         .mmap2(true)
         .task(true);
+    if unwinds {
+        builder
+            .sample(SampleFlag::REGS_USER | SampleFlag::STACK_USER)
+            .sample_regs_user(REGISTERS)
+            .sample_stack_user(STACK);
+    }
     match of {
         // Not from `exec` on (`enable_on_exec`): the kernel swaps the events of a process with those
         // of its child where they are equal, and then later children begin without.
@@ -602,6 +652,16 @@ mod tests {
             (all / expected - 1.0).abs() < 0.2,
             "{all} of {expected}: {profile:?}"
         );
+    }
+
+    #[test]
+    fn threads_beyond_the_buffers_are_counted() {
+        let process = i32::try_from(std::process::id()).unwrap();
+        let threads = vec![(process, gettid().as_raw()); MOST_BUFFERS + 1];
+        match Profiler::of_threads(&threads) {
+            Ok(mut profiler) => assert!(profiler.take_profile(0).not_sampled > 0),
+            Err(why) => eprintln!("skipped: {why}"),
+        }
     }
 
     #[test]

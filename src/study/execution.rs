@@ -124,8 +124,10 @@ impl Rounds<'_> {
 
     /// Count the functions of what runs next for a command, or for none.
     fn count_for(&mut self, command: Option<usize>) {
-        if let Some(profiler) = &mut self.profiler {
-            profiler.count_for(command);
+        let counted = self.profiler.as_mut().map(|it| it.count_for(command));
+        if let Some(Err(why)) = counted {
+            self.profiler = None;
+            self.not_profiled = Some(why.to_string());
         }
     }
 

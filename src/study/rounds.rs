@@ -72,6 +72,8 @@ pub(crate) struct Rounds<'a> {
     pub(crate) page: Option<LivePage>,
     /// Samples the functions of commands; none unless that is wanted.
     pub(crate) profiler: Option<Profiler>,
+    /// Reason why it samples no more.
+    pub(crate) not_profiled: Option<String>,
     /// Counts what commands do; none before the first.
     pub(super) counters: Option<HardwareCounters>,
 }
@@ -158,6 +160,7 @@ impl<'a> Rounds<'a> {
             place,
             page: None,
             profiler: None,
+            not_profiled: None,
             counters: None,
         }
     }

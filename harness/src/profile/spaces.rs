@@ -138,6 +138,11 @@ impl Spaces {
         self.mappings(process).iter().any(|it| it.object.is_none())
     }
 
+    /// True if any process has, or if none is known yet.
+    pub(super) fn may_compile(&self) -> bool {
+        self.processes.is_empty() || self.processes.keys().any(|process| self.compiles(*process))
+    }
+
     /// Return a file.
     pub(super) fn of(&self, object: usize) -> Option<&Object> {
         self.objects.get(object)

@@ -15,7 +15,7 @@ use crate::show::text::{
     bytes, counted, decimal, grouped, grouped_f64, micros, rate_in_words, seconds,
 };
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::profile::{KERNEL, PERIOD};
+use crawlmark_harness::profile::{KERNEL, is_even};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
 
@@ -497,12 +497,7 @@ fn functions(report: &Report) -> Table {
     };
     let each_us = report.target_cpu_us_per_attempt();
     let all_us = report.target.as_ref().and_then(|it| it.cpu_us);
-    // Where the kernel is not sampled, it has the time that no sample accounts for.
-    let seen_us = (profile.samples + profile.lost) as f64 * PERIOD.as_secs_f64() * 1e6;
-    let in_user = match all_us.filter(|_| !profile.has_kernel) {
-        Some(all_us) => share(seen_us, all_us).min(1.0),
-        None => 1.0,
-    };
+    let in_user = profile.in_user(all_us.unwrap_or(0.0));
     let row = |name: &str, object: &str, part: f64, caller: Option<&str>| {
         vec![
             name.to_owned(),
@@ -525,8 +520,20 @@ fn functions(report: &Report) -> Table {
         Column::numbers("per request"),
         Column::words("called by").leaving(1),
     ];
+    let without = match profile.not_sampled {
+        0 => String::new(),
+        threads => format!(
+            ", without {} that could not be sampled",
+            counted(threads, "thread")
+        ),
+    };
+    let uneven = if is_even(profile.samples, profile.started) {
+        ""
+    } else {
+        ". Its threads are too short to be sampled evenly: what they do first is seen too little"
+    };
     let caption = format!(
-        "Functions of the target, from {}",
+        "Functions of the target, from {}{without}{uneven}",
         counted(profile.samples, "sample")
     );
     table(&caption, columns, rows)

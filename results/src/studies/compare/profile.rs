@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crawlmark_harness::profile::{KERNEL, PERIOD, Profile};
+use crawlmark_harness::profile::{KERNEL, Profile, is_even};
 use serde::{Deserialize, Serialize};
 
 use super::judgement::LOOKS;
@@ -20,10 +20,6 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Least part for it to be kept of a round.
 const KEPT_SHARE: f64 = 0.000_2;
-
-/// Samples that a thread or a process needs on average: each is first sampled after a period of its
-/// own CPU time, so that of short ones always the same part is seen.
-const LEAST_OF_EACH: u64 = 5;
 
 /// A greater part of the change is that of a function with another name on the other side.
 const MOST_SHARE: f64 = 1.2;
@@ -70,13 +66,7 @@ impl RoundProfile {
     /// The times of a profile of processes that used `all_us` of CPU time, `each_us` per request or
     /// execution. Where the kernel was not sampled, what was not seen in user space is its.
     pub fn new(profile: &Profile, all_us: f64, each_us: f64, per: Per) -> Self {
-        let period_us = PERIOD.as_secs_f64() * 1e6;
-        let seen_us = (profile.samples + profile.lost) as f64 * period_us;
-        let in_user = if profile.has_kernel || all_us <= 0.0 {
-            1.0
-        } else {
-            (seen_us / all_us).min(1.0)
-        };
+        let in_user = profile.in_user(all_us);
         let mut functions = BTreeMap::<String, f64>::new();
         for function in &profile.functions {
             let share = function.samples as f64 / profile.samples as f64 * in_user;
@@ -194,7 +184,7 @@ pub(super) fn compare_functions(pairs: &[[&RoundProfile; 2]]) -> Option<ProfileR
     let per = pairs.first()?[0].per;
     let sum =
         |of: fn(&RoundProfile) -> u64| -> u64 { pairs.iter().flatten().map(|it| of(it)).sum() };
-    let is_even = sum(|it| it.started) * LEAST_OF_EACH <= sum(|it| it.samples);
+    let is_even = is_even(sum(|it| it.samples), sum(|it| it.started));
     let whole = Differences::of(pairs, |it| it.functions.values().sum());
     let total = Centre::of(&whole.pairs)?;
     let has_changed = total
@@ -258,7 +248,7 @@ pub(super) fn compare_functions(pairs: &[[&RoundProfile; 2]]) -> Option<ProfileR
 impl ProfileResult {
     /// True if threads and processes lived long enough to be sampled evenly.
     pub(super) const fn is_even(&self) -> bool {
-        self.started * LEAST_OF_EACH <= self.samples
+        is_even(self.samples, self.started)
     }
 }
 
