@@ -326,6 +326,112 @@ fn patient_clients_see_a_queue() {
     });
 }
 
+/// The seconds of a target that sends each response so long after its request, or after what it
+/// serves in turn before.
+fn answered(
+    stages_s: [u64; 3],
+    is_poisson: bool,
+    latency_s: impl Fn(usize) -> f64,
+    turn_s: f64,
+) -> Vec<OverloadSecond> {
+    let mut draw = fastrand::Rng::with_seed(7);
+    let mut times: Vec<[f64; 2]> = Vec::new();
+    let (mut from_s, mut free_s) = (0.0, 0.0_f64);
+    for (load, s) in LOADS.iter().zip(stages_s) {
+        let per_s = load * CAPACITY;
+        let mut at_s = from_s + draw.f64() / per_s;
+        from_s += s as f64;
+        while at_s < from_s {
+            free_s = free_s.max(at_s) + turn_s;
+            times.push([at_s, free_s + latency_s(times.len())]);
+            at_s += if is_poisson {
+                -(1.0 - draw.f64()).ln() / per_s
+            } else {
+                1.0 / per_s
+            };
+        }
+    }
+    let second = |start_s: u64| {
+        let is_in = |s: f64| s as u64 == start_s;
+        let end_s = (start_s + 1) as f64;
+        let sent = times.iter().filter(|of| is_in(of[0]));
+        let mut times_us: Vec<f64> = sent.map(|[at, end]| (end - at) * 1e6).collect();
+        times_us.sort_by(f64::total_cmp);
+        let in_flight = times.iter().filter(|of| of[0] < end_s && of[1] >= end_s);
+        OverloadSecond {
+            start_s,
+            offered: times_us.len() as f64,
+            sent: times_us.len() as u64,
+            good: times.iter().filter(|of| is_in(of[1])).count() as u64,
+            in_flight: in_flight.count() as u32,
+            response_p50_us: times_us.get(times_us.len() / 2).copied(),
+            ..OverloadSecond::default()
+        }
+    };
+    (0..stages_s.iter().sum()).map(second).collect()
+}
+
+#[test]
+fn a_target_that_answers_everything_is_neither_overloaded_nor_unsteady() {
+    let first =
+        |seconds: Vec<OverloadSecond>, stages_s| study(question(stages_s, 2), seconds, Vec::new());
+    for is_poisson in [false, true] {
+        for stages_s in [[2, 2, 2], [3, 4, 4], [5, 2, 2], [10, 10, 20]] {
+            for latency_s in [0.001, 0.2, 0.8, 1.5, 1.9] {
+                let all = answered(stages_s, is_poisson, |_| latency_s, 0.0);
+                let of = first(all, stages_s);
+                let found = of.findings();
+                assert!(
+                    matches!(found[..], [StudyFinding::KeptUp { .. }]),
+                    "{latency_s} s, {stages_s:?}, {is_poisson}: {found:#?}"
+                );
+            }
+        }
+        // Half of the responses are fast.
+        let stages_s = [5, 4, 4];
+        let all = answered(stages_s, is_poisson, |of| [0.02, 2.0][of % 2], 0.0);
+        let found = first(all, stages_s).findings();
+        assert!(
+            matches!(found[..], [StudyFinding::KeptUp { .. }]),
+            "{found:#?}"
+        );
+        // Patient clients of a queue wait for all, too: for what it serves, not for its latency.
+        for latency_s in [0.02, 0.8] {
+            for (turn_s, is_before) in [(1.0 / 110.0, true), (1.0 / CAPACITY, false)] {
+                let stages_s = [6, 6, 6];
+                let all = answered(stages_s, is_poisson, |_| latency_s, turn_s);
+                let found = first(all, stages_s).findings();
+                let is_queue = matches!(found[0], StudyFinding::NotSteady { .. }) == is_before
+                    && !found
+                        .iter()
+                        .any(|of| matches!(of, StudyFinding::KeptUp { .. }));
+                assert!(is_queue, "{latency_s} s, {turn_s} s: {found:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_late_before_the_overload_is_blamed_on_objective_or_client() {
+    let mut seconds = answered([3, 4, 4], false, |_| 0.02, 0.0);
+    for good in [0, 20] {
+        for of in &mut seconds {
+            let ended = of.good + of.late;
+            (of.good, of.late) = (good, ended - good);
+        }
+        let of = |findings| study(question([3, 4, 4], 4), seconds.clone(), findings).findings();
+        let late = of(Vec::new())[0].notice();
+        assert!(late.title.starts_with("Late"), "{late:?}");
+        assert!(late.remedy.contains("--objective"), "{late:?}");
+        let starved = Finding::CpuFull { share: 0.99 };
+        let found = of(vec![starved.clone()]);
+        assert!(
+            matches!(&found[..], [StudyFinding::InRounds { finding, .. }] if *finding == starved),
+            "{found:#?}"
+        );
+    }
+}
+
 /// A study of these seconds.
 fn study(
     question: OverloadQuestion,

@@ -454,13 +454,17 @@ findings! {
         format!("Not overloaded: {} of {} offered were answered in time", rate(good_per_s), rate(offered_per_s)),
         "The capacity is higher: give a higher --capacity, or remove it to search it.";
     /// The target did not sustain the load before the overload.
-    NotSteady { good_per_s: f64, offered_per_s: f64 } => Warning,
-        if good_per_s > 0.0 {
+    NotSteady { good_per_s: f64, late_per_s: f64, offered_per_s: f64 } => Warning,
+        if missed(good_per_s, late_per_s, offered_per_s) {
+            format!("Late before the overload: {} of {} offered missed an objective", rate(late_per_s), rate(offered_per_s))
+        } else if good_per_s > 0.0 {
             format!("Overloaded before the overload: {} of {} offered were answered in time", rate(good_per_s), rate(offered_per_s))
         } else {
             "No good response before the overload".to_owned()
         },
-        if good_per_s > 0.0 {
+        if missed(good_per_s, late_per_s, offered_per_s) {
+            "Give an --objective that the target meets at this load, or a lower --capacity."
+        } else if good_per_s > 0.0 {
             "The capacity is lower: give a lower --capacity, or remove it to search it."
         } else {
             "Mend the target's errors first: crawlmark run shows them."
@@ -657,6 +661,11 @@ fn capacity(
         }
         SearchOutcome::Undecided => format!("Not settled: {met}"),
     }
+}
+
+/// True if most responses that were not good missed an objective.
+fn missed(good_per_s: f64, late_per_s: f64, offered_per_s: f64) -> bool {
+    late_per_s > 0.0 && 2.0 * late_per_s >= offered_per_s - good_per_s
 }
 
 fn after_overload(recovery_s: Option<u64>, within_s: u64, [before, after]: [f64; 2]) -> String {

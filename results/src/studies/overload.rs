@@ -10,16 +10,19 @@
 //! # Method
 //!
 //! *Goodput* is the rate of good responses, of those that met the objectives if there are any. Its
-//! mean before the overload is the *baseline*.
+//! mean in the second half of the time before the overload is the *baseline*. What a stage sent and
+//! is answered after its end counts to it: of what is in flight at its end, beyond what was at its
+//! start, as much as Little's law gives for the usual response time. More of it is a queue.
 //!
 //! 1. The goodput is **back** in the first second of the last stage from which on at most a tenth of
 //!    the seconds are below [`BACK`] of the baseline, less three standard deviations of a Poisson
 //!    count, while their mean is not below it.
 //! 2. The target **recovers** if it is back within the limit, is **slow** if it is back later, and is
 //!    **stuck** if it is not back in the run.
-//! 3. There is no verdict if the run was interrupted, the baseline is below `BACK` of the offered rate, or if the target kept
-//!    up with the overload: then the capacity is another one. Nor is there one if requests waited
-//!    for the client's own limits, or if the last stage was shorter than the limit of the recovery.
+//! 3. There is no verdict if the run was interrupted, the baseline is below `BACK`
+//!    of the offered rate, or if the target kept up with the overload: then the capacity is another
+//!    one. Nor is there one if requests waited for the client's own limits, or if the last stage was
+//!    shorter than the limit of the recovery.
 
 mod chart;
 
@@ -153,7 +156,9 @@ impl OverloadSecond {
             sent: (row.counts.attempts + u64::from(row.in_flight)).saturating_sub(in_flight.into()),
             retries: row.counts.retries,
             in_flight: row.in_flight,
-            response_p50_us: row.response_p50_us.filter(|_| answered > 0),
+            response_p50_us: row
+                .response_p50_us
+                .filter(|_| row.scheduled_good.unwrap_or(answered) > 0),
         }
     }
 }
@@ -242,8 +247,15 @@ pub struct StageMeans {
 }
 
 impl StageMeans {
-    fn is_steady(&self) -> bool {
-        self.good_per_s > 0.0 && self.good_per_s >= BACK * self.offered_per_s
+    /// Good ones of the requests that ended, as of those that will; all if none ended.
+    fn good_share(&self) -> f64 {
+        let others =
+            self.late_per_s + self.refused_per_s + self.timed_out_per_s + self.failed_per_s;
+        if others > 0.0 {
+            self.good_per_s / (self.good_per_s + others)
+        } else {
+            1.0
+        }
     }
 
     fn of(seconds: &[OverloadSecond]) -> Self {
@@ -276,6 +288,38 @@ impl OverloadQuestion {
         let (before, overload) = rest.split_at(rest.partition_point(|of| of.start_s < before_s));
         [before, overload, after]
     }
+
+    /// Rates of the requests sent before and during the overload that were answered in time, or
+    /// are in flight no longer than is usual.
+    fn kept(&self, seconds: &[OverloadSecond]) -> [f64; 2] {
+        let [before, overload, _] = self.split(seconds);
+        let (start, before) = before.split_at(before.len() / 2);
+        let in_flight = |of: &[OverloadSecond]| of.last().map_or(0.0, |of| of.in_flight.into());
+        let medians_us = start
+            .iter()
+            .chain(before)
+            .filter_map(|of| of.response_p50_us);
+        let usual_s = medians_us.reduce(f64::min).unwrap_or(0.0) / 1e6;
+        let offered_per_s = StageMeans::of(before).offered_per_s;
+        // The mean of a steady target, which slow responses make more than the median.
+        let mean_s = in_flight(before) / offered_per_s.max(1.0);
+        [
+            (start, before, usual_s),
+            (before, overload, usual_s.max(mean_s)),
+        ]
+        .map(|(earlier, stage, usual_s)| {
+            let of = StageMeans::of(stage);
+            let usual = in_flight(stage).min(of.offered_per_s * usual_s);
+            let unanswered_per_s =
+                (usual - in_flight(earlier)).max(0.0) / stage.len().max(1) as f64;
+            of.good_per_s + unanswered_per_s * of.good_share()
+        })
+    }
+}
+
+/// True of a goodput that sustains the load before the overload.
+fn is_steady(good_per_s: f64, offered_per_s: f64) -> bool {
+    good_per_s > 0.0 && good_per_s >= BACK * offered_per_s
 }
 
 impl OverloadOutcome {
@@ -287,13 +331,14 @@ impl OverloadOutcome {
         findings: &[Finding],
     ) -> Self {
         let [before, overload, after] = question.split(seconds);
-        // The first second holds the start.
-        let before = StageMeans::of(&before[usize::from(before.len() > 1)..]);
+        // The first half holds the start.
+        let before = second_half(before);
         let during = StageMeans::of(overload);
-        let back = back_at(after, before.good_per_s);
+        let kept = question.kept(seconds);
+        let back = back_at(after, kept[0]);
         let last = StageMeans::of(&after[back.unwrap_or(after.len() / 2)..]);
-        let is_load = before.is_steady() && !findings.iter().any(is_limit);
-        let failure = failure(&before, &during, overload);
+        let is_load = is_steady(kept[0], before.offered_per_s) && !findings.iter().any(is_limit);
+        let failure = failure(&before, &during, overload, kept);
         let verdict = match back {
             _ if !is_load || failure.is_none() => None,
             Some(s) if s as u64 <= question.within_s => Some(OverloadVerdict::Recovers),
@@ -347,15 +392,16 @@ fn failure(
     before: &StageMeans,
     during: &StageMeans,
     overload: &[OverloadSecond],
+    kept: [f64; 2],
 ) -> Option<OverloadFailure> {
     let last = second_half(overload);
     let grows = last.response_p50_us.unwrap_or(f64::MAX)
         > QUEUED * before.response_p50_us.unwrap_or(f64::MAX);
     let broken = during.timed_out_per_s + during.failed_per_s;
-    if last.good_per_s < before.good_per_s / 2.0 {
-        Some(OverloadFailure::Collapses)
-    } else if during.good_per_s >= KEPT_UP * during.offered_per_s && !grows {
+    if kept[1] >= KEPT_UP * during.offered_per_s && !grows {
         None
+    } else if last.good_per_s < kept[0] / 2.0 {
+        Some(OverloadFailure::Collapses)
     } else if during.refused_per_s > broken.max(during.late_per_s) {
         Some(OverloadFailure::Refuses)
     } else if broken > during.late_per_s {
@@ -429,13 +475,15 @@ impl Overload {
         if self.header.interrupted {
             return None;
         }
+        let kept = self.question.kept(&self.seconds);
         Some(match self.outcome.verdict {
-            None if !before.is_steady() => StudyFinding::NotSteady {
-                good_per_s: before.good_per_s,
+            None if !is_steady(kept[0], before.offered_per_s) => StudyFinding::NotSteady {
+                good_per_s: kept[0],
+                late_per_s: before.late_per_s,
                 offered_per_s: before.offered_per_s,
             },
-            None if during.good_per_s >= KEPT_UP * during.offered_per_s => StudyFinding::KeptUp {
-                good_per_s: during.good_per_s,
+            None if kept[1] >= KEPT_UP * during.offered_per_s => StudyFinding::KeptUp {
+                good_per_s: kept[1],
                 offered_per_s: during.offered_per_s,
             },
             None => StudyFinding::Interrupted {},
@@ -525,14 +573,14 @@ impl StudyResult for Overload {
 
     fn findings(&self) -> Vec<StudyFinding> {
         let of_client = in_rounds("", &[&self.run]);
-        let limit = of_client
-            .iter()
-            .find(|of| matches!(of, StudyFinding::InRounds { finding, .. } if is_limit(finding)));
-        let mut found: Vec<StudyFinding> = limit
-            .cloned()
-            .or_else(|| self.answer())
-            .into_iter()
-            .collect();
+        let answer = self.answer();
+        // Responses that a slow client made late, or sent too few requests for.
+        let is_late = matches!(answer, Some(StudyFinding::NotSteady { good_per_s, late_per_s, .. }) if good_per_s + late_per_s > 0.0);
+        let limit = of_client.iter().find(|of| {
+            matches!(of, StudyFinding::InRounds { finding, .. }
+                if is_limit(finding) || is_late && finding.effect() == Some(Verdict::ClientLimited))
+        });
+        let mut found: Vec<StudyFinding> = limit.cloned().or(answer).into_iter().collect();
         found.extend(self.outcome.failure.map(|failure| StudyFinding::FailsBy {
             failure,
             good_per_s: [
@@ -633,5 +681,5 @@ impl StudyResult for Overload {
 const LATE: usize = 4;
 
 /// Explanation of the table.
-const LEGEND: &str = "Means by second; those of \"after\" are from the second on in which goodput was back, or of the second half. \
+const LEGEND: &str = "Means by second; those of \"before\" are from its second half, those of \"after\" from the second on in which goodput was back, or of the second half. \
                       Sent requests include retries. Refused are error statuses and refused connections.";
