@@ -198,6 +198,7 @@ fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
         errors,
         p50_us: None,
         p99_us: None,
+        at_least: Vec::new(),
         service_p50_us: None,
         service_p99_us: None,
         exceeded_us: None,

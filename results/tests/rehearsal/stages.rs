@@ -125,6 +125,31 @@ fn a_spike_has_its_own_counts_times_and_thresholds() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn a_stage_of_which_most_was_dropped_passes_no_limit_of_its_median(
+        at_rest in 15..60_u64, spike in 30..400_u64, shards in 1..3_u32,
+    ) {
+        let rate = format!("{at_rest}/s@8s, {spike}/s@8s, {at_rest}/s@8s").parse().unwrap();
+        let mut plan = staged(shards, &rate);
+        (plan.connections, plan.queue) = (shards, Some(0));
+        let report = run(&plan, &[], |_, _| 40 * MS).report(&plan);
+        for row in &report.by_stage {
+            let condition = format!("response_p50{{{}}} < 100ms", row.name.as_ref().unwrap());
+            let objective = Objective { condition: condition.parse().unwrap(), breach: Breach::Fails };
+            let mut judged = report.clone();
+            LiveThresholds::new(&[objective], &plan).close(&mut judged);
+            let dropped = row.dropped.unwrap();
+            let holds = judged.gates[0].ok;
+            prop_assert!(dropped <= row.attempts || holds.is_none(), "{:?}", row);
+            prop_assert!(dropped > 0 || row.attempts < 200 || holds == Some(true), "{:?}", row);
+            let is_bound = row.p50_us.is_none() || row.at_least.iter().any(|key| key == "p50_us");
+            prop_assert!(dropped <= row.attempts || is_bound, "{:?}", row);
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn goodput_is_what_met_all_objectives_by_second_and_by_stage(

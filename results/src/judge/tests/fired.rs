@@ -158,6 +158,7 @@ fn host(number: u32, ok: u64, errors: u64) -> GroupRow {
         errors,
         p50_us: None,
         p99_us: None,
+        at_least: Vec::new(),
         service_p50_us: None,
         service_p99_us: None,
         exceeded_us: None,

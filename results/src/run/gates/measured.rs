@@ -99,15 +99,13 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
         || of_report(*metric, report),
         |name| of_group(*metric, name, report),
     );
-    let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) = (*metric, &seen) else {
+    let (Metric::Time(series, Stat::Percentile(quantile)), Measured::Unknown(_)) = (*metric, &seen)
+    else {
         return seen;
     };
     let least = match group {
         None => report.latency(series).and_then(exceeded_by_enough),
-        Some(name) => row_of(name, report).and_then(|row| {
-            let [.., us] = times_us(row, series, report);
-            us.map(|us| us as f64)
-        }),
+        Some(name) => row_of(name, report).and_then(|row| least_us(row, series, quantile, report)),
     };
     match least.map(Measured::AtLeast) {
         Some(least) if condition.judge(&least) == Some(false) => least,
@@ -121,16 +119,74 @@ fn row_of<'a>(name: &str, report: &'a Report) -> Option<&'a GroupRow> {
         .find(|row| row.name.as_deref() == Some(name))
 }
 
-/// Median, 99th percentile, and time that enough samples exceed, of a group, us.
-fn times_us(row: &GroupRow, series: Series, report: &Report) -> [Option<u64>; 3] {
-    if report.plan.run.arrivals.gaps().is_some() && series == Series::ServiceOk {
-        [
-            row.service_p50_us,
-            row.service_p99_us,
-            row.service_exceeded_us,
-        ]
+/// True if a group's times of the series are those from when its requests were sent, beside times
+/// that count from their schedule: those of requests that never went are not missing from these.
+fn is_of_sent(series: Series, report: &Report) -> bool {
+    report.plan.run.arrivals.gaps().is_some() && series == Series::ServiceOk
+}
+
+/// Requests of a group whose times are known, or known to be missing.
+fn timed(row: &GroupRow, series: Series, report: &Report) -> u64 {
+    let dropped = row.dropped.filter(|_| !is_of_sent(series, report));
+    row.ok + row.not_found + dropped.unwrap_or(0)
+}
+
+/// Requests of a group that were sent and had no good response.
+const fn unanswered(row: &GroupRow) -> u64 {
+    let answered = row.ok + row.not_found + row.throttled;
+    row.attempts.saturating_sub(answered)
+}
+
+/// Return a lower bound of a percentile of a group, µs: a time that as many of its requests exceed
+/// as may exceed the percentile, however fast those were whose times are not known.
+fn least_us(row: &GroupRow, series: Series, quantile: Quantile, report: &Report) -> Option<f64> {
+    let (median_us, exceeded_us) = if is_of_sent(series, report) {
+        (row.service_p50_us, row.service_exceeded_us)
     } else {
-        [row.p50_us, row.p99_us, row.exceeded_us]
+        (row.p50_us, row.exceeded_us)
+    };
+    let all = timed(row, series, report) + unanswered(row);
+    let beyond = all as f64 * (1.0 - quantile.part());
+    let answered = row.ok + row.not_found;
+    [(median_us, answered / 2), (exceeded_us, EXCEEDED_BY)]
+        .into_iter()
+        .filter(|(_, exceeding)| *exceeding as f64 >= beyond)
+        .filter_map(|(us, _)| us.map(|us| us as f64))
+        .reduce(f64::max)
+}
+
+/// Measure a percentile of the times of a group.
+fn of_times(row: &GroupRow, series: Series, quantile: Quantile, report: &Report) -> Measured {
+    let need = quantile.samples_for(SAMPLES_BEYOND);
+    if let Some(unknown) = too_few(timed(row, series, report), need) {
+        return unknown;
+    }
+    let unanswered = unanswered(row);
+    if unanswered * FEW > row.attempts {
+        return Measured::Unknown(format!(
+            "{} of {} requests had no good response, and by group their times are not known",
+            grouped(unanswered),
+            grouped(row.attempts)
+        ));
+    }
+    let is_median = quantile == Quantile::P50;
+    let key = if is_median { "p50_us" } else { "p99_us" };
+    let us = match (is_of_sent(series, report), is_median) {
+        (false, true) => row.p50_us,
+        (false, false) => row.p99_us,
+        (true, true) => row.service_p50_us,
+        (true, false) => row.service_p99_us,
+    };
+    match (us, row.dropped) {
+        (Some(us), _) if !is_of_sent(series, report) && row.is_at_least(key) => {
+            Measured::AtLeast(us as f64)
+        }
+        (None, Some(dropped)) if dropped > 0 => Measured::Unknown(format!(
+            "{} of {} requests were never sent",
+            grouped(dropped),
+            grouped(row.attempts + dropped)
+        )),
+        _ => Measured::of(us.map(|us| us as f64)),
     }
 }
 
@@ -157,27 +213,7 @@ fn of_group(metric: Metric, name: &str, report: &Report) -> Measured {
         Measured::of(share.value())
     };
     match metric {
-        Metric::Time(series, Stat::Percentile(quantile)) => {
-            let answered = row.ok + row.not_found;
-            if let Some(unknown) = too_few(answered, quantile.samples_for(SAMPLES_BEYOND)) {
-                return unknown;
-            }
-            let unanswered = row.attempts.saturating_sub(answered + row.throttled);
-            if unanswered * FEW > row.attempts {
-                return Measured::Unknown(format!(
-                    "{} of {} requests had no good response, and by group their times are not known",
-                    grouped(unanswered),
-                    grouped(row.attempts)
-                ));
-            }
-            let [p50_us, p99_us, _] = times_us(row, series, report);
-            let us = if quantile == Quantile::P50 {
-                p50_us
-            } else {
-                p99_us
-            };
-            Measured::of(us.map(|us| us as f64))
-        }
+        Metric::Time(series, Stat::Percentile(quantile)) => of_times(row, series, quantile, report),
         Metric::Of(Quantity::ErrorRate) => share(row.errors),
         Metric::Of(Quantity::ThrottledRate) => share(row.throttled),
         Metric::Of(Quantity::GoodputShare) => {

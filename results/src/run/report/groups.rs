@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Limit;
 use super::share;
+use crate::show::text::micros;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::stats::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
+use crawlmark_harness::stats::{CoarseTimes, GroupCounts, Groups, HostTimes, MOST_GROUPS};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 
 /// Samples that must lie beyond a percentile before it is judged: as many beyond its limit break
@@ -73,10 +74,14 @@ pub struct GroupRow {
     /// Requests that were neither good, nor not found, nor throttled.
     pub errors: u64,
     /// Median time of good and not-found answers, at most 1.6 % too low: the response time in an
-    /// open loop, the service time in a closed one. Null with too few of them.
+    /// open loop, the service time in a closed one. Those of requests that never went count as
+    /// slower than all others. Null with too few of them, or too many of these.
     pub p50_us: Option<u64>,
-    /// 99th percentile of these times. Null with too few of them.
+    /// 99th percentile of these times. Null as `p50_us` is.
     pub p99_us: Option<u64>,
+    /// The two of which is only known that they are no less: so many requests never went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<String>,
     /// The longest of these times that 100 of them exceed: no threshold needs more to fail. Absent
     /// with no more than 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +113,30 @@ pub struct GroupRow {
 /// Limits that held back the requests to one of several hosts, as parts of the shards' time. The
 /// rest of the time nothing did.
 pub type HostLimits = BTreeMap<Limit, f64>;
+
+/// Percentiles of each group, with the names of their keys.
+const REPORTED: [(f64, &str); 2] = [(0.5, "p50_us"), (0.99, "p99_us")];
+
+/// Two times are one if they differ by less than two cells, of at most 1.6 %: by 1 in so many.
+const CLOSE: u64 = 60;
+
+/// The `q`-th quantile of these times and of `unknown` more that may be any, µs, and true if it is
+/// known, false if it is only known to be no less; none with too few of them. It is no less than if
+/// the unknown ones were below all others, and no more than if they were above them.
+fn percentile(times: &CoarseTimes, unknown: u64, q: f64) -> Option<(u64, bool)> {
+    if unknown == 0 {
+        return times.percentile_us(q).map(|us| (us, true));
+    }
+    let count = times.count();
+    let rank = (q * (count + unknown) as f64).ceil();
+    let at = |rank: f64| {
+        let part = (rank - 0.5) / count as f64;
+        (part > 0.0 && part < 1.0).then(|| times.percentile_us(part))?
+    };
+    let least = at(rank - unknown as f64)?;
+    let most = at(rank).filter(|most| (most - least) * CLOSE <= least);
+    Some((most.unwrap_or(least), most.is_some()))
+}
 
 fn limits(times: &HostTimes, shards_ns: u64) -> HostLimits {
     let parts = [
@@ -195,10 +224,15 @@ impl GroupRow {
     }
 
     fn new(group: Group, counts: &GroupCounts) -> Self {
-        let times = [&counts.times, &counts.service];
-        let [[p50_us, p99_us], [service_p50_us, service_p99_us]] =
-            times.map(|of| [0.5, 0.99].map(|q| of.percentile_us(q)));
-        let [exceeded_us, service_exceeded_us] = times.map(|of| of.exceeded_by_us(EXCEEDED_BY));
+        let GroupCounts { times, service, .. } = counts;
+        let known = REPORTED.map(|(q, name)| (name, percentile(times, counts.dropped, q)));
+        let [p50_us, p99_us] = known.map(|(_, known)| known.map(|(us, _)| us));
+        let bounds = known
+            .into_iter()
+            .filter(|(_, known)| matches!(known, Some((_, false))));
+        let [service_p50_us, service_p99_us] = REPORTED.map(|(q, _)| service.percentile_us(q));
+        let [exceeded_us, service_exceeded_us] =
+            [times, service].map(|of| of.exceeded_by_us(EXCEEDED_BY));
         let is_stage = matches!(group, Group::Stage(_));
         Self {
             group,
@@ -210,6 +244,7 @@ impl GroupRow {
             errors: counts.errors,
             p50_us,
             p99_us,
+            at_least: bounds.map(|(name, _)| name.to_owned()).collect(),
             service_p50_us,
             service_p99_us,
             exceeded_us,
@@ -221,6 +256,19 @@ impl GroupRow {
         }
     }
 
+    /// True if `key` (`p50_us`) is only known to be no less than its value.
+    pub(crate) fn is_at_least(&self, key: &str) -> bool {
+        self.at_least.iter().any(|name| name == key)
+    }
+
+    /// Its median and its 99th percentile as text; each none when it is not known.
+    pub(crate) fn shown(&self) -> [Option<String>; 2] {
+        [("p50_us", self.p50_us), ("p99_us", self.p99_us)].map(|(key, us)| {
+            let at_least = if self.is_at_least(key) { ">= " } else { "" };
+            us.map(|us| format!("{at_least}{}", micros(us as f64)))
+        })
+    }
+
     /// The limit that held for longest, with its part of the time.
     pub(crate) fn limit(&self, plan: &RunPlan) -> Option<(f64, Limit)> {
         let (limit, part) = self
@@ -229,5 +277,42 @@ impl GroupRow {
             .flatten()
             .max_by(|a, b| a.1.total_cmp(b.1))?;
         Some((*part, limit.in_run(plan, self.throttled)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Times below 128 us, each of which has a cell of its own.
+    fn times(us: &[usize]) -> CoarseTimes {
+        let mut cells = vec![0_u64; 128];
+        for us in us {
+            cells[*us] += 1;
+        }
+        serde_json::from_value(cells.into()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn a_percentile_holds_whatever_those_that_never_went_would_have_taken(
+            ended in prop::collection::vec(0..128_usize, 0..600),
+            dropped in prop::collection::vec(0..128_usize, 0..600),
+            q in prop::sample::select(vec![0.5, 0.9, 0.99]),
+        ) {
+            let seen = percentile(&times(&ended), dropped.len() as u64, q);
+            let truth = times(&[&*ended, &dropped].concat()).percentile_us(q);
+            if let Some((us, is_known)) = seen {
+                let truth = truth.unwrap();
+                prop_assert!(us <= truth || is_known && (us - truth) * CLOSE <= us, "{us}, {truth}");
+                prop_assert!(us >= truth || !is_known, "{us}, {truth}");
+                prop_assert!(!is_known || dropped.len() <= ended.len());
+            }
+            if dropped.is_empty() {
+                prop_assert_eq!(seen, truth.map(|us| (us, true)));
+            }
+        }
     }
 }

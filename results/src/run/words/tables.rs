@@ -403,7 +403,6 @@ fn group_row(name: String, row: &GroupRow, plan: &RunPlan) -> Vec<String> {
         row.errors,
         row.throttled,
     ];
-    let times = [row.p50_us, row.p99_us].map(|us| us.map(|us| micros(us as f64)));
     let limit = row
         .limit(plan)
         .filter(|(part, _)| *part >= FAILED)
@@ -411,7 +410,7 @@ fn group_row(name: String, row: &GroupRow, plan: &RunPlan) -> Vec<String> {
     let mut cells = vec![name];
     cells.extend(counts.map(grouped));
     cells.extend([row.dropped, row.met].map(|n| n.map(grouped).unwrap_or_default()));
-    cells.extend(times.map(or_dash));
+    cells.extend(row.shown().map(or_dash));
     cells.push(limit.unwrap_or_default());
     cells
 }
