@@ -80,7 +80,7 @@ fn least_us(condition: &Condition, value_us: f64, report: &Report) -> Option<f64
     for p in TRIED {
         let time_us = match stat {
             _ if p >= 1.0 => Some(value_us),
-            Stat::Percentile(q) if condition.window.is_none() => {
+            Stat::Percentile(q) if is_of_run(condition) => {
                 quantile_us(report, series, q.part() - 2.0 * (1.0 - p))
             }
             _ => None,
@@ -92,6 +92,12 @@ fn least_us(condition: &Condition, value_us: f64, report: &Report) -> Option<f64
     Some(least_us)
 }
 
+/// True if a condition is about all requests. Of those of a window, a group or a stage, more may
+/// have been late than of all.
+const fn is_of_run(condition: &Condition) -> bool {
+    condition.window.is_none() && condition.group.is_none()
+}
+
 /// Return the same by the least of the times: `2p - 1` of the requests had no longer delays than the
 /// p-quantiles, and took the target no less than the least of all times without these; so did its
 /// `2 (1 - p)`-quantile.
@@ -101,7 +107,7 @@ fn least_by_minimum(condition: &Condition, report: &Report) -> Option<f64> {
     };
     let delays_us = delays_us(series, 1.0 - q.part() / 2.0, report)?;
     let least_us = report.latency(series)?.min_us?;
-    condition.window.is_none().then_some(least_us - delays_us)
+    is_of_run(condition).then_some(least_us - delays_us)
 }
 
 /// Return the p-quantiles of the times that requests were sent and read late, added; of `p` 1, the
@@ -113,11 +119,23 @@ fn delays_us(series: Series, p: f64, report: &Report) -> Option<f64> {
         Series::LoopLag
     };
     let sent_us = if is_response(series) || series == Series::Item {
-        quantile_us(report, Series::SchedLag, p)?
+        delay_us(report, Series::SchedLag, p)?
     } else {
         0.0
     };
-    Some(sent_us + quantile_us(report, read, p)?)
+    Some(sent_us + delay_us(report, read, p)?)
+}
+
+/// Values of a sample that must lie beyond a quantile for its greatest to be no less: it is in 95 %
+/// of all samples.
+const BEYOND: f64 = 3.0;
+
+/// Return the p-quantile of a delay, or if that has too few values beyond it, the greatest, which is
+/// no less. The delays of reading are those of one request in 64.
+fn delay_us(report: &Report, series: Series, p: f64) -> Option<f64> {
+    let times = report.latency(series)?;
+    let is_enough = series != Series::ReceiveDelay || times.count as f64 * (1.0 - p) >= BEYOND;
+    quantile_us(report, series, p).or_else(|| times.max_us.filter(|_| is_enough))
 }
 
 /// Return the least that the share of errors can be without the client's delays: that of a run in
@@ -160,12 +178,19 @@ mod tests {
     /// Verdict on a ceiling of a run with these times, each the target's, a send delay and a read
     /// delay, ms.
     fn judged(text: &str, requests: &[[u64; 3]]) -> Option<bool> {
+        judged_by(text, requests, 1)
+    }
+
+    /// The same with the read delay of one request in so many.
+    fn judged_by(text: &str, requests: &[[u64; 3]], each: usize) -> Option<bool> {
         let mut report = EXAMPLE.clone();
         report.validity.verdicts = vec![Verdict::Disturbed];
         let mut add = |series: Series, part: fn(&[u64; 3]) -> u64| {
             let mut timing = Timing::new(bounds());
+            let is_sampled = series == Series::ReceiveDelay;
             requests
                 .iter()
+                .step_by(if is_sampled { each } else { 1 })
                 .map(part)
                 .for_each(|ms| timing.record(ms * 1_000_000));
             let times = Latency::of_timing(&timing, Detail::Histogram);
@@ -240,6 +265,19 @@ mod tests {
         let requests: Vec<[u64; 3]> = (0..1_000).map(late).collect();
         assert_eq!(judged("response_p90 < 8ms", &requests), Some(false));
         assert_eq!(judged("response_p90 < 21ms", &requests), None);
+    }
+
+    #[test]
+    fn few_requests_that_were_late_excuse_no_median_of_all_though_few_read_delays_are_known() {
+        let late = |of: u64| [[20, 0, 0], [20, 80, 0]][usize::from(of.is_multiple_of(50))];
+        let requests: Vec<[u64; 3]> = (0..2_500).map(late).collect();
+        for (text, verdict) in [
+            ("response_p50 < 10ms", Some(false)),
+            ("response_p50{stage=1} < 10ms", None),
+            ("response_p50 < 100ms", Some(true)),
+        ] {
+            assert_eq!(judged_by(text, &requests, 64), verdict, "{text}");
+        }
     }
 
     proptest! {

@@ -127,15 +127,16 @@ fn percentile(times: &CoarseTimes, unknown: u64, q: f64) -> Option<(u64, bool)> 
     if unknown == 0 {
         return times.percentile_us(q).map(|us| (us, true));
     }
-    let count = times.count();
-    let rank = (q * (count + unknown) as f64).ceil();
-    let at = |rank: f64| {
-        let part = (rank - 0.5) / count as f64;
-        (part > 0.0 && part < 1.0).then(|| times.percentile_us(part))?
-    };
-    let least = at(rank - unknown as f64)?;
-    let most = at(rank).filter(|most| (most - least) * CLOSE <= least);
+    let rank = (q * (times.count() + unknown) as f64).ceil();
+    let least = at_rank(times, rank - unknown as f64)?;
+    let most = at_rank(times, rank).filter(|most| (most - least) * CLOSE <= least);
     Some((most.unwrap_or(least), most.is_some()))
+}
+
+/// The time of this rank, from 1 on, µs; none outside of them.
+fn at_rank(times: &CoarseTimes, rank: f64) -> Option<u64> {
+    let part = (rank - 0.5) / times.count() as f64;
+    (part > 0.0 && part < 1.0).then(|| times.percentile_us(part))?
 }
 
 fn limits(times: &HostTimes, shards_ns: u64) -> HostLimits {
@@ -227,9 +228,6 @@ impl GroupRow {
         let GroupCounts { times, service, .. } = counts;
         let known = REPORTED.map(|(q, name)| (name, percentile(times, counts.dropped, q)));
         let [p50_us, p99_us] = known.map(|(_, known)| known.map(|(us, _)| us));
-        let bounds = known
-            .into_iter()
-            .filter(|(_, known)| matches!(known, Some((_, false))));
         let [service_p50_us, service_p99_us] = REPORTED.map(|(q, _)| service.percentile_us(q));
         let [exceeded_us, service_exceeded_us] =
             [times, service].map(|of| of.exceeded_by_us(EXCEEDED_BY));
@@ -244,7 +242,11 @@ impl GroupRow {
             errors: counts.errors,
             p50_us,
             p99_us,
-            at_least: bounds.map(|(name, _)| name.to_owned()).collect(),
+            at_least: known
+                .iter()
+                .filter(|(_, known)| matches!(known, Some((_, false))))
+                .map(|(name, _)| (*name).to_owned())
+                .collect(),
             service_p50_us,
             service_p99_us,
             exceeded_us,
