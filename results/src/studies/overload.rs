@@ -294,7 +294,6 @@ impl OverloadQuestion {
     fn kept(&self, seconds: &[OverloadSecond]) -> [f64; 2] {
         let [before, overload, _] = self.split(seconds);
         let (start, before) = before.split_at(before.len() / 2);
-        let in_flight = |of: &[OverloadSecond]| of.last().map_or(0.0, |of| of.in_flight.into());
         let medians_us = start
             .iter()
             .chain(before)
@@ -315,6 +314,11 @@ impl OverloadQuestion {
             of.good_per_s + unanswered_per_s * of.good_share()
         })
     }
+}
+
+/// Requests in flight at the end of these seconds.
+fn in_flight(seconds: &[OverloadSecond]) -> f64 {
+    seconds.last().map_or(0.0, |of| of.in_flight.into())
 }
 
 /// True of a goodput that sustains the load before the overload.
