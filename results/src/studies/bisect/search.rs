@@ -36,7 +36,7 @@
 //!    ([`ENDS`], 1 % over all looks), or the interval of the loss excludes one that counts.
 //! 2. **Looks.** The commit whose level is the least certain, in blocks of it and both ends until
 //!    it is known; until one step, or more than one, has 99 % of the probability.
-//! 3. **Answer.** A commit that the answer rests on is measured at least [`LEAST`] times, so that a
+//! 3. **Answer.** A commit that the answer rests on is measured at least `LEAST` times, so that a
 //!    single odd reading loses its weight again.
 //!
 //! A confirmation of up to 48 blocks of four rounds stood in place of the hypotheses of two steps.
