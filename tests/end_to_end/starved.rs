@@ -64,9 +64,13 @@ fn pause(run: &Started) {
 #[test]
 fn a_shard_whose_cpu_is_given_to_others_says_so() {
     let target = Target::start("--processes 1");
-    // One for each CPU would leave a shard that sleeps now and then nearly all that it wants.
     let _hogs: Vec<Hog> = usable_cpus().repeat(4).into_iter().map(Hog::on).collect();
-    let run = start(&format!("{} --shards 1 -c 8 -d 1s --strict", target.url()));
+    let run = start(&format!("{} --shards 1 -c 8 -d 2s --strict", target.url()));
+    // With a tenth of the others' weight it is the shard that waits for a CPU, and not for answers: its target has a fair share.
+    let shard = run.shard(0, 0).to_string();
+    let mut lower = Command::new("renice");
+    let lowered = lower.args(["-n", "10", "-p", &shard]).output().unwrap();
+    assert!(lowered.status.success(), "{lowered:?}");
     let (report, finding) = starved(run, "cpu_wait");
     assert!(
         report.number("/shards/0/run_delay_share") > 0.1,
