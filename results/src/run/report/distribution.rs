@@ -65,12 +65,15 @@ impl Distribution<'_> {
         is_known.then(|| (all as f64 / (all - inside).max(1) as f64).log10())
     }
 
-    /// The time at so many nines, us. What overflowed or was cut off ranks last: it is slower than
-    /// what the histogram holds, as far as is known.
-    pub(crate) fn us_at(&self, nines: f64) -> f64 {
-        let rank = self.all() as f64 * (1.0 - 10f64.powf(-nines));
-        let quantile = (rank / self.histogram.len().max(1) as f64).clamp(0.0, 1.0);
-        self.histogram.value_at_quantile(quantile) as f64 / 1e3
+    /// The times at these nines, in rising order, us: one pass over the histogram. What overflowed or
+    /// was cut off ranks last: it is slower than what the histogram holds, as far as is known.
+    pub(crate) fn us_at(&self, nines: impl IntoIterator<Item = f64>) -> Vec<f64> {
+        let (all, inside) = (self.all() as f64, self.histogram.len().max(1) as f64);
+        let quantiles = nines
+            .into_iter()
+            .map(|nines| (all * (1.0 - 10f64.powf(-nines)) / inside).clamp(0.0, 1.0));
+        let values = self.histogram.value_at_quantiles(quantiles);
+        values.map(|ns| ns as f64 / 1e3).collect()
     }
 
     /// The `q`-th quantile, `0 < q < 1`, ns. Those that the report names are as it has them. Of

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::markup::Html;
 use super::panels::Digits;
-use crate::run::report::{Distribution, Report};
+use crate::run::report::Report;
 use crate::show::text::counted;
 use crawlmark_harness::stats::Series;
 
@@ -60,11 +60,11 @@ impl Percentiles {
         let nines: Vec<f64> = (0..=POINTS)
             .map(|n| end * f64::from(n) / f64::from(POINTS))
             .collect();
-        let response = curve(&distribution, &nines);
+        let response = distribution.us_at(nines.iter().copied());
         let service = report
             .latency(Series::ServiceOk)
             .filter(|_| main != Series::ServiceOk)
-            .and_then(|latency| Some(curve(&latency.distribution()?, &nines)));
+            .and_then(|latency| Some(latency.distribution()?.us_at(nines.iter().copied())));
         let places = [0.5f64, 0.9, 0.99, 0.999]
             .map(|q| -(1.0 - q).log10())
             .into_iter()
@@ -142,14 +142,6 @@ impl Percentiles {
             html.element("noscript", |html| html.say("p", &self.words));
         });
     }
-}
-
-/// The times at these nines, us.
-fn curve(distribution: &Distribution<'_>, nines: &[f64]) -> Vec<f64> {
-    nines
-        .iter()
-        .map(|nines| distribution.us_at(*nines))
-        .collect()
 }
 
 #[cfg(test)]

@@ -131,11 +131,9 @@ impl Curve {
         let last = distribution.nines()?;
         // The last one has no percentile below 100 %, which lies at no place: it ends the curve.
         let end = (last, distribution.histogram().max() as f64 / 1e3);
-        let points = (0..=POINTS)
-            .map(|n| last * f64::from(n) / f64::from(POINTS))
-            .map(|nines| (nines, distribution.us_at(nines)))
-            .chain([end])
-            .collect();
+        let nines = (0..=POINTS).map(|n| last * f64::from(n) / f64::from(POINTS));
+        let times = distribution.us_at(nines.clone());
+        let points = nines.zip(times).chain([end]).collect();
         Some(Self {
             mark: Mark::new(role, legend, Shape::Line(points)),
             end,
