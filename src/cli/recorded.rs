@@ -76,8 +76,8 @@ impl Typed {
     }
 
     /// Return the arguments that have values, in the order of the help.
-    fn arguments(&self) -> impl Iterator<Item = (Arg, &Vec<String>)> {
-        run_arguments().into_iter().filter_map(|argument| {
+    fn arguments(&self) -> impl Iterator<Item = (&'static Arg, &Vec<String>)> {
+        run_arguments().iter().filter_map(|argument| {
             let values = self.values.get(argument.get_id().as_str())?;
             Some((argument, values))
         })
@@ -92,7 +92,7 @@ impl Typed {
         };
         for (argument, values) in self.arguments() {
             let id = argument.get_id().as_str();
-            let name = name(&argument);
+            let name = name(argument);
             let again = format!("{name} ...");
             let shown = match row(id).map_or(Record::Never, |flag| flag.record) {
                 Record::Never => continue,
@@ -118,7 +118,7 @@ impl Typed {
                 // Of standard input, nothing is recorded.
                 command.withheld.push(format!("{name} -"));
             }
-            command.arguments.extend(words_of(&argument, &shown));
+            command.arguments.extend(words_of(argument, &shown));
         }
         for (flag, value) in plan.map(of_plan).unwrap_or_default() {
             if value.contains("...@") {
@@ -265,7 +265,7 @@ impl FileCommand {
         }
         let mut all: Vec<String> = RUN.map(str::to_owned).into();
         for (argument, values) in taken.arguments() {
-            all.extend(words_of(&argument, values));
+            all.extend(words_of(argument, values));
         }
         all.extend_from_slice(words_now);
         all.extend_from_slice(&self.saving);
@@ -312,7 +312,7 @@ impl FileCommand {
             let id = argument.get_id().to_string();
             let is_named = again.iter().any(|(withheld, _)| *withheld == id);
             if !is_named && !is_taken(&id, values) {
-                let words: Vec<String> = words_of(&argument, values)
+                let words: Vec<String> = words_of(argument, values)
                     .iter()
                     .map(|word| shell_word(word))
                     .collect();
@@ -329,11 +329,11 @@ impl FileCommand {
     /// Return the parts that were not recorded, by the names of their fields: their flags, and of a
     /// header its name. The rest is a text that anybody may have written.
     fn withheld(&self) -> Vec<(String, String)> {
-        let arguments = run_arguments();
         let mut parts = Vec::new();
         for part in &self.command.withheld {
             let (flag, rest) = part.split_once(' ').unwrap_or((part, ""));
-            let argument = arguments.iter().find(|argument| name(argument) == flag);
+            let mut arguments = run_arguments().iter();
+            let argument = arguments.find(|argument| name(argument) == flag);
             parts.push(match argument {
                 Some(argument) => {
                     let shown = if is_header(rest) { rest } else { "..." };
@@ -461,12 +461,12 @@ mod tests {
     /// In every form in which a flag is typed, also after others.
     #[test]
     fn what_is_withheld_is_redacted_in_any_command_line() {
-        let is_withheld = |argument: &Arg| {
+        let is_withheld = |argument: &&Arg| {
             let row = row(argument.get_id().as_str());
             row.is_some_and(|flag| flag.record == Record::Withheld)
         };
         let mut forms = 0;
-        for argument in run_arguments().into_iter().filter(is_withheld) {
+        for argument in run_arguments().iter().filter(is_withheld) {
             let longs = argument.get_all_aliases().unwrap_or_default();
             let long = longs.into_iter().chain(argument.get_long());
             let shorts = argument

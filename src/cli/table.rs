@@ -8,6 +8,7 @@
 //! plan that it sets, and neither compiles when there is no such field.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use clap::Arg;
 use crawlmark_harness::plan::{RunPlan, WorkloadSettings};
@@ -586,14 +587,19 @@ pub(crate) fn first_flag_of(
         })
 }
 
-/// Return the arguments of `run`, in the order of the help.
-pub(super) fn run_arguments() -> Vec<Arg> {
+/// The arguments of `run`, in the order of the help.
+static RUN_ARGUMENTS: LazyLock<Vec<Arg>> = LazyLock::new(|| {
     let program = built();
     let run = program.find_subcommand("run");
     run.into_iter()
         .flat_map(clap::Command::get_arguments)
         .cloned()
         .collect()
+});
+
+/// Return the arguments of `run`, in the order of the help.
+pub(super) fn run_arguments() -> &'static [Arg] {
+    &RUN_ARGUMENTS
 }
 
 /// Return the name of an argument of `run` on a command line: its flag, or "the URL".
@@ -604,11 +610,8 @@ pub(super) fn name(argument: &Arg) -> String {
 
 /// Return the name of a flag by that of its field, as in `--header`.
 pub(crate) fn name_of(id: &str) -> Option<String> {
-    let arguments = run_arguments();
-    arguments
-        .iter()
-        .find(|argument| argument.get_id() == id)
-        .map(name)
+    let mut arguments = run_arguments().iter();
+    arguments.find(|argument| argument.get_id() == id).map(name)
 }
 
 /// Refuse the first flag that was given and has a need that is not met.

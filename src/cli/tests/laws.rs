@@ -15,7 +15,7 @@ use crawlmark_results::run::report::CommandLine;
 
 use super::recorded::{FileCommand, NotResumed, is_of_part};
 use super::table::{SAVING, run_arguments};
-use super::{Cli, Command, RunArgs};
+use super::{Command, RunArgs, built};
 use crate::crawl::{ConnectTo, LocalIps};
 
 /// Stands in each value of a file that would be executed, opened or sent.
@@ -74,6 +74,8 @@ const VALUES: [&str; 46] = [
 /// Words that give each flag a value that it takes.
 static FLAGS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
     let mut all = Vec::new();
+    // Built once: for each of the thousands of pairs it would take most of the time of this law.
+    let mut run = built().find_subcommand("run").cloned().unwrap_or_default();
     for argument in run_arguments() {
         let Some(long) = argument.get_long() else {
             all.extend(VALUES.map(|value| vec![value.to_owned()]));
@@ -82,9 +84,9 @@ static FLAGS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
         };
         let plain = vec![format!("--{long}")];
         let values = VALUES.map(|value| vec![format!("--{long}={value}")]);
-        let is_taken = |words: &Vec<String>| {
-            let line = ["crawlmark", "run"].map(str::to_owned);
-            let parsed = Cli::matches(line.iter().chain(words));
+        let mut is_taken = |words: &Vec<String>| {
+            let line = ["run".to_owned()];
+            let parsed = run.try_get_matches_from_mut(line.iter().chain(words));
             parsed.map_or_else(
                 |error| {
                     let kind = error.kind();
@@ -94,7 +96,11 @@ static FLAGS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
                 |_| true,
             )
         };
-        let found: Vec<_> = [plain].into_iter().chain(values).filter(is_taken).collect();
+        let found: Vec<_> = [plain]
+            .into_iter()
+            .chain(values)
+            .filter(&mut is_taken)
+            .collect();
         assert!(
             !found.is_empty() || long == "help",
             "--{long} takes nothing"
