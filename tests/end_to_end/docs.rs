@@ -298,19 +298,15 @@ trap 'case "$BASH_COMMAND" in crawlmark*) ;; *) echo "failed: $BASH_COMMAND" ;; 
 const REPLACED: &str = "cargo curl duckdb git hq hyperfine jq kubectl man openssl parallel podman protoc python \
     sbatch scontrol ssh zstdcat";
 
-/// What the commands of the pages find: targets, files, programs and results.
+/// Files that the commands of the pages find, made once and copied for each page.
 const SCENERY: &str = r#"
-export REHEARSED=1 URL='http://127.0.0.1:8080/items/{id}' API_TOKEN=t TOKEN=t GITHUB_STEP_SUMMARY=$PWD/steps HOME=$PWD
+export HOME=$PWD
 mkdir -p stubs/mappings wiremock/mappings recorded/mappings history rounds results/runs crawlmark stand-ins \
   .local/share/bash-completion/completions .zfunc .config/fish/completions .local/share/man/man1
 echo '{"mappings": [{"priority": 9, "request": {"urlPattern": ".*"}, "response": {"headers": {"Content-Type": "application/json"},
   "jsonBody": {"token": "t", "next": null, "data": {"id": 1}, "posts": [{"id": 1}]}}},
   {"request": {"urlPattern": "/v1/.*"}, "response": {"headers": {"Content-Type": "text/event-stream"}, "body": "data: 1\n\ndata: [DONE]\n\n"}}]}' > stubs/mappings/all.json
 cp stubs/mappings/all.json wiremock/mappings; cp stubs/mappings/all.json recorded/mappings
-echo 'http://127.0.0.1:8080/items/{id}' | tee urls.txt > crawl.flags
-echo '--rate 500/s --arrivals constant' >> crawl.flags
-echo '{"url": "http://127.0.0.1:8080/items/{id}", "extract": {"token": "json:/token"}, "then": [{"url": "/{token}"}]}' > flow.jsonl
-echo '{"url": "http://127.0.0.1:8080/items/{id}"}' > requests.jsonl
 echo '127.0.0.1 - - [22/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 2 "-" "-"' > access.log
 echo hello > item.bin
 for name in old new bench-old bench-new server-a server-b; do
@@ -323,7 +319,6 @@ mkdir -p target/release; cp server-a target/release/server; cp old tool; cp benc
 git init -q -b main .; git add tool bench target
 for tag in v1.4 v2.0 v2.1; do git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m $tag; git tag $tag; done
 for i in {10..29}; do git tag 9f1c2ab0$i $([ $i -lt 20 ] && echo v1.4 || echo main); done
-PATH=$PWD/stand-ins:$PATH
 for name in results/runs/2026-11-22T10-00-00Z-crawl result first monday tuesday friday; do cp -r "$TREE/results/example" $name; done
 cp -r "$TREE/results/ab" results/runs/2026-11-22T10-00-00Z-ab
 echo '{"results":[{"command":"./old","times":[0.0119,0.0120,0.0121,0.0118,0.0122]}]}' > before.json
@@ -332,10 +327,31 @@ for i in {10..29}; do
   echo '{"schema":"crawlmark.point/1","time":"2026-10-'$i'T10:00:00Z","commit":"9f1c2ab0'$i'","machine":"ci","name":"sort","plan":"",
     "metrics":{"wall_time":{"value":'$((12000 + i / 20 * 500 + i % 7 * 30))',"unit":"us","worse":"more"}}}' | tr -d '\n'; echo
 done > bench.jsonl
-"$PROGRAM" serve --listen 127.0.0.1:8080 --stubs stubs > served &
-"$PROGRAM" serve --listen 127.0.0.1:8081 > served1 &
-"$PROGRAM" serve --listen 127.0.0.1:8443 --stubs stubs --tls --tls-cert authority.pem > served &
 "#;
+
+/// What is of one page, for its ports: variables and files.
+const OF_PAGE: &str = r#"
+export REHEARSED=1 URL='http://127.0.0.1:8080/items/{id}' API_TOKEN=t TOKEN=t GITHUB_STEP_SUMMARY=$PWD/steps HOME=$PWD
+PATH=$PWD/stand-ins:$PATH
+echo 'http://127.0.0.1:8080/items/{id}' | tee urls.txt > crawl.flags
+echo '--rate 500/s --arrivals constant' >> crawl.flags
+echo '{"url": "http://127.0.0.1:8080/items/{id}", "extract": {"token": "json:/token"}, "then": [{"url": "/{token}"}]}' > flow.jsonl
+echo '{"url": "http://127.0.0.1:8080/items/{id}"}' > requests.jsonl
+"$PROGRAM" serve --listen 127.0.0.1:8080 --stubs stubs > served &
+"#;
+
+/// Ports that few pages name, with their targets.
+const TARGETS: [(&str, &str); 2] = [
+    (
+        ":8081",
+        "\"$PROGRAM\" serve --listen 127.0.0.1:8081 > served1 &\n",
+    ),
+    (
+        ":8443",
+        "\"$PROGRAM\" serve --listen 127.0.0.1:8443 --stubs stubs --tls --tls-cert authority.pem > served &\n\
+        for try in {1..200}; do [ -s authority.pem ] && break; sleep 0.05; done\n",
+    ),
+];
 
 /// Hosts of the pages, and the target that plays them in a rehearsal.
 const PLAYED: &[(&str, &str)] = &[
@@ -360,9 +376,11 @@ const PLAYED: &[(&str, &str)] = &[
 ];
 
 /// Run blocks of a page, one after another in one shell, as a reader would: those that are marked
-/// `sh,run` as they are, or the other ones in a rehearsal, made short. `exit-3` allows exit code 3,
-/// too; `readers` needs the Python of `.ci/run`; `elsewhere` needs what no test has.
-fn run_page(page: &Page, is_rehearsal: bool) {
+/// `sh,run` as they are, or the other ones in a rehearsal, made short, in a copy of `scenery`.
+/// `exit-3` allows exit code 3, too; `readers` needs the Python of `.ci/run`; `elsewhere` needs what
+/// no test has.
+fn run_page(page: &Page, scenery: Option<&Path>) {
+    let is_rehearsal = scenery.is_some();
     let readers = root().join("target/consumers/bin");
     let has_readers = readers.join("python").is_file();
     let has_curl = is_rehearsal || Command::new("curl").arg("--version").output().is_ok();
@@ -407,14 +425,17 @@ fn run_page(page: &Page, is_rehearsal: bool) {
         .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
         .collect();
     let mut script = TRAPS.to_owned();
-    if is_rehearsal {
-        add_lines(&mut script, SCENERY);
-        script
-            .push_str("for try in {1..200}; do [ -s authority.pem ] && break; sleep 0.05; done\n");
-        if !blocks
-            .iter()
-            .any(|block| block.text.contains("--save items"))
-        {
+    if let Some(scenery) = scenery {
+        let from = scenery.join(".");
+        let copied = Command::new("cp").arg("-a").args([&from, &work]).status();
+        assert!(copied.unwrap().success());
+        let texts: Vec<String> = blocks.iter().map(|block| played(block)).collect();
+        let is_named = |what: &str| texts.iter().any(|text| text.contains(what));
+        add_lines(&mut script, OF_PAGE);
+        for (_, lines) in TARGETS.iter().filter(|(port, _)| is_named(port)) {
+            add_lines(&mut script, lines);
+        }
+        if is_named(" items") && !is_named("--save items") {
             script.push_str("\"$PROGRAM\" run \"$URL\" -n 3 --save items --quiet --out -\n");
         }
     }
@@ -435,11 +456,7 @@ fn run_page(page: &Page, is_rehearsal: bool) {
             begins(block)
         );
         if is_rehearsal {
-            let mut text = block.text.clone();
-            for (named, played) in PLAYED {
-                text = text.replace(named, played);
-            }
-            let _ = writeln!(script, "({text}) || true");
+            let _ = writeln!(script, "({}) || true", played(block));
         } else {
             add_lines(&mut script, &block.text);
         }
@@ -515,6 +532,15 @@ fn run_page(page: &Page, is_rehearsal: bool) {
     }
 }
 
+/// Text of a block with the hosts of a rehearsal.
+fn played(block: &Block) -> String {
+    let mut text = block.text.clone();
+    for (named, played) in PLAYED {
+        text = text.replace(named, played);
+    }
+    text
+}
+
 /// Line before the output of a block.
 fn begins(block: &Block) -> String {
     format!("-- output of the block in line {}", block.line)
@@ -578,7 +604,7 @@ fn words_of(line: &str) -> BTreeSet<&str> {
 #[test]
 fn pages_that_are_marked_do_what_they_say() {
     for page in pages() {
-        run_page(&page, false);
+        run_page(&page, None);
     }
 }
 
@@ -591,13 +617,21 @@ fn all_other_commands_run() {
         !page.path.starts_with("docs/src/reference/commands")
             && (page.path.starts_with("docs") || page.path.ends_with("README.md"))
     };
+    let scenery = tempfile::tempdir().unwrap();
+    let made = Command::new("bash")
+        .args(["-ec", SCENERY])
+        .current_dir(&scenery)
+        .env("TREE", root())
+        .env("REPLACED", REPLACED)
+        .status();
+    assert!(made.unwrap().success());
     let (pages, next) = (pages(), AtomicUsize::new(0));
     let pages: Vec<&Page> = pages.iter().filter(|page| is_user(page)).collect();
     // All pages are run, a few at a time, whatever is wrong with one of them.
     let run = || {
         let mut wrong = Vec::new();
         while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if std::panic::catch_unwind(|| run_page(page, true)).is_err() {
+            if std::panic::catch_unwind(|| run_page(page, Some(scenery.path()))).is_err() {
                 wrong.push(page.path.clone());
             }
         }
