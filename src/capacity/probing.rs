@@ -157,10 +157,20 @@ impl Probing {
         let words = self.words(1, bounds.least, ProbeKind::Full);
         let (plan, placement) = run::check(&understood("a probe", &with_a_port(&words))?)?;
         for condition in &self.question.objectives {
-            if condition.group.is_some() {
-                return usage(format!(
-                    "{condition}: objectives of a capacity are of all requests: leave out the group"
-                ));
+            let why = match condition.holds_at_rest() {
+                _ if condition.group.is_some() => {
+                    "objectives of a capacity are of all requests: leave out the group"
+                }
+                None => {
+                    "it follows the rate of the probe, whatever the target does: name a share, as in `goodput_share > 99%`"
+                }
+                Some(false) => {
+                    "it fails where the load is low: name what holds there, as in `error_rate < 1%`"
+                }
+                Some(true) => "",
+            };
+            if !why.is_empty() {
+                return usage(format!("--threshold {condition}: {why}"));
             }
             let objective = Objective {
                 condition: condition.clone(),
@@ -400,6 +410,43 @@ mod tests {
             "each shard needs one"
         );
         assert!(probing(&["--max-rate", "200", "--", "--ids", "0..1000"]).is_ok());
+    }
+
+    #[test]
+    fn an_objective_holds_where_the_load_is_low_and_breaks_where_it_is_high() {
+        let is_taken = |text: &str| {
+            let flags = ["--threshold", text, "--", "--objective", "response < 1s"];
+            probing(&flags).is_ok()
+        };
+        for text in [
+            "service_p99 < 1s",
+            "error_rate <= 100%",
+            "errors == 0",
+            "goodput_share > 99%",
+            "ok_rate >= 95%",
+            "rate_ratio > 0.99",
+            "cpu_us_per_attempt < 1ms",
+            "valid == true",
+        ] {
+            assert!(is_taken(text), "{text}");
+        }
+        for text in [
+            "rate > 95/s",
+            "rate < 95/s",
+            "attempts_rate > 95/s",
+            "goodput > 95/s",
+            "ok >= 500",
+            "attempts > 500",
+            "not_attempted < 500",
+            "service_p99 > 1s",
+            "error_rate >= 1%",
+            "errors > 0",
+            "goodput_share < 99%",
+            "ok_rate <= 95%",
+            "valid == false",
+        ] {
+            assert!(!is_taken(text), "{text}");
+        }
     }
 
     #[test]

@@ -45,9 +45,10 @@ pub struct CapacityArgs {
 
     /// Fail a rate unless this holds, as in `error_rate < 1%`; repeatable
     ///
-    /// Written as for `run` (see `crawlmark run --help`), but without a window. Shares of
-    /// requests are evaluated for the time after the warm-up, and also for the second half of
-    /// a probe.
+    /// Written as for `run` (see `crawlmark run --help`), but without a window. It must hold at
+    /// low rates: `error_rate > 1%` and absolute rates, as in `goodput > 95/s`, are refused.
+    /// Shares of requests are evaluated for the time after the warm-up, and also for the second
+    /// half of a probe.
     ///
     /// `goodput_share > 99%` is about the requests that meet each --objective after `--`, as in
     /// 'response < 200ms'.

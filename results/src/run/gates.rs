@@ -109,7 +109,7 @@ impl Objective {
             "groups are counted from the start of the run: leave out --warmup".to_owned()
         } else if stops && !metric.is_live() {
             format!("`{metric}` is known only when the run is over: use --threshold")
-        } else if stops && self.condition.wants_trouble() {
+        } else if stops && self.condition.holds_at_rest() == Some(false) {
             "name what must hold, as in `error_rate < 5%`: the run stops when it no longer does"
                 .to_owned()
         } else if is_response && plan.arrivals.gaps().is_none() {
@@ -204,7 +204,12 @@ mod tests {
         ] {
             assert!(check(text, breach, &nothing).is_err(), "{text}");
         }
-        for reversed in ["errors > 5", "error_rate >= 5%", "service_p99 > 1s"] {
+        for reversed in [
+            "errors > 5",
+            "error_rate >= 5%",
+            "service_p99 > 1s",
+            "ok_rate < 95%",
+        ] {
             assert!(check(reversed, Breach::Stops, &nothing).is_err());
             assert_eq!(check(reversed, Breach::Fails, &nothing), Ok(()));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::measured::SAMPLES_LIVE;
 use super::metric::Share;
-use super::{Measured, Metric, Quantile, Quantity, Stat, Unit};
+use super::{Measured, Metric, Quantile, Stat, Unit};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::stats::Series;
 
@@ -171,25 +171,10 @@ impl Condition {
         }
     }
 
-    /// True if it holds only while times are long, or many requests fail.
-    pub(super) const fn wants_trouble(&self) -> bool {
-        matches!(self.op, Op::More | Op::AtLeast)
-            && matches!(
-                self.metric,
-                Metric::Time(..)
-                    | Metric::Of(
-                        Quantity::ErrorRate
-                            | Quantity::ThrottledRate
-                            | Quantity::RetryRate
-                            | Quantity::Errors
-                            | Quantity::Failed
-                            | Quantity::GaveUp
-                            | Quantity::NotFound
-                            | Quantity::Retries
-                            | Quantity::Throttled
-                            | Quantity::SoftBlocked
-                    )
-            )
+    /// True if it holds of a target that has nearly no load, false if it never can; none where that
+    /// depends on the rate.
+    pub fn holds_at_rest(&self) -> Option<bool> {
+        Some(self.op.holds(self.metric.at_rest()?, self.limit))
     }
 
     /// Return the distance of `value` from the limit, as a part of the limit: negative beyond it.

@@ -207,6 +207,19 @@ impl Metric {
         }
     }
 
+    /// Its value at a load that is no trouble; none if it follows the rate.
+    pub(super) const fn at_rest(self) -> Option<f64> {
+        use Quantity::{
+            Attempts, AttemptsRate, BudgetUtilisation, Goodput, GoodputShare, Items, NotAttempted,
+            Ok, OkRate, Rate, RateRatio, Valid,
+        };
+        match self {
+            Self::Of(Rate | AttemptsRate | Goodput | Items | Ok | Attempts | NotAttempted) => None,
+            Self::Of(OkRate | GoodputShare | RateRatio | BudgetUtilisation | Valid) => Some(1.0),
+            _ => Some(0.0),
+        }
+    }
+
     /// True if it is known while a run goes on, and of a window.
     pub fn is_live(self) -> bool {
         match self {
