@@ -588,6 +588,7 @@ fn a_client_that_was_the_limit_gives_no_verdict() {
             share: 0.7,
             count: 1_299,
             limit,
+            by_deadline: false,
         };
         let limited = study(
             stuck.question.clone(),

@@ -328,16 +328,17 @@ pub struct RunArgs {
     /// Open loop: drop a due request if N already wait for a connection
     ///
     /// With 0, a due request is dropped if no connection is free. Dropped requests are counted
-    /// (`dropped`) and have no response time. k6 calls them dropped iterations. Later requests take
-    /// over the items of dropped requests. By default, all due requests wait, and none is dropped
-    /// before the end.
+    /// (`dropped`), and slower than all others in response times. k6 calls them dropped iterations.
+    /// Later requests take over the items of dropped requests. By default, all due requests wait,
+    /// and none is dropped before the end.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000))]
     pub queue: Option<u32>,
-    /// Open loop: drop a due request that cannot be sent within TIME
+    /// Open loop: drop a due request that waits for longer than TIME
     ///
-    /// For requests that nobody waits for any longer. It is checked when a connection is free; a
-    /// new connection may take longer to open. Dropped requests count as dropped, at the age that
-    /// they had (at least TIME). Later requests take over their items.
+    /// For requests that nobody waits for any longer. The wait is for a free connection, or for
+    /// another limit. The time to open a new connection is not part of it, so a request may be
+    /// sent later than TIME. Dropped requests are counted as with --queue, and `drop_age` has
+    /// their ages. Later requests take over their items.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub deadline: Option<Duration>,
     /// Objective of each request, as in 'response < 200ms'

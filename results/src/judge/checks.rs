@@ -855,6 +855,10 @@ fn never_sent(report: &Report) -> Found {
             .entry(limit.unwrap_or(Limit::Connections))
             .or_default() += shard.totals.dropped;
     }
+    let deadline_us = report.plan.run.deadline.map(|it| it.as_secs_f64() * 1e6);
+    let oldest_us = report.latency(Series::DropAge).and_then(|it| it.max_us);
+    // What the end of the run dropped had not waited for so long.
+    let by_deadline = deadline_us.is_some() && oldest_us >= deadline_us;
     let much = |count: u64| {
         Some(share(count as f64, scheduled as f64)).filter(|share| *share > limits::DROPPED)
     };
@@ -865,6 +869,7 @@ fn never_sent(report: &Report) -> Found {
                 share: much(count)?,
                 count,
                 limit,
+                by_deadline,
             })
         })
         .collect();

@@ -1090,13 +1090,20 @@ findings! {
         /// Requests that were not sent.
         count: u64,
         /// Limit that held them back.
-        limit: Limit
+        limit: Limit,
+        /// True if `--deadline` dropped some of them.
+        #[serde(default)]
+        by_deadline: bool
     } => fit(format!("{} of due requests were never sent", percent(share)), "Requests were due and never sent");
         format!(
-            "{} of the requests that were due ({}) were never sent, limited by {}; response times count each as the time it had waited",
+            "{} of the requests that were due ({}) were never sent, {}; response times count each as the time it had waited",
             percent(share),
             grouped(count),
-            limit.name()
+            match (by_deadline, limit.name()) {
+                (false, limit) => format!("limited by {limit}"),
+                (true, _) if limit == Limit::Unknown => "dropped by --deadline".to_owned(),
+                (true, limit) => format!("limited by {limit}, and dropped by --deadline"),
+            }
         ),
         effect: unsent(limit),
         advice: limit.remedy(),

@@ -466,7 +466,7 @@ fn limits_of_parts_held_while_these_ran_and_the_rest_of_the_time_went_without_on
 fn what_concerns_most_of_the_run_comes_before_what_concerns_little_of_it() {
     let shown = |waited, unsent| {
         let mut shown = Vec::new();
-        let (share, limit, count) = (unsent, Limit::Connections, 1);
+        let (share, limit, count, by_deadline) = (unsent, Limit::Connections, 1, false);
         add_uncovered(
             &mut shown,
             Finding::NeverSent {
@@ -476,6 +476,7 @@ fn what_concerns_most_of_the_run_comes_before_what_concerns_little_of_it() {
             },
         );
         let (share, is_disturbed) = (waited, false);
+                by_deadline,
         add_uncovered(
             &mut shown,
             Finding::CpuWait {

@@ -247,6 +247,20 @@ fn requests_that_wait_too_long_are_dropped_and_counted_by_age() {
     let said: Vec<String> = end.iter().map(Line::text).collect();
     let ages = "the rest dropped 210 ms to 450 ms late";
     assert!(said.concat().contains(ages), "{said:#?}");
+    let why = |report: &Report| {
+        report.findings.iter().find_map(|finding| match finding {
+            Finding::NeverSent {
+                by_deadline, limit, ..
+            } => Some((*by_deadline, *limit)),
+            _ => None,
+        })
+    };
+    assert_eq!(why(&report), Some((true, Limit::Connections)));
+    // The end of the run drops what could still have been sent in time.
+    plan.deadline = Some(S);
+    let takes = |_, sent: Nanos| if sent.0 == 3_500_000_000 { S } else { MS };
+    let report = run(&plan, &[], takes).report(&plan);
+    assert_eq!(why(&report), Some((false, Limit::Connections)));
 }
 
 #[test]
