@@ -9,8 +9,8 @@ use std::time::Duration;
 use crawlmark_harness::plan::MAX_RETRIES;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir;
-use crawlmark_results::studies::Header;
 use crawlmark_results::studies::overload::{LOADS, Overload, OverloadQuestion};
+use crawlmark_results::studies::{Header, StudyResult};
 
 use crate::capacity::{capacity_args, search};
 use crate::cli::{CapacityArgs, OverloadArgs, arg, bearer_variable, given_in_rounds};
@@ -133,17 +133,19 @@ impl Study for OverloadStudy<'_> {
     }
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
-        let found = match &self.capacity {
-            None => self.args.capacity.map(|rate| rate.per_second()),
+        let capacity_per_s = match &self.capacity {
+            None => self.args.capacity.map_or(0.0, |rate| rate.per_second()),
             Some(args) => {
-                search(rounds, args, None, ROUNDS)?.and_then(|found| found.capacity_per_s)
+                let found = search(rounds, args, None, ROUNDS)?;
+                let per_s = found.as_ref().and_then(|found| found.capacity_per_s);
+                per_s.ok_or_else(|| {
+                    let why = found.and_then(|found| found.notices().into_iter().next());
+                    let why = why.map_or("No probe was complete".to_owned(), |it| it.sentence());
+                    Error::Round(format!(
+                        "find the capacity: {why} Flags of the search go into --search; or give the --capacity"
+                    ))
+                })?
             }
-        };
-        let Some(capacity_per_s) = found else {
-            return Err(Error::Round(
-                "find the capacity: give it (--capacity), or change the search (--search)"
-                    .to_owned(),
-            ));
         };
         rounds.begin(
             "overload",
