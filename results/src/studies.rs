@@ -119,11 +119,12 @@ pub trait StudyResult: Serialize {
         Vec::new()
     }
 
-    /// Every finding: those of the study, and that of its end.
+    /// Every finding: the answer, that of its end, and the others of the study.
     fn shown(&self) -> Vec<StudyFinding> {
         let mut all = self.findings();
-        if self.header().interrupted {
-            all.push(StudyFinding::Interrupted {});
+        let end = StudyFinding::Interrupted {};
+        if self.header().interrupted && !all.contains(&end) {
+            all.insert(all.len().min(1), end);
         }
         all
     }

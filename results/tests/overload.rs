@@ -556,7 +556,7 @@ fn a_run_that_was_interrupted_has_what_is_known_and_no_verdict() {
     assert!(outcome.stages[0].good_per_s > 0.0, "{outcome:#?}");
     assert_eq!(cut.conclusion(), Conclusion::Inconclusive);
     let shown: Vec<_> = cut.shown().iter().map(StudyFinding::kind).collect();
-    assert_eq!(shown.last(), Some(&"Interrupted"), "{shown:?}");
+    assert_eq!(shown.first(), Some(&"Interrupted"), "{shown:?}");
     let text = ended(&cut);
     assert!(
         text.contains("\n  before ") && !text.contains("\n  after "),

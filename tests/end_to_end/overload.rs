@@ -6,10 +6,12 @@ use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::command::{Done, run};
+use crate::command::{Done, run, start};
 use crate::process::wait_for;
+use crate::target::Target;
 
 /// Four workers of 20 ms: 200 requests per second.
 const SERVICE: &str = "--target-latency 20ms --target-processes 1 -s 1";
@@ -118,6 +120,42 @@ fn the_capacity_is_searched_with_the_flags_of_the_clients() {
     let capacity = saved["capacity_per_s"].as_f64().unwrap();
     assert!((140.0..230.0).contains(&capacity), "{capacity}");
     assert_eq!(saved["searched"], json!(true));
+}
+
+#[test]
+fn an_overload_that_is_interrupted_has_the_whole_seconds_before() {
+    let target = Target::start("--latency 20ms --processes 1");
+    let run = start(&format!(
+        "overload {} --out out --capacity 200/s --before 60s --during 2s --after 2s -- -s 1",
+        target.url()
+    ));
+    // In the middle of the third second.
+    target.wait_for_requests(350);
+    run.signal(Signal::SIGINT);
+    let saved = run.end().code(&[130]).saved("overload.json");
+    assert_eq!(saved["interrupted"], true);
+    assert_eq!(saved["verdict"], Value::Null);
+    let seconds = saved["seconds"].as_array().unwrap();
+    let offered: Vec<_> = seconds.iter().map(|of| of["offered"].as_f64()).collect();
+    assert!(offered.len() >= 2, "{offered:?}");
+    for per_s in offered.iter().copied().flatten() {
+        assert!((139.9..140.1).contains(&per_s), "{offered:?}");
+    }
+    let kinds = saved["findings"].as_array().unwrap().iter();
+    let kinds: Vec<_> = kinds.map(|of| &of["kind"]).collect();
+    assert!(kinds.contains(&&json!("interrupted")), "{kinds:?}");
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_why_as_capacity_does() {
+    let target = Target::start("--limit 30/s:burst=1");
+    let search = "--from 60/s --probe 1s --warmup 300ms --rest 100ms";
+    let url = target.url();
+    let alone = run(&format!("capacity --out out {search} {url} -- -s 1")).code(&[3]);
+    let why = &alone.saved("capacity.json")["findings"][0]["text"];
+    let done = run(&format!("overload --search '{search}' {url} -- -s 1")).code(&[1]);
+    let said = done.stderr.contains(why.as_str().unwrap());
+    assert!(said, "{why}: {}", done.stderr);
 }
 
 /// A server that is ended with the test.

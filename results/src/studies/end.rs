@@ -52,7 +52,8 @@ pub fn end(
     }
     let of = |(most, is_spaced)| end.lines(answer.as_ref(), &others, most, is_spaced);
     // Without empty lines, and then without some of the notices.
-    let shorter = (0..=MOST_NOTICES).rev().map(|most| (most, false));
+    let least = usize::from(result.header().interrupted);
+    let shorter = (least..=MOST_NOTICES).rev().map(|most| (most, false));
     let whole = of((MOST_NOTICES, true));
     let mut all = std::iter::once(whole.clone()).chain(shorter.map(of));
     let fitting = all.find(|lines| lines.len() <= MOST_LINES);

@@ -98,8 +98,8 @@ findings! {
             "At {at}: what the target ran out of was not seen; it used {cpus_used:.2} of its {}",
             counted(cpus as u64, "CPU")
         );
-    /// Not all rounds were run.
-    Interrupted {} => Warning, "Interrupted before all rounds were run";
+    /// It was stopped before its end.
+    Interrupted {} => Warning, "Interrupted before its end";
 
     // Of a capacity.
 

@@ -434,12 +434,18 @@ impl Overload {
         result: String,
     ) -> Self {
         let length: u64 = question.stages_s.iter().sum();
+        // The second in which a run was stopped is not whole.
+        let whole_s = if report.interrupted_by.is_some() || report.stopped_by.is_some() {
+            report.totals.sent_until_s
+        } else {
+            length as f64
+        };
         let has_objectives = !question.objectives.is_empty();
         let mut in_flight = 0;
         let seconds: Vec<OverloadSecond> = report
             .intervals
             .iter()
-            .filter(|row| row.start_s < length)
+            .filter(|row| (row.start_s + 1) as f64 <= whole_s)
             .map(|row| {
                 let before = mem::replace(&mut in_flight, row.in_flight);
                 OverloadSecond::of(row, before, has_objectives)
@@ -473,14 +479,11 @@ impl Overload {
         }
     }
 
-    /// The answer; none of a run that was interrupted, which is said of every study.
-    fn answer(&self) -> Option<StudyFinding> {
+    fn answer(&self) -> StudyFinding {
         let [before, during, after] = &self.outcome.stages;
-        if self.header.interrupted {
-            return None;
-        }
         let kept = self.question.kept(&self.seconds);
-        Some(match self.outcome.verdict {
+        match self.outcome.verdict {
+            _ if self.header.interrupted => StudyFinding::Interrupted {},
             None if !is_steady(kept[0], before.offered_per_s) => StudyFinding::NotSteady {
                 good_per_s: kept[0],
                 late_per_s: before.late_per_s,
@@ -498,7 +501,7 @@ impl Overload {
                 good_per_s: [before.good_per_s, after.good_per_s],
                 held_by: self.outcome.held_by,
             },
-        })
+        }
     }
 
     /// The stages that the run reached: name, seconds and means.
@@ -579,12 +582,12 @@ impl StudyResult for Overload {
         let of_client = in_rounds("", &[&self.run]);
         let answer = self.answer();
         // Responses that a slow client made late, or sent too few requests for.
-        let is_late = matches!(answer, Some(StudyFinding::NotSteady { good_per_s, late_per_s, .. }) if good_per_s + late_per_s > 0.0);
+        let is_late = matches!(answer, StudyFinding::NotSteady { good_per_s, late_per_s, .. } if good_per_s + late_per_s > 0.0);
         let limit = of_client.iter().find(|of| {
             matches!(of, StudyFinding::InRounds { finding, .. }
                 if is_limit(finding) || is_late && finding.effect() == Some(Verdict::ClientLimited))
         });
-        let mut found: Vec<StudyFinding> = limit.cloned().or(answer).into_iter().collect();
+        let mut found = vec![limit.cloned().unwrap_or(answer)];
         found.extend(self.outcome.failure.map(|failure| StudyFinding::FailsBy {
             failure,
             good_per_s: [
