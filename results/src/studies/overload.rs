@@ -230,7 +230,7 @@ pub struct StageMeans {
     pub offered_per_s: f64,
     /// See [`OverloadSecond::sent`].
     pub attempts_per_s: f64,
-    /// Goodput.
+    /// Goodput; before and during the overload, that of what was sent then.
     pub good_per_s: f64,
     /// See [`OverloadSecond::late`].
     pub late_per_s: f64,
@@ -247,6 +247,16 @@ pub struct StageMeans {
 }
 
 impl StageMeans {
+    /// True if the target sustains this load.
+    fn is_steady(&self) -> bool {
+        self.good_per_s > 0.0 && self.good_per_s >= BACK * self.offered_per_s
+    }
+
+    /// True if it answers this load in time.
+    fn is_kept_up(&self) -> bool {
+        self.good_per_s >= KEPT_UP * self.offered_per_s
+    }
+
     /// Good ones of the requests that ended, as of those that will; all if none ended.
     fn good_share(&self) -> f64 {
         let others =
@@ -321,11 +331,6 @@ fn in_flight(seconds: &[OverloadSecond]) -> f64 {
     seconds.last().map_or(0.0, |of| of.in_flight.into())
 }
 
-/// True of a goodput that sustains the load before the overload.
-fn is_steady(good_per_s: f64, offered_per_s: f64) -> bool {
-    good_per_s > 0.0 && good_per_s >= BACK * offered_per_s
-}
-
 impl OverloadOutcome {
     /// Judge the seconds of a run, one for each of its stages' seconds, by a client with these
     /// findings.
@@ -336,13 +341,13 @@ impl OverloadOutcome {
     ) -> Self {
         let [before, overload, after] = question.split(seconds);
         // The first half holds the start.
-        let before = second_half(before);
-        let during = StageMeans::of(overload);
-        let kept = question.kept(seconds);
-        let back = back_at(after, kept[0]);
+        let mut before = second_half(before);
+        let mut during = StageMeans::of(overload);
+        [before.good_per_s, during.good_per_s] = question.kept(seconds);
+        let back = back_at(after, before.good_per_s);
         let last = StageMeans::of(&after[back.unwrap_or(after.len() / 2)..]);
-        let is_load = is_steady(kept[0], before.offered_per_s) && !findings.iter().any(is_limit);
-        let failure = failure(&before, &during, overload, kept);
+        let is_load = before.is_steady() && !findings.iter().any(is_limit);
+        let failure = failure(&before, &during, overload);
         let verdict = match back {
             _ if !is_load || failure.is_none() => None,
             Some(s) if s as u64 <= question.within_s => Some(OverloadVerdict::Recovers),
@@ -396,15 +401,14 @@ fn failure(
     before: &StageMeans,
     during: &StageMeans,
     overload: &[OverloadSecond],
-    kept: [f64; 2],
 ) -> Option<OverloadFailure> {
     let last = second_half(overload);
     let grows = last.response_p50_us.unwrap_or(f64::MAX)
         > QUEUED * before.response_p50_us.unwrap_or(f64::MAX);
     let broken = during.timed_out_per_s + during.failed_per_s;
-    if kept[1] >= KEPT_UP * during.offered_per_s && !grows {
+    if during.is_kept_up() && !grows {
         None
-    } else if last.good_per_s < kept[0] / 2.0 {
+    } else if last.good_per_s < before.good_per_s / 2.0 {
         Some(OverloadFailure::Collapses)
     } else if during.refused_per_s > broken.max(during.late_per_s) {
         Some(OverloadFailure::Refuses)
@@ -481,16 +485,15 @@ impl Overload {
 
     fn answer(&self) -> StudyFinding {
         let [before, during, after] = &self.outcome.stages;
-        let kept = self.question.kept(&self.seconds);
         match self.outcome.verdict {
             _ if self.header.interrupted => StudyFinding::Interrupted {},
-            None if !is_steady(kept[0], before.offered_per_s) => StudyFinding::NotSteady {
-                good_per_s: kept[0],
+            None if !before.is_steady() => StudyFinding::NotSteady {
+                good_per_s: before.good_per_s,
                 late_per_s: before.late_per_s,
                 offered_per_s: before.offered_per_s,
             },
-            None if kept[1] >= KEPT_UP * during.offered_per_s => StudyFinding::KeptUp {
-                good_per_s: kept[1],
+            None if during.is_kept_up() => StudyFinding::KeptUp {
+                good_per_s: during.good_per_s,
                 offered_per_s: during.offered_per_s,
             },
             None => StudyFinding::Interrupted {},
