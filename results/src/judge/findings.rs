@@ -1447,6 +1447,14 @@ impl Finding {
         self.kind().covers().contains(&other.kind())
     }
 
+    /// True if it is a threshold that did not pass.
+    pub(crate) const fn is_threshold(&self) -> bool {
+        matches!(
+            self,
+            Self::ThresholdFailed { .. } | Self::ThresholdUndecided { .. }
+        )
+    }
+
     /// Place in the list of findings: the most severe first, and of these, those about most of the
     /// run.
     pub(super) fn rank(&self) -> (Reverse<Severity>, Reverse<bool>, FindingKind) {

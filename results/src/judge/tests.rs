@@ -432,6 +432,9 @@ proptest! {
             let is_covered = shown.iter().any(|by| covers(by, finding.kind()));
             prop_assert_eq!(shown.contains(finding), !is_covered);
         }
+        let verdict = found.iter().filter_map(Finding::effect).max();
+        let is_told = shown.iter().any(|one| one.effect() == verdict);
+        prop_assert!(is_told || verdict.is_none(), "{verdict:?} has a reason");
         let mut ordered = found;
         ordered.sort_by_key(Finding::rank);
         prop_assert_eq!(&shown[0], &ordered[0], "the gravest is shown first");
@@ -473,10 +476,10 @@ fn what_concerns_most_of_the_run_comes_before_what_concerns_little_of_it() {
                 share,
                 count,
                 limit,
+                by_deadline,
             },
         );
         let (share, is_disturbed) = (waited, false);
-                by_deadline,
         add_uncovered(
             &mut shown,
             Finding::CpuWait {

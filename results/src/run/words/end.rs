@@ -5,7 +5,7 @@
 //! |---|---|
 //! | figures | good rate, p50, p99, max, what failed; how many in what time, of what was asked |
 //! | histogram | times of good responses |
-//! | findings | thresholds that failed, the first finding with its remedy, validity, the page |
+//! | findings | thresholds that did not pass, the first finding with its remedy, validity, the page |
 //!
 //! What does not fit makes the histogram lower, then takes the empty lines, the histogram, and in
 //! the end what the page says as well. No word is cut.
@@ -33,7 +33,7 @@ pub const MOST: usize = 16;
 /// Columns from which on a line has room for what is not needed to read it.
 const WIDE: usize = 80;
 
-/// Failed thresholds that are listed at most.
+/// Thresholds that did not pass that are listed at most.
 const MOST_THRESHOLDS: usize = 3;
 
 /// Rows of the histogram at most, on a wide and on a narrow terminal.
@@ -203,25 +203,23 @@ impl End<'_> {
         self.display.wrapped("  ", &text, Tone::Quiet)
     }
 
-    /// Thresholds that failed, and the first finding above `info` with its remedy.
+    /// Thresholds that did not pass, and the first other finding above `info` with its remedy.
     fn findings(&self, room: Room) -> Vec<Line> {
         let all = &self.report.findings;
         let mut lines = Vec::new();
         let mut left = all.iter().filter(|one| !is_limit(one)).count();
-        let failed = all.iter().filter_map(threshold).take(MOST_THRESHOLDS);
         let is_short = room >= Room::ShortTitle;
-        for text in failed {
+        let broken = all.iter().filter(|one| one.is_threshold());
+        for one in broken.take(MOST_THRESHOLDS) {
             left -= 1;
+            let text = threshold(one);
             let text = if is_short { brief(&text) } else { text };
             lines.extend(self.said(Severity::Bad, &text));
         }
-        let Some(first) = all
-            .iter()
-            .find(|one| is_told(one) && threshold(one).is_none())
-        else {
+        let Some(first) = self.first() else {
             return lines;
         };
-        left -= 1;
+        left -= 1 + usize::from(self.deciding().is_some());
         let more = match left {
             0 => String::new(),
             left => format!(" ({} more)", grouped(left as u64)),
@@ -243,6 +241,20 @@ impl End<'_> {
         lines
     }
 
+    /// The first finding above `info` that is about no threshold.
+    fn first(&self) -> Option<&Finding> {
+        let mut all = self.report.findings.iter();
+        all.find(|one| is_told(one) && !one.is_threshold())
+    }
+
+    /// The finding that decides the verdict, if that is another one: the line of the validity says
+    /// it.
+    fn deciding(&self) -> Option<&Finding> {
+        let verdict = self.report.validity.verdict;
+        let first = self.first().filter(|one| one.effect() != Some(verdict));
+        first.and_then(|_| self.report.findings_of(&[verdict]).next())
+    }
+
     fn said(&self, severity: Severity, text: &str) -> Vec<Line> {
         let mark = format!("{} ", severity.symbol());
         let text = visible(text).replace('\n', " ");
@@ -255,9 +267,10 @@ impl End<'_> {
         let verdict = report.validity.verdict;
         let checks = counted(report.validity.checked.len() as u64, "check");
         let word = lead::word(verdict);
-        let meaning = match verdict.brief() {
+        let reason = self.deciding().map(Finding::headline);
+        let meaning = match reason.as_deref().unwrap_or(verdict.brief()) {
             "" => format!("{word}: {checks} found no problem"),
-            brief => format!("{word}: {brief} ({checks})"),
+            reason => format!("{word}: {reason} ({checks})"),
         };
         let judged = match report.passed() {
             Some(passed) => format!("{meaning}, {passed}."),
@@ -275,8 +288,8 @@ impl End<'_> {
     }
 }
 
-/// A threshold that failed: `service_p99 < 250ms: 904 ms`; none of other findings.
-fn threshold(finding: &Finding) -> Option<String> {
+/// A threshold that failed: `service_p99 < 250ms: 904 ms`; other findings as they are.
+fn threshold(finding: &Finding) -> String {
     let Finding::ThresholdFailed {
         expression,
         unit,
@@ -285,14 +298,14 @@ fn threshold(finding: &Finding) -> Option<String> {
         ..
     } = finding
     else {
-        return None;
+        return finding.text();
     };
     let at_least = if *is_lower_bound { ">= " } else { "" };
     let value = value.map_or_else(
         || "nothing measured".to_owned(),
         |value| format!("{at_least}{}", in_unit(unit, value)),
     );
-    Some(format!("{expression}: {value}"))
+    format!("{expression}: {value}")
 }
 
 /// True if the line of the validity says it.

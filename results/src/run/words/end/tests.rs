@@ -137,6 +137,47 @@ proptest! {
 }
 
 #[test]
+fn what_decides_the_verdict_or_a_threshold_is_said() {
+    let mut report = EXAMPLE.clone();
+    (report.validity, report.findings) = Default::default();
+    let unsent = Finding::NeverSent {
+        share: 0.02,
+        count: 20,
+        limit: Limit::Pause,
+        by_deadline: false,
+    };
+    let undecided = Finding::ThresholdUndecided {
+        expression: "service_p99 < 1s".to_owned(),
+        reason: "too few samples".to_owned(),
+    };
+    // Each of the others comes first by its severity, or by the part that it is of.
+    let failed = Finding::RequestsFailed {
+        share: 0.3,
+        is_open_loop: false,
+        causes: Vec::new(),
+        events: Vec::new(),
+    };
+    for finding in [
+        Finding::CpuFull { share: 0.99 },
+        failed,
+        undecided.clone(),
+        unsent.clone(),
+    ] {
+        report.validity.add(&mut report.findings, finding);
+    }
+    assert_eq!(report.validity.verdict, Verdict::TargetLimited);
+    let display = Display {
+        columns: 100_000,
+        has_unicode: true,
+    };
+    let lines = end(&report, None, display, false);
+    let text: String = lines.iter().map(Line::text).collect();
+    for decides in [unsent.headline(), undecided.text()] {
+        assert!(text.contains(&decides), "{text}");
+    }
+}
+
+#[test]
 fn what_was_tried_is_all_but_what_was_never_sent() {
     let mut report = EXAMPLE.clone();
     report.rate_ratio = Some(0.5);
