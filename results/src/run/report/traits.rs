@@ -141,12 +141,7 @@ impl Values {
             ),
             Self::of_groups(TraitKind::Host, "host", &hosts, Group::Host),
             Self::of_groups(TraitKind::Source, "source address", &sources, Group::Source),
-            Self::numbered(
-                TraitKind::Nth,
-                "request of its connection",
-                traits.nth,
-                place,
-            ),
+            Self::numbered(TraitKind::Nth, "place on the connection", traits.nth, place),
             Self::numbered(TraitKind::Size, "body", traits.size, size),
             Self::numbered(TraitKind::Status, "status", traits.status, |status| {
                 status.to_string()

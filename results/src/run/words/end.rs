@@ -214,7 +214,7 @@ impl End<'_> {
             left -= 1;
             let text = threshold(one);
             let text = if is_short { brief(&text) } else { text };
-            lines.extend(self.said(Severity::Bad, &text));
+            lines.extend(self.said(one.severity().into(), &text));
         }
         let Some(first) = self.first() else {
             return lines;
@@ -434,11 +434,11 @@ fn drop_ages(report: &Report) -> String {
     let ages = report.latency(Series::DropAge);
     let ends = ages.and_then(|ages| ages.min_us.zip(ages.max_us));
     ends.map_or_else(String::new, |(least, most)| {
-        format!(
-            ", the rest dropped {} to {} late",
-            micros(least),
-            micros(most)
-        )
+        let ages = match most {
+            0.0 => " at once".to_owned(),
+            _ => format!(" {} to {} late", micros(least), micros(most)),
+        };
+        format!(", the rest dropped{ages}")
     })
 }
 
