@@ -80,6 +80,8 @@ fn entries_of_a_file_are_read_and_bad_ones_are_refused() {
         ("a=x\na=y\n", "", "1 names"),
         ("# none\n\na\n", "", "NAME=COMMAND"),
         ("a=x\nb=y\n", "--version-of 'c=d'", "--version-of c"),
+        // A command that does not end.
+        ("a=x\nb=y\n", "--version-of 'a=sleep 1h'", "--version-of: "),
         ("a=x\nb=y\n", "-- --rate 5", "--rate cannot be chosen"),
     ] {
         let place = tempfile::tempdir().unwrap();
