@@ -680,4 +680,24 @@ fn what_holds_a_target_is_told_apart() {
     seconds[20].good = 20;
     let outcome = OverloadOutcome::of(&stuck.question, &seconds, &[]);
     assert_eq!(outcome.recovery_s, Some(2));
+    // Neither a goodput that comes and goes, nor one that stays a little below.
+    for good in [[270, 10], [100, 100]] {
+        for (of, good) in seconds[7..].iter_mut().zip(good.into_iter().cycle()) {
+            of.good = good;
+        }
+        let outcome = OverloadOutcome::of(&stuck.question, &seconds, &[]);
+        assert_eq!(outcome.recovery_s, None, "{good:?}");
+    }
+}
+
+#[test]
+fn a_target_that_keeps_up_later_and_later_queues() {
+    let mut seconds = with_findings()[0].seconds.clone();
+    for (ms, failure) in [(50.0, None), (100.0, Some(OverloadFailure::Queues))] {
+        for of in &mut seconds[3..7] {
+            (of.timed_out, of.response_p50_us) = (0, Some(ms * 1e3));
+        }
+        let outcome = OverloadOutcome::of(&question(FIFO.stages_s, 4), &seconds, &[]);
+        assert_eq!(outcome.failure, failure, "{ms} ms");
+    }
 }
