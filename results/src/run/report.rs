@@ -476,17 +476,6 @@ impl Report {
         (unsent > 0).then(|| (unsent, unsent as f64 / due as f64))
     }
 
-    /// The part of the requests that were asked for which was tried, whatever they came to: the rest of
-    /// an open loop was [never sent](Self::never_sent). None without a rate.
-    pub(crate) fn tried(&self) -> Option<f64> {
-        let rate_ratio = self.rate_ratio?;
-        if self.schedule.is_none() {
-            return Some(rate_ratio);
-        }
-        let unsent = self.never_sent().map_or(0.0, |(_, unsent)| unsent);
-        Some(1.0 - unsent)
-    }
-
     /// The part of the time of its slots in which parts ran; all of a run without parts.
     pub(crate) fn ran(&self) -> f64 {
         self.merged.as_ref().map_or(1.0, |merged| merged.slots_used)

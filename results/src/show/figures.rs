@@ -53,7 +53,7 @@ pub(crate) fn main(report: &Report) -> Vec<Figure> {
 /// The rate that was asked for and its part that was sent, or the time.
 fn asked(report: &Report) -> String {
     let rate = report.plan.run.steady_rate();
-    match (rate, report.tried()) {
+    match (rate, report.rate_ratio) {
         (Some(rate), Some(ratio)) if ratio >= HELD => {
             format!("all of the {}/s asked were sent", decimal(rate))
         }

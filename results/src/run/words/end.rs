@@ -390,13 +390,32 @@ fn population(report: &Report) -> [String; 2] {
     let plan = &report.plan.run;
     let measured = report.measured();
     let (requests, items) = (&measured.requests, &measured.items);
+    // The time of a merged report is that of all sessions.
+    let before = report
+        .finished_before
+        .filter(|_| report.merged.is_none())
+        .unwrap_or(0);
     let (good, all, what) = if is_endless(plan) {
         let all = requests.attempts.saturating_sub(requests.redirects);
         (items.ok + requests.steps, all, "request")
     } else {
-        (report.got.ok, report.got.of, "item")
+        let [good, all] = [report.got.ok, report.got.of].map(|items| items.saturating_sub(before));
+        (good, all, "item")
     };
-    let time = seconds(report.measured_s());
+    let warmup_s = plan.warmup.as_secs_f64();
+    // Requests are counted from the end of the warm-up on, items from the beginning.
+    let (time_s, warmup) = match warmup_s {
+        0.0 => (report.measured_s(), String::new()),
+        _ if is_endless(plan) => (
+            report.measured_s(),
+            format!(" after {} of warm-up", seconds(warmup_s)),
+        ),
+        _ => (
+            report.totals.duration_s,
+            format!(", {} of it warm-up", seconds(warmup_s)),
+        ),
+    };
+    let time = seconds(time_s);
     let is_all = good == all;
     let number = if is_all {
         format!("{} in {time}", counted(all, what))
@@ -407,15 +426,15 @@ fn population(report: &Report) -> [String; 2] {
             counted(all, what)
         )
     };
-    let warmup = match plan.warmup.as_secs_f64() {
-        0.0 => String::new(),
-        warmup_s => format!(" after {} of warm-up", seconds(warmup_s)),
+    let saved = match before {
+        0 => String::new(),
+        before => format!(", {} saved before", grouped(before)),
     };
     let parts = report.merged.as_ref().map_or_else(String::new, |merged| {
         let found = merged.parts.saturating_sub(merged.missing_parts);
         format!(", from {found} of {}", counted(merged.parts.into(), "part"))
     });
-    let text = format!("{number}{warmup}{}{parts}", asked(report, is_all));
+    let text = format!("{number}{warmup}{saved}{}{parts}", asked(report, is_all));
     let text = match opening(report) {
         Some(opening) => format!("{text}; time to connect: {opening}"),
         None => text,
@@ -457,7 +476,7 @@ fn asked(report: &Report, is_all_good: bool) -> String {
         return ", at the times of the recording".to_owned();
     }
     let rate = rate_in_words(&rate.in_short());
-    let sent = report.tried().unwrap_or(1.0);
+    let sent = report.rate_ratio.unwrap_or(1.0);
     match (sent >= ALL_SENT, is_all_good) {
         (true, true) => format!(", all of the {rate} asked"),
         (true, false) => format!(", {rate} asked and sent"),

@@ -80,7 +80,7 @@ pub fn headline(report: &Report) -> String {
 
 /// Return what a run without a problem came to: its rate, and the time that most responses took.
 pub fn answer(report: &Report) -> String {
-    let rate = match (report.plan.run.steady_rate(), report.tried()) {
+    let rate = match (report.plan.run.steady_rate(), report.rate_ratio) {
         (Some(rate), Some(ratio))
             if ratio >= HELD && report.totals.attempts_per_s >= rate * HELD =>
         {

@@ -178,10 +178,18 @@ fn what_decides_the_verdict_or_a_threshold_is_said() {
 }
 
 #[test]
-fn what_was_tried_is_all_but_what_was_never_sent() {
+fn items_have_their_own_time_and_what_was_sent_had_a_connection() {
     let mut report = EXAMPLE.clone();
-    report.rate_ratio = Some(0.5);
-    assert_eq!(report.tried(), Some(1.0));
-    report.schedule.as_mut().unwrap().dropped = report.totals.attempts;
-    assert_eq!(report.tried(), Some(0.5));
+    report.plan.run.duration = None;
+    report.got.ok = 900;
+    report.got.of = 900;
+    report.finished_before = Some(299);
+    report.rate_ratio = Some(0.4);
+    let [text, _] = population(&report);
+    assert!(text.starts_with("601 items in"), "{text}");
+    assert!(text.contains("299 ") && text.contains("40 %"), "{text}");
+    report.plan.run.warmup = std::time::Duration::from_secs(2);
+    report.totals.duration_s = 4.0;
+    let [text, _] = population(&report);
+    assert!(text.starts_with("601 items in 4.00 s"), "{text}");
 }
