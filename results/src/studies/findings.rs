@@ -720,10 +720,16 @@ fn smallest_change([least, most]: [f64; 2]) -> String {
     )
 }
 
-/// The first entries of an arena, their rate, and those whose limit was the client.
+/// The first entries of an arena, the rate of the first one, and those whose limit was the client.
 pub(super) fn fastest(first: &[String], limited: &[String], per_s: f64) -> String {
-    let tied = if first.len() > 1 { ", tied" } else { "" };
-    let best = format!("{tied}: {} ({})", some_of(first), rate(per_s));
+    let best = match first {
+        [one, others @ ..] if !others.is_empty() => format!(
+            ": {one} ({}), not told apart from {}",
+            rate(per_s),
+            some_of(others)
+        ),
+        _ => format!(": {} ({})", some_of(first), rate(per_s)),
+    };
     if limited.is_empty() {
         format!("Fastest{best}")
     } else {
