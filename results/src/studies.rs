@@ -82,6 +82,11 @@ pub trait StudyResult: Serialize {
         String::new()
     }
 
+    /// The field whose value no study can have, and why; none in what this program has saved.
+    fn impossible(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The findings, the answer of the study first, and those of its rounds last.
     fn findings(&self) -> Vec<StudyFinding>;
 
@@ -194,7 +199,17 @@ pub trait StudyResult: Serialize {
 /// # Errors
 /// When there is none, or it is of another format.
 pub fn read_study<S: StudyResult + DeserializeOwned>(path: &Path) -> Result<S, ReadError> {
-    result_dir::read_saved(path, S::FILE, S::SCHEMA)
+    possible(path, result_dir::read_saved(path, S::FILE, S::SCHEMA)?)
+}
+
+fn possible<S: StudyResult>(path: &Path, study: S) -> Result<S, ReadError> {
+    match study.impossible() {
+        None => Ok(study),
+        Some(wrong) => Err(ReadError::Bounds {
+            path: path.to_owned(),
+            wrong: wrong.to_owned(),
+        }),
+    }
 }
 
 /// Parses the text of what a study saved; `path` is for errors.
@@ -205,7 +220,7 @@ pub fn parse_study<S: StudyResult + DeserializeOwned>(
     path: &Path,
     text: &str,
 ) -> Result<S, ReadError> {
-    result_dir::parse(path, text, S::SCHEMA)
+    possible(path, result_dir::parse(path, text, S::SCHEMA)?)
 }
 
 /// The chart of a study, without what every study has.
@@ -291,8 +306,12 @@ impl RoundRun {
 /// rounds: ` of the base`, or nothing.
 fn in_rounds(side: &'static str, runs: &[&RoundRun]) -> Vec<StudyFinding> {
     let mut kinds = BTreeMap::<FindingKind, (&Finding, usize)>::new();
-    for finding in runs.iter().flat_map(|run| &run.findings) {
-        kinds.entry(finding.kind()).or_insert((finding, 0)).1 += 1;
+    for run in runs {
+        // A run may have several of a kind.
+        let of_run: BTreeMap<_, _> = run.findings.iter().map(|it| (it.kind(), it)).collect();
+        for (kind, finding) in of_run {
+            kinds.entry(kind).or_insert((finding, 0)).1 += 1;
+        }
     }
     let mut common: Vec<_> = kinds.into_values().collect();
     common.sort_by_key(|(_, rounds)| Reverse(*rounds));

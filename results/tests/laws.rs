@@ -13,6 +13,7 @@ use crawlmark_results::studies::compare::{Contest, DesignError};
 use crawlmark_results::studies::history::{History, Point, parse_points};
 use crawlmark_results::studies::sides::Sides;
 use crawlmark_results::studies::{Header, StudyResult, parse_study};
+use serde::de::DeserializeOwned;
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
 ///
@@ -28,6 +29,20 @@ pub(crate) fn check(bytes: &[u8]) {
     match parse_study::<Contest>(Path::new(Contest::FILE), &json) {
         Err(error) => check_complaint(&error.to_string()),
         Ok(contest) => check_contest(&contest),
+    }
+}
+
+/// Checks that a text as the file of a study is refused in one line, or can be shown.
+///
+/// # Panics
+///
+/// If it is not.
+pub(crate) fn check_study<S: StudyResult + DeserializeOwned>(json: &str) {
+    match parse_study::<S>(Path::new(S::FILE), json) {
+        Err(error) => check_complaint(&error.to_string()),
+        Ok(study) => {
+            let _ = (study.doc().terminal(80), study.plots());
+        }
     }
 }
 

@@ -406,6 +406,26 @@ impl StudyResult for Bisect {
         Some(&self.environment)
     }
 
+    fn impossible(&self) -> Option<&'static str> {
+        let commits = self.commits.len();
+        let is_step = |(first, last)| 0 < first && first <= last && last < commits;
+        let read = self.blocks.iter().flat_map(|block| &block.readings);
+        let laws = [
+            (commits > 1, "`commits` holds no range"),
+            (self.step.is_none_or(is_step), "`step` is not in `commits`"),
+            (
+                self.off.is_none_or(|off| off < commits),
+                "`off` is not in `commits`",
+            ),
+            (
+                read.map(|(commit, _)| *commit).all(|at| at < commits),
+                "`readings` has a commit that is not in `commits`",
+            ),
+        ];
+        let broken = laws.into_iter().find(|(holds, _)| !holds);
+        broken.map(|(_, wrong)| wrong)
+    }
+
     fn outcome(&self) -> String {
         match (self.outcome, self.step) {
             (BisectOutcome::Found, Some((_, last))) => self.short(last),

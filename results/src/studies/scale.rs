@@ -379,7 +379,7 @@ fn row(point: &Point) -> Vec<String> {
         .serial_fraction
         .filter(|fraction| (0.0..=1.0).contains(&fraction.median));
     let (limit, share) = (point.limited_by.name(), point.limited_share);
-    let counted = point.rounds - point.left_out;
+    let counted = point.rounds.saturating_sub(point.left_out);
     let notes = [
         (point.left_out > 0).then(|| format!("{counted} of {} rounds", point.rounds)),
         (point.colocated && point.lacked_cpu).then(|| "does not count: CPU was scarce".to_owned()),

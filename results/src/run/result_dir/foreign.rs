@@ -322,6 +322,12 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
             "is none of a run, which lasts 0 s to 366 days",
         ),
         (
+            "latency",
+            (report.latency.values().flat_map(Latency::figures))
+                .all(|(_, _, us)| us.is_none_or(|us| us >= 0.0)),
+            "has a time below 0",
+        ),
+        (
             "intervals.start_s",
             of_rows.all(|time_s| run_s.contains(&time_s)),
             "is beyond the longest run",

@@ -300,7 +300,7 @@ impl fmt::Display for Undecided {
             ),
             _ => write!(
                 f,
-                "readings are missing or 0 in {pairs}: use longer rounds (-d)"
+                "in {pairs}, a reading is missing, or a time, rate or share is not above 0: use longer rounds"
             ),
         }
     }
