@@ -4,10 +4,12 @@
 //! the crawl grows: what changes is in the segments.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::thread::sleep;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use crawlmark_harness::files::{PRIVATE, Root};
@@ -25,6 +27,29 @@ pub const MANIFEST: &str = "crawl.json";
 
 /// Name of the file that is locked while a session runs.
 pub const LOCK: &str = "lock";
+
+/// Longest wait for the processes of a session that was killed just now.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// Interval between two looks at the lock.
+const LOCK_STEP: Duration = Duration::from_millis(20);
+
+/// Lock [`LOCK`], which the last process of a session that was killed just now may still hold.
+///
+/// # Errors
+/// When another process holds it for longer, or the file system has no locks.
+pub(crate) fn take_lock(
+    file: &File,
+    take: fn(&File) -> Result<(), TryLockError>,
+) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_WAIT.as_millis() / LOCK_STEP.as_millis() {
+        match take(file) {
+            Err(TryLockError::WouldBlock) => sleep(LOCK_STEP),
+            taken => return taken,
+        }
+    }
+    take(file)
+}
 
 /// Value of [`Manifest::format`], with another number after each change of the directory's format.
 pub const FORMAT: &str = "crawlmark crawl/1";

@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::manifest::{LOCK, MANIFEST, Manifest};
+use super::manifest::{LOCK, MANIFEST, Manifest, take_lock};
 use super::segment::{Frames, SegmentName};
 
 /// A saved crawl. No other process writes to it while this lives.
@@ -125,7 +125,7 @@ fn lock(place: &Path) -> Result<Option<File>, SavedError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed(&path))?,
     };
-    match file.try_lock_shared() {
+    match take_lock(&file, File::try_lock_shared) {
         Err(TryLockError::WouldBlock) => Err(SavedError::InUse(place.to_owned())),
         // A file system without locks.
         Err(TryLockError::Error(_)) => Ok(None),

@@ -8,8 +8,6 @@ use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::rc::Rc;
-use std::thread::sleep;
-use std::time::Duration;
 
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::files::{PARTIAL, PRIVATE, Root};
@@ -29,18 +27,12 @@ use crate::cli::{self, Cli, Command, FileCommand, first_flag_of};
 use crate::dataset::disk::{Directory, DiskError};
 use crate::dataset::known::Known;
 use crate::dataset::manifest::{
-    FORMAT, LOCK, LastingSettings, MANIFEST, Manifest, Saved, ShuffledRange,
+    FORMAT, LOCK, LastingSettings, MANIFEST, Manifest, Saved, ShuffledRange, take_lock,
 };
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
 use crate::dataset::saved;
 use crate::dataset::session::{Session, TOOL, next_session};
 use crate::error::Error;
-
-/// Longest wait for the processes of a session that was killed just now.
-const LOCK_WAIT: Duration = Duration::from_secs(2);
-
-/// Interval between two looks at the lock.
-const LOCK_STEP: Duration = Duration::from_millis(20);
 
 /// Replace the command line of `run --resume DIR` or `--refresh DIR` by that of the crawl in DIR, and that of
 /// `run --plan FILE` by that of the plan, with the flags that were typed now.
@@ -83,6 +75,12 @@ pub(crate) fn with_recorded_flags(cli: Cli, words: &[OsString]) -> Result<Cli, E
         .resumed(&words)
         .map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
     merged.color = cli.color;
+    if let Command::Run(run) = &mut merged.command {
+        // A name that is not UTF-8 does not survive as a word.
+        run.save.resume.clone_from(&args.save.resume);
+        run.save.refresh.clone_from(&args.save.refresh);
+        run.part.plan.clone_from(&args.part.plan);
+    }
     Ok(merged)
 }
 
@@ -355,15 +353,12 @@ fn lock(place: &Path, mode: u32) -> Result<File, Error> {
     let path = place.join(LOCK);
     let io = Error::unwritable(&path);
     let file = Root::with_mode(place, mode).open(LOCK).map_err(&io)?;
-    for _ in 0..LOCK_WAIT.as_millis() / LOCK_STEP.as_millis() {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => sleep(LOCK_STEP),
-            Err(TryLockError::Error(error)) => return Err(io(error)),
-        }
+    match take_lock(&file, File::try_lock) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Usage(format!(
+            "{}: another process is crawling into this directory. Wait for it, or name another directory",
+            place.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(io(error)),
     }
-    Err(Error::Usage(format!(
-        "{}: another process is crawling into this directory. Wait for it, or name another directory",
-        place.display()
-    )))
 }
