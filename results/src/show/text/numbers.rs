@@ -68,7 +68,12 @@ pub fn short_percent(share: f64) -> String {
 /// A quantity rounded to a whole number, with separators.
 #[must_use]
 pub fn grouped_f64(value: f64) -> String {
-    grouped(whole(value.round()))
+    let size = grouped(whole(value.abs().round()));
+    if value <= -0.5 {
+        format!("-{size}")
+    } else {
+        size
+    }
 }
 
 /// A rate as it is typed, with separators: `2,000/s`, `100:5,000/s`.
@@ -137,6 +142,7 @@ mod tests {
             ["0", "999", "1,000", "1,234,567"].map(String::from),
             [0, 999, 1_000, 1_234_567].map(grouped)
         );
+        assert_eq!([-1_250.0, -0.4].map(grouped_f64), ["-1,250", "0"]);
         assert_eq!(
             ["0.80 µs", "12.3 µs", "412 µs", "1.50 ms", "2.00 s"].map(String::from),
             [0.8, 12.34, 412.3, 1_500.0, 2e6].map(micros)
