@@ -332,8 +332,9 @@ impl FileCommand {
         let mut parts = Vec::new();
         for part in &self.command.withheld {
             let (flag, rest) = part.split_once(' ').unwrap_or((part, ""));
-            let mut arguments = run_arguments().iter();
-            let argument = arguments.find(|argument| name(argument) == flag);
+            let argument = run_arguments()
+                .iter()
+                .find(|argument| name(argument) == flag);
             parts.push(match argument {
                 Some(argument) => {
                     let shown = if is_header(rest) { rest } else { "..." };

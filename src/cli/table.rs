@@ -610,8 +610,10 @@ pub(super) fn name(argument: &Arg) -> String {
 
 /// Return the name of a flag by that of its field, as in `--header`.
 pub(crate) fn name_of(id: &str) -> Option<String> {
-    let mut arguments = run_arguments().iter();
-    arguments.find(|argument| argument.get_id() == id).map(name)
+    run_arguments()
+        .iter()
+        .find(|argument| argument.get_id() == id)
+        .map(name)
 }
 
 /// Refuse the first flag that was given and has a need that is not met.

@@ -408,11 +408,14 @@ impl StudyResult for Bisect {
 
     fn impossible(&self) -> Option<&'static str> {
         let commits = self.commits.len();
-        let is_step = |(first, last)| 0 < first && first <= last && last < commits;
         let read = self.blocks.iter().flat_map(|block| &block.readings);
         let laws = [
             (commits > 1, "`commits` holds no range"),
-            (self.step.is_none_or(is_step), "`step` is not in `commits`"),
+            (
+                (self.step)
+                    .is_none_or(|(first, last)| 0 < first && first <= last && last < commits),
+                "`step` is not in `commits`",
+            ),
             (
                 self.off.is_none_or(|off| off < commits),
                 "`off` is not in `commits`",

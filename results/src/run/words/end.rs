@@ -243,8 +243,10 @@ impl End<'_> {
 
     /// The first finding above `info` that is about no threshold.
     fn first(&self) -> Option<&Finding> {
-        let mut all = self.report.findings.iter();
-        all.find(|one| is_told(one) && !one.is_threshold())
+        self.report
+            .findings
+            .iter()
+            .find(|one| is_told(one) && !one.is_threshold())
     }
 
     /// The finding that decides the verdict, if that is another one: the line of the validity says
