@@ -370,6 +370,7 @@ impl ShardStats {
             match took(series) {
                 Some(Took::Exactly(ns)) => self.timing_mut(series).record(ns),
                 Some(Took::AtLeast(ns)) => self.timing_mut(series).censor(ns),
+                Some(Took::Never(ns)) => self.timing_mut(series).censor_dropped(ns),
                 None => {}
             }
         }
@@ -518,6 +519,8 @@ pub(crate) enum Took {
     Exactly(u64),
     /// Its age when it was cut off.
     AtLeast(u64),
+    /// Its age when it was dropped.
+    Never(u64),
 }
 
 /// A request or an item that had not ended when the run was over, by when each of its parts began.
@@ -525,6 +528,8 @@ pub(crate) enum Took {
 pub struct Unfinished {
     /// End of the run.
     pub now: Nanos,
+    /// True of a request that was dropped.
+    pub is_dropped: bool,
     /// Scheduled time of the item's first attempt; none where the item is counted elsewhere.
     pub first_intended: Option<Nanos>,
     /// Scheduled time of the request; none of an item between two attempts.
@@ -548,6 +553,15 @@ impl Unfinished {
         })
     }
 
+    fn response(&self, due: Option<Nanos>) -> Option<Took> {
+        let age_ns = self.now.since(due?);
+        Some(if self.is_dropped {
+            Took::Never(age_ns)
+        } else {
+            Took::AtLeast(age_ns)
+        })
+    }
+
     /// Its time in a series: a part that had ended is exact, the others have the age that they had
     /// reached.
     pub(crate) fn took(&self, series: Series) -> Option<Took> {
@@ -563,8 +577,8 @@ impl Unfinished {
                 | (Series::Tls, Opening::Tls(began)) => self.part(Some(began), None),
                 _ => None,
             },
-            Series::Item => self.part(self.first_intended, None),
-            Series::ResponseOk => self.part(self.intended, None),
+            Series::Item => self.response(self.first_intended),
+            Series::ResponseOk => self.response(self.intended),
             // What came to no outcome is in none of them, and the others are known of attempts that
             // ended alone.
             _ => None,

@@ -29,6 +29,27 @@ fn what_is_made_from_a_result_is_made_again() {
 }
 
 #[test]
+fn what_was_never_sent_is_slower_than_all_others_in_a_run_and_in_a_part_of_it() {
+    // Six connections of 50 ms each bear 120/s.
+    let line = "-d 2s -s 2 -c 6 --rate 500 --arrivals constant --queue 4";
+    let ended = ended(&format!("{line} --target-latency 50ms"));
+    let (whole, result) = (ended.report(0), ended.out());
+    let seconds = whole.at("/intervals").as_array().unwrap().len();
+    call_line(&result, &format!("report . --to {seconds} --out all")).code(&[0]);
+    let all = read_json(&result.join("all/cut.json"));
+    assert_fits("cut", &all);
+    for of in [&all, &read_json(&result.join("result.json"))] {
+        let response = &of["latency"]["response"];
+        assert_eq!(response["at_least"][0], "p50_us");
+        let us = |key: &str| response[key].as_f64().unwrap();
+        assert!((us("p50_us") / us("max_us") - 1.0).abs() < 0.01);
+        assert!(us("max_us") >= 50_000.0);
+        let dropped = &of["latency"]["drop_age"]["count"];
+        assert_eq!(*dropped, whole.count("/totals/dropped"));
+    }
+}
+
+#[test]
 fn a_part_of_a_run_is_cut_out_with_page_plots_and_json() {
     let ended = ended("-d 3s -s 2 -c 40 --rate 60 --arrivals constant --target-latency 20ms");
     let (whole, result) = (ended.report(0), ended.out());

@@ -537,8 +537,7 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Counts the requests that were dropped because the queue was full, or they were too old. Their
-    /// responses are censored at the age that they had; those of a full queue never waited.
+    /// Counts the requests that were dropped because the queue was full, or they were too old.
     fn count_dropped(&self) {
         let dropped = std::mem::take(&mut self.gate.limits().dropped);
         for (intended, at) in dropped {
@@ -621,6 +620,7 @@ impl<W: Workload> Engine<W> {
             statistics.record_events(flight, intended, sent, Some(now));
             let rest = Unfinished {
                 now,
+                is_dropped: false,
                 first_intended: Some(permit.first_intended),
                 intended: Some(intended),
                 admitted: Some(permit.admitted),
@@ -893,6 +893,7 @@ impl Statistics {
         let Dropped { intended, admitted } = dropped;
         let rest = Unfinished {
             now,
+            is_dropped: true,
             first_intended,
             intended: Some(intended),
             admitted,

@@ -330,6 +330,8 @@ impl Intervals {
         let interval = self.at(intended);
         interval.figures.scheduled.requests += 1;
         interval.stats.counters.requests.dropped += 1;
+        let age_ns = rest.now.since(intended);
+        interval.stats.record_one(Series::DropAge, age_ns);
         interval.stats.cut_off(kept, rest);
     }
 

@@ -169,7 +169,8 @@ pub struct Timing {
     bounds: Bounds,
     /// Values within the bounds.
     times: AllCells,
-    /// Ages of what was cut off; none until something is. Ages beyond the bounds are left out.
+    /// Ages of what was cut off; none until something is. Ages beyond the bounds, and those of
+    /// dropped requests, are left out.
     ages: Option<AllCells>,
     exact: Exact,
 }
@@ -220,7 +221,8 @@ impl Timing {
         self.times.recorded()
     }
 
-    /// Return the ages of what was cut off, without ages beyond the bounds; none when nothing was.
+    /// Return the ages of what was cut off, without those beyond the bounds and of dropped requests;
+    /// none when there are no others.
     #[must_use]
     pub fn ages(&self) -> Option<Histogram<u64>> {
         self.ages
@@ -255,13 +257,18 @@ impl Timing {
     /// is no less.
     pub fn censor(&mut self, age_ns: u64) {
         self.exact.censor(age_ns);
-        let ages = self
-            .ages
-            .get_or_insert_with(|| AllCells::new(self.bounds.cells()));
         // Beyond the bounds it is left out, and ranks above all that are not.
         if age_ns <= self.bounds.highest_ns {
-            ages.record(age_ns, 1);
+            self.ages
+                .get_or_insert_with(|| AllCells::new(self.bounds.cells()))
+                .record(age_ns, 1);
         }
+    }
+
+    /// Counts a request that was dropped at `age_ns`: it ranks above all others, since it never
+    /// comes to a response.
+    pub(crate) fn censor_dropped(&mut self, age_ns: u64) {
+        self.exact.censor(age_ns);
     }
 
     /// Adds `other`, which must have the same bounds: all histograms of one run do.
@@ -314,7 +321,8 @@ impl Timing {
         Some(
             known
                 .value_at(rank)
-                .map_or(self.bounds.highest_ns, |value| value.min(greatest)),
+                .unwrap_or(self.bounds.highest_ns)
+                .min(greatest),
         )
     }
 
@@ -329,7 +337,9 @@ impl Timing {
     ///
     /// The true time of a censored attempt is its age or more. So the quantile is no less than that
     /// of values and ages together, and no more than that of the values with all censored ones
-    /// above them. Where the two differ by more than 1 %, only the lower one is known.
+    /// above them. Where the two differ by more than 1 %, only the lower one is known. Dropped
+    /// requests are above all in both: of a quantile among them it is known that it is no less than
+    /// the greatest time or age.
     #[must_use]
     pub fn percentile(&self, q: f64) -> Percentile {
         let Some(rank) = self.exact.rank(q) else {
@@ -339,7 +349,7 @@ impl Timing {
             .times
             .value_at(rank)
             .map(|value| value.min(self.exact.max_ns));
-        if self.ages.is_none() {
+        if self.exact.censored == 0 {
             return most.map_or(
                 Percentile::AtLeast(self.bounds.highest_ns),
                 Percentile::Exact,
@@ -453,6 +463,20 @@ mod tests {
         (0..100).for_each(|_| timing.record(900_000_000));
         (0..64).for_each(|_| timing.censor(0));
         assert_eq!(timing.percentile(0.999), Percentile::AtLeast(1_000));
+    }
+
+    #[test]
+    fn what_was_dropped_ranks_above_all_others() {
+        let mut timing = Timing::new(bounds());
+        (1..=400).for_each(|us| timing.record(us * 1_000));
+        (0..600).for_each(|_| timing.censor_dropped(0));
+        let Percentile::Exact(p30) = timing.percentile(0.3) else {
+            panic!("300 of 1,000 took no longer")
+        };
+        assert!(p30.abs_diff(300_000) <= 300, "{p30}");
+        assert_eq!(timing.percentile(0.5), Percentile::AtLeast(400_000));
+        timing.censor(3_000_000);
+        assert_eq!(timing.percentile(0.9), Percentile::AtLeast(3_000_000));
     }
 
     #[test]

@@ -1096,7 +1096,7 @@ findings! {
         by_deadline: bool
     } => fit(format!("{} of due requests were never sent", percent(share)), "Requests were due and never sent");
         format!(
-            "{} of the requests that were due ({}) were never sent, {}; response times count each as the time it had waited",
+            "{} of the requests that were due ({}) were never sent, {}; in percentiles of response times, they count as slower than all others",
             percent(share),
             grouped(count),
             match (by_deadline, limit.name()) {

@@ -176,6 +176,11 @@ fn times(
         let told = Latency::of_timing(&timing, Detail::Histogram);
         latency.insert(series.name().to_owned(), told);
     }
+    if let Some([times, none]) = logged.remove(&Series::DropAge) {
+        let timing = Timing::from_parts(bounds, &times, None, exact(&times, &none));
+        let told = Latency::of_timing(&timing, Detail::Histogram);
+        latency.insert(Series::DropAge.name().to_owned(), told);
+    }
     Ok((latency, not_timed))
 }
 
@@ -187,6 +192,16 @@ fn sum_of(histogram: &Histogram<u64>, value: fn(&Histogram<u64>, u64) -> u64) ->
         sum += u128::from(each) * u128::from(cell.count_since_last_iteration());
     }
     sum
+}
+
+/// The least age of a cell, ns. Those of the topmost one are not known: they were beyond the bounds,
+/// or what they are of was dropped.
+fn least_age(ages: &Histogram<u64>, value: u64) -> u64 {
+    if ages.equivalent(value, ages.high()) {
+        0
+    } else {
+        ages.lowest_equivalent(value)
+    }
 }
 
 /// The figures of times by their cells, so within 0.1 %.
@@ -202,9 +217,13 @@ fn exact(times: &Histogram<u64>, ages: &Histogram<u64>) -> Exact {
         sum_ns: sum_of(times, Histogram::median_equivalent),
         overflow: 0,
         censored: ages.len(),
-        oldest_ns: ages.max(),
+        oldest_ns: ages
+            .iter_recorded()
+            .map(|cell| least_age(ages, cell.value_iterated_to()))
+            .max()
+            .unwrap_or(0),
         // The least that they can add up to.
-        ages_ns: sum_of(ages, Histogram::lowest_equivalent),
+        ages_ns: sum_of(ages, least_age),
     }
 }
 

@@ -27,6 +27,11 @@ use crawlmark_harness::wire::{EncodedTiming, v2};
 /// The name of the file.
 pub const LOG: &str = "latency.hlog";
 
+/// The series that it has.
+fn series() -> impl Iterator<Item = Series> {
+    Series::PER_INTERVAL.into_iter().chain([Series::DropAge])
+}
+
 /// Suffix of tags whose lines hold the ages of requests that were cut off.
 const CENSORED: &str = "_censored";
 
@@ -116,7 +121,7 @@ impl IntervalLog<'_> {
     fn lines(&mut self, interval: &Interval) -> io::Result<()> {
         let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
         for (shard, times) in &interval.shards {
-            for series in Series::PER_INTERVAL {
+            for series in series() {
                 let Some(told) = times.told.iter().find(|told| told.series == series) else {
                     continue;
                 };
@@ -167,12 +172,16 @@ impl IntervalLog<'_> {
 }
 
 /// Return the ages of the attempts that were cut off; none when none was. An age beyond the bounds
-/// is in the topmost cell: there, too, the time was no less.
+/// is in the topmost cell: there, too, the time was no less. So is what was dropped: it comes to no
+/// response.
 fn ages(told: &EncodedTiming) -> io::Result<Option<Histogram<u64>>> {
-    let Some(v2) = &told.ages else {
+    if told.exact.censored == 0 {
         return Ok(None);
+    }
+    let mut ages = match &told.ages {
+        Some(v2) => read(v2)?,
+        None => Histogram::new_from(&read(&told.v2)?),
     };
-    let mut ages = read(v2)?;
     let beyond = told.exact.censored.saturating_sub(ages.len());
     let highest = ages.high();
     // The highest value has a cell.
@@ -246,9 +255,7 @@ fn add_line(
     let times = name.strip_suffix(CENSORED);
     let is_age = usize::from(times.is_some());
     let name = times.unwrap_or(name);
-    let series = Series::PER_INTERVAL
-        .into_iter()
-        .find(|series| series.name() == name)?;
+    let series = series().find(|series| series.name() == name)?;
     if !seconds.contains(&second) {
         return Some(());
     }

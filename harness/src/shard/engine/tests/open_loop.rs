@@ -4,6 +4,7 @@
 use super::*;
 use crate::clock::duration_ns;
 use crate::plan::{Arrivals, Gaps, Pacing, Recorded, RunPlan};
+use crate::stats::Percentile;
 use crate::wire::Binding;
 
 /// One shard at 1,000/s for so long, over so many connections.
@@ -131,6 +132,10 @@ fn what_finds_the_queue_full_is_dropped_and_censored() {
                 (response.count, response.censored),
                 (12_000 - dropped, dropped)
             );
+            // Slower than all others.
+            let p99 = stats.timing(Series::ResponseOk).unwrap().percentile(0.99);
+            let is_among = p99 == Percentile::AtLeast(response.max_ns);
+            assert_eq!(is_among, dropped > 0, "{p99:?} of {response:?}");
             // They never waited.
             let ages = stats
                 .timing(Series::DropAge)
