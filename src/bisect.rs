@@ -36,7 +36,7 @@ use self::repository::Repository;
 use crate::cli::{BisectArgs, bearer_variable};
 use crate::crawl::redact;
 use crate::error::Error;
-use crate::study::{self, CommandSetup, ROUNDS, Rounds, Setup, Study, usage};
+use crate::study::{self, CommandSetup, ROUNDS, RoundError, Rounds, Setup, Study, usage};
 use crate::subject::{Crawl, Subject, command_metrics_of, command_setup, fitting_executions};
 
 /// Placeholder of the directory of a build.
@@ -289,7 +289,18 @@ impl Study for BisectStudy<'_> {
                     &shown,
                     self.takes * u32::try_from(commits.len()).unwrap_or(1),
                 );
-                let block = self.block(rounds, &commits)?;
+                let block = match self.block(rounds, &commits) {
+                    Ok(block) => block,
+                    // The ends have been measured before.
+                    Err(RoundError {
+                        number,
+                        error: Error::Round(why),
+                    }) if step == Step::Look(number) => {
+                        self.leave_out(rounds, number, &why)?;
+                        break;
+                    }
+                    Err(failed) => return Err(failed.error),
+                };
                 self.keep(Line::Block(block))?;
                 rounds.stages.end(&name, &self.so_far(&shown));
             }
@@ -384,19 +395,29 @@ impl BisectStudy<'_> {
             let Some(why) = self.build(rounds, *commit)? else {
                 continue;
             };
-            let name = self.commits[*commit].short().to_owned();
             if *commit == 0 || *commit + 1 == self.commits.len() {
+                let name = self.commits[*commit].short();
                 return Err(Error::Round(format!(
                     "build {name}, an end of the search: {why}"
                 )));
             }
-            rounds
-                .stages
-                .end("build", &format!("{name} does not build: {why}"));
-            self.keep(Line::Broken(*commit))?;
+            self.leave_out(rounds, *commit, &format!("build it: {why}"))?;
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Leave out a commit that cannot be built or measured.
+    fn leave_out(
+        &mut self,
+        rounds: &mut Rounds<'_>,
+        commit: usize,
+        why: &str,
+    ) -> Result<(), Error> {
+        let name = self.commits[commit].short();
+        let said = format!("cannot {why}");
+        rounds.stages.end(&format!("left out {name}"), &said);
+        self.keep(Line::Broken(commit))
     }
 
     /// Build a commit in its worktree, unless it is built. Return why it cannot be built, if so.
@@ -441,7 +462,11 @@ impl BisectStudy<'_> {
     }
 
     /// Measure commits in random order; once more if the machine was disturbed during one of them.
-    fn block(&mut self, rounds: &mut Rounds<'_>, commits: &[usize]) -> Result<BlockReport, Error> {
+    fn block(
+        &mut self,
+        rounds: &mut Rounds<'_>,
+        commits: &[usize],
+    ) -> Result<BlockReport, RoundError> {
         let number = self.blocks.len();
         let order = block_order(self.args.seed, number, commits);
         let clock = Clock::start();
@@ -466,7 +491,7 @@ impl BisectStudy<'_> {
                 .value()
                 .filter(|value| *value > 0.0);
             let Some(value) = value else {
-                return Err(Error::Round(format!(
+                let error = Error::Round(format!(
                     "read the {} of {}: its round has none above 0. Use longer rounds ({}), or another --metric",
                     metric.title,
                     self.commits[*commit].short(),
@@ -475,7 +500,9 @@ impl BisectStudy<'_> {
                     } else {
                         "-d"
                     }
-                )));
+                ));
+                let number = *commit;
+                return Err(RoundError { number, error });
             };
             readings.push((*commit, value));
         }
@@ -487,13 +514,22 @@ impl BisectStudy<'_> {
         &mut self,
         rounds: &mut Rounds<'_>,
         order: &[usize],
-    ) -> Result<Vec<Measured>, Error> {
+    ) -> Result<Vec<Measured>, RoundError> {
         match self.subject.clone() {
             Subject::Crawl(crawl) => order
                 .iter()
-                .map(|commit| self.crawl(rounds, &crawl.setup, *commit))
+                .map(|&number| {
+                    self.crawl(rounds, &crawl.setup, number)
+                        .map_err(|error| RoundError { number, error })
+                })
                 .collect(),
-            Subject::Command(setup) => self.execute(rounds, &setup, order),
+            Subject::Command(setup) => {
+                self.execute(rounds, &setup, order)
+                    .map_err(|failed| RoundError {
+                        number: order[failed.number],
+                        ..failed
+                    })
+            }
         }
     }
 
@@ -535,7 +571,7 @@ impl BisectStudy<'_> {
         rounds: &mut Rounds<'_>,
         setup: &CommandSetup,
         order: &[usize],
-    ) -> Result<Vec<Measured>, Error> {
+    ) -> Result<Vec<Measured>, RoundError> {
         let setups: Vec<CommandSetup> = order
             .iter()
             .map(|commit| {

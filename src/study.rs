@@ -28,7 +28,7 @@ use crawlmark_results::show::doc::Doc;
 use crawlmark_results::show::text;
 use crawlmark_results::studies::{Conclusion, Header, StudyResult, end};
 
-pub(crate) use self::execution::{CommandRound, CommandSetup, printed_within};
+pub(crate) use self::execution::{CommandRound, CommandSetup, RoundError, printed_within};
 pub(crate) use self::rounds::{LONGEST_REST, Rounds, Setup, rest};
 use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};

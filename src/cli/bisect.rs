@@ -12,15 +12,17 @@ pub(super) const EXAMPLES: &str = "\
 Each commit is built once, in a worktree of its own outside of yours: {dir} in the
 commands. A block is one round of a commit and of both ends, in random order. First the
 ends are measured until it is known that the bad one is worse. Then the commit is
-measured that is the least certain, until one has 99 % of the probability.
+measured that is the least certain, until one has 99 % of the probability. Commits that
+do not build, or whose rounds fail, are left out.
 
 If the search is interrupted, run the same command again: it goes on with the builds
 and readings so far, which are kept until the search has ended (--cache).
 
-Exit codes: 0 found: one commit, or several of which all but the last do not build
+Exit codes: 0 found: one commit, or several of which all but the last do not
+            build or run
             5 the bad end is not worse, the loss came in several steps, or no
               commit is likely enough
-            1 an end does not build, or a round could not run · 2 usage
+            1 an end does not build or run · 2 usage
             129 / 130 / 143 ended by a signal; run it again to go on
 
 Examples:

@@ -78,6 +78,20 @@ pub(crate) fn printed_within(limit: Duration, line: &str) -> Result<Option<Strin
     Ok((has_ended && exit == ShardExit::Clean).then(|| read_back(&mut output)))
 }
 
+/// Why a round of several commands could not be run.
+pub(crate) struct RoundError {
+    /// Number of the command that was run.
+    pub(crate) number: usize,
+    /// What happened.
+    pub(crate) error: Error,
+}
+
+impl From<RoundError> for Error {
+    fn from(failed: RoundError) -> Self {
+        failed.error
+    }
+}
+
 impl Rounds<'_> {
     /// Run a round of each of several commands, in turns: in each of `orders` are the numbers of the
     /// commands, in the order in which they are executed.
@@ -88,24 +102,11 @@ impl Rounds<'_> {
         &mut self,
         setups: &[&CommandSetup],
         orders: impl Iterator<Item = Vec<usize>>,
-    ) -> Result<Vec<CommandRound>, Error> {
+    ) -> Result<Vec<CommandRound>, RoundError> {
         let mut ran: Vec<CommandRound> = setups.iter().map(|_| CommandRound::default()).collect();
         for number in orders.flatten() {
-            let (setup, round) = (setups[number], &mut ran[number]);
-            self.beside(setup, "--prepare", setup.prepare.as_deref())?;
-            self.count_for(Some(number));
-            let before = self.hardware_counts();
-            let ended = self.wait_for(&setup.words, setup)?;
-            let after = self.hardware_counts();
-            self.count_for(None);
-            round.suspended = round.suspended.max(ended.suspended);
-            let mut execution = setup.execution(ended)?;
-            let counts = after.iter().filter_map(|(name, count)| {
-                Some(((*name).to_owned(), count.checked_sub(*before.get(name)?)?))
-            });
-            execution.counted.extend(counts);
-            round.executions.push(execution);
-            self.beside(setup, "--cleanup", setup.cleanup.as_deref())?;
+            self.execute_once(number, setups[number], &mut ran[number])
+                .map_err(|error| RoundError { number, error })?;
         }
         if let Some(profiler) = &mut self.profiler {
             for (number, round) in ran.iter_mut().enumerate() {
@@ -113,6 +114,29 @@ impl Rounds<'_> {
             }
         }
         Ok(ran)
+    }
+
+    /// Execute the command of this number, and add that to its round.
+    fn execute_once(
+        &mut self,
+        number: usize,
+        setup: &CommandSetup,
+        round: &mut CommandRound,
+    ) -> Result<(), Error> {
+        self.beside(setup, "--prepare", setup.prepare.as_deref())?;
+        self.count_for(Some(number));
+        let before = self.hardware_counts();
+        let ended = self.wait_for(&setup.words, setup)?;
+        let after = self.hardware_counts();
+        self.count_for(None);
+        round.suspended = round.suspended.max(ended.suspended);
+        let mut execution = setup.execution(ended)?;
+        let counts = after.iter().filter_map(|(name, count)| {
+            Some(((*name).to_owned(), count.checked_sub(*before.get(name)?)?))
+        });
+        execution.counted.extend(counts);
+        round.executions.push(execution);
+        self.beside(setup, "--cleanup", setup.cleanup.as_deref())
     }
 
     fn hardware_counts(&mut self) -> BTreeMap<&'static str, u64> {

@@ -162,23 +162,27 @@ fn the_commit_is_named_and_nothing_of_the_users_is_touched() {
 }
 
 #[test]
-fn commits_that_do_not_build_leave_a_range_and_others_cost_nothing() {
+fn commits_that_do_not_build_or_run_leave_a_range_and_others_cost_nothing() {
     let mut numbers = worse_from(12);
     for broken in [10, 11, 12, 18] {
         numbers[broken] += 1_000;
     }
-    let Some(repository) = Repository::new(&numbers) else {
-        return;
-    };
-    let done = repository
-        .bisect("[ $(cat number) -lt 1000 ]", "cat number")
-        .code(&[0]);
-    assert!(!done.stdout.is_empty());
-    let result = repository.result();
-    assert_eq!(result["outcome"], "found_range");
-    assert_eq!(result["step"], serde_json::json!([10, 13]));
-    assert_eq!(result["commits"][11]["builds"], false);
-    repository.is_untouched();
+    let is_whole = "[ $(cat number) -lt 1000 ]";
+    for (build, command) in [
+        (is_whole, "cat number".to_owned()),
+        ("true", format!("{is_whole} && cat number")),
+    ] {
+        let Some(repository) = Repository::new(&numbers) else {
+            return;
+        };
+        let done = repository.bisect(build, &command).code(&[0]);
+        assert!(!done.stdout.is_empty());
+        let result = repository.result();
+        assert_eq!(result["outcome"], "found_range");
+        assert_eq!(result["step"], serde_json::json!([10, 13]));
+        assert_eq!(result["commits"][11]["builds"], false);
+        repository.is_untouched();
+    }
 }
 
 #[test]
@@ -205,16 +209,16 @@ fn a_search_that_was_cut_goes_on_with_its_builds_and_readings() {
         return;
     };
     let ready = repository.place.path().join("ready");
-    // A look at a commit between the ends fails until the file is there.
+    // A look at a commit between the ends stops the search until the file is there.
     let command = format!(
-        "[ -e {} ] || [ $(git rev-parse HEAD) = {} ] || [ $(git rev-parse HEAD) = {} ] || exit 9; cat number",
+        "[ -e {} ] || [ $(git rev-parse HEAD) = {} ] || [ $(git rev-parse HEAD) = {} ] || kill -TERM $PPID; cat number",
         ready.display(),
         repository.commits[0],
         repository.commits.last().unwrap()
     );
     let builds = repository.place.path().join("builds");
     let build = format!("echo >> {}", builds.display());
-    let _ = repository.bisect(&build, &command).code(&[1]);
+    let _ = repository.bisect(&build, &command).code(&[143]);
     let before = repository.executions();
     assert!(before >= 16, "the ends were measured: {before}");
     fs::write(ready, "").unwrap();
@@ -227,7 +231,7 @@ fn a_search_that_was_cut_goes_on_with_its_builds_and_readings() {
         .iter()
         .map(|block| block["readings"].as_array().unwrap().len())
         .sum();
-    // The block that failed was begun twice.
+    // The block that was cut was begun twice.
     let executions = repository.executions();
     assert!(
         (readings..readings + 3).contains(&executions),

@@ -60,7 +60,7 @@ pub struct CommitReport {
     /// The commit.
     #[serde(flatten)]
     pub commit: Commit,
-    /// False if it could not be built; null if that was not tried.
+    /// False if it could not be built or measured; null if that was not tried.
     pub builds: Option<bool>,
     /// Probability that it is the first that is worse, in `0..=1`; null of the good end.
     pub probability: Option<f64>,
@@ -114,7 +114,7 @@ impl ChangeReport {
 pub enum BisectOutcome {
     /// One commit is the first that is worse.
     Found,
-    /// One of several commits is, of which all but the last do not build.
+    /// One of several commits is, of which all but the last do not build or run.
     FoundRange,
     /// The loss came in several steps.
     SeveralSteps,
@@ -374,7 +374,7 @@ impl Bisect {
             None => String::new(),
         };
         let change = match (of.builds, of.change) {
-            (Some(false), _) => "does not build".to_owned(),
+            (Some(false), _) => "left out".to_owned(),
             (_, Some(change)) => change.text(),
             _ if at == 0 => "good".to_owned(),
             _ => "-".to_owned(),

@@ -276,10 +276,10 @@ findings! {
     /// The first commit that is worse.
     CommitFound { metric: String, commit: String, about: String, effect: String, probability: f64 } => Bad,
         format!("{commit} made {metric} worse: {effect}, with a probability of {} ({about})", percent(probability.min(MOST_SURE)));
-    /// The first commit that is worse is one of several, of which all but the last do not build.
+    /// The first commit that is worse is one of several, of which all but the last do not build or run.
     CommitsFound { metric: String, commits: usize, first: String, last: String, about: String, effect: String } => Bad,
         format!(
-            "One of {} made {metric} worse: {effect}. The first is {first}, the last is {last} ({about}), and the others do not build",
+            "One of {} made {metric} worse: {effect}. The first is {first}, the last is {last} ({about}), and the others do not build or run",
             counted(commits as u64, "commit")
         ),
         "Mend the build of one between them in --build, or read their changes.";
@@ -303,9 +303,9 @@ findings! {
     /// The command that checks the answer.
     CheckByPairs { good: String, bad: String, command: String } => Neutral,
         format!("To check it in pairs, build {good} in {{base}} and {bad} in {{candidate}}: {command}");
-    /// Commits that cannot be built.
+    /// Commits that cannot be built or measured.
     NotBuilt { failed: usize, of: usize } => Warning,
-        format!("{failed} of {} do not build", counted(of as u64, "commit"));
+        format!("{failed} of {} do not build or run", counted(of as u64, "commit"));
 
     // Of an arena.
 

@@ -110,11 +110,7 @@ fn changes(of: &Bisect) -> Vec<Mark> {
         .filter(|(_, commit)| commit.builds == Some(false))
         .map(|(at, _)| Dot::at(at as f64, 0.0))
         .collect();
-    marks.push(Mark::new(
-        Role::CutOff,
-        "does not build",
-        Shape::Crosses(crosses),
-    ));
+    marks.push(Mark::new(Role::CutOff, "left out", Shape::Crosses(crosses)));
     marks.retain(Mark::is_known);
     marks
 }

@@ -257,7 +257,7 @@ impl Search {
         }
     }
 
-    /// Leave out a commit that cannot be built.
+    /// Leave out a commit that cannot be built or measured.
     pub fn leave_out(&mut self, commit: usize) {
         self.left_out[commit] = true;
     }
