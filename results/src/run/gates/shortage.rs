@@ -55,7 +55,8 @@ fn most_samples(condition: &Condition, plan: &RunPlan) -> Option<u64> {
         }
         _ => f64::INFINITY,
     };
-    let timed = whole(on_schedule + plan.burst as f64);
+    // The first is due at once.
+    let timed = whole((on_schedule + plan.burst as f64).ceil());
     Some(timed.min(plan.items().saturating_mul(each)))
 }
 

@@ -25,11 +25,30 @@ enum Owner {
     Target,
 }
 
-/// Owners in the order of the page: their names and colours.
-const OWNERS: [(Owner, &str, &str); 3] = [
-    (Owner::Client, "This client", "purple"),
-    (Owner::Network, "Network", "grey"),
-    (Owner::Target, "Target", "green"),
+/// An owner as the page shows it.
+struct ShownOwner {
+    owner: Owner,
+    name: &'static str,
+    colour: &'static str,
+}
+
+/// Owners in the order of the page.
+const OWNERS: [ShownOwner; 3] = [
+    ShownOwner {
+        owner: Owner::Client,
+        name: "This client",
+        colour: "purple",
+    },
+    ShownOwner {
+        owner: Owner::Network,
+        name: "Network",
+        colour: "grey",
+    },
+    ShownOwner {
+        owner: Owner::Target,
+        name: "Target",
+        colour: "green",
+    },
 ];
 
 /// Owners of the parts, in the order of [`Split::PARTS`].
@@ -127,8 +146,8 @@ pub(super) fn write(html: &mut Html, report: &Report) {
             html.with("div", &label, |html| write_bar(html, &parts, all_us));
             write_enlarged(html, &parts, all_us);
             html.classed("div", "owners", |html| {
-                for (owner, name, colour) in OWNERS {
-                    write_owner(html, &parts, all_us, (owner, name, colour));
+                for shown in OWNERS {
+                    write_owner(html, &parts, all_us, &shown);
                 }
                 html.element("div", |html| {
                     html.say("h3", "In a sentence");
@@ -170,17 +189,19 @@ fn write_enlarged(html: &mut Html, parts: &[Part], all_us: f64) {
     });
 }
 
-fn write_owner(html: &mut Html, parts: &[Part], all_us: f64, owner: (Owner, &str, &str)) {
-    let (owner, name, colour) = owner;
-    let own: Vec<&Part> = parts.iter().filter(|part| part.owner == owner).collect();
+fn write_owner(html: &mut Html, parts: &[Part], all_us: f64, shown: &ShownOwner) {
+    let own: Vec<&Part> = parts
+        .iter()
+        .filter(|part| part.owner == shown.owner)
+        .collect();
     if own.is_empty() {
         return;
     }
     let us: f64 = own.iter().map(|part| part.us).sum();
     html.element("div", |html| {
-        let style = format!("border-color:var(--{colour})");
+        let style = format!("border-color:var(--{})", shown.colour);
         html.with("h3", &[("style", &style)], |html| {
-            html.text(name);
+            html.text(shown.name);
             html.element("span", |html| {
                 html.text(&short_percent(share(us, all_us)));
             });
