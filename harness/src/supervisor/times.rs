@@ -72,19 +72,17 @@ impl Recent {
     ) -> Option<Self> {
         let rank =
             |timing: &EncodedTiming| Self::OF.iter().position(|series| *series == timing.series);
-        let (_, timing, cells) = told
+        let (_, timing, (times, ages)) = told
             .filter_map(|(timing, cells)| Some((rank(timing)?, timing, cells)))
             .min_by_key(|(rank, ..)| *rank)?;
-        let percentiles = match cells {
-            (times, None) => QUANTILES.map(|q| times.percentile(q, &timing.exact, bounds)),
+        let [p50, p90, p99] = if timing.exact.censored == 0 {
+            QUANTILES.map(|q| times.percentile(q, &timing.exact, bounds))
+        } else {
             // Of what was cut off there is more to know than one list of cells says.
-            (times, Some(ages)) => {
-                let mut all = Timing::new(bounds);
-                all.add_cells(times, Some(ages), &timing.exact);
-                QUANTILES.map(|q| all.percentile(q))
-            }
+            let mut all = Timing::new(bounds);
+            all.add_cells(times, ages.as_ref(), &timing.exact);
+            QUANTILES.map(|q| all.percentile(q))
         };
-        let [p50, p90, p99] = percentiles;
         Some(Self {
             of: timing.series,
             p50,
@@ -100,6 +98,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::clock::Nanos;
+    use crate::stats::Unfinished;
     use crate::stats::tests::{any_sample, bounds};
 
     proptest! {
@@ -126,10 +126,16 @@ mod tests {
         }
 
         #[test]
-        fn what_a_shard_told_shows_as_what_it_is(samples in prop::collection::vec(any_sample(), 0..400)) {
+        fn what_a_shard_told_shows_as_what_it_is(
+            samples in prop::collection::vec(any_sample(), 0..400), dropped in 0..200,
+        ) {
             let mut stats = ShardStats::new(bounds());
             for sample in &samples {
                 stats.record(sample);
+            }
+            for _ in 0..dropped {
+                let rest = Unfinished { is_dropped: true, intended: Some(Nanos(0)), ..Unfinished::default() };
+                stats.cut_off(&[Series::ResponseOk], &rest);
             }
             let told = EncodedStats::of(&stats).unwrap().timings;
             let cells: Vec<_> = told.iter().map(|timing| timing.cells(bounds()).unwrap()).collect();

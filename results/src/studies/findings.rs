@@ -279,10 +279,10 @@ findings! {
     /// The first commit that is worse is one of several, of which all but the last do not build or run.
     CommitsFound { metric: String, commits: usize, first: String, last: String, about: String, effect: String } => Bad,
         format!(
-            "One of {} made {metric} worse: {effect}. The first is {first}, the last is {last} ({about}), and the others do not build or run",
+            "One of {} made {metric} worse: {effect}. The first is {first}, the last is {last} ({about}), and all before the last do not build or run",
             counted(commits as u64, "commit")
         ),
-        "Mend the build of one between them in --build, or read their changes.";
+        "Mend one that does not build or run in --build, or read their changes.";
     /// A commit lies off both ends.
     SeveralSteps { metric: String, loss: String, commit: String, change: String, parts: [String; 2] } => Warning,
         format!("{} got worse in several steps: {loss} in all, and {change} at {commit}", capital(&metric)),
