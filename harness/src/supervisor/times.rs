@@ -127,11 +127,15 @@ mod tests {
 
         #[test]
         fn what_a_shard_told_shows_as_what_it_is(
-            samples in prop::collection::vec(any_sample(), 0..400), dropped in 0..200,
+            samples in prop_oneof![Just(Vec::new()), prop::collection::vec(any_sample(), 0..400)],
+            answered in 1..100, dropped in 0..200,
         ) {
             let mut stats = ShardStats::new(bounds());
             for sample in &samples {
                 stats.record(sample);
+            }
+            for _ in 0..answered {
+                stats.record_one(Series::ResponseOk, 5_000_000);
             }
             for _ in 0..dropped {
                 let rest = Unfinished { is_dropped: true, intended: Some(Nanos(0)), ..Unfinished::default() };
