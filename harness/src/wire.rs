@@ -49,7 +49,7 @@ pub struct EncodedTiming {
     pub exact: Exact,
     /// The histogram, HDR V2.
     pub v2: Vec<u8>,
-    /// Histogram of the ages of what was cut off, when anything was.
+    /// Histogram of the ages of what was cut off, when anything but dropped requests was.
     pub ages: Option<Vec<u8>>,
 }
 
